@@ -1,0 +1,350 @@
+//! THE chokepoint: `admit` turns a `Draft` into an `Admitted`, and nothing else can. Whatever is stored has passed here.
+//!
+//! The order is fixed: validate names, redact every text, then hold the result against the limits. Limits come last
+//! because they bound what is stored, and a marker may be longer than what it replaces.
+
+use crate::entry::{Draft, Entry, Origin, Tier, Typology};
+use crate::ids::{Scope, Timestamp};
+use crate::policy::Policy;
+use crate::redact::{Redacted, Redactor, ShapeKind};
+use crate::rejection::Rejection;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// What admission is judged by: the tenant's policy, the secrets known now, and the time.
+#[derive(Clone, Copy, Debug)]
+pub struct Admission<'a> {
+    /// Limits and rules.
+    pub policy: &'a Policy,
+    /// Registered values and shapes.
+    pub redactor: &'a Redactor,
+    /// `redactor.fingerprint(..)`, kept with the entry so that readers know whether to look again.
+    pub scan: u64,
+    /// The instant of the write.
+    pub now: Timestamp,
+}
+
+/// A draft that passed. The fields are private and there is no other constructor: this is what makes the rule structural.
+#[derive(Clone, PartialEq)]
+pub struct Admitted {
+    scope: Scope,
+    content: Redacted,
+    tags: Vec<Redacted>,
+    metadata: Option<String>,
+    expires_at: Option<Timestamp>,
+    tier: Tier,
+    typology: Typology,
+    origin: Option<Origin>,
+    flags: Vec<ShapeKind>,
+    scan: u64,
+}
+
+impl Admission<'_> {
+    /// Judges one draft. The error names a field and a limit, never a value.
+    pub fn admit(&self, scope: &Scope, draft: Draft) -> Result<Admitted, Rejection> {
+        self.name("memoryRef", scope.memory_ref.as_str())?;
+        if let Some(origin) = &draft.origin {
+            self.name("id", origin.id.as_str())?;
+        }
+        self.early_bounds(&draft)?;
+        if !draft.tier.produces(draft.typology) {
+            return Err(Rejection::NoSuchCell { tier: draft.tier.as_str(), typology: draft.typology.as_str() });
+        }
+        if draft.expires_at.is_some_and(|end| end <= self.now) {
+            return Err(Rejection::AlreadyExpired);
+        }
+        let mut flags = BTreeSet::new();
+        let content = self.clean(&draft.content, &mut flags);
+        let tags = self.tags(&draft.tags, &mut flags)?;
+        let metadata = draft.metadata.map(|map| self.metadata(map, &mut flags)).transpose()?;
+        bound("content", "bytes", content.as_str().len(), self.policy.content_bytes_max)?;
+        Ok(Admitted {
+            scope: scope.clone(),
+            content,
+            tags,
+            metadata,
+            expires_at: draft.expires_at,
+            tier: draft.tier,
+            typology: draft.typology,
+            origin: draft.origin,
+            flags: flags.into_iter().collect(),
+            scan: self.scan,
+        })
+    }
+
+    /// A name is stored in clear and shows in events: one that holds a secret is refused rather than rewritten.
+    pub fn name(&self, field: &'static str, name: &str) -> Result<(), Rejection> {
+        if self.redactor.touches(name, crate::ShapePolicy::Redact) { Err(Rejection::SecretInName { field }) } else { Ok(()) }
+    }
+
+    /// Looks at a stored entry again before it is shown: one that was written under other rules (a secret registered
+    /// since, a newer table of shapes, a stricter policy) leaves as it would be stored today.
+    #[must_use]
+    pub fn review(&self, mut entry: Entry) -> Entry {
+        if entry.scan == self.scan {
+            return entry;
+        }
+        let mut flags = BTreeSet::new();
+        entry.content = self.clean(&entry.content, &mut flags).into_string();
+        for tag in &mut entry.tags {
+            *tag = self.clean(tag, &mut flags).into_string();
+        }
+        entry.metadata = entry.metadata.map(|map| self.clean_map(map, &mut flags));
+        entry
+    }
+
+    /// Bounds the work of redaction itself. Generous: the real limits are checked on what would be stored.
+    fn early_bounds(&self, draft: &Draft) -> Result<(), Rejection> {
+        if draft.content.is_empty() {
+            return Err(Rejection::Empty { field: "content" });
+        }
+        if draft.content.len() > self.policy.content_bytes_max.saturating_mul(2) {
+            return bound("content", "bytes", draft.content.len(), self.policy.content_bytes_max);
+        }
+        bound("tags", "items", draft.tags.len(), self.policy.tags_max)?;
+        for tag in &draft.tags {
+            bound("tags", "characters", tag.chars().count(), self.policy.tag_chars_max)?;
+        }
+        if let Some(map) = &draft.metadata {
+            bound("metadata", "levels", depth_of_map(map), self.policy.metadata_depth_max)?;
+        }
+        Ok(())
+    }
+
+    fn clean(&self, text: &str, flags: &mut BTreeSet<ShapeKind>) -> Redacted {
+        let cleaned = self.redactor.clean(text, self.policy.shapes);
+        flags.extend(cleaned.shapes);
+        cleaned.text
+    }
+
+    /// Empty tags are dropped and repeated ones kept once: a tag is a set member, its order is the caller's.
+    fn tags(&self, tags: &[String], flags: &mut BTreeSet<ShapeKind>) -> Result<Vec<Redacted>, Rejection> {
+        let mut kept: Vec<Redacted> = Vec::with_capacity(tags.len());
+        for tag in tags.iter().filter(|t| !t.is_empty()) {
+            if tag.chars().any(char::is_control) {
+                return Err(Rejection::Invalid { field: "tags", rule: "must not hold control characters" });
+            }
+            let clean = self.clean(tag, flags);
+            bound("tags", "characters", clean.as_str().chars().count(), self.policy.tag_chars_max)?;
+            if !kept.contains(&clean) {
+                kept.push(clean);
+            }
+        }
+        Ok(kept)
+    }
+
+    fn metadata(&self, map: Map<String, Value>, flags: &mut BTreeSet<ShapeKind>) -> Result<String, Rejection> {
+        let text = Value::Object(self.clean_map(map, flags)).to_string();
+        bound("metadata", "bytes", text.len(), self.policy.metadata_bytes_max)?;
+        Ok(text)
+    }
+
+    fn clean_map(&self, map: Map<String, Value>, flags: &mut BTreeSet<ShapeKind>) -> Map<String, Value> {
+        let mut out = Map::new();
+        for (key, value) in map {
+            let mut name = self.clean(&key, flags).into_string();
+            // Two keys may become the same marker; neither value is lost.
+            while out.contains_key(&name) {
+                name.push('+');
+            }
+            out.insert(name, self.clean_value(value, flags));
+        }
+        out
+    }
+
+    fn clean_value(&self, value: Value, flags: &mut BTreeSet<ShapeKind>) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.clean(&text, flags).into_string()),
+            Value::Array(items) => Value::Array(items.into_iter().map(|v| self.clean_value(v, flags)).collect()),
+            Value::Object(map) => Value::Object(self.clean_map(map, flags)),
+            // A secret made of digits can arrive as a JSON number.
+            Value::Number(number) if self.redactor.touches(&number.to_string(), self.policy.shapes) => {
+                Value::String(self.clean(&number.to_string(), flags).into_string())
+            }
+            other => other,
+        }
+    }
+}
+
+fn bound(field: &'static str, unit: &'static str, actual: usize, limit: usize) -> Result<(), Rejection> {
+    if actual <= limit { Ok(()) } else { Err(Rejection::TooLarge { field, unit, limit: limit as u64, actual: actual as u64 }) }
+}
+
+fn depth_of_map(map: &Map<String, Value>) -> usize {
+    1 + map.values().map(depth).max().unwrap_or(0)
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(map) => depth_of_map(map),
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+impl Admitted {
+    /// The memory it was admitted to.
+    #[must_use]
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+    /// The redacted text.
+    #[must_use]
+    pub fn content(&self) -> &str {
+        self.content.as_str()
+    }
+    /// The redacted tags.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        self.tags.iter().map(Redacted::as_str)
+    }
+    /// The redacted metadata as JSON text.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&str> {
+        self.metadata.as_deref()
+    }
+    /// When it ends.
+    #[must_use]
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.expires_at
+    }
+    /// Its tier.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+    /// Its typology.
+    #[must_use]
+    pub fn typology(&self) -> Typology {
+        self.typology
+    }
+    /// Its identity where it was imported from.
+    #[must_use]
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+    /// Kinds of secret shapes that were seen in it.
+    #[must_use]
+    pub fn flags(&self) -> &[ShapeKind] {
+        &self.flags
+    }
+    /// Fingerprint of the rules it passed.
+    #[must_use]
+    pub fn scan(&self) -> u64 {
+        self.scan
+    }
+}
+
+impl std::fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admitted").field("scope", &self.scope).field("content_bytes", &self.content.as_str().len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{EntryId, MemoryRef, TenantId};
+    use crate::redact::SecretValue;
+    use serde_json::json;
+
+    fn scope(memory_ref: &str) -> Scope {
+        Scope::new(TenantId::parse("t").unwrap(), MemoryRef::parse(memory_ref).unwrap())
+    }
+
+    fn check(draft: Draft) -> Result<Admitted, Rejection> {
+        let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2"), SecretValue::new("pin", "9876543210")]);
+        let policy = Policy::default();
+        Admission { policy: &policy, redactor: &redactor, scan: 7, now: Timestamp(1_000) }.admit(&scope("m"), draft)
+    }
+
+    fn draft(content: &str) -> Draft {
+        Draft { content: content.into(), ..Draft::default() }
+    }
+
+    #[test]
+    fn every_text_is_redacted() {
+        let metadata = json!({"hunter2-hunter2": 1, "deep": [{"pw": "x hunter2-hunter2"}], "n": 9876543210u64, "ok": 42});
+        let admitted = check(Draft {
+            tags: vec!["pw:hunter2-hunter2".into(), String::new(), "a".into(), "a".into()],
+            metadata: metadata.as_object().cloned(),
+            ..draft("the password is hunter2-hunter2.")
+        })
+        .unwrap();
+        assert_eq!(admitted.content(), "the password is [REDACTED:db].");
+        assert_eq!(admitted.tags().collect::<Vec<_>>(), ["pw:[REDACTED:db]", "a"]);
+        let metadata: Value = serde_json::from_str(admitted.metadata().unwrap()).unwrap();
+        assert_eq!(metadata, json!({"[REDACTED:db]": 1, "deep": [{"pw": "x [REDACTED:db]"}], "n": "[REDACTED:pin]", "ok": 42}));
+        assert_eq!(admitted.scan(), 7);
+    }
+
+    #[test]
+    fn a_reader_sees_what_would_be_stored_today() {
+        let metadata = json!({"pw": "hunter2-hunter2"}).as_object().cloned();
+        let entry = Entry {
+            id: EntryId::parse("e").unwrap(),
+            memory_ref: MemoryRef::parse("m").unwrap(),
+            content: "it is hunter2-hunter2".into(),
+            tags: vec!["hunter2-hunter2".into()],
+            metadata,
+            created_at: Timestamp(0),
+            expires_at: None,
+            tier: Tier::default(),
+            typology: Typology::default(),
+            visible: crate::entry::RevRange { from: crate::Revision(1), to: None },
+            scan: 1,
+        };
+        let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2")]);
+        let policy = Policy::default();
+        let admission = |scan| Admission { policy: &policy, redactor: &redactor, scan, now: Timestamp(0) };
+        let shown = admission(2).review(entry.clone());
+        assert_eq!((shown.content.as_str(), &shown.tags[..]), ("it is [REDACTED:db]", &["[REDACTED:db]".to_owned()][..]));
+        assert_eq!(shown.metadata.as_ref().unwrap()["pw"], "[REDACTED:db]");
+        assert_eq!(admission(1).review(entry.clone()), entry, "the same rules need no second look");
+    }
+
+    #[test]
+    fn keys_that_become_alike_keep_both_values() {
+        let metadata = json!({"a hunter2-hunter2": 1, "a [REDACTED:db]": 2});
+        let admitted = check(Draft { metadata: metadata.as_object().cloned(), ..draft("x") }).unwrap();
+        let kept: Value = serde_json::from_str(admitted.metadata().unwrap()).unwrap();
+        assert_eq!(kept.as_object().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn names_that_hold_secrets_are_refused_without_an_echo() {
+        let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2")]);
+        let policy = Policy::default();
+        let admission = Admission { policy: &policy, redactor: &redactor, scan: 0, now: Timestamp(0) };
+        let error = admission.admit(&scope("agents/hunter2-hunter2"), draft("x")).unwrap_err();
+        assert_eq!(error, Rejection::SecretInName { field: "memoryRef" });
+        assert!(!error.to_string().contains("hunter2"));
+        let origin = Some(Origin { id: EntryId::parse("hunter2-hunter2").unwrap(), created_at: None });
+        assert_eq!(admission.admit(&scope("m"), Draft { origin, ..draft("x") }).unwrap_err(), Rejection::SecretInName { field: "id" });
+    }
+
+    #[test]
+    fn limits_are_held_against_what_would_be_stored() {
+        let field_of = |r: Result<Admitted, Rejection>| r.unwrap_err().field();
+        assert_eq!(field_of(check(draft(""))), Some("content"));
+        assert_eq!(field_of(check(draft(&"x".repeat(65_537)))), Some("content"));
+        assert!(check(draft(&"x".repeat(65_536))).is_ok());
+        assert_eq!(field_of(check(Draft { tags: vec!["t".into(); 65], ..draft("x") })), Some("tags"));
+        assert_eq!(field_of(check(Draft { tags: vec!["é".repeat(257)], ..draft("x") })), Some("tags"));
+        assert_eq!(field_of(check(Draft { tags: vec!["a\nb".into()], ..draft("x") })), Some("tags"));
+        let mut deep = json!(1);
+        for _ in 0..8 {
+            deep = json!([deep]);
+        }
+        assert_eq!(field_of(check(Draft { metadata: json!({ "d": deep }).as_object().cloned(), ..draft("x") })), Some("metadata"));
+        let wide = json!({ "d": "x".repeat(16_384) });
+        assert_eq!(field_of(check(Draft { metadata: wide.as_object().cloned(), ..draft("x") })), Some("metadata"));
+    }
+
+    #[test]
+    fn the_past_and_the_empty_cell_are_refused() {
+        assert_eq!(check(Draft { expires_at: Some(Timestamp(1_000)), ..draft("x") }).unwrap_err(), Rejection::AlreadyExpired);
+        assert!(check(Draft { expires_at: Some(Timestamp(1_001)), ..draft("x") }).is_ok());
+        let episode = Draft { typology: Typology::Episodic, ..draft("x") };
+        assert!(matches!(check(episode).unwrap_err(), Rejection::NoSuchCell { .. }));
+    }
+}

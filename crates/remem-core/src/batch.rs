@@ -1,0 +1,190 @@
+//! The batch: everything one transaction does, as a value. Decided here, applied by a store, all or nothing.
+//!
+//! A change and its event are one thing: a store asks the change for its event, it never composes one itself.
+
+use crate::admission::Admitted;
+use crate::event::{EntryRef, EventBody, Written, is_reserved_tag};
+use crate::ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, TenantId, Timestamp};
+
+/// What one transaction does to one tenant's memory.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    tenant: TenantId,
+    at: Timestamp,
+    principal: Option<PrincipalId>,
+    run: Option<RunId>,
+    idempotency: Option<Idempotency>,
+    expectations: Vec<Expectation>,
+    changes: Vec<Change>,
+}
+
+/// One change of a batch.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Store a new entry.
+    Put {
+        /// The name it gets.
+        id: EntryId,
+        /// What was admitted.
+        admitted: Box<Admitted>,
+    },
+    /// Take an entry away because a caller asked; its text is erased, its id stays taken.
+    Delete {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+    },
+    /// Take an entry away because its time ran out; does nothing unless it is expired at the batch's instant.
+    Expire {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+    },
+}
+
+/// A condition that must hold when the batch is applied, else nothing of it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// The memory.
+    pub memory_ref: MemoryRef,
+    /// The entry that must still be part of it …
+    pub id: EntryId,
+    /// … as the commit of this revision wrote it.
+    pub written_at: Revision,
+}
+
+/// The caller's (or a derived) key that makes a retry safe. Keyed digests only: neither the key nor the body is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The operation the key belongs to; the same key on another operation is another key.
+    pub operation: &'static str,
+    /// Keyed digest of the caller's key.
+    pub key: [u8; 32],
+    /// Keyed digest of the request.
+    pub body: [u8; 32],
+}
+
+impl Batch {
+    /// An empty batch of `tenant`, judged at `at`.
+    #[must_use]
+    pub fn new(tenant: TenantId, at: Timestamp) -> Batch {
+        Batch { tenant, at, principal: None, run: None, idempotency: None, expectations: Vec::new(), changes: Vec::new() }
+    }
+
+    /// Who is acting.
+    #[must_use]
+    pub fn by(mut self, principal: PrincipalId) -> Batch {
+        self.principal = Some(principal);
+        self
+    }
+
+    /// The run that causes it.
+    #[must_use]
+    pub fn in_run(mut self, run: RunId) -> Batch {
+        self.run = Some(run);
+        self
+    }
+
+    /// Makes a repetition of the batch answer like the first time.
+    #[must_use]
+    pub fn idempotent(mut self, idempotency: Option<Idempotency>) -> Batch {
+        self.idempotency = idempotency;
+        self
+    }
+
+    /// Applies only if the entry is still there as that revision wrote it.
+    #[must_use]
+    pub fn expect(mut self, memory_ref: MemoryRef, id: EntryId, written_at: Revision) -> Batch {
+        self.expectations.push(Expectation { memory_ref, id, written_at });
+        self
+    }
+
+    /// Stores an admitted entry as `id`.
+    ///
+    /// # Panics
+    /// If the entry was admitted to another tenant: that is a bug of the caller, and going on would cross the wall.
+    #[must_use]
+    pub fn put(mut self, id: EntryId, admitted: Admitted) -> Batch {
+        assert_eq!(admitted.scope().tenant, self.tenant, "an entry is only stored for the tenant it was admitted to");
+        self.changes.push(Change::Put { id, admitted: Box::new(admitted) });
+        self
+    }
+
+    /// Deletes an entry.
+    #[must_use]
+    pub fn delete(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
+        self.changes.push(Change::Delete { memory_ref, id });
+        self
+    }
+
+    /// Removes an entry whose time has run out.
+    #[must_use]
+    pub fn expire(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
+        self.changes.push(Change::Expire { memory_ref, id });
+        self
+    }
+
+    /// Whose memory it changes.
+    #[must_use]
+    pub fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+    /// The instant it is judged at.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+    /// Who acts.
+    #[must_use]
+    pub fn principal(&self) -> Option<&PrincipalId> {
+        self.principal.as_ref()
+    }
+    /// The run that causes it.
+    #[must_use]
+    pub fn run(&self) -> Option<&RunId> {
+        self.run.as_ref()
+    }
+    /// The key that makes it repeatable.
+    #[must_use]
+    pub fn idempotency(&self) -> Option<&Idempotency> {
+        self.idempotency.as_ref()
+    }
+    /// What must hold.
+    #[must_use]
+    pub fn expectations(&self) -> &[Expectation] {
+        &self.expectations
+    }
+    /// What it does, in order.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+}
+
+impl Change {
+    /// The memory it touches.
+    #[must_use]
+    pub fn memory_ref(&self) -> &MemoryRef {
+        match self {
+            Change::Put { admitted, .. } => &admitted.scope().memory_ref,
+            Change::Delete { memory_ref, .. } | Change::Expire { memory_ref, .. } => memory_ref,
+        }
+    }
+
+    /// The event that is stored with it.
+    #[must_use]
+    pub fn event(&self) -> EventBody {
+        match self {
+            Change::Put { id, admitted } => EventBody::Written(Written {
+                memory_ref: admitted.scope().memory_ref.as_str().to_owned(),
+                memory_id: id.as_str().to_owned(),
+                tags: admitted.tags().filter(|t| is_reserved_tag(t)).map(str::to_owned).collect(),
+                flags: admitted.flags().iter().map(|kind| kind.as_str().to_owned()).collect(),
+            }),
+            Change::Delete { memory_ref, id } => EventBody::Deleted(EntryRef::new(memory_ref, id)),
+            Change::Expire { memory_ref, id } => EventBody::Expired(EntryRef::new(memory_ref, id)),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The entry: what one memory is, before (`Draft`) and after (`Entry`) it was admitted and stored.
+
+use crate::ids::{EntryId, MemoryRef, Revision, Timestamp};
+use std::{fmt, str::FromStr};
+
+/// How long a memory lasts: as long as a chat thread, a session, or for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Tier {
+    /// Ends with its interaction (a chat thread).
+    Interaction,
+    /// Ends with its session.
+    Session,
+    /// Kept until it is deleted, expires or is forgotten.
+    #[default]
+    Persistent,
+}
+
+/// What kind of memory it is. The default of a plain put is semantic: a statement held to be true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Typology {
+    /// What happened.
+    Episodic,
+    /// What is held to be true.
+    #[default]
+    Semantic,
+    /// How something is done.
+    Procedural,
+}
+
+impl Tier {
+    /// Every tier, shortest-lived first.
+    pub const ALL: [Tier; 3] = [Tier::Interaction, Tier::Session, Tier::Persistent];
+
+    /// The stable name, as stored.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Tier::Interaction => "interaction",
+            Tier::Session => "session",
+            Tier::Persistent => "persistent",
+        }
+    }
+
+    /// Whether this host ever produces the cell (tier, typology).
+    ///
+    /// Episodes are kept with their thread or session only: what should outlast them becomes a fact or a procedure.
+    #[must_use]
+    pub fn produces(self, typology: Typology) -> bool {
+        match self {
+            Tier::Interaction => typology == Typology::Episodic,
+            Tier::Session => true,
+            Tier::Persistent => typology != Typology::Episodic,
+        }
+    }
+}
+
+impl Typology {
+    /// Every typology.
+    pub const ALL: [Typology; 3] = [Typology::Episodic, Typology::Semantic, Typology::Procedural];
+
+    /// The stable name, as stored.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Typology::Episodic => "episodic",
+            Typology::Semantic => "semantic",
+            Typology::Procedural => "procedural",
+        }
+    }
+}
+
+/// A stored name that this version does not know.
+#[derive(Debug, PartialEq, Eq)]
+pub struct UnknownName;
+
+impl FromStr for Tier {
+    type Err = UnknownName;
+    fn from_str(text: &str) -> Result<Tier, UnknownName> {
+        Tier::ALL.into_iter().find(|t| t.as_str() == text).ok_or(UnknownName)
+    }
+}
+
+impl FromStr for Typology {
+    type Err = UnknownName;
+    fn from_str(text: &str) -> Result<Typology, UnknownName> {
+        Typology::ALL.into_iter().find(|t| t.as_str() == text).ok_or(UnknownName)
+    }
+}
+
+/// What a caller wants remembered. Nothing about it has been checked; only [`crate::Admission`] may take it further.
+#[derive(Clone, PartialEq, Default)]
+pub struct Draft {
+    /// The text.
+    pub content: String,
+    /// Labels for filtering.
+    pub tags: Vec<String>,
+    /// A JSON object of the caller's own, kept beside the text.
+    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The instant from which the entry must not surface any more.
+    pub expires_at: Option<Timestamp>,
+    /// Lifetime; a plain put is persistent.
+    pub tier: Tier,
+    /// Kind; a plain put is semantic.
+    pub typology: Typology,
+    /// Set for an import only: the identity the entry had where it comes from.
+    pub origin: Option<Origin>,
+}
+
+/// The identity of an imported entry: kept, so that an export and its import are the same memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Origin {
+    /// The id it had; an id that is (or was ever) taken in the memory is skipped, never overwritten.
+    pub id: EntryId,
+    /// When it was first written; `None` means now.
+    pub created_at: Option<Timestamp>,
+}
+
+// Content never reaches a log by way of `{:?}`.
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Draft").field("content_bytes", &self.content.len()).field("tags", &self.tags.len()).finish_non_exhaustive()
+    }
+}
+
+/// The revisions during which an entry is part of its memory: `[from, to)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RevRange {
+    /// The commit that wrote it.
+    pub from: Revision,
+    /// The commit that took it away, if any.
+    pub to: Option<Revision>,
+}
+
+/// One stored memory.
+#[derive(Clone, PartialEq)]
+pub struct Entry {
+    /// Its name inside the memory; never reused.
+    pub id: EntryId,
+    /// The memory it belongs to.
+    pub memory_ref: MemoryRef,
+    /// Redacted text.
+    pub content: String,
+    /// Redacted labels, in the order given.
+    pub tags: Vec<String>,
+    /// Redacted metadata.
+    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
+    /// When it was written.
+    pub created_at: Timestamp,
+    /// From when it must not surface.
+    pub expires_at: Option<Timestamp>,
+    /// Lifetime.
+    pub tier: Tier,
+    /// Kind.
+    pub typology: Typology,
+    /// When it is part of the memory.
+    pub visible: RevRange,
+    /// Fingerprint of the redaction rules it was written under (see [`crate::Redactor::fingerprint`]).
+    pub scan: u64,
+}
+
+impl Entry {
+    /// Whether a reader at `as_of` may see it: part of the memory now, and not expired at that instant (milliseconds).
+    #[must_use]
+    pub fn is_live(&self, as_of: Timestamp) -> bool {
+        self.visible.to.is_none() && self.expires_at.is_none_or(|end| as_of < end)
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("id", &self.id).field("visible", &self.visible).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(expires_at: Option<i64>, to: Option<u64>) -> Entry {
+        Entry {
+            id: EntryId::parse("e").unwrap(),
+            memory_ref: MemoryRef::parse("m").unwrap(),
+            content: "secret text".into(),
+            tags: vec![],
+            metadata: None,
+            created_at: Timestamp(0),
+            expires_at: expires_at.map(Timestamp),
+            tier: Tier::default(),
+            typology: Typology::default(),
+            visible: RevRange { from: Revision(1), to: to.map(Revision) },
+            scan: 0,
+        }
+    }
+
+    #[test]
+    fn an_entry_ends_at_the_millisecond_it_expires() {
+        assert!(entry(Some(100), None).is_live(Timestamp(99)));
+        assert!(!entry(Some(100), None).is_live(Timestamp(100)));
+        assert!(entry(None, None).is_live(Timestamp(i64::MAX)));
+        assert!(!entry(None, Some(2)).is_live(Timestamp(0)));
+    }
+
+    #[test]
+    fn six_of_nine_cells_are_produced() {
+        let produced: Vec<_> = Tier::ALL.iter().flat_map(|t| Typology::ALL.iter().filter(|y| t.produces(**y)).map(move |y| (t.as_str(), y.as_str()))).collect();
+        assert_eq!(
+            produced,
+            [
+                ("interaction", "episodic"),
+                ("session", "episodic"),
+                ("session", "semantic"),
+                ("session", "procedural"),
+                ("persistent", "semantic"),
+                ("persistent", "procedural")
+            ]
+        );
+    }
+
+    #[test]
+    fn names_survive_a_round_trip() {
+        for t in Tier::ALL {
+            assert_eq!(t.as_str().parse(), Ok(t));
+        }
+        for t in Typology::ALL {
+            assert_eq!(t.as_str().parse(), Ok(t));
+        }
+        assert_eq!("forever".parse::<Tier>(), Err(UnknownName));
+    }
+
+    #[test]
+    fn debug_output_carries_no_content() {
+        assert!(!format!("{:?}", entry(None, None)).contains("secret text"));
+        let draft = Draft { content: "secret text".into(), ..Draft::default() };
+        assert!(!format!("{draft:?}").contains("secret text"));
+    }
+}

@@ -1,0 +1,146 @@
+//! Names and clocks: every identifier that crosses a boundary is parsed here once and trusted afterwards.
+//!
+//! A malformed name parses to `None`: callers treat it exactly like an unknown one, so that a hostile name can neither
+//! widen a lookup nor be echoed in an error.
+
+use std::fmt;
+
+/// Milliseconds since the Unix epoch, UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// The instant `ms` milliseconds later (saturating).
+    #[must_use]
+    pub fn plus_ms(self, ms: i64) -> Timestamp {
+        Timestamp(self.0.saturating_add(ms))
+    }
+}
+
+/// A tenant's logical clock: one step per committed batch, in commit order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Revision(pub u64);
+
+/// The position of an event in its tenant's log: 1, 2, 3, … without gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Seq(pub u64);
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident, $valid:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The name if it is well formed; `None` otherwise, without saying why.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<$name> {
+                let valid: fn(&str) -> bool = $valid;
+                valid(text).then(|| $name(text.to_owned()))
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name_type!(
+    /// The outer wall: who owns a memory. 1–64 of `A-Z a-z 0-9 _ . : -`, starting with a letter or digit.
+    TenantId,
+    |t| t.len() <= 64
+        && t.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && !t.contains("..")
+        && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
+);
+name_type!(
+    /// Who acts inside a tenant: the holder of a key.
+    PrincipalId,
+    |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
+);
+name_type!(
+    /// The name of a memory inside a tenant: opaque, 1–256 characters, never a path that climbs.
+    MemoryRef,
+    |t| {
+        let chars = t.chars().count();
+        (1..=256).contains(&chars) && !t.chars().any(char::is_control) && !climbs(t)
+    }
+);
+name_type!(
+    /// The name of an entry inside its memory: 1–1500 characters, no control characters.
+    EntryId,
+    |t| (1..=1500).contains(&t.chars().count()) && !t.chars().any(char::is_control)
+);
+name_type!(
+    /// The run that caused a write.
+    RunId,
+    |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
+);
+
+/// Traversal in any dress: dots, backslashes, or percent-encodings of dot, slash, backslash, NUL and percent itself.
+fn climbs(text: &str) -> bool {
+    if text.contains("..") || text.contains('\\') {
+        return true;
+    }
+    let lower = text.to_ascii_lowercase();
+    ["%2e", "%2f", "%5c", "%00", "%25"].iter().any(|code| lower.contains(code))
+}
+
+/// Where an entry lives: a memory of one tenant. Nothing reads or writes content without one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scope {
+    /// The owner.
+    pub tenant: TenantId,
+    /// The memory inside it.
+    pub memory_ref: MemoryRef,
+}
+
+impl Scope {
+    /// The scope of `memory_ref` inside `tenant`.
+    #[must_use]
+    pub fn new(tenant: TenantId, memory_ref: MemoryRef) -> Scope {
+        Scope { tenant, memory_ref }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn malformed_refs_resolve_to_nothing() {
+        let long = "x".repeat(257);
+        for bad in [
+            "", long.as_str(), "a\0b", "a\nb", "\u{85}", "..", "a/../b", "..\\b", "a\\b", "%2e%2e/x", "a%2Fb", "a%5cb", "a%00", "%252e%252e",
+        ] {
+            assert_eq!(MemoryRef::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn ordinary_refs_are_kept_as_they_are() {
+        let long = "é".repeat(256);
+        for good in ["agent-1", "mem://customer-support/agent-1", "workspaces/a/agents/b/memories", "日本語", "a.b", "50% off", long.as_str()] {
+            assert_eq!(MemoryRef::parse(good).as_ref().map(MemoryRef::as_str), Some(good));
+        }
+    }
+
+    #[test]
+    fn tenants_use_a_closed_alphabet() {
+        for bad in ["", ".a", "-a", "a/b", "a..b", "a b", "ä", &"a".repeat(65)] {
+            assert_eq!(TenantId::parse(bad), None, "{bad:?}");
+        }
+        for good in ["default", "Acme_1", "org:team-7.eu"] {
+            assert!(TenantId::parse(good).is_some(), "{good:?}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What memory is and what may happen to it.
+//!
+//! This crate decides; it never acts. It may not do IO, be async, read a clock, draw randomness, or know SQL, HTTP
+//! or a wire format. Everything here is a function of its arguments, so each rule can be tested without a database.
+//!
+//! A value's type says how far it has come: `Draft -> Admitted -> Batch -> Entry + Event`.
+#![warn(missing_docs)]
+
+pub mod admission;
+pub mod batch;
+pub mod capability;
+pub mod entry;
+pub mod event;
+pub mod ids;
+pub mod permission;
+pub mod policy;
+pub mod query;
+pub mod redact;
+pub mod rejection;
+
+pub use admission::{Admission, Admitted};
+pub use batch::{Batch, Change, Expectation, Idempotency};
+pub use entry::{Draft, Entry, Origin, Tier, Typology};
+pub use event::{Event, EventBody, EventKind};
+pub use ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, Scope, Seq, TenantId, Timestamp};
+pub use permission::Permission;
+pub use policy::Policy;
+pub use query::Query;
+pub use redact::{Redacted, Redactor, ShapePolicy};
+pub use rejection::Rejection;

@@ -1,0 +1,69 @@
+//! What a key allows. On the wire and in the CLI these are called scopes, as OpenWOP does; in the code `Scope` is
+//! (tenant, memoryRef), so the word here is permission.
+
+use std::{fmt, str::FromStr};
+
+/// One right of a key inside its tenant (`host:admin` reaches every tenant's administration, never its content).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Permission {
+    /// Get, list, search, stats, events.
+    MemoryRead,
+    /// Put and delete.
+    MemoryWrite,
+    /// Import, export, passes, metrics of the tenant.
+    MemoryAdmin,
+    /// Create, list and revoke the tenant's own keys.
+    KeysManage,
+    /// Create tenants and their first keys.
+    HostAdmin,
+}
+
+impl Permission {
+    /// Every permission: what the bootstrap key holds.
+    pub const ALL: [Permission; 5] =
+        [Permission::MemoryRead, Permission::MemoryWrite, Permission::MemoryAdmin, Permission::KeysManage, Permission::HostAdmin];
+
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Permission::MemoryRead => "memory:read",
+            Permission::MemoryWrite => "memory:write",
+            Permission::MemoryAdmin => "memory:admin",
+            Permission::KeysManage => "keys:manage",
+            Permission::HostAdmin => "host:admin",
+        }
+    }
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Not the name of a permission.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown scope; known scopes are memory:read, memory:write, memory:admin, keys:manage, host:admin")]
+pub struct UnknownPermission;
+
+impl FromStr for Permission {
+    type Err = UnknownPermission;
+    fn from_str(text: &str) -> Result<Permission, UnknownPermission> {
+        Permission::ALL.into_iter().find(|p| p.as_str() == text).ok_or(UnknownPermission)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_names_every_permission() {
+        let text = UnknownPermission.to_string();
+        for p in Permission::ALL {
+            assert!(text.contains(p.as_str()), "{p}");
+            assert_eq!(p.as_str().parse(), Ok(p));
+        }
+    }
+}

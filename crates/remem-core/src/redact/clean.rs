@@ -1,0 +1,172 @@
+//! Owns the cleaning loop: find, replace, look again until nothing is found. The only caller of
+//! `Redacted::minted`. It may not keep any text.
+//!
+//! Why a loop: replacing can bring neighbours together, and a marker can itself meet a registered
+//! value. Each round takes away plain text or merges markers, so the loop ends; because it only ends
+//! when a round finds nothing, cleaning a cleaned text changes nothing.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::layers;
+use super::marker::{self, Marker};
+use super::needles::{Hit, Needles};
+use super::shapes::{self, ShapeHit, ShapeKind};
+use super::types::{Cleaned, Redacted, ShapePolicy};
+
+/// Rounds before the whole text is given up. Ordinary text needs one, a hit one more; only values made
+/// of marker syntax can need many.
+const ROUNDS_MAX: usize = 12;
+/// Stands for a text that was given up; shorter than any value, so it cannot hold one.
+const GIVEN_UP: &str = "text";
+
+/// What one text is cleaned with.
+pub(super) struct Cleaner<'r> {
+    pub(super) needles: &'r Needles,
+    /// The marker id of each value.
+    pub(super) ids: &'r [String],
+    pub(super) shapes: ShapePolicy,
+    /// Also make foreign placeholders canonical.
+    pub(super) derived: bool,
+}
+
+impl Cleaner<'_> {
+    pub(super) fn clean(&self, text: &str) -> Cleaned {
+        let mut current = Cow::Borrowed(text);
+        let (mut values, mut kinds) = (0u32, Vec::new());
+        let mut settled = false;
+        for _ in 0..ROUNDS_MAX {
+            match self.round(&current, &mut values, &mut kinds) {
+                Some(next) => current = Cow::Owned(next),
+                None => {
+                    settled = true;
+                    break;
+                }
+            }
+        }
+        if !settled {
+            values = values.saturating_add(1);
+            current = Cow::Owned(marker::write(GIVEN_UP));
+        }
+        kinds.sort_unstable();
+        kinds.dedup();
+        Cleaned { text: Redacted::minted(current.into_owned()), values, shapes: kinds }
+    }
+
+    /// Whether `clean` would change or report anything: its first round, without the replacing.
+    pub(super) fn touches(&self, text: &str) -> bool {
+        let markers = marker::find_all(text);
+        !self.value_spans(text, &markers).is_empty() || (self.shapes != ShapePolicy::Off && !shape_spans(text, &markers).is_empty())
+    }
+
+    /// One step towards the clean text, or `None` when there is nothing left to do. Values go first, so
+    /// that a registered key is named by its id and not reported as a shape.
+    fn round(&self, text: &str, values: &mut u32, kinds: &mut Vec<ShapeKind>) -> Option<String> {
+        if self.derived && let Some(canonical) = marker::canonical(text, |label| self.is_clean(label)) {
+            return Some(canonical);
+        }
+        let markers = marker::find_all(text);
+        let spans = self.value_spans(text, &markers);
+        if !spans.is_empty() {
+            *values = values.saturating_add(u32::try_from(spans.len()).unwrap_or(u32::MAX));
+            return Some(replaced(text, &spans, |span| marker::write(&self.ids[span.label])));
+        }
+        if self.shapes == ShapePolicy::Off {
+            return None;
+        }
+        let spans = shape_spans(text, &markers);
+        kinds.extend(spans.iter().map(|span| span.label));
+        let redact = self.shapes == ShapePolicy::Redact && !spans.is_empty();
+        redact.then(|| replaced(text, &spans, |span| marker::write_shape(span.label.as_str())))
+    }
+
+    /// Whether a text holds neither a registered value nor a secret shape.
+    pub(super) fn is_clean(&self, text: &str) -> bool {
+        layers::find(self.needles, text).is_empty() && shapes::find(text).is_empty()
+    }
+
+    fn value_spans(&self, text: &str, markers: &[Marker]) -> Vec<Span<usize>> {
+        if self.ids.is_empty() {
+            return Vec::new();
+        }
+        let mut spans: Vec<Span<usize>> = Vec::new();
+        let mut add = |hit: Hit, at: usize| spans.push(Span { range: at + hit.range.start..at + hit.range.end, label: hit.value, weight: hit.range.len() });
+        for piece in pieces(text, markers) {
+            layers::find(self.needles, &text[piece.clone()]).into_iter().for_each(|hit| add(hit, piece.start));
+        }
+        if !markers.is_empty() {
+            // Pieces end at markers; a value may not, if it has marker syntax in it.
+            let mut across = Vec::new();
+            self.needles.scan_exact(text.as_bytes(), &mut across);
+            across.into_iter().filter(|hit| !is_marker_syntax(&hit.range, markers)).for_each(|hit| add(hit, 0));
+        }
+        merged(spans, markers)
+    }
+}
+
+/// Part of a text to replace, and what its marker will say.
+struct Span<L> {
+    range: Range<usize>,
+    label: L,
+    /// The longest match in a merged span names it.
+    weight: usize,
+}
+
+fn shape_spans(text: &str, markers: &[Marker]) -> Vec<Span<ShapeKind>> {
+    let span = |at: usize, hit: ShapeHit| Span { range: at + hit.range.start..at + hit.range.end, label: hit.kind, weight: hit.range.len() };
+    let spans = pieces(text, markers).flat_map(|piece| shapes::find(&text[piece.clone()]).into_iter().map(move |hit| span(piece.start, hit)));
+    merged(spans.collect(), markers)
+}
+
+/// The plain text between markers, and the ids inside them: a value does not become safe by being
+/// written where an id belongs.
+fn pieces(text: &str, markers: &[Marker]) -> impl Iterator<Item = Range<usize>> {
+    let starts = std::iter::once(0).chain(markers.iter().map(|marker| marker.whole.end));
+    let ends = markers.iter().map(|marker| marker.whole.start).chain(std::iter::once(text.len()));
+    let plain = starts.zip(ends).map(|(start, end)| start..end);
+    plain.chain(markers.iter().map(|marker| marker.id.clone())).filter(|piece| !piece.is_empty())
+}
+
+/// Whether a match lies in a marker without lying in its id, as the value `REDACTED` does.
+fn is_marker_syntax(range: &Range<usize>, markers: &[Marker]) -> bool {
+    let within = |outer: &Range<usize>| outer.start <= range.start && range.end <= outer.end;
+    let after = markers.partition_point(|marker| marker.whole.end < range.end);
+    markers.get(after).is_some_and(|marker| within(&marker.whole) && !within(&marker.id))
+}
+
+/// The union of all spans; a span that touches a marker takes all of it in.
+fn merged<L>(mut spans: Vec<Span<L>>, markers: &[Marker]) -> Vec<Span<L>> {
+    for span in &mut spans {
+        let first = markers.partition_point(|marker| marker.whole.end <= span.range.start);
+        let end = span.range.end;
+        for marker in markers[first..].iter().take_while(|marker| marker.whole.start < end) {
+            span.range = span.range.start.min(marker.whole.start)..span.range.end.max(marker.whole.end);
+        }
+    }
+    spans.sort_by_key(|span| (span.range.start, std::cmp::Reverse(span.weight)));
+    let mut union: Vec<Span<L>> = Vec::new();
+    for span in spans {
+        match union.last_mut() {
+            Some(last) if span.range.start <= last.range.end => {
+                last.range.end = last.range.end.max(span.range.end);
+                if span.weight > last.weight {
+                    (last.label, last.weight) = (span.label, span.weight);
+                }
+            }
+            _ => union.push(span),
+        }
+    }
+    union
+}
+
+fn replaced<L>(text: &str, spans: &[Span<L>], write: impl Fn(&Span<L>) -> String) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut kept = 0;
+    for span in spans {
+        out.push_str(&text[kept..span.range.start]);
+        out.push_str(&write(span));
+        kept = span.range.end;
+    }
+    out.push_str(&text[kept..]);
+    out
+}

@@ -1,0 +1,281 @@
+//! Owns the decoding of escape notations: backslash, percent, HTML entity, quoted-printable. One level
+//! a call; it may not search, and it can tell for every decoded byte where it came from.
+
+use std::ops::Range;
+
+use super::origin::{BREAK, Sink};
+
+/// A notation in which single characters are written as an escape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Escape {
+    /// Mail: `=2F`, and `=` at a line end.
+    QuotedPrintable,
+    /// URLs: `%2F`, and the old `%u00E9`.
+    Percent,
+    /// HTML and XML: `&amp;`, `&#38;`, `&#x26;`.
+    Entity,
+    /// JSON, and what programming languages add to it: `\"`, `\n`, `\u00e9`, `\u{e9}`, `\xE9`, `\351`.
+    Backslash,
+}
+
+/// What one escape stands for: up to four decoded bytes for a range of source bytes.
+struct Token {
+    at: usize,
+    len: usize,
+    bytes: [u8; 4],
+    count: usize,
+}
+
+impl Token {
+    fn byte(len: usize, byte: u8) -> Token {
+        Token { at: 0, len, bytes: [byte, 0, 0, 0], count: 1 }
+    }
+
+    fn char(len: usize, c: char) -> Token {
+        let mut bytes = [0; 4];
+        let count = c.encode_utf8(&mut bytes).len();
+        Token { at: 0, len, bytes, count }
+    }
+
+    fn nothing(len: usize) -> Token {
+        Token { at: 0, len, bytes: [0; 4], count: 0 }
+    }
+}
+
+/// Where escapes may begin in a layer, by notation. Found in one pass over the layer.
+pub(super) struct Leads([Vec<usize>; Escape::ALL.len()]);
+
+impl Leads {
+    pub(super) fn of(layer: &[u8]) -> Leads {
+        let mut leads = [const { Vec::new() }; Escape::ALL.len()];
+        let mut look = |block: &[u8], start: usize| {
+            for (at, &byte) in block.iter().enumerate() {
+                if let Some(notation) = Escape::ALL.iter().position(|escape| escape.lead() == byte) {
+                    leads[notation].push(start + at);
+                }
+            }
+        };
+        // Blocks of fixed size without an early exit compile to vector code; most have no lead at all.
+        let (blocks, rest) = layer.as_chunks::<32>();
+        for (number, block) in blocks.iter().enumerate() {
+            if block.iter().fold(0, |any, &byte| any | u8::from(is_lead(byte))) != 0 {
+                look(block, number * 32);
+            }
+        }
+        look(rest, layer.len() - rest.len());
+        Leads(leads)
+    }
+}
+
+fn is_lead(byte: u8) -> bool {
+    byte == b'=' || byte == b'%' || byte == b'&' || byte == b'\\'
+}
+
+/// A layer with the escapes of one notation decoded. Only what lies within reach of an escape: the
+/// rest reads the same as before and was searched already.
+pub(super) struct Unescaped<'l> {
+    layer: &'l [u8],
+    tokens: Vec<Token>,
+    windows: Vec<Range<usize>>,
+}
+
+impl<'l> Unescaped<'l> {
+    /// `None` when there is no such escape.
+    pub(super) fn new(escape: Escape, layer: &'l [u8], leads: &Leads, reach: usize) -> Option<Unescaped<'l>> {
+        let mut tokens: Vec<Token> = Vec::new();
+        let mut windows: Vec<Range<usize>> = Vec::new();
+        let mut free = 0;
+        for &at in &leads.0[escape as usize] {
+            let Some(token) = (at >= free).then(|| escape.token(&layer[at..])).flatten() else { continue };
+            free = at + token.len;
+            let window = at.saturating_sub(reach)..(free + reach).min(layer.len());
+            match windows.last_mut() {
+                Some(last) if window.start <= last.end => last.end = window.end,
+                _ => windows.push(window),
+            }
+            tokens.push(Token { at, ..token });
+        }
+        (!tokens.is_empty()).then_some(Unescaped { layer, tokens, windows })
+    }
+
+    /// Writes the decoded windows, with a break after each.
+    pub(super) fn write(&self, sink: &mut impl Sink) {
+        let mut tokens = self.tokens.iter().peekable();
+        for window in &self.windows {
+            let mut at = window.start;
+            while let Some(token) = tokens.next_if(|token| token.at < window.end) {
+                sink.plain(self.layer, at..token.at);
+                sink.decoded(&token.bytes[..token.count], token.at..token.at + token.len);
+                at = token.at + token.len;
+            }
+            sink.plain(self.layer, at..window.end.max(at));
+            sink.decoded(&[BREAK], window.end..window.end);
+        }
+    }
+}
+
+impl Escape {
+    /// From the outermost notation to the innermost, as programs nest them: a URL inside a mail, a JSON
+    /// text inside a URL. After one notation only itself and those behind it are tried.
+    pub(super) const ALL: [Escape; 4] = [Escape::QuotedPrintable, Escape::Percent, Escape::Entity, Escape::Backslash];
+
+    const fn lead(self) -> u8 {
+        match self {
+            Escape::Backslash => b'\\',
+            Escape::Percent => b'%',
+            Escape::Entity => b'&',
+            Escape::QuotedPrintable => b'=',
+        }
+    }
+
+    fn token(self, at: &[u8]) -> Option<Token> {
+        match self {
+            Escape::Backslash => backslash(at),
+            Escape::Percent => percent(at),
+            Escape::Entity => entity(at),
+            Escape::QuotedPrintable => quoted_printable(at),
+        }
+    }
+}
+
+fn backslash(at: &[u8]) -> Option<Token> {
+    let simple = match at.get(1)? {
+        b'n' => b'\n',
+        b't' => b'\t',
+        b'r' => b'\r',
+        b'b' => 8,
+        b'f' => 12,
+        &punctuation @ (b'"' | b'\\' | b'/' | b'\'') => punctuation,
+        b'\n' => return Some(Token::nothing(2)),
+        b'u' => return unicode(at),
+        b'U' => return Some(Token::char(10, char::from_u32(hex(at, 2, 8)?)?)),
+        b'x' => return Some(Token::byte(4, u8::try_from(hex(at, 2, 2)?).ok()?)),
+        b'0'..=b'3' => {
+            let octal = at.get(1..4)?.iter().try_fold(0, |sum, &digit| Some(sum * 8 + char::from(digit).to_digit(8)?))?;
+            return Some(Token::byte(4, u8::try_from(octal).ok()?));
+        }
+        _ => return None,
+    };
+    Some(Token::byte(2, simple))
+}
+
+/// `\uXXXX`, a surrogate pair of them, or `\u{X}`.
+fn unicode(at: &[u8]) -> Option<Token> {
+    if at.get(2) == Some(&b'{') {
+        let digits = at.iter().skip(3).take(7).take_while(|byte| byte.is_ascii_hexdigit()).count();
+        let closed = at.get(3 + digits) == Some(&b'}');
+        return Some(Token::char(4 + digits, char::from_u32(hex(at, 3, digits)?).filter(|_| closed)?));
+    }
+    let high = hex(at, 2, 4)?;
+    if let Some(c) = char::from_u32(high) {
+        return Some(Token::char(6, c));
+    }
+    let low = hex(at, 8, 4).filter(|low| at[6..].starts_with(b"\\u") && (0xDC00..0xE000).contains(low))?;
+    let pair = 0x10000 + ((high.checked_sub(0xD800)? & 0x3FF) << 10) + (low - 0xDC00);
+    Some(Token::char(12, char::from_u32(pair).filter(|_| high < 0xDC00)?))
+}
+
+fn percent(at: &[u8]) -> Option<Token> {
+    if let Some(byte) = hex(at, 1, 2) {
+        return Some(Token::byte(3, u8::try_from(byte).ok()?));
+    }
+    let old = hex(at, 2, 4).filter(|_| at.get(1) == Some(&b'u'))?;
+    Some(Token::char(6, char::from_u32(old)?))
+}
+
+fn entity(at: &[u8]) -> Option<Token> {
+    if at.get(1) == Some(&b'#') {
+        let (from, radix) = if matches!(at.get(2), Some(b'x' | b'X')) { (3, 16) } else { (2, 10) };
+        let digits = at.iter().skip(from).take(8).take_while(|&&byte| char::from(byte).is_digit(radix)).count();
+        let text = std::str::from_utf8(at.get(from..from + digits)?).ok()?;
+        let c = char::from_u32(u32::from_str_radix(text, radix).ok()?)?;
+        let closed = usize::from(at.get(from + digits) == Some(&b';'));
+        return Some(Token::char(from + digits + closed, c));
+    }
+    let (name, byte) = ENTITIES.iter().find(|(name, _)| at[1..].starts_with(name.as_bytes()))?;
+    Some(Token::byte(1 + name.len(), *byte))
+}
+
+/// Names for the characters that mean something in markup, and for those that secrets like to contain.
+#[rustfmt::skip]
+const ENTITIES: &[(&str, u8)] = &[
+    ("amp;", b'&'), ("lt;", b'<'), ("gt;", b'>'), ("quot;", b'"'), ("apos;", b'\''), ("nbsp;", b' '), ("sol;", b'/'), ("bsol;", b'\\'),
+    ("plus;", b'+'), ("equals;", b'='), ("num;", b'#'), ("excl;", b'!'), ("dollar;", b'$'), ("percnt;", b'%'), ("ast;", b'*'),
+    ("lpar;", b'('), ("rpar;", b')'), ("lsqb;", b'['), ("rsqb;", b']'), ("lcub;", b'{'), ("rcub;", b'}'), ("comma;", b','),
+    ("period;", b'.'), ("colon;", b':'), ("semi;", b';'), ("quest;", b'?'), ("commat;", b'@'), ("Hat;", b'^'), ("lowbar;", b'_'),
+    ("verbar;", b'|'), ("vert;", b'|'), ("grave;", b'`'), ("Tab;", b'\t'), ("NewLine;", b'\n'),
+];
+
+fn quoted_printable(at: &[u8]) -> Option<Token> {
+    if at[1..].starts_with(b"\r\n") {
+        return Some(Token::nothing(3));
+    }
+    if at.get(1) == Some(&b'\n') {
+        return Some(Token::nothing(2));
+    }
+    Some(Token::byte(3, u8::try_from(hex(at, 1, 2)?).ok()?))
+}
+
+/// The number written with exactly `digits` hex digits at `from`.
+fn hex(at: &[u8], from: usize, digits: usize) -> Option<u32> {
+    let text = at.get(from..from + digits)?;
+    text.iter().try_fold(0u32, |sum, &byte| sum.checked_mul(16)?.checked_add(char::from(byte).to_digit(16)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::origin::Origin;
+    use super::*;
+
+    fn unescaped(escape: Escape, source: &str, reach: usize) -> Option<(Vec<u8>, Vec<(usize, usize)>)> {
+        let unescaped = Unescaped::new(escape, source.as_bytes(), &Leads::of(source.as_bytes()), reach)?;
+        let (mut bytes, mut origin) = (Vec::new(), Origin::default());
+        unescaped.write(&mut bytes);
+        unescaped.write(&mut origin);
+        assert_eq!(bytes.len(), origin.0.len(), "{source}");
+        assert!(origin.0.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1), "{source}");
+        Some((bytes, origin.0))
+    }
+
+    fn check(escape: Escape, cases: &[(&str, &str)]) {
+        for (source, expected) in cases {
+            let (bytes, _) = unescaped(escape, source, 1000).unwrap_or_default();
+            assert_eq!(String::from_utf8_lossy(bytes.strip_suffix(&[BREAK]).unwrap_or(b"")), *expected, "{escape:?} of {source}");
+        }
+    }
+
+    #[test]
+    fn backslash_forms() {
+        check(Escape::Backslash, &[
+            (r#"a\"b\\c\/d\n\t\r"#, "a\"b\\c/d\n\t\r"),
+            (r"caf\u00e9 caf\u00E9 \u{e9} \xc3\xa9 \303\251", "café café é é é"),
+            (r"\ud83d\udd11 \uD83D\uDD11", "🔑 🔑"),
+            (r"\n\ud83d \udd11\ud83d \u12 \xz \d \", "\n\\ud83d \\udd11\\ud83d \\u12 \\xz \\d \\"),
+            (r"\U0001F511", "🔑"),
+            ("a\\\nb", "ab"),
+            (r"\\n", r"\n"),
+            ("plain", ""),
+        ]);
+    }
+
+    #[test]
+    fn percent_entity_and_mail_forms() {
+        check(Escape::Percent, &[("a%2Fb%2fc%25 %zz % %u00e9", "a/b/c% %zz % é")]);
+        check(Escape::Entity, &[("&lt;&#65;&#x42;&#67 &amp;amp; &unknown; & &#; &#99999999;", "<ABC &amp; &unknown; & &#; &#99999999;")]);
+        check(Escape::QuotedPrintable, &[("a=3Db=\r\nc=\nd=zz=", "a=bcd=zz=")]);
+    }
+
+    #[test]
+    fn a_byte_knows_its_source() {
+        let (_, origin) = unescaped(Escape::Backslash, r"a\u00e9b", 9).unwrap();
+        assert_eq!(origin, [(0, 1), (1, 7), (1, 7), (7, 8), (8, 8)]);
+    }
+
+    #[test]
+    fn only_what_is_in_reach_of_an_escape_is_decoded() {
+        let (bytes, origin) = unescaped(Escape::Percent, "0123456789%410123456789%42%430", 2).unwrap();
+        assert_eq!(bytes, [b"89A01", &[BREAK][..], b"89BC0", &[BREAK]].concat());
+        assert_eq!(origin[2], (10, 13));
+        assert_eq!(origin[9], (26, 29));
+    }
+}

@@ -1,0 +1,275 @@
+//! Owns the matching skeleton: text with case, width, look-alikes, invisible characters and (by level)
+//! spacing and punctuation taken away. It is only ever matched against, never stored or shown.
+//!
+//! The fold looks at one character at a time. So the skeleton of a part is a part of the skeleton of
+//! the whole, and a value that occurs in a text also occurs in skeleton form: no context can hide it.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use unicode_normalization::char::{decompose_compatible, is_combining_mark};
+
+use super::lookalikes::lookalike;
+use super::scan::{Scanner, WINDOW};
+
+/// How much the skeleton leaves out. Each level drops all that the one before it drops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    /// Case, width, accents, look-alikes and invisible characters.
+    Tight,
+    /// White space too.
+    Dense,
+    /// Everything but letters and digits.
+    Bare,
+}
+
+impl Level {
+    fn keeps(self, c: char) -> bool {
+        match self {
+            Level::Tight => true,
+            Level::Dense => !c.is_whitespace(),
+            Level::Bare => c.is_alphanumeric(),
+        }
+    }
+
+    fn ascii_table(self) -> &'static [u8; 128] {
+        match self {
+            Level::Tight => &TIGHT,
+            Level::Dense => &DENSE,
+            Level::Bare => &BARE,
+        }
+    }
+}
+
+static TIGHT: [u8; 128] = ascii_table(Level::Tight);
+static DENSE: [u8; 128] = ascii_table(Level::Dense);
+static BARE: [u8; 128] = ascii_table(Level::Bare);
+
+/// Zero stands for "dropped"; NUL itself is a control character and dropped at every level.
+const fn ascii_table(level: Level) -> [u8; 128] {
+    let mut table = [0; 128];
+    let mut byte = 0u8;
+    while byte < 128 {
+        let space = matches!(byte, b'\t'..=b'\r' | b' ');
+        let kept = match level {
+            Level::Tight => space || !byte.is_ascii_control(),
+            Level::Dense => !space && !byte.is_ascii_control(),
+            Level::Bare => byte.is_ascii_alphanumeric(),
+        };
+        if kept {
+            table[byte as usize] = byte.to_ascii_lowercase();
+        }
+        byte += 1;
+    }
+    table
+}
+
+/// Writes the skeleton of `text` into `out`, replacing what was there.
+pub(super) fn fold_into(text: &str, level: Level, out: &mut Vec<u8>) {
+    out.clear();
+    out.reserve(text.len());
+    for c in text.chars() {
+        fold_char(c, level, &mut |kept| out.extend_from_slice(kept.encode_utf8(&mut [0; 4]).as_bytes()));
+    }
+}
+
+/// Whether the skeleton of `text` holds the window of any needle. Nearly always it does not, and this
+/// finds out without writing the skeleton down.
+pub(super) fn holds_window(text: &str, level: Level, scanner: &Scanner) -> bool {
+    let table = level.ascii_table();
+    let bytes = text.as_bytes();
+    let (mut window, mut at) = (0u64, 0);
+    while at < bytes.len() {
+        for &byte in bytes[at..].iter().take_while(|byte| byte.is_ascii()) {
+            // No branch on "kept": spaces are too frequent and too irregular to be predicted.
+            let folded = table[usize::from(byte & 0x7F)];
+            window = window >> (8 * u32::from(folded != 0)) | u64::from(folded) << 56;
+            if scanner.knows(window) {
+                return true;
+            }
+            at += 1;
+        }
+        let Some(c) = text[at..].chars().next() else { break };
+        at += c.len_utf8();
+        let (mut seen, mut wide) = (false, window);
+        fold_char(c, level, &mut |kept| {
+            for byte in kept.encode_utf8(&mut [0; 4]).bytes() {
+                wide = Scanner::<WINDOW>::slide(wide, byte);
+                seen |= scanner.knows(wide);
+            }
+        });
+        window = wide;
+        if seen {
+            return true;
+        }
+    }
+    false
+}
+
+/// The skeleton of a short text.
+pub(super) fn folded(text: &str, level: Level) -> Vec<u8> {
+    let mut out = Vec::new();
+    fold_into(text, level, &mut out);
+    out
+}
+
+/// Turns ranges of the skeleton of `text` into ranges of `text`, in the same order.
+pub(super) fn locate(text: &str, level: Level, ranges: &[Range<usize>]) -> Vec<Range<usize>> {
+    if ranges.is_empty() {
+        return Vec::new();
+    }
+    let mut edges: Vec<(usize, usize)> = Vec::with_capacity(ranges.len());
+    let mut found: Vec<Range<usize>> = vec![0..0; ranges.len()];
+    // One walk in order of starts, one in order of ends, told apart by (skeleton position, range).
+    for is_end in [false, true] {
+        edges.clear();
+        edges.extend(ranges.iter().enumerate().map(|(n, r)| (if is_end { r.end.max(1) - 1 } else { r.start }, n)));
+        edges.sort_unstable();
+        let (mut folded_len, mut next) = (0, 0);
+        for (at, c) in text.char_indices() {
+            fold_char(c, level, &mut |kept| folded_len += kept.len_utf8());
+            while let Some(&(_, range)) = edges.get(next).filter(|(wanted, _)| *wanted < folded_len) {
+                if is_end {
+                    found[range].end = at + c.len_utf8();
+                } else {
+                    found[range].start = at;
+                }
+                next += 1;
+            }
+        }
+    }
+    found
+}
+
+/// Where the characters that ride on the one before `at` end: accents and variation selectors.
+pub(super) fn riders_end(text: &str, at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    let riders = rest.chars().take_while(|&c| is_combining_mark(c) || matches!(c, '\u{FE00}'..='\u{FE0F}' | '\u{200D}'));
+    at + riders.map(char::len_utf8).sum::<usize>()
+}
+
+#[inline]
+fn fold_char(c: char, level: Level, emit: &mut impl FnMut(char)) {
+    if c.is_ascii() {
+        let folded = level.ascii_table()[c as usize];
+        if folded != 0 {
+            emit(char::from(folded));
+        }
+        return;
+    }
+    match PLANE.get(c as usize) {
+        Some(&NOTHING) => {}
+        Some(&one) if one != SEVERAL => {
+            let kept = match level {
+                Level::Tight => true,
+                Level::Dense => one & SPACE == 0,
+                Level::Bare => one & ALPHANUMERIC != 0,
+            };
+            char::from_u32(one & 0x1F_FFFF).filter(|_| kept).into_iter().for_each(emit);
+        }
+        _ => fold_wide(c, &mut |c| {
+            if level.keeps(c) {
+                emit(c);
+            }
+        }),
+    }
+}
+
+/// What the characters of the basic plane fold to, worked out once: most fold to one character.
+static PLANE: LazyLock<Vec<u32>> = LazyLock::new(|| (0..0x1_0000).map(plane_entry).collect());
+const NOTHING: u32 = 0;
+const SEVERAL: u32 = u32::MAX;
+const ALPHANUMERIC: u32 = 1 << 30;
+const SPACE: u32 = 1 << 29;
+
+fn plane_entry(code: u32) -> u32 {
+    let Some(c) = char::from_u32(code) else { return NOTHING };
+    let (mut entry, mut count) = (NOTHING, 0);
+    fold_wide(c, &mut |folded| {
+        entry = folded as u32 | if folded.is_alphanumeric() { ALPHANUMERIC } else { 0 } | if folded.is_whitespace() { SPACE } else { 0 };
+        count += 1;
+    });
+    if count > 1 { SEVERAL } else { entry }
+}
+
+fn fold_wide(c: char, emit: &mut impl FnMut(char)) {
+    if is_invisible(c) {
+        return;
+    }
+    decompose_compatible(c, |part| {
+        if is_combining_mark(part) {
+            // Accents go: a text may carry them composed, apart, or piled on to hide a value.
+        } else if let Some(twin) = lookalike(part) {
+            emit(twin);
+        } else if part.is_ascii() {
+            emit(part.to_ascii_lowercase());
+        } else {
+            // Up and down again is the case fold: it makes `ß` equal to `SS`.
+            let lower = part.to_uppercase().flat_map(char::to_lowercase).filter(|&c| !is_combining_mark(c));
+            lower.map(|c| lookalike(c).unwrap_or(c)).for_each(&mut *emit);
+        }
+    });
+}
+
+/// Characters that show nothing, so anyone can put them between two letters of a value.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{80}'..='\u{9F}' | '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}'
+        | '\u{180B}'..='\u{180F}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}'
+        | '\u{2800}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}'
+        | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}' | '\u{E0000}'..='\u{E0FFF}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(level: Level, text: &str, expected: &str) {
+        assert_eq!(String::from_utf8(folded(text, level)).unwrap(), expected, "{level:?} of {text:?}");
+    }
+
+    #[test]
+    fn levels_drop_step_by_step() {
+        check(Level::Tight, "Ab c\n-D\u{0}\u{7}e", "ab c\n-de");
+        check(Level::Dense, "Ab c\n-D\u{0}\u{7}e", "abc-de");
+        check(Level::Bare, "Ab c\n-D\u{0}\u{7}e_🔑", "abcde");
+    }
+
+    #[test]
+    fn disguises_fold_to_the_plain_letters() {
+        for disguised in ["ＡＢｃ１", "𝐀𝐁𝐜𝟏", "a\u{200B}b\u{AD}c\u{2060}1", "a\u{202E}b\u{E0041}c\u{FE0F}1", "аbс1", "ΑΒc1", "🅰🅱c1", "ᴀʙᴄ1", "a\u{301}b\u{308}c1", "ábc1"] {
+            check(Level::Tight, disguised, "abc1");
+        }
+        check(Level::Tight, "Straße", "strasse");
+        check(Level::Tight, "STRASSE", "strasse");
+        check(Level::Tight, "ﬁ ‐ “x”", "fi - \"x\"");
+        check(Level::Bare, "秘密の鍵パ", "秘密の鍵ハ");
+        check(Level::Bare, "秘密の鍵ハ\u{309A}", "秘密の鍵ハ");
+    }
+
+    #[test]
+    fn the_fold_of_the_whole_is_the_sum_of_its_characters() {
+        let text = "x\u{301}É ﷺ-ßﬁ\u{200D}Ж🔑ｱ9";
+        for level in [Level::Tight, Level::Dense, Level::Bare] {
+            let parts: Vec<u8> = text.chars().flat_map(|c| folded(&c.to_string(), level)).collect();
+            assert_eq!(folded(text, level), parts, "{level:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_come_back_on_character_boundaries() {
+        let text = "zz ＡＢ\u{200B}ß x";
+        let skeleton = folded(text, Level::Bare);
+        assert_eq!(skeleton, b"zzabssx");
+        let found = locate(text, Level::Bare, &[0..2, 2..6, 4..5, 6..7]);
+        let texts: Vec<&str> = found.into_iter().map(|r| &text[r]).collect();
+        assert_eq!(texts, ["zz", "ＡＢ\u{200B}ß", "ß", "x"]);
+    }
+
+    #[test]
+    fn riders_are_the_accents_after_a_position() {
+        assert_eq!(riders_end("e\u{301}\u{FE0F}x", 1), 6);
+        assert_eq!(riders_end("ex", 1), 1);
+        assert_eq!(riders_end("e", 1), 1);
+    }
+}

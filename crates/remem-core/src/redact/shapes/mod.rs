@@ -1,0 +1,125 @@
+//! Owns the search for text that has the shape of a credential. It reports ranges and kinds; it may
+//! not replace, and it never calls anything secret for looking random alone: a literal such as a key
+//! prefix or a name such as `password` must stand there first.
+//!
+//! Cost: one pass for all those literals; a rule's own pattern runs only where its literal is.
+
+mod checks;
+mod rules;
+mod table;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use zeroize::Zeroizing;
+
+use super::scan::Scanner;
+use table::{Find, RULES, Rule};
+
+/// Raised whenever a rule is added or changed, so that readers can tell which rules a text passed.
+pub const SHAPES_VERSION: u32 = 1;
+
+/// Text looked at from a literal on; longer tokens are cut there.
+const TOKEN_BYTES_MAX: usize = 4096;
+
+/// The kind of a secret shape, for example `github-token`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShapeKind(&'static str);
+
+impl ShapeKind {
+    /// The name as it stands in markers, after `shape-`.
+    pub fn as_str(self) -> &'static str {
+        self.0
+    }
+
+    /// The kind with this name, if there is one.
+    pub fn named(name: &str) -> Option<ShapeKind> {
+        RULES.iter().find(|rule| rule.kind == name).map(|rule| ShapeKind(rule.kind))
+    }
+}
+
+impl fmt::Debug for ShapeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl fmt::Display for ShapeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Every kind with its one-line description, in the order in which rules are tried.
+pub fn shape_table() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let first_of_kind = |(n, rule): &(usize, &Rule)| RULES[..*n].iter().all(|earlier| earlier.kind != rule.kind);
+    RULES.iter().enumerate().filter(first_of_kind).map(|(_, rule)| (rule.kind, rule.doc))
+}
+
+/// A stretch of text with the shape of a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ShapeHit {
+    pub(super) range: Range<usize>,
+    pub(super) kind: ShapeKind,
+}
+
+struct Compiled {
+    literals: Scanner<3, true>,
+    /// The rule of each literal.
+    rule_of: Vec<usize>,
+    /// The pattern of each rule that has one.
+    patterns: Vec<Option<Regex>>,
+}
+
+static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
+    let rules = RULES.iter().enumerate();
+    let literal = |(number, literal): (usize, &&str)| (number, Zeroizing::new(literal.as_bytes().to_vec()));
+    let (rule_of, literals) = rules.flat_map(|(number, rule)| rule.literals.iter().map(move |text| literal((number, text)))).unzip();
+    let pattern = |rule: &Rule| match rule.find {
+        Find::Token { pattern, .. } => Some(Regex::new(&format!(r"\A(?:{pattern})")).expect("a constant pattern compiles")),
+        Find::Custom(_) => None,
+    };
+    Compiled { literals: Scanner::new(literals), rule_of, patterns: RULES.iter().map(pattern).collect() }
+});
+
+/// All shapes in a text, in order, none overlapping another.
+pub(super) fn find(text: &str) -> Vec<ShapeHit> {
+    let compiled = &*COMPILED;
+    let mut hits: Vec<ShapeHit> = Vec::new();
+    compiled.literals.each_match(text.as_bytes(), |literal, at| {
+        // The latest few are enough: literals come roughly in order, and this only saves work.
+        if hits.iter().rev().take(4).any(|hit| hit.range.contains(&at.start)) {
+            return;
+        }
+        let number = compiled.rule_of[literal];
+        let range = match RULES[number].find {
+            Find::Token { accept, .. } => token(text, at.start, compiled.patterns[number].as_ref(), accept),
+            Find::Custom(find) => find(text, at),
+        };
+        hits.extend(range.filter(|range| !range.is_empty()).map(|range| ShapeHit { range, kind: ShapeKind(RULES[number].kind) }));
+    });
+    hits.extend(rules::discord_tokens(text).map(|range| ShapeHit { range, kind: ShapeKind("discord-token") }));
+    hits.sort_by_key(|hit| (hit.range.start, std::cmp::Reverse(hit.range.end)));
+    hits.dedup_by(|later, earlier| {
+        let overlap = later.range.start < earlier.range.end;
+        if overlap {
+            earlier.range.end = earlier.range.end.max(later.range.end);
+        }
+        overlap
+    });
+    hits
+}
+
+/// A token that begins at `start`, which must not lie inside a longer word.
+fn token(text: &str, start: usize, pattern: Option<&Regex>, accept: fn(&str) -> bool) -> Option<Range<usize>> {
+    let glued = text[..start].bytes().next_back().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    if glued {
+        return None;
+    }
+    let end = checks::floor_boundary(text, start + TOKEN_BYTES_MAX);
+    let found = pattern?.captures(&text[start..end])?;
+    let secret = found.get(1).or(found.get(0))?;
+    accept(secret.as_str()).then(|| start + secret.start()..start + secret.end())
+}

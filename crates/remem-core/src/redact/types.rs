@@ -1,0 +1,103 @@
+//! Owns the result types. `Redacted` is minted here only, by the cleaning loop: holding one is the
+//! proof that a text went through the redactor, so it must never gain a public constructor.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::shapes::ShapeKind;
+
+/// Text that has passed the redactor. There is no other way to make one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Redacted(String);
+
+impl Redacted {
+    pub(super) fn minted(text: String) -> Redacted {
+        Redacted(text)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text, given away.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl fmt::Display for Redacted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the redactor made of one text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cleaned {
+    /// The text that may be kept.
+    pub text: Redacted,
+    /// How many spans were replaced because of registered values.
+    pub values: u32,
+    /// The kinds of secret shape that were replaced or, under `Flag`, seen. Sorted, each once.
+    pub shapes: Vec<ShapeKind>,
+}
+
+/// What to do with text that has the shape of a secret but is not a registered value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShapePolicy {
+    /// Replace it with `[REDACTED:shape-<kind>]`.
+    #[default]
+    Redact,
+    /// Leave it, and report its kind.
+    Flag,
+    /// Do not look.
+    Off,
+}
+
+impl ShapePolicy {
+    /// The name used in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ShapePolicy::Redact => "redact",
+            ShapePolicy::Flag => "flag",
+            ShapePolicy::Off => "off",
+        }
+    }
+}
+
+impl fmt::Display for ShapePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The text is not one of `redact`, `flag`, `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("shape policy must be one of: redact, flag, off")]
+pub struct UnknownShapePolicy;
+
+impl FromStr for ShapePolicy {
+    type Err = UnknownShapePolicy;
+
+    fn from_str(text: &str) -> Result<ShapePolicy, UnknownShapePolicy> {
+        [ShapePolicy::Redact, ShapePolicy::Flag, ShapePolicy::Off]
+            .into_iter()
+            .find(|policy| policy.as_str() == text)
+            .ok_or(UnknownShapePolicy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policy_names_round_trip() {
+        for policy in [ShapePolicy::Redact, ShapePolicy::Flag, ShapePolicy::Off] {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        assert_eq!("Redact".parse::<ShapePolicy>(), Err(UnknownShapePolicy));
+        assert_eq!(ShapePolicy::default(), ShapePolicy::Redact);
+    }
+}

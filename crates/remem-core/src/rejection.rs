@@ -1,0 +1,84 @@
+//! Why a request was refused: things the caller can mend. Each carries a field name, a limit and a count, never input.
+
+/// A refusal. `code()` is stable; the text may be shown to anyone, since it holds nothing a caller supplied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// A name is empty, too long, holds control characters, or climbs.
+    #[error("{field} is not a valid name")]
+    MalformedName {
+        /// Which name.
+        field: &'static str,
+    },
+    /// A name holds a registered secret or something shaped like one; names are stored as they are, so it is refused.
+    #[error("{field} looks like it holds a secret; names are stored in clear, choose another one")]
+    SecretInName {
+        /// Which name.
+        field: &'static str,
+    },
+    /// A text, list or document is larger than the policy allows.
+    #[error("{field} is too large: {actual} {unit}, at most {limit} are allowed")]
+    TooLarge {
+        /// Which field.
+        field: &'static str,
+        /// `bytes`, `characters`, `items` or `levels`.
+        unit: &'static str,
+        /// The policy's limit.
+        limit: u64,
+        /// What was sent.
+        actual: u64,
+    },
+    /// A field is empty that must not be.
+    #[error("{field} must not be empty")]
+    Empty {
+        /// Which field.
+        field: &'static str,
+    },
+    /// `expiresAt` is not in the future.
+    #[error("expiresAt must be in the future")]
+    AlreadyExpired,
+    /// A field has a value outside its range.
+    #[error("{field} {rule}")]
+    Invalid {
+        /// Which field.
+        field: &'static str,
+        /// The rule it breaks, as the end of a sentence.
+        rule: &'static str,
+    },
+    /// This host does not produce that cell of tier and typology.
+    #[error("this host keeps no {typology} memory in the {tier} tier")]
+    NoSuchCell {
+        /// The tier's name.
+        tier: &'static str,
+        /// The typology's name.
+        typology: &'static str,
+    },
+    /// The idempotency key was used before with another body.
+    #[error("this Idempotency-Key was used before with a different request body")]
+    IdempotencyMismatch,
+}
+
+impl Rejection {
+    /// The stable code that surfaces send.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Rejection::IdempotencyMismatch => "idempotency_key_mismatch",
+            _ => "validation_error",
+        }
+    }
+
+    /// The field at fault, if one is.
+    #[must_use]
+    pub fn field(&self) -> Option<&'static str> {
+        match self {
+            Rejection::MalformedName { field }
+            | Rejection::SecretInName { field }
+            | Rejection::TooLarge { field, .. }
+            | Rejection::Empty { field }
+            | Rejection::Invalid { field, .. } => Some(field),
+            Rejection::AlreadyExpired => Some("expiresAt"),
+            Rejection::NoSuchCell { .. } => Some("tier"),
+            Rejection::IdempotencyMismatch => None,
+        }
+    }
+}

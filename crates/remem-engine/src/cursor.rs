@@ -1,0 +1,68 @@
+//! The cursor of a list: opaque, and sealed to one tenant and memory so that a foreign or forged one is no cursor.
+
+use crate::engine::HostKey;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use remem_core::{EntryId, Rejection, Scope, Timestamp};
+use remem_store::Position;
+
+const SEAL_BYTES: usize = 16;
+
+/// Packs a position.
+#[must_use]
+pub fn seal(key: &HostKey, scope: &Scope, position: &Position) -> String {
+    let mut bytes = mac(key, scope, position.created_at, position.id.as_str()).to_vec();
+    bytes.extend(position.created_at.0.to_be_bytes());
+    bytes.extend(position.id.as_str().as_bytes());
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Unpacks a position; anything that `seal` did not make for this scope is refused.
+pub fn open(key: &HostKey, scope: &Scope, cursor: &str) -> Result<Position, Rejection> {
+    parse(key, scope, cursor).ok_or(Rejection::Invalid { field: "cursor", rule: "is not one that this list gave out" })
+}
+
+fn parse(key: &HostKey, scope: &Scope, cursor: &str) -> Option<Position> {
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    let (seal, rest) = bytes.split_at_checked(SEAL_BYTES)?;
+    let (created_at, id) = rest.split_at_checked(8)?;
+    let created_at = Timestamp(i64::from_be_bytes(created_at.try_into().ok()?));
+    let id = EntryId::parse(std::str::from_utf8(id).ok()?)?;
+    let expected = mac(key, scope, created_at, id.as_str());
+    // Compared as a whole, without stopping at the first difference.
+    let difference = seal.iter().zip(expected).fold(0, |sum, (a, b)| sum | (a ^ b));
+    (difference == 0).then_some(Position { created_at, id })
+}
+
+fn mac(key: &HostKey, scope: &Scope, created_at: Timestamp, id: &str) -> [u8; SEAL_BYTES] {
+    let mut hasher = blake3::Hasher::new_keyed(&key.derive("remembrancer cursor v1"));
+    for part in [scope.tenant.as_str(), scope.memory_ref.as_str(), id] {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    hasher.update(&created_at.0.to_le_bytes());
+    let mut seal = [0; SEAL_BYTES];
+    seal.copy_from_slice(&hasher.finalize().as_bytes()[..SEAL_BYTES]);
+    seal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remem_core::{MemoryRef, TenantId};
+
+    #[test]
+    fn only_the_scope_that_gave_a_cursor_takes_it() {
+        let key = HostKey::new([7; 32]);
+        let scope = |t: &str, m: &str| Scope::new(TenantId::parse(t).unwrap(), MemoryRef::parse(m).unwrap());
+        let position = Position { created_at: Timestamp(-5), id: EntryId::parse("mem_é").unwrap() };
+        let cursor = seal(&key, &scope("a", "m"), &position);
+        assert_eq!(open(&key, &scope("a", "m"), &cursor), Ok(position));
+        assert!(open(&key, &scope("b", "m"), &cursor).is_err());
+        assert!(open(&key, &scope("a", "n"), &cursor).is_err());
+        assert!(open(&HostKey::new([8; 32]), &scope("a", "m"), &cursor).is_err());
+        for bad in ["", "AAAA", "not base64!", &cursor[1..], &format!("{cursor}AA")] {
+            assert!(open(&key, &scope("a", "m"), bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The engine: the parts that every operation shares. Operations themselves live one to a file.
+
+use crate::caller::Caller;
+use crate::error::EngineError;
+use crate::ports::{Clock, Ids};
+use crate::registry::PassLog;
+use crate::secrets::Secrets;
+use remem_core::capability::Capabilities;
+use remem_core::{Admission, Idempotency, Policy, Rejection, Revision, TenantId, Timestamp};
+use remem_store::{Directory, ReadAt, Store};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The host's own secret, from which every keyed digest is derived. Lives outside the database.
+#[derive(Clone)]
+pub struct HostKey(zeroize::Zeroizing<[u8; 32]>);
+
+impl HostKey {
+    /// From 32 random bytes.
+    #[must_use]
+    pub fn new(bytes: [u8; 32]) -> HostKey {
+        HostKey(zeroize::Zeroizing::new(bytes))
+    }
+
+    /// A key for one purpose: what is learnt about one use tells nothing about another.
+    #[must_use]
+    pub fn derive(&self, purpose: &str) -> [u8; 32] {
+        blake3::derive_key(purpose, self.0.as_ref())
+    }
+}
+
+/// What an engine is made of. The binary fills it in; it is the only place that knows concrete types.
+pub struct Parts {
+    /// Where memory is kept.
+    pub store: Arc<dyn Store>,
+    /// Where tenants and keys are kept.
+    pub directory: Arc<dyn Directory>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Fresh names.
+    pub ids: Arc<dyn Ids>,
+    /// Limits.
+    pub policy: Policy,
+    /// Registered secrets.
+    pub secrets: Secrets,
+    /// The host's own secret.
+    pub key: HostKey,
+    /// What this host supports.
+    pub capabilities: Capabilities,
+}
+
+/// The application. Cheap to share by `Arc`.
+pub struct Engine {
+    pub(crate) parts: Parts,
+    /// The largest instant seen: time never runs backwards here, so nothing that ended comes back.
+    high_water: AtomicI64,
+    /// Tenants whose stored clock has been taken into account.
+    seen: Mutex<HashSet<TenantId>>,
+    pub(crate) feeds: Mutex<HashMap<TenantId, usize>>,
+    pub(crate) passes: PassLog,
+}
+
+impl Engine {
+    /// An engine of these parts.
+    #[must_use]
+    pub fn new(parts: Parts) -> Engine {
+        Engine { parts, high_water: AtomicI64::new(i64::MIN), seen: Mutex::default(), feeds: Mutex::default(), passes: PassLog::default() }
+    }
+
+    /// What this host supports.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.parts.capabilities
+    }
+
+    /// The limits that hold for everyone.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.parts.policy
+    }
+
+    /// Now, never earlier than any instant this process has acted on.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        let now = self.parts.clock.now().0;
+        Timestamp(self.high_water.fetch_max(now, Ordering::SeqCst).max(now))
+    }
+
+    /// How far the machine's clock is behind the latest instant this host acted on, in milliseconds.
+    #[must_use]
+    pub fn clock_behind_ms(&self) -> i64 {
+        (self.now().0 - self.parts.clock.now().0).max(0)
+    }
+
+    /// Now, for acting on a tenant's memory: also never earlier than its last commit by any process.
+    pub(crate) async fn now_for(&self, tenant: &TenantId) -> Result<Timestamp, EngineError> {
+        let new = !self.seen.lock().unwrap_or_else(PoisonError::into_inner).contains(tenant);
+        if new {
+            let head = self.parts.store.head(tenant).await?;
+            self.high_water.fetch_max(head.at.0, Ordering::SeqCst);
+            self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone());
+        }
+        Ok(self.now())
+    }
+
+    pub(crate) async fn read_at(&self, caller: &Caller, at_least: Option<Revision>) -> Result<ReadAt, EngineError> {
+        let now = self.now_for(caller.tenant()).await?;
+        if let Some(revision) = at_least {
+            self.wait_for(caller.tenant(), revision).await?;
+        }
+        Ok(ReadAt::Now(now))
+    }
+
+    /// Waits until this node has `revision`: what makes "read your writes" hold on any node.
+    async fn wait_for(&self, tenant: &TenantId, revision: Revision) -> Result<(), EngineError> {
+        let store = &self.parts.store;
+        if store.head(tenant).await?.revision >= revision {
+            return Ok(());
+        }
+        let deadline = Duration::from_millis(self.parts.policy.at_least_wait_ms_max);
+        let reached = async {
+            let mut watch = store.watch(tenant).await?;
+            loop {
+                // The watch may not ring for other processes' commits, so look again every so often.
+                let _ = tokio::time::timeout(Duration::from_millis(20), watch.changed()).await;
+                if store.head(tenant).await?.revision >= revision {
+                    return Ok(());
+                }
+            }
+        };
+        tokio::time::timeout(deadline, reached).await.unwrap_or(Err(EngineError::NotReached))
+    }
+
+    pub(crate) fn policy_of(&self, caller: &Caller) -> Policy {
+        Policy { shapes: caller.shapes, ..self.parts.policy.clone() }
+    }
+
+    pub(crate) fn admission<'a>(&'a self, caller: &Caller, policy: &'a Policy, now: Timestamp) -> Admission<'a> {
+        Admission {
+            policy,
+            redactor: self.parts.secrets.redactor(caller.tenant()),
+            scan: self.parts.secrets.scan(caller.tenant(), policy.shapes),
+            now,
+        }
+    }
+
+    /// Turns a caller's key and request into digests; nothing readable of either is kept.
+    pub(crate) fn idempotency(&self, operation: &'static str, key: Option<&str>, body: &Digest) -> Result<Option<Idempotency>, Rejection> {
+        let Some(key) = key else { return Ok(None) };
+        let (chars, limit) = (key.chars().count(), self.parts.policy.idempotency_key_chars_max);
+        if chars == 0 {
+            return Err(Rejection::Empty { field: "Idempotency-Key" });
+        }
+        if chars > limit {
+            return Err(Rejection::TooLarge { field: "Idempotency-Key", unit: "characters", limit: limit as u64, actual: chars as u64 });
+        }
+        let secret = self.parts.key.derive("remembrancer idempotency v1");
+        let digest = |bytes: &[u8]| *blake3::keyed_hash(&secret, bytes).as_bytes();
+        Ok(Some(Idempotency { operation, key: digest(key.as_bytes()), body: digest(&body.0) }))
+    }
+}
+
+/// The meaning of a request as bytes, each part with its length, so that two different requests never look alike.
+#[derive(Default)]
+pub(crate) struct Digest(Vec<u8>);
+
+impl Digest {
+    pub fn part(&mut self, bytes: &[u8]) {
+        self.0.extend((bytes.len() as u64).to_le_bytes());
+        self.0.extend(bytes);
+    }
+}

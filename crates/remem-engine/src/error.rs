@@ -1,0 +1,53 @@
+//! Why the engine did not do it. Surfaces map these; none of them carries content.
+
+use remem_core::{Permission, Rejection};
+use remem_store::StoreError;
+
+/// A failed call.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The request cannot be; the caller can mend it.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// The caller's key does not allow it.
+    #[error("this key lacks the scope {0}")]
+    Forbidden(Permission),
+    /// There is no such thing, for this caller.
+    #[error("not found")]
+    NotFound,
+    /// The revision named by `atLeast` was not reached in time.
+    #[error("the revision asked for has not been reached on this node")]
+    NotReached,
+    /// Too many streams are open.
+    #[error("too many event streams are open")]
+    TooManyFeeds,
+    /// The store could not do it.
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+impl From<StoreError> for EngineError {
+    fn from(error: StoreError) -> EngineError {
+        match error {
+            StoreError::Rejected(rejection) => EngineError::Rejected(rejection),
+            other => EngineError::Store(other),
+        }
+    }
+}
+
+/// Why a key was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// No key, or none that this host knows. The two are the same to a caller.
+    #[error("a valid API key is needed: send Authorization: Bearer <key>")]
+    Unknown,
+    /// The key's time is over.
+    #[error("this API key has expired")]
+    Expired,
+    /// The key was revoked.
+    #[error("this API key was revoked")]
+    Revoked,
+    /// The directory cannot be read now.
+    #[error("keys cannot be checked at the moment")]
+    Unavailable,
+}

@@ -1,0 +1,81 @@
+//! The event feed of a tenant: pages, and a bounded number of open streams.
+
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::{Event, Permission, Revision, Seq, TenantId};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long a stream waits before it looks again on its own: commits of other processes do not ring.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Events after `after`, oldest first.
+    pub async fn events(&self, caller: &Caller, after: Seq, limit: Option<u32>) -> Result<Vec<Event>, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let limit = limit.filter(|n| *n > 0).unwrap_or(self.parts.policy.events_page_max).min(self.parts.policy.events_page_max);
+        Ok(self.parts.store.events(caller.tenant(), after, limit).await?)
+    }
+
+    /// The newest event's position: where "from now on" begins.
+    pub async fn newest(&self, caller: &Caller) -> Result<Seq, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        Ok(self.parts.store.head(caller.tenant()).await?.seq)
+    }
+
+    /// Opens a stream of the caller's events after `after`. It pulls page by page, so a reader that stops costs one page.
+    pub async fn feed(self: &Arc<Self>, caller: &Caller, after: Seq) -> Result<Feed, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let watch = self.parts.store.watch(caller.tenant()).await?;
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = feeds.entry(caller.tenant().clone()).or_default();
+        if *open >= self.parts.policy.feeds_max {
+            return Err(EngineError::TooManyFeeds);
+        }
+        *open += 1;
+        Ok(Feed { engine: self.clone(), caller: caller.clone(), tenant: caller.tenant().clone(), after, watch })
+    }
+}
+
+/// An open stream of events. Dropping it frees its place.
+pub struct Feed {
+    engine: Arc<Engine>,
+    caller: Caller,
+    tenant: TenantId,
+    after: Seq,
+    watch: watch::Receiver<Revision>,
+}
+
+impl Feed {
+    /// The next events, at least one; waits for them. `None` once the caller's key is no longer good.
+    pub async fn next(&mut self) -> Result<Option<Vec<Event>>, EngineError> {
+        loop {
+            if self.engine.still_valid(&self.caller).await.is_err() {
+                return Ok(None);
+            }
+            let events = self.engine.events(&self.caller, self.after, Some(256)).await?;
+            if let Some(last) = events.last() {
+                self.after = last.seq;
+                return Ok(Some(events));
+            }
+            if let Ok(Err(_)) = tokio::time::timeout(LOOK_AGAIN, self.watch.changed()).await {
+                // The store closed the tenant's file for want of use; ask it for a new bell.
+                self.watch = self.engine.parts.store.watch(&self.tenant).await?;
+            }
+        }
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        let mut feeds = self.engine.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = feeds.get_mut(&self.tenant) {
+            *open -= 1;
+            if *open == 0 {
+                feeds.remove(&self.tenant);
+            }
+        }
+    }
+}

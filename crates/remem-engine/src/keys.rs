@@ -1,0 +1,170 @@
+//! Tenants and keys: who may come in, and with which rights. Keys are shown once and kept as keyed hashes.
+
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::{Denied, EngineError};
+use remem_core::{Permission, PrincipalId, Rejection, ShapePolicy, TenantId, Timestamp};
+use remem_store::{KeyHash, KeyRecord, StoreError, Tenant};
+use zeroize::Zeroizing;
+
+/// A key that was just made: the only time its text is seen.
+pub struct NewKey {
+    /// The key.
+    pub text: Zeroizing<String>,
+    /// What is kept of it.
+    pub record: KeyRecord,
+}
+
+/// What a new key should be.
+#[derive(Clone, Debug)]
+pub struct KeyRequest {
+    /// The tenant it opens; created if it does not exist.
+    pub tenant: TenantId,
+    /// What a person calls it.
+    pub label: String,
+    /// What it allows.
+    pub permissions: Vec<Permission>,
+    /// From when it is refused.
+    pub expires_at: Option<Timestamp>,
+}
+
+const LABEL_CHARS_MAX: usize = 100;
+
+impl Engine {
+    fn key_hash(&self, text: &str) -> KeyHash {
+        *blake3::keyed_hash(&self.parts.key.derive("remembrancer api key v1"), text.as_bytes()).as_bytes()
+    }
+
+    /// Who holds this key.
+    pub async fn authenticate(&self, text: &str) -> Result<Caller, Denied> {
+        self.caller_of(self.key_hash(text)).await
+    }
+
+    /// Whether the caller's key is still good: what ends a long stream when its key is revoked.
+    pub async fn still_valid(&self, caller: &Caller) -> Result<(), Denied> {
+        match caller.key {
+            Some(hash) => self.caller_of(hash).await.map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    async fn caller_of(&self, hash: KeyHash) -> Result<Caller, Denied> {
+        let found = self.parts.directory.find_key(&hash).await.map_err(|_| Denied::Unavailable)?;
+        // The lookup compared keyed hashes, which an outsider cannot steer; this comparison takes the same time anyway.
+        let record = found.filter(|r| blake3::Hash::from_bytes(r.hash) == blake3::Hash::from_bytes(hash)).ok_or(Denied::Unknown)?;
+        if record.revoked_at.is_some() {
+            return Err(Denied::Revoked);
+        }
+        if record.expires_at.is_some_and(|end| end <= self.now()) {
+            return Err(Denied::Expired);
+        }
+        let tenant = self.parts.directory.tenant(&record.tenant).await.map_err(|_| Denied::Unavailable)?.ok_or(Denied::Unknown)?;
+        Ok(Caller { tenant: record.tenant, principal: record.id, permissions: record.permissions, shapes: tenant.shapes, key: Some(hash) })
+    }
+
+    /// A caller with every right inside `tenant`, for commands that open the data themselves.
+    pub async fn local_caller(&self, tenant: &TenantId) -> Result<Caller, EngineError> {
+        let found = self.parts.directory.tenant(tenant).await?.ok_or(EngineError::NotFound)?;
+        let principal = PrincipalId::parse("local").expect("a valid name");
+        Ok(Caller { tenant: found.id, principal, permissions: Permission::ALL.to_vec(), shapes: found.shapes, key: None })
+    }
+
+    /// Creates a tenant or changes its settings; answers whether it is new.
+    pub async fn put_tenant(&self, caller: &Caller, id: &str, shapes: ShapePolicy) -> Result<bool, EngineError> {
+        caller.require(Permission::HostAdmin)?;
+        let id = TenantId::parse(id).ok_or(Rejection::MalformedName { field: "tenant" })?;
+        self.ensure_tenant(id, shapes).await
+    }
+
+    /// As `put_tenant`, for the host itself.
+    pub async fn ensure_tenant(&self, id: TenantId, shapes: ShapePolicy) -> Result<bool, EngineError> {
+        Ok(self.parts.directory.put_tenant(&Tenant { id, created_at: self.now(), shapes }).await?)
+    }
+
+    /// All tenants.
+    pub async fn tenants(&self, caller: &Caller) -> Result<Vec<Tenant>, EngineError> {
+        caller.require(Permission::HostAdmin)?;
+        Ok(self.parts.directory.tenants().await?)
+    }
+
+    /// Makes a key. A caller reaches its own tenant with `keys:manage` and every tenant with `host:admin`, and can never
+    /// give a right it does not hold.
+    pub async fn create_key(&self, caller: &Caller, request: KeyRequest) -> Result<NewKey, EngineError> {
+        self.may_manage(caller, &request.tenant)?;
+        if let Some(beyond) = request.permissions.iter().find(|p| !caller.may(**p)) {
+            return Err(EngineError::Forbidden(*beyond));
+        }
+        let text = self.parts.ids.api_key();
+        let record = self.add_key(&text, request).await?.ok_or_else(|| StoreError::Damaged("a fresh key exists already"))?;
+        Ok(NewKey { text, record })
+    }
+
+    /// Stores a given key, for the host itself; `None` if it exists already.
+    pub async fn add_key(&self, text: &str, request: KeyRequest) -> Result<Option<KeyRecord>, EngineError> {
+        if request.permissions.is_empty() {
+            return Err(Rejection::Empty { field: "scopes" }.into());
+        }
+        if request.label.chars().count() > LABEL_CHARS_MAX || request.label.chars().any(char::is_control) {
+            return Err(Rejection::Invalid { field: "label", rule: "must be at most 100 characters without control characters" }.into());
+        }
+        if request.expires_at.is_some_and(|end| end <= self.now()) {
+            return Err(Rejection::AlreadyExpired.into());
+        }
+        if self.parts.directory.tenant(&request.tenant).await?.is_none() {
+            self.ensure_tenant(request.tenant.clone(), self.parts.policy.shapes).await?;
+        }
+        let mut permissions = request.permissions;
+        permissions.sort_unstable();
+        permissions.dedup();
+        let record = KeyRecord {
+            id: self.parts.ids.key(),
+            tenant: request.tenant,
+            label: request.label,
+            hash: self.key_hash(text),
+            permissions,
+            created_at: self.now(),
+            expires_at: request.expires_at,
+            revoked_at: None,
+        };
+        Ok(self.parts.directory.add_key(&record).await?.then_some(record))
+    }
+
+    /// The keys of a tenant.
+    pub async fn keys(&self, caller: &Caller, tenant: &TenantId) -> Result<Vec<KeyRecord>, EngineError> {
+        self.may_manage(caller, tenant)?;
+        Ok(self.parts.directory.keys(tenant).await?)
+    }
+
+    /// Revokes a key at once.
+    pub async fn revoke_key(&self, caller: &Caller, tenant: &TenantId, id: &str) -> Result<(), EngineError> {
+        self.may_manage(caller, tenant)?;
+        let id = PrincipalId::parse(id).ok_or(EngineError::NotFound)?;
+        let revoked = self.parts.directory.revoke_key(tenant, &id, self.now()).await?;
+        if revoked { Ok(()) } else { Err(EngineError::NotFound) }
+    }
+
+    /// Whether the directory holds no tenant yet: the host is started for the first time.
+    pub async fn is_new(&self) -> Result<bool, EngineError> {
+        Ok(self.parts.directory.tenants().await?.is_empty())
+    }
+
+    /// Checks every tenant's data against its own hashes; for the host's operator.
+    pub async fn verify_all(&self) -> Result<Vec<(TenantId, Result<u64, StoreError>)>, EngineError> {
+        let mut results = Vec::new();
+        for tenant in self.parts.directory.tenants().await? {
+            self.now_for(&tenant.id).await.ok();
+            let result = self.parts.store.verify(&tenant.id).await;
+            results.push((tenant.id, result));
+        }
+        Ok(results)
+    }
+
+    fn may_manage(&self, caller: &Caller, tenant: &TenantId) -> Result<(), EngineError> {
+        if caller.may(Permission::HostAdmin) {
+            return Ok(());
+        }
+        caller.require(Permission::KeysManage)?;
+        // Another tenant is answered like a missing right, whether or not it exists.
+        if caller.tenant() == tenant { Ok(()) } else { Err(EngineError::Forbidden(Permission::HostAdmin)) }
+    }
+}

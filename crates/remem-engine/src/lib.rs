@@ -1,0 +1,24 @@
+//! The application: what callers and passes do with memory, in terms of the core's decisions and the store's seam.
+//!
+//! This crate may not see SQL, HTTP, JSON on the wire, or a concrete store. Every surface calls the functions here and
+//! nothing below them, so a rule that holds here holds everywhere.
+#![warn(missing_docs)]
+
+pub mod caller;
+pub mod cursor;
+pub mod engine;
+pub mod error;
+pub mod feed;
+pub mod keys;
+pub mod passes;
+pub mod ports;
+pub mod recall;
+pub mod registry;
+pub mod runner;
+pub mod secrets;
+pub mod write;
+
+pub use caller::Caller;
+pub use engine::{Engine, HostKey, Parts};
+pub use error::{Denied, EngineError};
+pub use secrets::Secrets;

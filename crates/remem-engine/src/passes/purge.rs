@@ -1,0 +1,39 @@
+//! purge: ends entries whose time has run out, then makes whatever was erased physically gone.
+//!
+//! Expired entries are invisible from their millisecond on, whether or not this pass ran; the pass makes that final (a
+//! clock that jumps back cannot bring them back) and removes the text. Deleted text is covered too: the deletion erased
+//! it, and the scrub at the end of an activation cuts off the journal that may still hold older page images.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::registry::{Mode, PassReport};
+use remem_core::{Batch, TenantId};
+use remem_store::Outcome;
+
+/// Transactions of one activation.
+const BATCHES_MAX: u32 = 40;
+
+/// One activation.
+pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode) -> Result<PassReport, EngineError> {
+    let (store, policy) = (&engine.parts.store, &engine.parts.policy);
+    let now = engine.now_for(tenant).await?;
+    let mut report = PassReport::default();
+    for n in 0..BATCHES_MAX {
+        let expired = store.expired(tenant, now, policy.purge_batch_max).await?;
+        report.examined += expired.len() as u64;
+        if mode == Mode::DryRun {
+            let more = expired.len() as u32 == policy.purge_batch_max;
+            return Ok(PassReport { changed: report.examined, more, ..report });
+        }
+        if expired.is_empty() {
+            break;
+        }
+        let batch = expired.into_iter().fold(Batch::new(tenant.clone(), now), |batch, (memory_ref, id)| batch.expire(memory_ref, id));
+        let committed = store.commit(batch).await?;
+        report.changed += committed.outcomes.iter().filter(|o| **o == Outcome::Removed).count() as u64;
+        report.more = n + 1 == BATCHES_MAX;
+    }
+    let keys_before = now.plus_ms(-policy.idempotency_retention_ms);
+    store.scrub(tenant, keys_before, mode == Mode::Compact).await?;
+    Ok(report)
+}

@@ -1,0 +1,127 @@
+//! Reads: get, list, search, stats, the list of memories. Nothing leaves without a second look at what it holds.
+
+use crate::caller::Caller;
+use crate::cursor;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::{Entry, EntryId, MemoryRef, Permission, Query, Revision, Scope};
+use remem_store::{Filter, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary};
+
+/// What a list asks for.
+#[derive(Clone, Debug, Default)]
+pub struct ListRequest {
+    /// Entries wanted; see `Policy::list_limit`.
+    pub limit: Option<u32>,
+    /// Conditions.
+    pub filter: Filter,
+    /// Where an earlier page ended.
+    pub cursor: Option<String>,
+    /// Read at least this revision.
+    pub at_least: Option<Revision>,
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// Newest first.
+    pub entries: Vec<Entry>,
+    /// Set if there is more.
+    pub next_cursor: Option<String>,
+}
+
+/// What a search asks for.
+#[derive(Clone, Debug, Default)]
+pub struct SearchRequest {
+    /// What to look for, as typed.
+    pub query: String,
+    /// Hits wanted; see `Policy::search_limit`.
+    pub limit: Option<u32>,
+    /// Conditions.
+    pub filter: Filter,
+    /// Read at least this revision.
+    pub at_least: Option<Revision>,
+}
+
+/// One hit of a search.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// The entry.
+    pub entry: Entry,
+    /// How well it answers: larger is better, comparable within one answer.
+    pub score: f64,
+}
+
+impl Engine {
+    /// The entry of that name, if the caller may see one.
+    pub async fn get(&self, caller: &Caller, memory_ref: &str, id: &str, at_least: Option<Revision>) -> Result<Option<Entry>, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let at = self.read_at(caller, at_least).await?;
+        let (Some(scope), Some(id)) = (self.known_scope(caller, memory_ref), EntryId::parse(id)) else { return Ok(None) };
+        let found = self.parts.store.get(&scope, &id, &at).await?;
+        Ok(found.map(|entry| self.show(caller, vec![entry], &at)).and_then(|mut shown| shown.pop()))
+    }
+
+    /// A page of entries, newest first.
+    pub async fn list(&self, caller: &Caller, memory_ref: &str, request: ListRequest) -> Result<Listed, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let at = self.read_at(caller, request.at_least).await?;
+        let Some(scope) = self.known_scope(caller, memory_ref) else { return Ok(Listed::default()) };
+        let after = request.cursor.map(|c| cursor::open(&self.parts.key, &scope, &c)).transpose()?;
+        let limit = self.parts.policy.list_limit(request.limit);
+        // One more than asked for tells whether there is another page.
+        let page = Page { limit: limit.saturating_add(1), after };
+        let mut entries = self.parts.store.list(&scope, &request.filter, &page, &at).await?;
+        let more = entries.len() > limit as usize;
+        entries.truncate(limit as usize);
+        let next_cursor = entries.last().filter(|_| more).map(|last| {
+            let position = Position { created_at: last.created_at, id: last.id.clone() };
+            cursor::seal(&self.parts.key, &scope, &position)
+        });
+        Ok(Listed { entries: self.show(caller, entries, &at), next_cursor })
+    }
+
+    /// Entries that hold words of the query, best first.
+    pub async fn search(&self, caller: &Caller, memory_ref: &str, request: SearchRequest) -> Result<Vec<Hit>, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let query = Query::parse(&request.query, &self.parts.policy)?;
+        let at = self.read_at(caller, request.at_least).await?;
+        let Some(scope) = self.known_scope(caller, memory_ref) else { return Ok(Vec::new()) };
+        let limit = self.parts.policy.search_limit(request.limit);
+        let probe = Probe::Lexical { terms: query.terms().to_vec() };
+        let candidates = self.parts.store.candidates(&scope, &probe, &request.filter, limit, &at).await?;
+        let (entries, scores): (Vec<Entry>, Vec<f64>) = candidates.into_iter().map(|c| (c.entry, c.score)).unzip();
+        let shown = self.show(caller, entries, &at);
+        Ok(shown.into_iter().zip(scores).map(|(entry, score)| Hit { entry, score }).collect())
+    }
+
+    /// Counts of one memory.
+    pub async fn stats(&self, caller: &Caller, memory_ref: &str, at_least: Option<Revision>) -> Result<ScopeStats, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let at = self.read_at(caller, at_least).await?;
+        let Some(scope) = self.known_scope(caller, memory_ref) else { return Ok(ScopeStats::default()) };
+        Ok(self.parts.store.stats(&scope, &at).await?)
+    }
+
+    /// The tenant's memories by name, after `after`, and whether there are more.
+    pub async fn memories(&self, caller: &Caller, after: Option<&str>, limit: Option<u32>) -> Result<(Vec<ScopeSummary>, bool), EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let at = self.read_at(caller, None).await?;
+        let limit = self.parts.policy.list_limit(limit);
+        let after = after.and_then(MemoryRef::parse);
+        let mut found = self.parts.store.scopes(caller.tenant(), after.as_ref(), limit.saturating_add(1), &at).await?;
+        let more = found.len() > limit as usize;
+        found.truncate(limit as usize);
+        Ok((found, more))
+    }
+
+    /// A malformed name, or one that holds a secret, is nobody's: it reads as unknown and never reaches the store.
+    fn known_scope(&self, caller: &Caller, memory_ref: &str) -> Option<Scope> {
+        caller.scope(memory_ref)
+    }
+
+    fn show(&self, caller: &Caller, entries: Vec<Entry>, at: &ReadAt) -> Vec<Entry> {
+        let policy = self.policy_of(caller);
+        let admission = self.admission(caller, &policy, at.instant());
+        entries.into_iter().map(|entry| admission.review(entry)).collect()
+    }
+}

@@ -1,0 +1,107 @@
+//! `PASSES`: one row a pass. The runner, the CLI, the status endpoint, metrics and docs all read this table.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::passes;
+use remem_core::{TenantId, Timestamp};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+
+/// A background job: takes a tenant, does a bounded amount, may be run at any time and any number of times.
+pub struct Pass {
+    /// Its name everywhere.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub doc: &'static str,
+    /// How often the runner looks whether there is work, in milliseconds.
+    pub period_ms: u64,
+    /// One activation.
+    pub run: for<'a> fn(&'a Engine, &'a TenantId, Mode) -> PassFuture<'a>,
+}
+
+/// What an activation answers with.
+pub type PassFuture<'a> = Pin<Box<dyn Future<Output = Result<PassReport, EngineError>> + Send + 'a>>;
+
+/// How a pass is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Do it.
+    Apply,
+    /// Say what would be done.
+    DryRun,
+    /// Do it and give free space back to the file system.
+    Compact,
+}
+
+/// What one activation did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassReport {
+    /// Things looked at.
+    pub examined: u64,
+    /// Things changed (in a dry run: that would be).
+    pub changed: u64,
+    /// The bound of one activation was reached; there may be more.
+    pub more: bool,
+}
+
+/// All passes.
+pub const PASSES: [Pass; 1] = [Pass {
+    name: "purge",
+    doc: "removes expired entries and makes erased text physically gone",
+    period_ms: 1_000,
+    run: |engine, tenant, mode| Box::pin(passes::purge::run(engine, tenant, mode)),
+}];
+
+/// The pass of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Pass> {
+    PASSES.iter().find(|pass| pass.name == name)
+}
+
+/// The latest activation of a pass for a tenant.
+#[derive(Clone, Debug)]
+pub struct PassStatus {
+    /// Which pass.
+    pub name: &'static str,
+    /// When it last ran.
+    pub ran_at: Timestamp,
+    /// What it did, or that it failed.
+    pub report: Option<PassReport>,
+}
+
+/// What is known about activations in this process.
+#[derive(Default)]
+pub struct PassLog {
+    last: Mutex<BTreeMap<(TenantId, &'static str), PassStatus>>,
+}
+
+impl PassLog {
+    pub(crate) fn record(&self, tenant: &TenantId, status: PassStatus) {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).insert((tenant.clone(), status.name), status);
+    }
+
+    fn of(&self, tenant: &TenantId) -> Vec<PassStatus> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.iter().filter(|((t, _), _)| t == tenant).map(|(_, status)| status.clone()).collect()
+    }
+}
+
+impl Engine {
+    /// Runs one activation and records it.
+    pub async fn run_pass(&self, pass: &Pass, tenant: &TenantId, mode: Mode) -> Result<PassReport, EngineError> {
+        let result = (pass.run)(self, tenant, mode).await;
+        let report = result.as_ref().ok().copied();
+        self.passes.record(tenant, PassStatus { name: pass.name, ran_at: self.now(), report });
+        let outcome = if result.is_ok() { "ok" } else { "failed" };
+        metrics::counter!("remem_pass_activations_total", "pass" => pass.name, "outcome" => outcome).increment(1);
+        metrics::counter!("remem_pass_changes_total", "pass" => pass.name).increment(report.map_or(0, |r| r.changed));
+        result
+    }
+
+    /// The latest activation of each pass for a tenant.
+    #[must_use]
+    pub fn pass_status(&self, tenant: &TenantId) -> Vec<PassStatus> {
+        self.passes.of(tenant)
+    }
+}

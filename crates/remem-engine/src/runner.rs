@@ -1,0 +1,55 @@
+//! The runner: timers and shutdown. The only place of the engine that starts a task.
+
+use crate::engine::Engine;
+use crate::registry::{Mode, PASSES, Pass};
+use remem_core::TenantId;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Starts every pass on its period until `stop` becomes true. The first activation looks at every tenant, so that what
+/// an earlier process left behind is found; later ones only at those where the store says something is due.
+#[expect(clippy::disallowed_methods, reason = "the runner is the place that starts tasks")]
+pub fn start(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    PASSES.iter().map(|pass| tokio::spawn(drive(engine.clone(), pass, stop.clone()))).collect()
+}
+
+async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {
+    let mut first = true;
+    while !*stop.borrow() {
+        for tenant in due(&engine, first).await {
+            if *stop.borrow() {
+                return;
+            }
+            activate(&engine, pass, &tenant).await;
+        }
+        first = false;
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(pass.period_ms)) => {}
+            _ = stop.changed() => {}
+        }
+    }
+}
+
+async fn due(engine: &Engine, all: bool) -> Vec<TenantId> {
+    let found = if all {
+        engine.parts.directory.tenants().await.map(|tenants| tenants.into_iter().map(|t| t.id).collect())
+    } else {
+        engine.parts.store.due(engine.now()).await
+    };
+    found.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot tell which tenants are due");
+        Vec::new()
+    })
+}
+
+async fn activate(engine: &Engine, pass: &'static Pass, tenant: &TenantId) {
+    match engine.run_pass(pass, tenant, Mode::Apply).await {
+        Ok(report) if report.changed > 0 => {
+            tracing::info!(pass = pass.name, tenant = %tenant, examined = report.examined, changed = report.changed, "pass done");
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(pass = pass.name, tenant = %tenant, %error, "pass failed; it will be tried again"),
+    }
+}

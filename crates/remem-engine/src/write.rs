@@ -1,0 +1,165 @@
+//! Writes: put, put many, import, delete. Every surface that changes memory for a caller calls one of these.
+
+use crate::caller::Caller;
+use crate::engine::{Digest, Engine};
+use crate::error::EngineError;
+use remem_core::entry::RevRange;
+use remem_core::{Admitted, Batch, Draft, Entry, EntryId, Permission, Rejection, Revision, Scope, Timestamp};
+use remem_store::{Committed, Outcome};
+
+/// Admission of more text than this is moved off the async threads.
+const INLINE_BYTES_MAX: usize = 128 * 1024;
+
+/// The answer to a put.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// The entries, in the order of the request.
+    pub entries: Vec<Entry>,
+    /// The token for reading this write anywhere.
+    pub revision: Revision,
+    /// The same request was answered before, under the same idempotency key.
+    pub replayed: bool,
+}
+
+/// The answer to a delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// The token for reading this write anywhere.
+    pub revision: Revision,
+    /// The same request was answered before, under the same idempotency key.
+    pub replayed: bool,
+}
+
+/// The answer to an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// Entries stored.
+    pub imported: u64,
+    /// Entries whose id is (or was ever) taken.
+    pub skipped: u64,
+    /// The token for reading this write anywhere.
+    pub revision: Revision,
+}
+
+impl Engine {
+    /// Stores entries: all of them or none. A single put is a batch of one.
+    pub async fn put(&self, caller: &Caller, memory_ref: &str, drafts: Vec<Draft>, key: Option<&str>) -> Result<Stored, EngineError> {
+        caller.require(Permission::MemoryWrite)?;
+        let scope = caller.scope_to_write(memory_ref)?;
+        self.check_size(&drafts)?;
+        // A batch of one and a single put are the same operation: a client may retry one as the other.
+        let idempotency = self.idempotency("put", key, &digest(&scope, &drafts))?;
+        let now = self.now_for(caller.tenant()).await?;
+        let admitted = self.admit(caller, &scope, drafts, now).await?;
+        let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone()).idempotent(idempotency);
+        for one in &admitted {
+            batch = batch.put(self.parts.ids.entry(), one.clone());
+        }
+        let committed = self.parts.store.commit(batch).await?;
+        metrics::counter!("remem_entries_written_total").increment(admitted.len() as u64);
+        Ok(stored(admitted, &committed))
+    }
+
+    /// Stores entries that keep the identity they had elsewhere. Ids that are taken are skipped, so an import can be
+    /// repeated and never brings back what was deleted here.
+    pub async fn import(&self, caller: &Caller, memory_ref: &str, drafts: Vec<Draft>) -> Result<Imported, EngineError> {
+        caller.require(Permission::MemoryAdmin)?;
+        let scope = caller.scope_to_write(memory_ref)?;
+        self.check_size(&drafts)?;
+        let now = self.now_for(caller.tenant()).await?;
+        let admitted = self.admit(caller, &scope, drafts, now).await?;
+        let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
+        for one in admitted {
+            let origin = one.origin().ok_or(Rejection::Invalid { field: "id", rule: "is needed for an import" })?;
+            batch = batch.put(origin.id.clone(), one);
+        }
+        let committed = self.parts.store.commit(batch).await?;
+        let skipped = committed.outcomes.iter().filter(|o| **o == Outcome::Nothing).count() as u64;
+        let imported = committed.outcomes.len() as u64 - skipped;
+        metrics::counter!("remem_entries_written_total").increment(imported);
+        Ok(Imported { imported, skipped, revision: committed.revision })
+    }
+
+    /// Takes an entry away. What never was, is not the caller's, or is gone already is `NotFound`, all alike.
+    pub async fn delete(&self, caller: &Caller, memory_ref: &str, id: &str, key: Option<&str>) -> Result<Deleted, EngineError> {
+        caller.require(Permission::MemoryWrite)?;
+        let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else { return Err(EngineError::NotFound) };
+        let mut body = Digest::default();
+        body.part(scope.memory_ref.as_str().as_bytes());
+        body.part(id.as_str().as_bytes());
+        let idempotency = self.idempotency("delete", key, &body)?;
+        let now = self.now_for(caller.tenant()).await?;
+        let batch = Batch::new(scope.tenant, now).by(caller.principal().clone()).idempotent(idempotency).delete(scope.memory_ref, id);
+        let committed = self.parts.store.commit(batch).await?;
+        if committed.outcomes.first() != Some(&Outcome::Removed) {
+            return Err(EngineError::NotFound);
+        }
+        if !committed.replayed {
+            metrics::counter!("remem_entries_deleted_total").increment(1);
+        }
+        Ok(Deleted { revision: committed.revision, replayed: committed.replayed })
+    }
+
+    fn check_size(&self, drafts: &[Draft]) -> Result<(), Rejection> {
+        let limit = self.parts.policy.batch_entries_max;
+        match drafts.len() {
+            0 => Err(Rejection::Empty { field: "entries" }),
+            n if n > limit => Err(Rejection::TooLarge { field: "entries", unit: "items", limit: limit as u64, actual: n as u64 }),
+            _ => Ok(()),
+        }
+    }
+
+    async fn admit(&self, caller: &Caller, scope: &Scope, drafts: Vec<Draft>, now: Timestamp) -> Result<Vec<Admitted>, EngineError> {
+        let policy = self.policy_of(caller);
+        let admission = self.admission(caller, &policy, now);
+        if drafts.iter().map(|d| d.content.len()).sum::<usize>() <= INLINE_BYTES_MAX {
+            return Ok(drafts.into_iter().map(|d| admission.admit(scope, d)).collect::<Result<_, _>>()?);
+        }
+        let (redactor, scan, scope) = (admission.redactor.clone(), admission.scan, scope.clone());
+        let work = move || {
+            let admission = remem_core::Admission { policy: &policy, redactor: &redactor, scan, now };
+            drafts.into_iter().map(|d| admission.admit(&scope, d)).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(tokio::task::spawn_blocking(work).await.expect("admission does not panic")?)
+    }
+}
+
+/// The entries as stored. On a replay the texts come from the repeated request, which is the same as the first: so the
+/// first answer can be given again without keeping a copy of it, even after the entry was deleted.
+fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
+    let entries = admitted.into_iter().zip(&committed.outcomes).filter_map(|(one, outcome)| match outcome {
+        Outcome::Stored { id, created_at } => Some(Entry {
+            id: id.clone(),
+            memory_ref: one.scope().memory_ref.clone(),
+            content: one.content().to_owned(),
+            tags: one.tags().map(str::to_owned).collect(),
+            metadata: one.metadata().and_then(|text| serde_json::from_str(text).ok()),
+            created_at: *created_at,
+            expires_at: one.expires_at(),
+            tier: one.tier(),
+            typology: one.typology(),
+            visible: RevRange { from: committed.revision, to: None },
+            scan: one.scan(),
+        }),
+        Outcome::Removed | Outcome::Nothing => None,
+    });
+    Stored { entries: entries.collect(), revision: committed.revision, replayed: committed.replayed }
+}
+
+fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
+    let mut digest = Digest::default();
+    digest.part(scope.memory_ref.as_str().as_bytes());
+    for draft in drafts {
+        digest.part(draft.content.as_bytes());
+        digest.part(&(draft.tags.len() as u64).to_le_bytes());
+        for tag in &draft.tags {
+            digest.part(tag.as_bytes());
+        }
+        let metadata = draft.metadata.clone().map(|map| serde_json::Value::Object(map).to_string());
+        digest.part(metadata.unwrap_or_default().as_bytes());
+        digest.part(&draft.expires_at.map_or([0; 8], |t| t.0.to_le_bytes()));
+        digest.part(draft.tier.as_str().as_bytes());
+        digest.part(draft.typology.as_str().as_bytes());
+    }
+    digest
+}

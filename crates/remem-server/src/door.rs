@@ -1,0 +1,357 @@
+//! The door: every operation in terms of the wire. HTTP handlers, MCP tools and commands all go through it, so that an
+//! operation is translated in one place, whether the engine is in this process or behind a URL.
+
+use async_trait::async_trait;
+use remem_core::{Draft, MemoryRef, Permission, Rejection, Revision, Seq, ShapePolicy, TenantId};
+use remem_engine::keys::KeyRequest;
+use remem_engine::recall::{ListRequest, SearchRequest as EngineSearch};
+use remem_engine::registry::{self, Mode, PASSES};
+use remem_engine::{Caller, Denied, Engine, EngineError};
+use remem_store::{Filter, KeyRecord, StoreError};
+use remem_wire::admin::{
+    KeyCreate, KeyCreated, KeyInfo, KeyList, PassAnswer, PassInfo, PassList, PassRun, TenantInfo, TenantList, TenantPut, TenantQuery,
+};
+use remem_wire::event::EventsQuery;
+use remem_wire::memory::{
+    EntryList, EntryMetadata, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, MemorySummary, PutMany,
+    PutManyAnswer, ReadQuery, SearchAnswer, SearchHit, SearchRequest,
+};
+use remem_wire::time::Instant;
+use remem_wire::{EventDoc, EventPage, Failure, MemoryEntry, Problem, PutEntry};
+use std::sync::Arc;
+
+/// The answer to a write, with what goes into headers.
+#[derive(Clone, Debug)]
+pub struct Written<T> {
+    /// The answer itself.
+    pub value: T,
+    /// Token for reading it anywhere.
+    pub revision: String,
+    /// It repeats an earlier answer.
+    pub replayed: bool,
+}
+
+/// Every operation on memory, as one caller.
+#[async_trait]
+pub trait Door: Send + Sync {
+    /// Stores one entry.
+    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<MemoryEntry>, Failure>;
+    /// Stores several entries, all or none.
+    async fn put_many(&self, memory_ref: &str, request: PutMany, key: Option<&str>) -> Result<Written<PutManyAnswer>, Failure>;
+    /// Stores entries that keep their identity.
+    async fn import(&self, memory_ref: &str, request: ImportRequest) -> Result<Written<ImportAnswer>, Failure>;
+    /// One entry.
+    async fn get(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<MemoryEntry, Failure>;
+    /// One entry's metadata.
+    async fn metadata(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<EntryMetadata, Failure>;
+    /// A page of entries.
+    async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure>;
+    /// Entries that answer a query.
+    async fn search(&self, memory_ref: &str, request: SearchRequest) -> Result<SearchAnswer, Failure>;
+    /// Takes an entry away.
+    async fn delete(&self, memory_ref: &str, id: &str, key: Option<&str>) -> Result<Written<()>, Failure>;
+    /// Counts of a memory.
+    async fn stats(&self, memory_ref: &str, query: ReadQuery) -> Result<MemoryStats, Failure>;
+    /// The tenant's memories.
+    async fn memories(&self, query: MemoriesQuery) -> Result<MemoryList, Failure>;
+    /// A page of events.
+    async fn events(&self, query: EventsQuery) -> Result<EventPage, Failure>;
+    /// The passes and how they are doing.
+    async fn passes(&self) -> Result<PassList, Failure>;
+    /// Runs a pass once.
+    async fn run_pass(&self, name: &str, run: PassRun) -> Result<PassAnswer, Failure>;
+    /// Makes a key.
+    async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure>;
+    /// A tenant's keys.
+    async fn keys(&self, query: TenantQuery) -> Result<KeyList, Failure>;
+    /// Revokes a key.
+    async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure>;
+    /// Creates or changes a tenant.
+    async fn put_tenant(&self, request: TenantPut) -> Result<TenantInfo, Failure>;
+    /// All tenants.
+    async fn tenants(&self) -> Result<TenantList, Failure>;
+}
+
+/// The door to an engine in this process.
+#[derive(Clone)]
+pub struct EngineDoor {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// On whose behalf.
+    pub caller: Caller,
+}
+
+/// What a problem of the engine is on the wire. Operational errors are logged here, once, with their cause.
+#[must_use]
+pub fn problem(error: EngineError) -> Problem {
+    match error {
+        EngineError::Rejected(rejection) => Problem::Rejected(rejection),
+        EngineError::Forbidden(permission) => Problem::Forbidden(permission),
+        EngineError::NotFound => Problem::NotFound,
+        EngineError::NotReached => Problem::NotReached,
+        EngineError::TooManyFeeds => Problem::TooManyFeeds { limit: 0 },
+        EngineError::Store(StoreError::Rejected(rejection)) => Problem::Rejected(rejection),
+        EngineError::Store(StoreError::Conflict) => Problem::Conflict,
+        EngineError::Store(StoreError::Busy) => Problem::Busy,
+        EngineError::Store(StoreError::Full) => {
+            tracing::error!("the storage is full");
+            Problem::Full
+        }
+        EngineError::Store(StoreError::Unavailable(source)) => {
+            tracing::error!(cause = %source, "the storage is unavailable");
+            Problem::Unavailable
+        }
+        EngineError::Store(StoreError::Damaged(what)) => {
+            tracing::error!(what, "stored data is damaged; run `remem doctor`");
+            Problem::Internal
+        }
+    }
+}
+
+/// What a refused key is on the wire.
+#[must_use]
+pub fn denied(denied: Denied) -> Problem {
+    match denied {
+        Denied::Unknown => Problem::Unauthenticated,
+        Denied::Expired => Problem::KeyExpired,
+        Denied::Revoked => Problem::KeyRevoked,
+        Denied::Unavailable => Problem::Unavailable,
+    }
+}
+
+fn fail(error: EngineError) -> Failure {
+    problem(error).into()
+}
+
+fn invalid(field: &'static str, rule: &'static str) -> Failure {
+    Problem::Rejected(Rejection::Invalid { field, rule }).into()
+}
+
+fn revision(token: Option<&str>) -> Result<Option<Revision>, Failure> {
+    token.map(|t| t.parse().map(Revision).map_err(|_| invalid("atLeast", "must be a revision token"))).transpose()
+}
+
+impl EngineDoor {
+    fn tenant(&self, query: &Option<String>) -> Result<TenantId, Failure> {
+        match query {
+            None => Ok(self.caller.tenant().clone()),
+            Some(name) => TenantId::parse(name).ok_or_else(|| Problem::Rejected(Rejection::MalformedName { field: "tenant" }).into()),
+        }
+    }
+}
+
+fn key_info(record: &KeyRecord) -> KeyInfo {
+    KeyInfo {
+        id: record.id.as_str().to_owned(),
+        tenant: record.tenant.as_str().to_owned(),
+        label: record.label.clone(),
+        scopes: record.permissions.iter().map(|p| p.as_str().to_owned()).collect(),
+        created_at: Instant(record.created_at),
+        expires_at: record.expires_at.map(Instant),
+        revoked_at: record.revoked_at.map(Instant),
+    }
+}
+
+#[async_trait]
+impl Door for EngineDoor {
+    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<MemoryEntry>, Failure> {
+        let stored = self.engine.put(&self.caller, memory_ref, vec![entry.into()], key).await.map_err(fail)?;
+        let value = stored.entries.first().map(MemoryEntry::from).ok_or(Problem::Internal)?;
+        Ok(Written { value, revision: stored.revision.0.to_string(), replayed: stored.replayed })
+    }
+
+    async fn put_many(&self, memory_ref: &str, request: PutMany, key: Option<&str>) -> Result<Written<PutManyAnswer>, Failure> {
+        let drafts = request.entries.into_iter().map(Draft::from).collect();
+        let stored = self.engine.put(&self.caller, memory_ref, drafts, key).await.map_err(fail)?;
+        let revision = stored.revision.0.to_string();
+        let value = PutManyAnswer { entries: stored.entries.iter().map(MemoryEntry::from).collect(), revision: revision.clone() };
+        Ok(Written { value, revision, replayed: stored.replayed })
+    }
+
+    async fn import(&self, memory_ref: &str, request: ImportRequest) -> Result<Written<ImportAnswer>, Failure> {
+        let drafts: Result<Vec<Draft>, Rejection> = request.entries.into_iter().map(|e| e.into_draft()).collect();
+        let done = self.engine.import(&self.caller, memory_ref, drafts.map_err(Problem::Rejected)?).await.map_err(fail)?;
+        let revision = done.revision.0.to_string();
+        let value = ImportAnswer { imported: done.imported, skipped: done.skipped, revision: revision.clone() };
+        Ok(Written { value, revision, replayed: false })
+    }
+
+    async fn get(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<MemoryEntry, Failure> {
+        let at_least = revision(query.at_least.as_deref())?;
+        let entry = self.engine.get(&self.caller, memory_ref, id, at_least).await.map_err(fail)?;
+        Ok(MemoryEntry::from(&entry.ok_or(Problem::NotFound)?))
+    }
+
+    async fn metadata(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<EntryMetadata, Failure> {
+        let at_least = revision(query.at_least.as_deref())?;
+        let entry = self.engine.get(&self.caller, memory_ref, id, at_least).await.map_err(fail)?;
+        Ok(EntryMetadata { metadata: entry.ok_or(Problem::NotFound)?.metadata.unwrap_or_default() })
+    }
+
+    async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure> {
+        let include = match query.include.as_deref() {
+            None => false,
+            Some("metadata") => true,
+            Some(_) => return Err(invalid("include", "can only be metadata")),
+        };
+        let request = ListRequest {
+            limit: query.limit,
+            filter: Filter { tags: query.tag.into_iter().collect(), ..Filter::default() },
+            cursor: query.cursor,
+            at_least: revision(query.at_least.as_deref())?,
+        };
+        let listed = self.engine.list(&self.caller, memory_ref, request).await.map_err(fail)?;
+        let mut answer = EntryList { next_cursor: listed.next_cursor, ..EntryList::default() };
+        for entry in listed.entries {
+            answer.entries.push(MemoryEntry::from(&entry));
+            if let Some(metadata) = entry.metadata.filter(|_| include) {
+                answer.metadata.insert(entry.id.as_str().to_owned(), metadata);
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn search(&self, memory_ref: &str, request: SearchRequest) -> Result<SearchAnswer, Failure> {
+        match request.mode.as_deref() {
+            None | Some("lexical" | "filter") => {}
+            Some("semantic" | "hybrid") => return Err(Problem::NotProvided { what: "this search mode; use lexical" }.into()),
+            Some(_) => return Err(invalid("mode", "must be lexical or filter")),
+        }
+        let engine_request = EngineSearch {
+            query: request.query,
+            limit: request.limit,
+            filter: Filter {
+                tags: request.tags,
+                created_from: request.created_from.map(|t| t.0),
+                created_to: request.created_to.map(|t| t.0),
+            },
+            at_least: revision(request.at_least.as_deref())?,
+        };
+        let hits = self.engine.search(&self.caller, memory_ref, engine_request).await.map_err(fail)?;
+        let hits = hits.into_iter().map(|hit| SearchHit {
+            entry: MemoryEntry::from(&hit.entry),
+            score: hit.score,
+            metadata: hit.entry.metadata,
+        });
+        Ok(SearchAnswer { hits: hits.collect() })
+    }
+
+    async fn delete(&self, memory_ref: &str, id: &str, key: Option<&str>) -> Result<Written<()>, Failure> {
+        let deleted = self.engine.delete(&self.caller, memory_ref, id, key).await.map_err(fail)?;
+        Ok(Written { value: (), revision: deleted.revision.0.to_string(), replayed: deleted.replayed })
+    }
+
+    async fn stats(&self, memory_ref: &str, query: ReadQuery) -> Result<MemoryStats, Failure> {
+        let stats = self.engine.stats(&self.caller, memory_ref, revision(query.at_least.as_deref())?).await.map_err(fail)?;
+        Ok(MemoryStats {
+            entries: stats.entries,
+            content_bytes: stats.content_bytes,
+            expiring: stats.expiring,
+            oldest: stats.oldest.map(Instant),
+            newest: stats.newest.map(Instant),
+        })
+    }
+
+    async fn memories(&self, query: MemoriesQuery) -> Result<MemoryList, Failure> {
+        if query.after.as_deref().is_some_and(|after| MemoryRef::parse(after).is_none()) {
+            return Err(invalid("after", "must be a memoryRef"));
+        }
+        let (found, more) = self.engine.memories(&self.caller, query.after.as_deref(), query.limit).await.map_err(fail)?;
+        let summary = |s: &remem_store::ScopeSummary| MemorySummary { memory_ref: s.memory_ref.as_str().to_owned(), entries: s.entries };
+        let memories: Vec<_> = found.iter().map(summary).collect();
+        let next_after = memories.last().filter(|_| more).map(|last| last.memory_ref.clone());
+        Ok(MemoryList { memories, next_after })
+    }
+
+    async fn events(&self, query: EventsQuery) -> Result<EventPage, Failure> {
+        let after = self.position(query.after.as_deref()).await?;
+        let events = self.engine.events(&self.caller, after, query.limit).await.map_err(fail)?;
+        let next_after = events.last().map_or(after.0, |last| last.seq.0);
+        Ok(EventPage { events: events.iter().map(EventDoc::from).collect(), next_after })
+    }
+
+    async fn passes(&self) -> Result<PassList, Failure> {
+        self.caller.require(Permission::MemoryAdmin).map_err(fail)?;
+        let status = self.engine.pass_status(self.caller.tenant());
+        let info = |pass: &registry::Pass| {
+            let last = status.iter().find(|s| s.name == pass.name);
+            PassInfo {
+                name: pass.name.to_owned(),
+                description: pass.doc.to_owned(),
+                period_ms: pass.period_ms,
+                last_run_at: last.map(|s| Instant(s.ran_at)),
+                last_report: last.and_then(|s| s.report).map(answer),
+            }
+        };
+        Ok(PassList { passes: PASSES.iter().map(info).collect() })
+    }
+
+    async fn run_pass(&self, name: &str, run: PassRun) -> Result<PassAnswer, Failure> {
+        self.caller.require(Permission::MemoryAdmin).map_err(fail)?;
+        let pass = registry::find(name).ok_or(Problem::NotFound)?;
+        let mode = match (run.dry_run, run.compact) {
+            (true, false) => Mode::DryRun,
+            (false, true) => Mode::Compact,
+            (false, false) => Mode::Apply,
+            (true, true) => return Err(invalid("compact", "cannot be tried in a dry run")),
+        };
+        self.engine.run_pass(pass, self.caller.tenant(), mode).await.map(answer).map_err(fail)
+    }
+
+    async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
+        let permissions: Result<Vec<Permission>, _> = request.scopes.iter().map(|s| s.parse()).collect();
+        let known = "must be of memory:read, memory:write, memory:admin, keys:manage, host:admin";
+        let request = KeyRequest {
+            tenant: self.tenant(&request.tenant)?,
+            label: request.label,
+            permissions: permissions.map_err(|_| invalid("scopes", known))?,
+            expires_at: request.expires_at.map(|t| t.0),
+        };
+        let new = self.engine.create_key(&self.caller, request).await.map_err(fail)?;
+        Ok(KeyCreated { key: new.text.to_string(), info: key_info(&new.record) })
+    }
+
+    async fn keys(&self, query: TenantQuery) -> Result<KeyList, Failure> {
+        let keys = self.engine.keys(&self.caller, &self.tenant(&query.tenant)?).await.map_err(fail)?;
+        Ok(KeyList { keys: keys.iter().map(key_info).collect() })
+    }
+
+    async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure> {
+        self.engine.revoke_key(&self.caller, &self.tenant(&query.tenant)?, id).await.map_err(fail)
+    }
+
+    async fn put_tenant(&self, request: TenantPut) -> Result<TenantInfo, Failure> {
+        let shapes = match &request.shapes {
+            None => ShapePolicy::default(),
+            Some(text) => text.parse().map_err(|_| invalid("shapes", "must be redact, flag or off"))?,
+        };
+        self.engine.put_tenant(&self.caller, &request.id, shapes).await.map_err(fail)?;
+        let found = self.tenants().await?.tenants.into_iter().find(|t| t.id == request.id);
+        found.ok_or_else(|| Problem::Internal.into())
+    }
+
+    async fn tenants(&self) -> Result<TenantList, Failure> {
+        let tenants = self.engine.tenants(&self.caller).await.map_err(fail)?;
+        let info = |t: &remem_store::Tenant| TenantInfo {
+            id: t.id.as_str().to_owned(),
+            created_at: Instant(t.created_at),
+            shapes: t.shapes.to_string(),
+        };
+        Ok(TenantList { tenants: tenants.iter().map(info).collect() })
+    }
+}
+
+fn answer(report: registry::PassReport) -> PassAnswer {
+    PassAnswer { examined: report.examined, changed: report.changed, more: report.more }
+}
+
+impl EngineDoor {
+    /// Reads a position in the log: a number, or `latest`.
+    pub async fn position(&self, after: Option<&str>) -> Result<Seq, Failure> {
+        match after {
+            None => Ok(Seq(0)),
+            Some("latest") => self.engine.newest(&self.caller).await.map_err(fail),
+            Some(text) => text.parse().map(Seq).map_err(|_| invalid("after", "must be the sequence of an event, or latest")),
+        }
+    }
+}

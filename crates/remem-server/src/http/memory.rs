@@ -1,0 +1,30 @@
+//! A memory as a whole: search, counts, and the list of a tenant's memories.
+
+use super::extract::{JsonBody, Params, Ref};
+use super::{Answer, json};
+use crate::door::{Door, EngineDoor};
+use axum::http::StatusCode;
+use remem_wire::ErrorBody;
+use remem_wire::memory::{MemoriesQuery, MemoryList, MemoryStats, ReadQuery, SearchAnswer, SearchRequest};
+
+/// Entries that hold words of a query, best first.
+#[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/search", tag = "memory",
+    params(("memoryRef" = String, Path)), request_body = SearchRequest,
+    responses((status = 200, body = SearchAnswer), (status = 422, body = ErrorBody)))]
+pub(super) async fn search(door: EngineDoor, Ref(r): Ref, JsonBody(body): JsonBody<SearchRequest>) -> Answer {
+    json(StatusCode::OK, &door.search(&r, body).await?)
+}
+
+/// Counts of a memory.
+#[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/stats", tag = "memory",
+    params(("memoryRef" = String, Path), ReadQuery), responses((status = 200, body = MemoryStats)))]
+pub(super) async fn stats(door: EngineDoor, Ref(r): Ref, Params(query): Params<ReadQuery>) -> Answer {
+    json(StatusCode::OK, &door.stats(&r, query).await?)
+}
+
+/// The tenant's memories by name.
+#[utoipa::path(get, path = "/v1/host/remembrancer/memory", tag = "memory",
+    params(MemoriesQuery), responses((status = 200, body = MemoryList)))]
+pub(super) async fn list_memories(door: EngineDoor, Params(query): Params<MemoriesQuery>) -> Answer {
+    json(StatusCode::OK, &door.memories(query).await?)
+}

@@ -1,0 +1,98 @@
+//! About the host itself: the two public documents, health, readiness, metrics.
+
+use super::{Answer, App, authenticate, json};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use remem_core::Permission;
+use remem_engine::Engine;
+use remem_wire::{Problem, discovery};
+use serde_json::json as value;
+
+/// The two documents, rendered once: they change only with the process.
+pub(super) struct Documents {
+    discovery: Document,
+    openapi: Document,
+}
+
+struct Document {
+    text: String,
+    etag: String,
+}
+
+impl Document {
+    fn new(text: String) -> Document {
+        let etag = format!("\"{}\"", &blake3::hash(text.as_bytes()).to_hex()[..32]);
+        Document { text, etag }
+    }
+
+    fn answer(&self, headers: &HeaderMap) -> Response {
+        let known = headers.get(header::IF_NONE_MATCH).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let matches = known.split(',').any(|tag| matches!(tag.trim().trim_start_matches("W/"), tag if tag == self.etag || tag == "*"));
+        let mut response = if matches {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            ([(header::CONTENT_TYPE, "application/json")], self.text.clone()).into_response()
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=60"));
+        if let Ok(etag) = HeaderValue::from_str(&self.etag) {
+            headers.insert(header::ETAG, etag);
+        }
+        response
+    }
+}
+
+impl Documents {
+    pub fn new(engine: &Engine, openapi: utoipa::openapi::OpenApi) -> Documents {
+        let discovery = discovery::document(&engine.capabilities(), engine.policy());
+        let openapi = serde_json::to_string(&openapi).expect("the document is made of plain values");
+        Documents { discovery: Document::new(discovery.to_string()), openapi: Document::new(openapi) }
+    }
+}
+
+/// What this host can do, as OpenWOP wants it told.
+#[utoipa::path(get, path = "/.well-known/openwop", tag = "host", security(()),
+    responses((status = 200, body = Object), (status = 304)))]
+pub(super) async fn discovery(State(app): State<App>, headers: HeaderMap) -> Response {
+    app.documents.discovery.answer(&headers)
+}
+
+/// This document.
+#[utoipa::path(get, path = "/v1/openapi.json", tag = "host", security(()),
+    responses((status = 200, body = Object), (status = 304)))]
+pub(super) async fn openapi(State(app): State<App>, headers: HeaderMap) -> Response {
+    app.documents.openapi.answer(&headers)
+}
+
+/// The process is alive.
+#[utoipa::path(get, path = "/health", tag = "host", security(()), responses((status = 200, body = Object)))]
+pub(super) async fn health() -> Answer {
+    json(StatusCode::OK, &value!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}))
+}
+
+/// The host serves: its storage answers and it is not stopping.
+#[utoipa::path(get, path = "/ready", tag = "host", security(()), responses((status = 200, body = Object), (status = 503, body = remem_wire::ErrorBody)))]
+pub(super) async fn ready(State(app): State<App>) -> Answer {
+    if *app.stopping.borrow() {
+        return Err(Problem::Stopping.into());
+    }
+    if app.engine.is_new().await.is_err() {
+        return Err(Problem::Unavailable.into());
+    }
+    json(StatusCode::OK, &value!({"status": "ready"}))
+}
+
+/// Prometheus metrics. Needs memory:admin unless the configuration makes them public.
+#[utoipa::path(get, path = "/metrics", tag = "host",
+    responses((status = 200, content_type = "text/plain", body = String), (status = 404, body = remem_wire::ErrorBody)))]
+pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Answer {
+    if !app.metrics_public {
+        let door = authenticate(&app, &headers).await?;
+        if !door.caller.may(Permission::MemoryAdmin) {
+            return Err(Problem::Forbidden(Permission::MemoryAdmin).into());
+        }
+    }
+    let metrics = app.metrics.as_ref().ok_or(Problem::NotFound)?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.render()).into_response())
+}

@@ -1,0 +1,174 @@
+//! HTTP: the router and what its handlers share. One group of endpoints a file.
+
+mod entries;
+mod events;
+mod extract;
+mod keys;
+mod layers;
+mod memory;
+mod meta;
+mod passes;
+mod tenants;
+
+use crate::door::EngineDoor;
+use crate::mcp;
+use axum::Router;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use metrics_exporter_prometheus::PrometheusHandle;
+use remem_engine::Engine;
+use remem_wire::{Failure, Problem};
+use serde::Serialize;
+use std::sync::Arc;
+use tokio::sync::watch;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// What handlers share. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    /// The application.
+    pub engine: Arc<Engine>,
+    /// The metrics to show, if they are collected.
+    pub metrics: Option<PrometheusHandle>,
+    /// Whether metrics are shown without a key.
+    pub metrics_public: bool,
+    /// Becomes true when the host begins to stop.
+    pub stopping: watch::Receiver<bool>,
+    documents: Arc<meta::Documents>,
+}
+
+impl App {
+    /// The state for an engine.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, metrics: Option<PrometheusHandle>, metrics_public: bool, stopping: watch::Receiver<bool>) -> App {
+        let documents = Arc::new(meta::Documents::new(&engine, api().1));
+        App { engine, metrics, metrics_public, stopping, documents }
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "Remembrancer",
+    description = "The memory host for AI agents. Every path but the two documents, /health and /ready needs `Authorization: Bearer <key>`.",
+    license(name = "Apache-2.0", identifier = "Apache-2.0")
+))]
+struct Api;
+
+fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
+    let mut document = Api::openapi();
+    let components = document.components.get_or_insert_default();
+    let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    components.add_security_scheme("key", bearer);
+    document.security = Some(vec![utoipa::openapi::security::SecurityRequirement::new("key", Vec::<String>::new())]);
+    OpenApiRouter::with_openapi(document)
+        .routes(routes!(entries::put_entry, entries::list_entries))
+        .routes(routes!(entries::put_entries))
+        .routes(routes!(entries::import_entries))
+        .routes(routes!(entries::get_entry, entries::delete_entry))
+        .routes(routes!(entries::get_metadata))
+        .routes(routes!(memory::search))
+        .routes(routes!(memory::stats))
+        .routes(routes!(memory::list_memories))
+        .routes(routes!(events::events))
+        .routes(routes!(keys::create_key, keys::list_keys))
+        .routes(routes!(keys::revoke_key))
+        .routes(routes!(tenants::put_tenant, tenants::list_tenants))
+        .routes(routes!(passes::list_passes))
+        .routes(routes!(passes::run_pass))
+        .routes(routes!(meta::discovery))
+        .routes(routes!(meta::openapi))
+        .routes(routes!(meta::health))
+        .routes(routes!(meta::ready))
+        .routes(routes!(meta::metrics))
+        .split_for_parts()
+}
+
+/// The whole HTTP surface.
+pub fn router(app: App) -> Router {
+    let routes = api().0.merge(mcp::http::routes(&app));
+    layers::wrap(routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed).with_state(app))
+}
+
+async fn not_found() -> Response {
+    render(Problem::NotFound.into())
+}
+
+async fn method_not_allowed() -> Response {
+    render(Problem::MethodNotAllowed.into())
+}
+
+/// A failure as an answer.
+pub(crate) fn render(failure: Failure) -> Response {
+    let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = (status, axum::Json(failure.body)).into_response();
+    let headers = response.headers_mut();
+    if let Some(seconds) = failure.retry_after {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    no_store(headers);
+    response
+}
+
+/// What a handler returns.
+pub(crate) type Answer = Result<Response, Fail>;
+
+/// A failure on its way out of a handler.
+pub struct Fail(Failure);
+
+impl<E: Into<Failure>> From<E> for Fail {
+    fn from(error: E) -> Fail {
+        Fail(error.into())
+    }
+}
+
+impl IntoResponse for Fail {
+    fn into_response(self) -> Response {
+        render(self.0)
+    }
+}
+
+/// A value as an answer. Memory is private: no cache on the way may keep it.
+pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Answer {
+    let mut response = (status, axum::Json(value)).into_response();
+    no_store(response.headers_mut());
+    Ok(response)
+}
+
+/// The answer to a write.
+pub(crate) fn written<T: Serialize>(status: StatusCode, written: crate::door::Written<T>) -> Answer {
+    let mut response = if status == StatusCode::NO_CONTENT {
+        status.into_response()
+    } else {
+        (status, axum::Json(&written.value)).into_response()
+    };
+    let headers = response.headers_mut();
+    if let Ok(revision) = HeaderValue::from_str(&written.revision) {
+        headers.insert(remem_wire::REVISION_HEADER, revision);
+    }
+    if written.replayed {
+        headers.insert(remem_wire::REPLAY_HEADER, HeaderValue::from_static("true"));
+    }
+    no_store(headers);
+    Ok(response)
+}
+
+fn no_store(headers: &mut HeaderMap) {
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+/// The door of the caller that a request's key names.
+pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<EngineDoor, Failure> {
+    let text = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+    let (scheme, key) = text.and_then(|t| t.split_once(' ')).ok_or(Problem::Unauthenticated)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(Problem::Unauthenticated.into());
+    }
+    let caller = app.engine.authenticate(key.trim()).await.map_err(crate::door::denied)?;
+    Ok(EngineDoor { engine: app.engine.clone(), caller })
+}

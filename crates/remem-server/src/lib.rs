@@ -1,0 +1,11 @@
+//! The surfaces: HTTP, event streams, MCP. A handler parses, calls one operation, renders.
+//!
+//! This crate may not hold a rule or touch a store: what a surface may do is what the engine offers every surface.
+
+pub mod door;
+pub mod http;
+pub mod mcp;
+pub mod serve;
+
+pub use door::{Door, EngineDoor, Written};
+pub use http::{App, router};

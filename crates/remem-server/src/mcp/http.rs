@@ -1,0 +1,35 @@
+//! MCP over streamable HTTP at `/mcp`: each request is authenticated like any other and nothing is kept between two,
+//! so any node can answer any request.
+
+use super::MemoryTools;
+use crate::http::{App, authenticate, render};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use std::sync::Arc;
+use tower_http::limit::RequestBodyLimitLayer;
+
+pub(crate) fn routes(app: &App) -> Router<App> {
+    // The bearer key is what keeps a hostile web page out, so the Host header need not be pinned.
+    let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
+    config.legacy_session_mode = false;
+    config.json_response = true;
+    let service = StreamableHttpService::new(|| Ok(MemoryTools::over_http()), Arc::new(NeverSessionManager::default()), config);
+    Router::new()
+        .route_service("/mcp", service)
+        .layer(RequestBodyLimitLayer::new(app.engine.policy().request_bytes_max))
+        .layer(from_fn_with_state(app.clone(), admit))
+}
+
+async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    match authenticate(&app, request.headers()).await {
+        Ok(door) => {
+            request.extensions_mut().insert(door);
+            next.run(request).await
+        }
+        Err(failure) => render(failure),
+    }
+}

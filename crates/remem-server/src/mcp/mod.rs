@@ -1,0 +1,122 @@
+//! MCP: the same operations as tools, over stdio and streamable HTTP. Tool errors carry the stable code.
+
+pub mod http;
+pub mod params;
+
+use crate::door::{Door, EngineDoor};
+use params::{DeleteParams, GetParams, ListParams, PutParams, SearchParams, StatsParams};
+use remem_wire::memory::{ListQuery, ReadQuery, SearchRequest};
+use remem_wire::{Failure, Problem, PutEntry};
+use rmcp::handler::server::router::tool::ToolRouter;
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::model::{CallToolResult, Implementation, ServerCapabilities, ServerConfig};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler, ServiceExt, tool, tool_handler, tool_router};
+use serde::Serialize;
+use serde_json::json;
+use std::sync::Arc;
+
+/// The tools. Over stdio the door is fixed; over HTTP each request brings its own, made from its key.
+#[derive(Clone)]
+pub struct MemoryTools {
+    door: Option<Arc<dyn Door>>,
+    tool_router: ToolRouter<MemoryTools>,
+}
+
+/// Speaks MCP on standard input and output until the client leaves.
+pub async fn stdio(door: Arc<dyn Door>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let tools = MemoryTools { door: Some(door), tool_router: MemoryTools::tool_router() };
+    tools.serve(rmcp::transport::stdio()).await?.waiting().await?;
+    Ok(())
+}
+
+fn answer<T: Serialize>(result: Result<T, Failure>) -> CallToolResult {
+    match result.map(|value| serde_json::to_value(value)) {
+        Ok(Ok(value)) => CallToolResult::structured(value),
+        Ok(Err(_)) => answer::<()>(Err(Problem::Internal.into())),
+        Err(failure) => CallToolResult::structured_error(json!(failure.body)),
+    }
+}
+
+#[tool_router]
+impl MemoryTools {
+    pub(crate) fn over_http() -> MemoryTools {
+        MemoryTools { door: None, tool_router: MemoryTools::tool_router() }
+    }
+
+    fn door(&self, context: &RequestContext<RoleServer>) -> Result<Arc<dyn Door>, Failure> {
+        if let Some(door) = &self.door {
+            return Ok(door.clone());
+        }
+        let parts = context.extensions.get::<axum::http::request::Parts>();
+        let door = parts.and_then(|parts| parts.extensions.get::<EngineDoor>()).ok_or(Problem::Unauthenticated)?;
+        Ok(Arc::new(door.clone()))
+    }
+
+    /// Remember something: stores one entry in a memory and returns it with its id. Secrets in the text are redacted.
+    #[tool(annotations(title = "Remember", read_only_hint = false, destructive_hint = false, open_world_hint = false))]
+    async fn memory_put(&self, Parameters(p): Parameters<PutParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+        let call = async {
+            let entry = PutEntry { content: p.content, tags: p.tags.unwrap_or_default(), expires_at: p.expires_at, metadata: p.metadata };
+            let written = self.door(&context)?.put(&p.memory_ref, entry, p.idempotency_key.as_deref()).await?;
+            Ok(json!({"entry": written.value, "revision": written.revision}))
+        };
+        answer(call.await)
+    }
+
+    /// Fetch one entry of a memory by its id.
+    #[tool(annotations(title = "Get a memory", read_only_hint = true, open_world_hint = false))]
+    async fn memory_get(&self, Parameters(p): Parameters<GetParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+        let call = async { self.door(&context)?.get(&p.memory_ref, &p.id, ReadQuery { at_least: p.at_least }).await };
+        answer(call.await)
+    }
+
+    /// List the entries of a memory, newest first, a page at a time.
+    #[tool(annotations(title = "List memories", read_only_hint = true, open_world_hint = false))]
+    async fn memory_list(&self, Parameters(p): Parameters<ListParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+        let query = ListQuery { limit: p.limit, tag: p.tag, cursor: p.cursor, at_least: p.at_least, include: None };
+        answer(async { self.door(&context)?.list(&p.memory_ref, query).await }.await)
+    }
+
+    /// Find entries of a memory by words, best first.
+    #[tool(annotations(title = "Search memory", read_only_hint = true, open_world_hint = false))]
+    async fn memory_search(&self, Parameters(p): Parameters<SearchParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+        let request = SearchRequest {
+            query: p.query,
+            limit: p.limit,
+            tags: p.tags.unwrap_or_default(),
+            created_from: p.created_from,
+            created_to: p.created_to,
+            at_least: p.at_least,
+            mode: None,
+        };
+        answer(async { self.door(&context)?.search(&p.memory_ref, request).await }.await)
+    }
+
+    /// Delete one entry of a memory: its text is erased for good.
+    #[tool(annotations(title = "Delete a memory", read_only_hint = false, destructive_hint = true, open_world_hint = false))]
+    async fn memory_delete(&self, Parameters(p): Parameters<DeleteParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+        let call = async {
+            let written = self.door(&context)?.delete(&p.memory_ref, &p.id, p.idempotency_key.as_deref()).await?;
+            Ok(json!({"deleted": true, "revision": written.revision}))
+        };
+        answer(call.await)
+    }
+
+    /// Count the entries of a memory.
+    #[tool(annotations(title = "Memory statistics", read_only_hint = true, open_world_hint = false))]
+    async fn memory_stats(&self, Parameters(p): Parameters<StatsParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+        answer(async { self.door(&context)?.stats(&p.memory_ref, ReadQuery::default()).await }.await)
+    }
+}
+
+#[tool_handler(router = self.tool_router)]
+impl ServerHandler for MemoryTools {
+    fn get_info(&self) -> ServerConfig {
+        let about = "Long-term memory. A memoryRef names a memory (for example agent-1 or customers/ana); use one per agent, user or \
+                     topic. Search before you answer from memory, put what should be known next time.";
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("remembrancer", env!("CARGO_PKG_VERSION")).with_title("Remembrancer"))
+            .with_instructions(about)
+    }
+}

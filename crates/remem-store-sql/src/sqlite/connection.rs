@@ -1,0 +1,194 @@
+//! Opens connections: version, pragmas (set and read back), migrations. No connection is used before it passed here.
+
+use remem_store::StoreError;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::path::Path;
+use std::time::Duration;
+
+/// Older versions can corrupt a database in WAL mode when a checkpoint races with a writer.
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
+/// Marks our files, so that a foreign database is refused rather than migrated.
+const APPLICATION_ID: i64 = 0x5265_6D65; // "Reme"
+/// How long one process waits for another one's lock.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+
+/// A numbered, forward-only step of the schema.
+pub(super) struct Migration {
+    pub name: &'static str,
+    pub sql: &'static str,
+}
+
+pub(super) const TENANT_MIGRATIONS: [Migration; 1] =
+    [Migration { name: "0001_memory", sql: include_str!("../../migrations/sqlite/0001_memory.sql") }];
+pub(super) const HOST_MIGRATIONS: [Migration; 1] =
+    [Migration { name: "0001_directory", sql: include_str!("../../migrations/sqlite-host/0001_directory.sql") }];
+
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error("SQLite {0} is too old: 3.51.3 or newer is needed")]
+    Version(&'static str),
+    #[error("pragma {0} did not take effect")]
+    Pragma(&'static str),
+    #[error("this file is not a Remembrancer database")]
+    Foreign,
+    #[error("the database has schema version {found}, this remem knows up to {known}: use a newer remem")]
+    Newer { found: i64, known: i64 },
+}
+
+pub(super) fn check_version() -> Result<(), StoreError> {
+    if rusqlite::version_number() < SQLITE_VERSION_MIN {
+        return Err(StoreError::Unavailable(Box::new(OpenError::Version(rusqlite::version()))));
+    }
+    Ok(())
+}
+
+/// The one connection that writes a file; creates and migrates it first.
+pub(super) fn writer(path: &Path, migrations: &[Migration]) -> Result<Connection, StoreError> {
+    let db = Connection::open(path).map_err(failed)?;
+    prepare(&db)?;
+    verify_pragma(&db, "journal_mode", "wal")?;
+    migrate(&db, migrations)?;
+    Ok(db)
+}
+
+/// A connection that only reads. Its file exists: the writer was opened first.
+pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).map_err(failed)?;
+    prepare(&db)?;
+    verify_pragma(&db, "journal_mode", "wal")?;
+    db.pragma_update(None, "query_only", true).map_err(failed)?;
+    Ok(db)
+}
+
+/// A database in process memory.
+pub(super) fn in_memory(migrations: &[Migration]) -> Result<Connection, StoreError> {
+    let db = Connection::open_in_memory().map_err(failed)?;
+    prepare(&db)?;
+    migrate(&db, migrations)?;
+    Ok(db)
+}
+
+fn prepare(db: &Connection) -> Result<(), StoreError> {
+    db.busy_timeout(BUSY_WAIT).map_err(failed)?;
+    db.set_prepared_statement_cache_capacity(64);
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).map_err(failed)?;
+    // Setting the journal mode answers with the new mode, hence the query.
+    db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(())).map_err(failed)?;
+    for (name, value) in SETTINGS {
+        db.pragma_update_and_check(None, name, value, |_| Ok(())).or_else(ignore_no_rows).map_err(failed)?;
+        verify_pragma(db, name, value)?;
+    }
+    Ok(())
+}
+
+/// synchronous=FULL (2): an acknowledged write survives power loss. secure_delete: freed space is zeroed.
+/// temp_store=MEMORY (2): sorting never spills text into temporary files. The rest refuses what a damaged or hostile
+/// file could try.
+const SETTINGS: [(&str, &str); 7] = [
+    ("synchronous", "2"),
+    ("foreign_keys", "1"),
+    ("secure_delete", "1"),
+    ("temp_store", "2"),
+    ("trusted_schema", "0"),
+    ("cell_size_check", "1"),
+    ("wal_autocheckpoint", "4000"),
+];
+
+fn ignore_no_rows(error: rusqlite::Error) -> Result<(), rusqlite::Error> {
+    if matches!(error, rusqlite::Error::QueryReturnedNoRows) { Ok(()) } else { Err(error) }
+}
+
+fn verify_pragma(db: &Connection, name: &'static str, value: &str) -> Result<(), StoreError> {
+    let found: rusqlite::types::Value = db.pragma_query_value(None, name, |row| row.get(0)).map_err(failed)?;
+    let found = match found {
+        rusqlite::types::Value::Integer(n) => n.to_string(),
+        rusqlite::types::Value::Text(text) => text,
+        _ => String::new(),
+    };
+    if found == value { Ok(()) } else { Err(StoreError::Unavailable(Box::new(OpenError::Pragma(name)))) }
+}
+
+/// Brings the schema up to date, each step in its own transaction together with its number.
+fn migrate(db: &Connection, migrations: &[Migration]) -> Result<(), StoreError> {
+    let known = migrations.len() as i64;
+    loop {
+        db.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+        let step = migration_step(db, migrations, known);
+        match step {
+            Ok(true) => db.execute_batch("COMMIT").map_err(failed)?,
+            Ok(false) => return db.execute_batch("COMMIT").map_err(failed),
+            Err(error) => {
+                // The first error is the one to report.
+                let _ = db.execute_batch("ROLLBACK");
+                return Err(error);
+            }
+        }
+    }
+}
+
+fn migration_step(db: &Connection, migrations: &[Migration], known: i64) -> Result<bool, StoreError> {
+    let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    let application: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(failed)?;
+    if version > 0 && application != APPLICATION_ID {
+        return Err(StoreError::Unavailable(Box::new(OpenError::Foreign)));
+    }
+    if version > known {
+        return Err(StoreError::Unavailable(Box::new(OpenError::Newer { found: version, known })));
+    }
+    let Some(migration) = migrations.get(version as usize) else { return Ok(false) };
+    db.execute_batch(migration.sql).map_err(failed)?;
+    db.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+    db.pragma_update(None, "user_version", version + 1).map_err(failed)?;
+    tracing::debug!(migration = migration.name, "schema migrated");
+    Ok(true)
+}
+
+/// Maps a database error to what the caller can do about it. SQLite's texts name tables and columns, never values.
+pub(super) fn failed(error: rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged("the database file is malformed"),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
+        _ => StoreError::Unavailable(Box::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_schema_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let db = writer(&path, &TENANT_MIGRATIONS).unwrap();
+        db.pragma_update(None, "user_version", 99).unwrap();
+        drop(db);
+        let error = writer(&path, &TENANT_MIGRATIONS).unwrap_err();
+        let StoreError::Unavailable(source) = error else { panic!("{error:?}") };
+        assert!(source.to_string().contains("newer remem"), "{source}");
+    }
+
+    #[test]
+    fn a_foreign_database_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE t(a); PRAGMA user_version = 1").unwrap();
+        assert!(matches!(writer(&path, &TENANT_MIGRATIONS), Err(StoreError::Unavailable(_))));
+    }
+
+    #[test]
+    fn a_reader_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let _writer = writer(&path, &TENANT_MIGRATIONS).unwrap();
+        assert!(reader(&path).unwrap().execute("DELETE FROM event", []).is_err());
+    }
+
+    #[test]
+    fn the_bundled_version_is_new_enough() {
+        check_version().unwrap();
+    }
+}

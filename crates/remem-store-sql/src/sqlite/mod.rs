@@ -1,0 +1,197 @@
+//! The embedded store: SQLite in WAL mode, one file per tenant, one more for the directory of tenants and keys.
+//!
+//! This file owns the set of open tenants; it may not hold a statement (see `read`, `search`, `apply`, `maintain`).
+
+mod apply;
+mod connection;
+mod directory;
+mod group;
+mod maintain;
+mod read;
+mod rows;
+mod search;
+mod tenant;
+
+pub use directory::SqliteDirectory;
+
+use async_trait::async_trait;
+use remem_core::{Batch, Entry, EntryId, Event, MemoryRef, Revision, Scope, Seq, TenantId, Timestamp};
+use remem_store::{
+    Candidate, Committed, Filter, Head, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Store, StoreError, StoreFeatures,
+};
+use rusqlite::Connection;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tenant::{Due, TenantFile};
+use tokio::sync::watch;
+
+/// Tenants kept open at once; the least recently used one is closed when another is needed.
+const OPEN_TENANTS_MAX: usize = 256;
+
+/// Where the data lives.
+#[derive(Clone, Debug)]
+pub enum Location {
+    /// A folder; survives the process.
+    Folder(PathBuf),
+    /// Process memory; gone with it. For tests and for hosts that must not keep anything.
+    Memory,
+}
+
+/// The embedded store.
+pub struct SqliteStore {
+    location: Location,
+    connections: usize,
+    open: Mutex<HashMap<TenantId, Slot>>,
+    /// Every tenant that was ever open in this process.
+    due: Mutex<HashMap<TenantId, Arc<Due>>>,
+    clock: AtomicU64,
+}
+
+struct Slot {
+    file: Arc<TenantFile>,
+    used: u64,
+}
+
+impl SqliteStore {
+    /// Opens the store with `connections` readers per tenant. Refuses an SQLite that is too old to be trusted.
+    pub fn open(location: Location, connections: usize) -> Result<SqliteStore, StoreError> {
+        connection::check_version()?;
+        if let Location::Folder(folder) = &location {
+            std::fs::create_dir_all(folder.join("tenants")).map_err(|e| StoreError::Unavailable(Box::new(e)))?;
+        }
+        Ok(SqliteStore { location, connections: connections.max(1), open: Mutex::default(), due: Mutex::default(), clock: AtomicU64::new(0) })
+    }
+
+    /// The SQLite version in use, for `remem doctor`.
+    #[must_use]
+    pub fn version() -> &'static str {
+        rusqlite::version()
+    }
+
+    async fn tenant(&self, id: &TenantId) -> Result<Arc<TenantFile>, StoreError> {
+        if let Some(file) = self.find(id) {
+            return Ok(file);
+        }
+        let due = self.due.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default().clone();
+        let (location, connections, name) = (self.location.clone(), self.connections, id.clone());
+        let file = blocking(move || TenantFile::open(&location, connections, name, due)).await?;
+        Ok(self.insert(id, Arc::new(file)))
+    }
+
+    fn find(&self, id: &TenantId) -> Option<Arc<TenantFile>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = open.get_mut(id)?;
+        slot.used = self.clock.fetch_add(1, Ordering::Relaxed);
+        Some(slot.file.clone())
+    }
+
+    /// Two callers may open the same tenant at once: the first one in wins, the other handle is dropped.
+    fn insert(&self, id: &TenantId, file: Arc<TenantFile>) -> Arc<TenantFile> {
+        let used = self.clock.fetch_add(1, Ordering::Relaxed);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= OPEN_TENANTS_MAX && matches!(self.location, Location::Folder(_)) {
+            let idle = open.iter().filter(|(_, slot)| Arc::strong_count(&slot.file) == 1).min_by_key(|(_, slot)| slot.used);
+            if let Some(id) = idle.map(|(id, _)| id.clone()) {
+                open.remove(&id);
+            }
+        }
+        open.entry(id.clone()).or_insert(Slot { file, used }).file.clone()
+    }
+
+    async fn read<T, F>(&self, tenant: &TenantId, query: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.tenant(tenant).await?.read(query).await
+    }
+}
+
+/// The file of a tenant: its name with everything but `a-z 0-9 _ -` spelled out, so that names that differ only in
+/// case stay apart on file systems that do not tell case.
+fn tenant_path(folder: &Path, tenant: &TenantId) -> PathBuf {
+    let mut name = String::new();
+    for byte in tenant.as_str().bytes() {
+        if byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte) {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("~{byte:02x}"));
+        }
+    }
+    folder.join("tenants").join(format!("{name}.db"))
+}
+
+/// Runs blocking work off the async threads.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(StoreError::Unavailable(Box::new(e))))
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn get(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
+        let (s, id, at) = (scope.clone(), id.clone(), at.clone());
+        self.read(&scope.tenant, move |db| read::get(db, &s, &id, &at)).await
+    }
+
+    async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
+        let (s, filter, page, at) = (scope.clone(), filter.clone(), page.clone(), at.clone());
+        self.read(&scope.tenant, move |db| read::list(db, &s, &filter, &page, &at)).await
+    }
+
+    async fn candidates(&self, scope: &Scope, probe: &Probe, filter: &Filter, limit: u32, at: &ReadAt) -> Result<Vec<Candidate>, StoreError> {
+        let (s, probe, filter, at) = (scope.clone(), probe.clone(), filter.clone(), at.clone());
+        self.read(&scope.tenant, move |db| search::candidates(db, &s, &probe, &filter, limit, &at)).await
+    }
+
+    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
+        let (s, at) = (scope.clone(), at.clone());
+        self.read(&scope.tenant, move |db| read::stats(db, &s, &at)).await
+    }
+
+    async fn scopes(&self, tenant: &TenantId, after: Option<&MemoryRef>, limit: u32, at: &ReadAt) -> Result<Vec<ScopeSummary>, StoreError> {
+        let (t, after, at) = (tenant.clone(), after.cloned(), at.clone());
+        self.read(tenant, move |db| read::scopes(db, &t, after.as_ref(), limit, &at)).await
+    }
+
+    async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
+        let t = tenant.clone();
+        self.read(tenant, move |db| read::events(db, &t, after, limit)).await
+    }
+
+    async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
+        let t = tenant.clone();
+        self.read(tenant, move |db| read::head(db, &t)).await
+    }
+
+    async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {
+        Ok(self.tenant(tenant).await?.watch())
+    }
+
+    async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        let t = tenant.clone();
+        self.read(tenant, move |db| maintain::expired(db, &t, at, limit)).await
+    }
+
+    async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+        let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(due.iter().filter(|(_, due)| due.is_due(at)).map(|(id, _)| id.clone()).collect())
+    }
+
+    async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
+        self.tenant(tenant).await?.scrub(keys_before, compact).await
+    }
+
+    async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        self.tenant(tenant).await?.verify().await
+    }
+
+    fn features(&self) -> StoreFeatures {
+        StoreFeatures { durable: matches!(self.location, Location::Folder(_)), lexical: true }
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
+        self.tenant(batch.tenant()).await?.commit(batch).await
+    }
+}

@@ -1,0 +1,139 @@
+//! Reads: get, list, stats, memories, events, clocks.
+
+use super::connection::failed;
+use super::rows::{ENTRY_COLUMNS, Statement, boxed, entry, scope_id};
+use remem_core::{Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, Scope, Seq, TenantId, Timestamp};
+use remem_store::{Filter, Head, Page, ReadAt, ScopeStats, ScopeSummary, StoreError};
+use rusqlite::{Connection, OptionalExtension, params};
+
+pub(super) fn get(db: &Connection, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(None) };
+    let mut statement = Statement::new(format!("SELECT {ENTRY_COLUMNS} FROM entry e WHERE "));
+    statement.push_live(&scope.tenant, scope_id, at);
+    statement.push(" AND e.id = ?", boxed([&id.as_str().to_owned()]));
+    Ok(statement.query(db, |row| entry(row, &scope.memory_ref)).map_err(failed)?.pop())
+}
+
+pub(super) fn list(db: &Connection, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
+    let mut statement = Statement::new(format!("SELECT {ENTRY_COLUMNS} FROM "));
+    // With a tag, walk the tag's own index in order and fetch each entry; CROSS JOIN keeps that order of loops.
+    let order = match filter.tags.split_first() {
+        Some((first, rest)) => {
+            statement.push("entry_tag g CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.id = g.id ", []);
+            let key = boxed([&scope.tenant.as_str().to_owned(), &scope_id, first]);
+            statement.push("WHERE g.tenant_id = ? AND g.scope_id = ? AND g.tag = ? AND ", key);
+            statement.push_live(&scope.tenant, scope_id, at);
+            push_tags(&mut statement, rest);
+            "g"
+        }
+        None => {
+            statement.push("entry e WHERE ", []);
+            statement.push_live(&scope.tenant, scope_id, at);
+            "e"
+        }
+    };
+    push_created(&mut statement, filter, order);
+    if let Some(after) = &page.after {
+        let position = boxed([&after.created_at.0, &after.id.as_str().to_owned()]);
+        statement.push(&format!(" AND ({order}.created_at, {order}.id) < (?, ?)"), position);
+    }
+    statement.push(&format!(" ORDER BY {order}.created_at DESC, {order}.id DESC LIMIT ?"), boxed([&page.limit]));
+    statement.query(db, |row| entry(row, &scope.memory_ref)).map_err(failed)
+}
+
+/// Every one of these tags must be on `e`.
+pub(super) fn push_tags(statement: &mut Statement, tags: &[String]) {
+    for tag in tags {
+        let sql = " AND EXISTS (SELECT 1 FROM entry_tag x WHERE x.tenant_id = e.tenant_id AND x.scope_id = e.scope_id
+                     AND x.tag = ? AND x.created_at = e.created_at AND x.id = e.id)";
+        statement.push(sql, boxed([tag]));
+    }
+}
+
+pub(super) fn push_created(statement: &mut Statement, filter: &Filter, of: &str) {
+    if let Some(from) = filter.created_from {
+        statement.push(&format!(" AND {of}.created_at >= ?"), boxed([&from.0]));
+    }
+    if let Some(to) = filter.created_to {
+        statement.push(&format!(" AND {of}.created_at < ?"), boxed([&to.0]));
+    }
+}
+
+pub(super) fn stats(db: &Connection, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(ScopeStats::default()) };
+    let columns = "count(*), coalesce(sum(octet_length(e.content)), 0), min(e.created_at), max(e.created_at), count(e.expires_at)";
+    let mut statement = Statement::new(format!("SELECT {columns} FROM entry e WHERE "));
+    statement.push_live(&scope.tenant, scope_id, at);
+    let rows = statement.query(db, |row| {
+        Ok(ScopeStats {
+            entries: row.get(0)?,
+            content_bytes: row.get(1)?,
+            oldest: row.get::<_, Option<i64>>(2)?.map(Timestamp),
+            newest: row.get::<_, Option<i64>>(3)?.map(Timestamp),
+            expiring: row.get(4)?,
+        })
+    });
+    Ok(rows.map_err(failed)?.pop().unwrap_or_default())
+}
+
+pub(super) fn scopes(
+    db: &Connection,
+    tenant: &TenantId,
+    after: Option<&MemoryRef>,
+    limit: u32,
+    at: &ReadAt,
+) -> Result<Vec<ScopeSummary>, StoreError> {
+    let mut query = db
+        .prepare_cached("SELECT scope_id, memory_ref FROM scope WHERE tenant_id = ?1 AND memory_ref > ?2 ORDER BY memory_ref LIMIT ?3")
+        .map_err(failed)?;
+    let named = query
+        .query_map(params![tenant.as_str(), after.map_or("", MemoryRef::as_str), limit], |row| Ok((row.get(0)?, row.get(1)?)))
+        .and_then(Iterator::collect::<rusqlite::Result<Vec<(i64, String)>>>)
+        .map_err(failed)?;
+    let mut summaries = Vec::with_capacity(named.len());
+    for (scope_id, name) in named {
+        let mut statement = Statement::new("SELECT count(*) FROM entry e WHERE ");
+        statement.push_live(tenant, scope_id, at);
+        let entries = statement.query(db, |row| row.get(0)).map_err(failed)?.pop().unwrap_or(0);
+        let memory_ref = MemoryRef::parse(&name).ok_or(StoreError::Damaged("a memory has a malformed name"))?;
+        summaries.push(ScopeSummary { memory_ref, entries });
+    }
+    Ok(summaries)
+}
+
+pub(super) fn head(db: &Connection, tenant: &TenantId) -> Result<Head, StoreError> {
+    let found = db
+        .prepare_cached("SELECT revision, seq, at FROM tenant_clock WHERE tenant_id = ?1")
+        .and_then(|mut query| {
+            query
+                .query_row([tenant.as_str()], |row| {
+                    Ok(Head { revision: Revision(row.get(0)?), seq: Seq(row.get(1)?), at: Timestamp(row.get(2)?) })
+                })
+                .optional()
+        })
+        .map_err(failed)?;
+    Ok(found.unwrap_or_default())
+}
+
+pub(super) fn events(db: &Connection, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
+    let mut query = db
+        .prepare_cached(
+            "SELECT seq, revision, at, run_id, kind, payload, hash FROM event WHERE tenant_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+        )
+        .map_err(failed)?;
+    let rows = query
+        .query_map(params![tenant.as_str(), after.0, limit], |row| {
+            let (kind, payload): (String, String) = (row.get(4)?, row.get(5)?);
+            let run: Option<String> = row.get(3)?;
+            Ok((Seq(row.get(0)?), Revision(row.get(1)?), Timestamp(row.get(2)?), run, kind, payload, row.get(6)?))
+        })
+        .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
+        .map_err(failed)?;
+    rows.into_iter()
+        .map(|(seq, revision, at, run, kind, payload, hash)| {
+            let body = EventBody::from_stored(&kind, &payload).ok_or(StoreError::Damaged("an event cannot be read"))?;
+            Ok(Event { seq, revision, at, run: run.as_deref().and_then(RunId::parse), body, hash })
+        })
+        .collect()
+}

@@ -1,0 +1,119 @@
+//! One tenant's file: a writer that commits in groups, and a bounded set of readers.
+
+use super::connection::{self, TENANT_MIGRATIONS};
+use super::group::{Group, Work};
+use super::{Location, blocking, maintain, tenant_path};
+use remem_core::{Batch, Revision, TenantId, Timestamp};
+use remem_store::{Committed, StoreError};
+use rusqlite::Connection;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Semaphore, watch};
+
+pub(super) struct TenantFile {
+    state: Arc<State>,
+    readers: Option<Readers>,
+    group: Group,
+}
+
+/// What the writing thread shares with everyone else.
+pub(super) struct State {
+    pub tenant: TenantId,
+    pub writer: Mutex<Connection>,
+    pub due: Arc<Due>,
+    pub revision: watch::Sender<Revision>,
+}
+
+/// Whether the purge pass has to look at a tenant; outlives the open file, so that nobody has to open it to ask.
+pub(super) struct Due {
+    /// The earliest instant at which an entry may expire.
+    pub next_expiry: AtomicI64,
+    /// Text was erased since the journal was last cut off. True at first: what an earlier process erased may still be in
+    /// the journal it left behind.
+    pub scrub: AtomicBool,
+}
+
+impl Default for Due {
+    fn default() -> Due {
+        Due { next_expiry: AtomicI64::new(i64::MAX), scrub: AtomicBool::new(true) }
+    }
+}
+
+impl Due {
+    pub fn is_due(&self, at: Timestamp) -> bool {
+        self.next_expiry.load(Ordering::Relaxed) <= at.0 || self.scrub.load(Ordering::Relaxed)
+    }
+}
+
+struct Readers {
+    path: PathBuf,
+    idle: Arc<Mutex<Vec<Connection>>>,
+    permits: Arc<Semaphore>,
+}
+
+impl TenantFile {
+    /// Opens (and where needed creates) the tenant's file.
+    pub fn open(location: &Location, connections: usize, tenant: TenantId, due: Arc<Due>) -> Result<TenantFile, StoreError> {
+        let (writer, readers) = match location {
+            Location::Folder(folder) => {
+                let path = tenant_path(folder, &tenant);
+                let writer = connection::writer(&path, &TENANT_MIGRATIONS)?;
+                let readers = Readers { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(connections)) };
+                (writer, Some(readers))
+            }
+            Location::Memory => (connection::in_memory(&TENANT_MIGRATIONS)?, None),
+        };
+        let start = maintain::start(&writer, &tenant)?;
+        due.next_expiry.store(start.next_expiry, Ordering::Relaxed);
+        let state = Arc::new(State { tenant, writer: Mutex::new(writer), due, revision: watch::Sender::new(start.revision) });
+        Ok(TenantFile { group: Group::new(state.clone()), state, readers })
+    }
+
+    pub async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
+        self.group.commit(batch).await
+    }
+
+    pub async fn scrub(&self, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
+        self.group.run(Work::Scrub { keys_before, compact }).await
+    }
+
+    /// Runs on the writer's connection: the check of the search index is a write to SQLite.
+    pub async fn verify(&self) -> Result<u64, StoreError> {
+        let state = self.state.clone();
+        blocking(move || maintain::verify(&state.writer.lock().unwrap_or_else(PoisonError::into_inner), &state.tenant)).await
+    }
+
+    pub fn watch(&self) -> watch::Receiver<Revision> {
+        self.state.revision.subscribe()
+    }
+
+    /// Runs a query on a reader. Waiting is bounded by the number of readers, not by a queue of threads.
+    pub async fn read<T, F>(&self, query: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let Some(readers) = &self.readers else {
+            let state = self.state.clone();
+            return blocking(move || query(&state.writer.lock().unwrap_or_else(PoisonError::into_inner))).await;
+        };
+        let permit = readers.permits.clone().acquire_owned().await.map_err(|e| StoreError::Unavailable(Box::new(e)))?;
+        let (idle, path) = (readers.idle.clone(), readers.path.clone());
+        blocking(move || {
+            let _permit = permit;
+            let waiting = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let db = match waiting {
+                Some(db) => db,
+                None => connection::reader(&path)?,
+            };
+            let answer = query(&db);
+            // A connection that failed is not used again: the next caller opens a fresh one.
+            if answer.is_ok() {
+                idle.lock().unwrap_or_else(PoisonError::into_inner).push(db);
+            }
+            answer
+        })
+        .await
+    }
+}

@@ -1,0 +1,78 @@
+//! The conformance suite: what every store must do, in one place. A new rule of the seam starts here.
+//!
+//! Each check uses tenants of its own, so the checks can share one store. A check that fails panics with its story.
+
+mod events;
+mod isolation;
+mod reads;
+mod repeats;
+mod search;
+mod time;
+mod writes;
+
+use crate::read::{Filter, Page, ReadAt};
+use crate::store::{Committed, Outcome, Store};
+use remem_core::{
+    Admission, Admitted, Batch, Draft, Entry, EntryId, MemoryRef, Policy, Redactor, Scope, TenantId, Timestamp,
+};
+
+/// Runs every check against `store`.
+pub async fn exercise(store: &dyn Store) {
+    writes::exercise(store).await;
+    reads::exercise(store).await;
+    search::exercise(store).await;
+    time::exercise(store).await;
+    events::exercise(store).await;
+    repeats::exercise(store).await;
+    isolation::exercise(store).await;
+}
+
+/// The instant at which most checks happen.
+pub const NOON: Timestamp = Timestamp(1_700_000_000_000);
+
+/// A scope for a check.
+pub fn scope(tenant: &str, memory_ref: &str) -> Scope {
+    Scope::new(TenantId::parse(tenant).expect("a test's tenant"), MemoryRef::parse(memory_ref).expect("a test's ref"))
+}
+
+/// An entry id for a check.
+pub fn id(name: &str) -> EntryId {
+    EntryId::parse(name).expect("a test's id")
+}
+
+/// A draft with that text.
+pub fn draft(content: &str) -> Draft {
+    Draft { content: content.to_owned(), ..Draft::default() }
+}
+
+/// Admits a draft at `now` with the default policy and no registered secrets.
+pub fn admit(scope: &Scope, draft: Draft, now: Timestamp) -> Admitted {
+    let policy = Policy::default();
+    let admission = Admission { policy: &policy, redactor: &Redactor::empty(), scan: 1, now };
+    admission.admit(scope, draft).expect("a test's draft is admissible")
+}
+
+/// Stores one entry.
+pub async fn put(store: &dyn Store, scope: &Scope, name: &str, draft: Draft, at: Timestamp) -> Committed {
+    let batch = Batch::new(scope.tenant.clone(), at).put(id(name), admit(scope, draft, at));
+    let committed = store.commit(batch).await.expect("a plain put is stored");
+    assert!(matches!(committed.outcomes[..], [Outcome::Stored { .. }]), "a put answers that it was stored");
+    committed
+}
+
+/// Deletes one entry.
+pub async fn delete(store: &dyn Store, scope: &Scope, name: &str, at: Timestamp) -> Committed {
+    let batch = Batch::new(scope.tenant.clone(), at).delete(scope.memory_ref.clone(), id(name));
+    store.commit(batch).await.expect("a delete is applied")
+}
+
+/// Everything that is live in the scope at `at`, newest first.
+pub async fn all(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Entry> {
+    let page = Page { limit: 100_000, after: None };
+    store.list(scope, &Filter::default(), &page, at).await.expect("a list is answered")
+}
+
+/// The names of entries.
+pub fn names(entries: &[Entry]) -> Vec<&str> {
+    entries.iter().map(|e| e.id.as_str()).collect()
+}

@@ -1,0 +1,59 @@
+//! The `Directory` trait: which tenants exist and which keys open them. Keys are known by a keyed hash only.
+
+use crate::store::StoreError;
+use async_trait::async_trait;
+use remem_core::{Permission, PrincipalId, ShapePolicy, TenantId, Timestamp};
+
+/// The keyed hash of an API key: what is stored and looked up in place of the key itself.
+pub type KeyHash = [u8; 32];
+
+/// One tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenant {
+    /// Its name.
+    pub id: TenantId,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// What happens to text shaped like a secret.
+    pub shapes: ShapePolicy,
+}
+
+/// One key, without the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRecord {
+    /// Its public name, also the principal that acts with it.
+    pub id: PrincipalId,
+    /// The tenant it opens.
+    pub tenant: TenantId,
+    /// What a person called it.
+    pub label: String,
+    /// The keyed hash.
+    pub hash: KeyHash,
+    /// What it allows.
+    pub permissions: Vec<Permission>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// From when it is refused.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// Keeps tenants and keys. Small data, read on every request: implementations answer `find_key` from memory.
+#[async_trait]
+pub trait Directory: Send + Sync {
+    /// The tenant, if it exists.
+    async fn tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError>;
+    /// All tenants by name.
+    async fn tenants(&self) -> Result<Vec<Tenant>, StoreError>;
+    /// Creates the tenant, or changes its settings if it exists. Answers whether it is new.
+    async fn put_tenant(&self, tenant: &Tenant) -> Result<bool, StoreError>;
+    /// The key with this hash, revoked and expired ones included: telling them apart is the caller's business.
+    async fn find_key(&self, hash: &KeyHash) -> Result<Option<KeyRecord>, StoreError>;
+    /// The tenant's keys, oldest first.
+    async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRecord>, StoreError>;
+    /// Adds a key. A hash that exists already is left as it is and answers `false`.
+    async fn add_key(&self, key: &KeyRecord) -> Result<bool, StoreError>;
+    /// Revokes the tenant's key of that name; `false` if there is none (left) to revoke.
+    async fn revoke_key(&self, tenant: &TenantId, id: &PrincipalId, at: Timestamp) -> Result<bool, StoreError>;
+}

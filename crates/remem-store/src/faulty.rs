@@ -1,0 +1,133 @@
+//! A store that fails on purpose, from a seed: before a commit (nothing happened) or after it (it did happen, but the
+//! answer was lost). The second kind is why every write needs an idempotency key.
+
+use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
+use crate::store::{Committed, Head, Store, StoreError, StoreFeatures};
+use async_trait::async_trait;
+use remem_core::{Batch, Entry, EntryId, Event, MemoryRef, Revision, Scope, Seq, TenantId, Timestamp};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::watch;
+
+/// Wraps a store and makes a share of its calls fail.
+pub struct FaultyStore<S> {
+    inner: S,
+    faults_in_256: u8,
+    state: Mutex<u64>,
+    fired: AtomicU64,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("injected fault")]
+struct Injected;
+
+enum Fault {
+    None,
+    Before,
+    After,
+}
+
+impl<S> FaultyStore<S> {
+    /// Fails about `faults_in_256` of 256 calls, in an order that `seed` determines.
+    pub fn new(inner: S, seed: u64, faults_in_256: u8) -> FaultyStore<S> {
+        FaultyStore { inner, faults_in_256, state: Mutex::new(seed ^ 0x9E37_79B9_7F4A_7C15), fired: AtomicU64::new(0) }
+    }
+
+    /// How many calls failed so far: a test that injects nothing proves nothing.
+    pub fn fired(&self) -> u64 {
+        self.fired.load(Ordering::Relaxed)
+    }
+
+    /// The store inside, for looking at what really happened.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    fn next(&self) -> Fault {
+        let mut state = self.state.lock().expect("no code panics while it holds the lock");
+        // splitmix64
+        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = *state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+        if (z & 0xFF) as u8 >= self.faults_in_256 {
+            return Fault::None;
+        }
+        self.fired.fetch_add(1, Ordering::Relaxed);
+        if z & 0x100 == 0 { Fault::Before } else { Fault::After }
+    }
+
+    fn read_fault(&self) -> Result<(), StoreError> {
+        match self.next() {
+            Fault::None => Ok(()),
+            Fault::Before | Fault::After => Err(unavailable()),
+        }
+    }
+}
+
+fn unavailable() -> StoreError {
+    StoreError::Unavailable(Box::new(Injected))
+}
+
+#[async_trait]
+impl<S: Store> Store for FaultyStore<S> {
+    async fn get(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
+        self.read_fault()?;
+        self.inner.get(scope, id, at).await
+    }
+    async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
+        self.read_fault()?;
+        self.inner.list(scope, filter, page, at).await
+    }
+    async fn candidates(&self, scope: &Scope, probe: &Probe, filter: &Filter, limit: u32, at: &ReadAt) -> Result<Vec<Candidate>, StoreError> {
+        self.read_fault()?;
+        self.inner.candidates(scope, probe, filter, limit, at).await
+    }
+    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
+        self.read_fault()?;
+        self.inner.stats(scope, at).await
+    }
+    async fn scopes(&self, tenant: &TenantId, after: Option<&MemoryRef>, limit: u32, at: &ReadAt) -> Result<Vec<ScopeSummary>, StoreError> {
+        self.read_fault()?;
+        self.inner.scopes(tenant, after, limit, at).await
+    }
+    async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
+        self.read_fault()?;
+        self.inner.events(tenant, after, limit).await
+    }
+    async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
+        self.inner.head(tenant).await
+    }
+    async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {
+        self.inner.watch(tenant).await
+    }
+    async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        self.read_fault()?;
+        self.inner.expired(tenant, at, limit).await
+    }
+    async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+        self.read_fault()?;
+        self.inner.due(at).await
+    }
+    async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
+        self.read_fault()?;
+        self.inner.scrub(tenant, keys_before, compact).await
+    }
+    async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        self.inner.verify(tenant).await
+    }
+    fn features(&self) -> StoreFeatures {
+        self.inner.features()
+    }
+    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
+        match self.next() {
+            Fault::None => self.inner.commit(batch).await,
+            Fault::Before => Err(unavailable()),
+            Fault::After => {
+                self.inner.commit(batch).await?;
+                Err(unavailable())
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The seam between deciding and storing: the `Store` and `Directory` traits, their errors, the conformance suite that
+//! every store must pass, and a store that fails on purpose.
+//!
+//! This crate may not know a database: no transaction, connection, SQL or vendor word crosses the seam. Read-then-write
+//! safety comes from `Batch::expect` and idempotency keys, never from a lock held across calls.
+#![warn(missing_docs)]
+
+pub mod conformance;
+pub mod directory;
+pub mod faulty;
+pub mod read;
+pub mod store;
+
+pub use directory::{Directory, KeyHash, KeyRecord, Tenant};
+pub use faulty::FaultyStore;
+pub use read::{Candidate, Filter, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary};
+pub use store::{Committed, Head, Outcome, Store, StoreError, StoreFeatures};

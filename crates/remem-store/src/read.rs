@@ -1,0 +1,102 @@
+//! What a read asks for: at which moment, which entries, how many.
+
+use remem_core::{Entry, EntryId, MemoryRef, Revision, RunId, Timestamp};
+
+/// The moment a read looks at. Every read takes one, so none can forget that entries expire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadAt {
+    /// The newest commit, at this instant.
+    Now(Timestamp),
+    /// What a run sees: the entries of one revision plus what the run itself wrote since. Time still ends entries, and
+    /// erased text stays erased: both outrank the snapshot.
+    Snapshot {
+        /// The revision when the run began.
+        revision: Revision,
+        /// The instant of this read.
+        at: Timestamp,
+        /// The run itself and its completed children.
+        own_runs: Vec<RunId>,
+    },
+}
+
+impl ReadAt {
+    /// The instant by which expiry is judged.
+    #[must_use]
+    pub fn instant(&self) -> Timestamp {
+        match self {
+            ReadAt::Now(at) | ReadAt::Snapshot { at, .. } => *at,
+        }
+    }
+}
+
+/// Which entries of a memory are wanted. All conditions must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Tags the entry must all carry.
+    pub tags: Vec<String>,
+    /// Written at or after.
+    pub created_from: Option<Timestamp>,
+    /// Written before.
+    pub created_to: Option<Timestamp>,
+}
+
+/// Where a page of a list (newest first) goes on: after this entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The last entry's time.
+    pub created_at: Timestamp,
+    /// The last entry's id.
+    pub id: EntryId,
+}
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Entries at the most.
+    pub limit: u32,
+    /// Where it begins; `None` is the newest entry.
+    pub after: Option<Position>,
+}
+
+/// One way to look for candidates. A store answers only the probes that its features name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// Entries that hold at least one of these words, judged by how rare and how frequent they are there.
+    Lexical {
+        /// Lower-cased words.
+        terms: Vec<String>,
+    },
+}
+
+/// An entry that a probe brought up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The entry.
+    pub entry: Entry,
+    /// How well it answers the probe: larger is better, comparable within one answer only.
+    pub score: f64,
+}
+
+/// Counts of one memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScopeStats {
+    /// Live entries.
+    pub entries: u64,
+    /// Bytes of their text.
+    pub content_bytes: u64,
+    /// The oldest live entry's time.
+    pub oldest: Option<Timestamp>,
+    /// The newest live entry's time.
+    pub newest: Option<Timestamp>,
+    /// Live entries that will expire.
+    pub expiring: u64,
+}
+
+/// A memory in the list of a tenant's memories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopeSummary {
+    /// Its name.
+    pub memory_ref: MemoryRef,
+    /// Live entries.
+    pub entries: u64,
+}

@@ -1,0 +1,131 @@
+//! The `Store` trait: where a tenant's memory is kept.
+
+use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
+use async_trait::async_trait;
+use remem_core::{Batch, Entry, EntryId, Event, MemoryRef, Rejection, Revision, Scope, Seq, TenantId, Timestamp};
+use tokio::sync::watch;
+
+/// Keeps the memory of many tenants apart from each other and through crashes.
+///
+/// Contracts that hold for every method: a scope or tenant that does not exist reads as empty, never as an error; no
+/// read returns an entry that is expired, erased or another tenant's; after `commit` has answered, every later read on
+/// any handle sees its effect.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// The entry of that name, if it is live.
+    async fn get(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError>;
+
+    /// Live entries, newest first: by `(created_at, id)`, both descending, a total and stable order.
+    async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError>;
+
+    /// Live entries that answer a probe, best first. Scores depend on the tenant's own entries only.
+    async fn candidates(&self, scope: &Scope, probe: &Probe, filter: &Filter, limit: u32, at: &ReadAt) -> Result<Vec<Candidate>, StoreError>;
+
+    /// Counts of one memory.
+    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError>;
+
+    /// The tenant's memories in the order of their names, after `after`.
+    async fn scopes(&self, tenant: &TenantId, after: Option<&MemoryRef>, limit: u32, at: &ReadAt) -> Result<Vec<ScopeSummary>, StoreError>;
+
+    /// Events of the tenant's log after `after`, in order, without gaps.
+    async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError>;
+
+    /// Where the tenant's clocks stand.
+    async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError>;
+
+    /// Wakes whoever waits for the tenant's next commit. Only a hint: commits of other processes may not ring.
+    async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError>;
+
+    /// Entries whose time has run out at `at` and whose text is still there.
+    async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
+
+    /// Tenants where `expired` or `scrub` may have something to do. May name too many, never too few.
+    async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError>;
+
+    /// Makes erased text physically gone (journals and free space included) and drops idempotency records from before
+    /// `keys_before`. With `compact`, also gives free space back.
+    async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(), StoreError>;
+
+    /// Checks the tenant's data against its own hashes: page structure, event chain, entry texts. `Err` names the count.
+    async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError>;
+
+    /// What this store can do.
+    fn features(&self) -> StoreFeatures;
+
+    /// Applies a batch: all of it or nothing, durable when this returns `Ok`, together with its events.
+    ///
+    /// The only write. An `Unavailable` error does not mean "not written": repeat it with the same idempotency key.
+    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError>;
+}
+
+/// What a store can do; one input of the capability model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreFeatures {
+    /// Data survives the process.
+    pub durable: bool,
+    /// Answers `Probe::Lexical`.
+    pub lexical: bool,
+}
+
+/// Where a tenant's clocks stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// The newest commit.
+    pub revision: Revision,
+    /// The newest event.
+    pub seq: Seq,
+    /// The largest instant any commit was made at.
+    pub at: Timestamp,
+}
+
+/// The answer to a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The revision that this batch became, or the newest one if it changed nothing.
+    pub revision: Revision,
+    /// The instant of the commit: the batch's own, or later where the tenant's clock was ahead of it.
+    pub at: Timestamp,
+    /// One outcome a change, in order.
+    pub outcomes: Vec<Outcome>,
+    /// The batch was applied before, under the same idempotency key; the outcomes are those of the first time.
+    pub replayed: bool,
+}
+
+/// What a change did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The entry was stored, under this name, at this time.
+    Stored {
+        /// The name (on a replay: the one given the first time).
+        id: EntryId,
+        /// Its time.
+        created_at: Timestamp,
+    },
+    /// The entry was taken away.
+    Removed,
+    /// Nothing to do: no such live entry, or the imported id is taken.
+    Nothing,
+}
+
+/// Why a store could not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The request itself cannot be (an idempotency key with another body).
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// Somebody else was first: an expectation of the batch does not hold.
+    #[error("an entry changed since it was read")]
+    Conflict,
+    /// Too many writes are waiting; try again soon.
+    #[error("too many writes are waiting")]
+    Busy,
+    /// The storage has no room left; reads go on.
+    #[error("the storage is full")]
+    Full,
+    /// The storage cannot be used now. For a commit: it may or may not have been applied.
+    #[error("the storage is unavailable")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Stored data contradicts its own hashes or structure.
+    #[error("stored data is damaged: {0}")]
+    Damaged(&'static str),
+}

@@ -1,0 +1,149 @@
+//! Tenants, keys and passes on the wire.
+
+use crate::time::Instant;
+use serde::{Deserialize, Serialize};
+
+/// What a new key should be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeyCreate {
+    /// The tenant it opens; the caller's own if absent. Created if it does not exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// What a person calls it.
+    #[serde(default)]
+    pub label: String,
+    /// What it allows: memory:read, memory:write, memory:admin, keys:manage, host:admin.
+    pub scopes: Vec<String>,
+    /// From when it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Instant>,
+}
+
+/// A key that was just made: the only time its text is shown.
+#[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyCreated {
+    /// The key itself.
+    pub key: String,
+    /// What is kept of it.
+    #[serde(flatten)]
+    pub info: KeyInfo,
+}
+
+/// A key, without the key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyInfo {
+    /// Its public name.
+    pub id: String,
+    /// The tenant it opens.
+    pub tenant: String,
+    /// What a person calls it.
+    pub label: String,
+    /// What it allows.
+    pub scopes: Vec<String>,
+    /// When it was made.
+    pub created_at: Instant,
+    /// From when it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Instant>,
+    /// When it was revoked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<Instant>,
+}
+
+/// The keys of a tenant, oldest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct KeyList {
+    /// The keys.
+    pub keys: Vec<KeyInfo>,
+}
+
+/// Which tenant is meant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct TenantQuery {
+    /// The caller's own if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+}
+
+/// A tenant to create or change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantPut {
+    /// Its name.
+    pub id: String,
+    /// What happens to text shaped like a secret: redact (the default), flag or off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shapes: Option<String>,
+}
+
+/// A tenant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TenantInfo {
+    /// Its name.
+    pub id: String,
+    /// When it was created.
+    pub created_at: Instant,
+    /// What happens to text shaped like a secret.
+    pub shapes: String,
+}
+
+/// All tenants by name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TenantList {
+    /// The tenants.
+    pub tenants: Vec<TenantInfo>,
+}
+
+/// A pass and its latest activation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PassInfo {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// How often the host looks whether there is work, in milliseconds.
+    pub period_ms: u64,
+    /// When it last ran for this tenant on this node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_run_at: Option<Instant>,
+    /// What that activation did; absent if it failed or never ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_report: Option<PassAnswer>,
+}
+
+/// All passes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct PassList {
+    /// The passes.
+    pub passes: Vec<PassInfo>,
+}
+
+/// How to run a pass.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PassRun {
+    /// Only say what would be done.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Also give free space back to the file system.
+    #[serde(default)]
+    pub compact: bool,
+}
+
+/// What an activation did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct PassAnswer {
+    /// Things looked at.
+    pub examined: u64,
+    /// Things changed (in a dry run: that would be).
+    pub changed: u64,
+    /// The bound of one activation was reached; there may be more.
+    pub more: bool,
+}

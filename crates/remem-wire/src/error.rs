@@ -1,0 +1,227 @@
+//! Errors on the wire: one envelope, one table of codes. The only place that maps a problem to a status.
+
+use remem_core::{Permission, Rejection};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// The body of every answer that is not a success. Closed: further facts go under `details`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorBody {
+    /// Stable code for programs.
+    pub error: String,
+    /// Sentence for people; holds nothing the caller sent.
+    pub message: String,
+    /// Facts that help to mend it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub details: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// A failed call as a client sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// HTTP status.
+    pub status: u16,
+    /// When to try again, in seconds.
+    pub retry_after: Option<u32>,
+    /// The envelope.
+    pub body: ErrorBody,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.body.message, self.body.error)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Everything that can go wrong with a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Problem {
+    /// Refused by the core; the caller can mend it.
+    Rejected(Rejection),
+    /// The body is not JSON of the right shape. `hint` names a field or place, never a value.
+    MalformedBody { hint: String },
+    /// The query string is not of the right shape.
+    MalformedQuery { hint: String },
+    /// The body is larger than the host takes.
+    BodyTooLarge { limit: u64 },
+    /// The body is not `application/json`.
+    UnsupportedMediaType,
+    /// No key, or an unknown one.
+    Unauthenticated,
+    /// The key's time is over.
+    KeyExpired,
+    /// The key was revoked.
+    KeyRevoked,
+    /// The key lacks a scope.
+    Forbidden(Permission),
+    /// No such thing, or not the caller's: the same answer, byte for byte.
+    NotFound,
+    /// No such method here.
+    MethodNotAllowed,
+    /// Somebody else was first.
+    Conflict,
+    /// The mode or feature asked for is not one this host has.
+    NotProvided { what: &'static str },
+    /// `atLeast` was not reached in time.
+    NotReached,
+    /// Too many event streams of this tenant are open.
+    TooManyFeeds { limit: u64 },
+    /// Too many writes are waiting.
+    Busy,
+    /// The storage is full.
+    Full,
+    /// The storage cannot be used now.
+    Unavailable,
+    /// The host is stopping.
+    Stopping,
+    /// A bug.
+    Internal,
+}
+
+struct Row {
+    status: u16,
+    code: &'static str,
+    message: String,
+    retry_after: Option<u32>,
+}
+
+impl From<Rejection> for Problem {
+    fn from(rejection: Rejection) -> Problem {
+        Problem::Rejected(rejection)
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Failure {
+        let Row { status, code, message, retry_after } = problem.row();
+        Failure { status, retry_after, body: ErrorBody { error: code.to_owned(), message, details: problem.details() } }
+    }
+}
+
+impl Problem {
+    fn row(&self) -> Row {
+        let row = |status, code, message: &str| Row { status, code, message: message.to_owned(), retry_after: None };
+        let later = |status, code, message: &str, seconds| Row { retry_after: Some(seconds), ..row(status, code, message) };
+        match self {
+            Problem::Rejected(Rejection::IdempotencyMismatch) => row(409, "idempotency_key_mismatch", &self.text()),
+            Problem::Rejected(rejection) => row(422, rejection.code(), &self.text()),
+            Problem::MalformedBody { .. } | Problem::MalformedQuery { .. } => row(400, "validation_error", &self.text()),
+            Problem::BodyTooLarge { .. } => row(413, "payload_too_large", "the request body is larger than this host takes"),
+            Problem::UnsupportedMediaType => row(415, "unsupported_media_type", "send the body as application/json"),
+            Problem::Unauthenticated => row(401, "unauthenticated", "a valid API key is needed: send Authorization: Bearer <key>"),
+            Problem::KeyExpired => row(401, "key_expired", "this API key has expired"),
+            Problem::KeyRevoked => row(401, "key_revoked", "this API key was revoked"),
+            Problem::Forbidden(_) => row(403, "forbidden", &self.text()),
+            Problem::NotFound => row(404, "not_found", "there is no such thing here"),
+            Problem::MethodNotAllowed => row(405, "method_not_allowed", "this path does not take that method"),
+            Problem::Conflict => row(409, "conflict", "an entry changed since it was read; read it again"),
+            Problem::NotProvided { .. } => row(422, "capability_not_provided", &self.text()),
+            Problem::NotReached => later(503, "revision_not_reached", "the revision named by atLeast has not been reached here", 1),
+            Problem::TooManyFeeds { .. } => later(429, "rate_limited", "too many event streams of this tenant are open", 5),
+            Problem::Busy => later(503, "busy", "too many requests are waiting; try again", 1),
+            Problem::Full => later(507, "storage_full", "the storage is full; reads go on", 30),
+            Problem::Unavailable => {
+                later(503, "unavailable", "the storage cannot be used now; a write may or may not have been applied, repeat it with its Idempotency-Key", 1)
+            }
+            Problem::Stopping => later(503, "stopping", "the host is shutting down", 1),
+            Problem::Internal => row(500, "internal_error", "something went wrong on our side"),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Problem::Rejected(rejection) => rejection.to_string(),
+            Problem::MalformedBody { hint } => format!("the request body is not valid: {hint}"),
+            Problem::MalformedQuery { hint } => format!("the query string is not valid: {hint}"),
+            Problem::Forbidden(permission) => format!("this key lacks the scope {permission}"),
+            Problem::NotProvided { what } => format!("this host does not provide {what}"),
+            _ => String::new(),
+        }
+    }
+
+    fn details(&self) -> Option<serde_json::Map<String, serde_json::Value>> {
+        let details = match self {
+            Problem::Rejected(Rejection::TooLarge { field, unit, limit, actual }) => {
+                json!({"field": field, "unit": unit, "limit": limit, "actual": actual})
+            }
+            Problem::Rejected(rejection) => json!({"field": rejection.field()?}),
+            Problem::BodyTooLarge { limit } => json!({"limit": limit, "unit": "bytes"}),
+            Problem::Forbidden(permission) => json!({"scopeRequired": permission.as_str()}),
+            Problem::TooManyFeeds { limit } => json!({"limit": limit}),
+            _ => return None,
+        };
+        details.as_object().cloned()
+    }
+}
+
+/// A readable hint from a JSON error: where and what kind, never the offending value. serde's own texts quote unknown
+/// field names and wrong values, which a caller may have filled with anything.
+#[must_use]
+pub fn json_hint(error: &serde_json::Error) -> String {
+    use serde_json::error::Category;
+    let place = format!("line {}, column {}", error.line(), error.column());
+    match error.classify() {
+        Category::Io => "it could not be read".to_owned(),
+        Category::Eof => format!("it ends too early ({place})"),
+        Category::Syntax => format!("it is not JSON ({place})"),
+        Category::Data => format!("{} ({place})", data_hint(&error.to_string())),
+    }
+}
+
+/// The same for the error text of a query string.
+#[must_use]
+pub fn query_hint(text: &str) -> String {
+    match text.split_once("expected one of ") {
+        Some((_, known)) if text.contains("unknown field") => format!("a parameter is unknown; known are {known}"),
+        _ => "a parameter is unknown, repeated or has a value of the wrong type".to_owned(),
+    }
+}
+
+fn data_hint(text: &str) -> String {
+    // Texts of serde that name only our own fields are safe to pass on.
+    for safe in ["missing field `", "duplicate field `", "an instant must be", "recursion limit"] {
+        if text.starts_with(safe) {
+            return text.split(" at line").next().unwrap_or(safe).to_owned();
+        }
+    }
+    if let Some((_, expected)) = text.split_once("expected one of ").or_else(|| text.split_once("expected ")) {
+        let expected = expected.split(" at line").next().unwrap_or(expected);
+        let what = if text.starts_with("unknown field") { "a field is unknown; known are" } else { "a value has the wrong type; expected" };
+        return format!("{what} {expected}");
+    }
+    "a field has the wrong type or is unknown".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::PutEntry;
+
+    #[test]
+    fn hints_help_and_never_echo() {
+        let hint = |text: &str| json_hint(&serde_json::from_str::<PutEntry>(text).unwrap_err());
+        assert_eq!(hint("{}"), "missing field `content` (line 1, column 2)");
+        assert_eq!(hint("{\"content\": "), "it ends too early (line 1, column 12)");
+        assert_eq!(hint("nonsense-canary"), "it is not JSON (line 1, column 2)");
+        for echo in [r#"{"canary": 1}"#, r#"{"content": {"canary": 1}}"#, r#"{"content": "x", "tags": "canary"}"#, r#"{"content": "x", "expiresAt": "canary"}"#] {
+            let hint = hint(echo);
+            assert!(!hint.contains("canary"), "{echo}: {hint}");
+        }
+        assert!(hint(r#"{"canary": 1}"#).contains("known are `content`, `tags`, `expiresAt`, `metadata`"), "{}", hint(r#"{"canary": 1}"#));
+        assert!(hint(r#"{"content": 7}"#).contains("expected a string"));
+    }
+
+    #[test]
+    fn the_envelope_has_three_keys_at_the_most() {
+        let failure = Failure::from(Problem::Rejected(Rejection::AlreadyExpired));
+        assert_eq!(
+            serde_json::to_value(&failure.body).unwrap(),
+            json!({"error": "validation_error", "message": "expiresAt must be in the future", "details": {"field": "expiresAt"}})
+        );
+        assert_eq!(serde_json::to_value(Failure::from(Problem::NotFound).body).unwrap().as_object().unwrap().len(), 2);
+    }
+}

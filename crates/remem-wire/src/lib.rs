@@ -1,0 +1,22 @@
+//! The wire: JSON shapes, error codes and the discovery document, shared by HTTP, MCP, CLI and clients.
+//!
+//! This crate may not act. Names are OpenWOP's where it has one. Requests refuse unknown fields; answers may grow.
+
+pub mod admin;
+pub mod discovery;
+pub mod entry;
+pub mod error;
+pub mod event;
+pub mod memory;
+pub mod time;
+
+pub use entry::{ImportEntry, MemoryEntry, Metadata, PutEntry};
+pub use error::{ErrorBody, Failure, Problem};
+pub use event::{EventDoc, EventPage};
+
+/// Header of every answer to a write: the token to pass as `atLeast` when reading it back.
+pub const REVISION_HEADER: &str = "remem-revision";
+/// Header of an answer that repeats an earlier one, given to the same idempotency key and body.
+pub const REPLAY_HEADER: &str = "openwop-idempotent-replay";
+/// Header that makes a write safe to repeat.
+pub const IDEMPOTENCY_HEADER: &str = "idempotency-key";

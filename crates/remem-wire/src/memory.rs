@@ -1,0 +1,196 @@
+//! Requests and answers about one memory: lists, searches, batches, counts.
+
+use crate::entry::{ImportEntry, MemoryEntry, Metadata, PutEntry};
+use crate::time::Instant;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Query of a list.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListQuery {
+    /// How many: absent means 100, 0 means the host's cap (1000), n means n up to the cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Only entries that carry this tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// `nextCursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// Revision token of a write that must be visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<String>,
+    /// `metadata` adds the entries' metadata beside them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include: Option<String>,
+}
+
+/// Query of a read that takes nothing but a revision.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ReadQuery {
+    /// Revision token of a write that must be visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<String>,
+}
+
+/// A page of entries, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EntryList {
+    /// The entries.
+    pub entries: Vec<MemoryEntry>,
+    /// Where the next page begins; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// Metadata by entry id, where asked for and present.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, Object>)]
+    pub metadata: BTreeMap<String, Metadata>,
+}
+
+/// Several entries for one transaction: all are stored or none is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutMany {
+    /// The entries.
+    pub entries: Vec<PutEntry>,
+}
+
+/// Answer to a batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct PutManyAnswer {
+    /// The entries as stored, in the order of the request.
+    pub entries: Vec<MemoryEntry>,
+    /// Token for reading them anywhere.
+    pub revision: String,
+}
+
+/// Several entries that keep their identity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImportRequest {
+    /// The entries.
+    pub entries: Vec<ImportEntry>,
+}
+
+/// Answer to an import.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ImportAnswer {
+    /// Entries stored.
+    pub imported: u64,
+    /// Entries whose id is or was ever taken: left as they are.
+    pub skipped: u64,
+    /// Token for reading them anywhere.
+    pub revision: String,
+}
+
+/// What to search for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SearchRequest {
+    /// Words to look for.
+    pub query: String,
+    /// How many hits: absent means 10, 0 means the host's cap (100), n means n up to the cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// `lexical` (the default) or its OpenWOP name `filter`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    /// Only entries that carry all of these tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Only entries written at or after this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_from: Option<Instant>,
+    /// Only entries written before this instant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_to: Option<Instant>,
+    /// Revision token of a write that must be visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<String>,
+}
+
+/// One hit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchHit {
+    /// The entry.
+    pub entry: MemoryEntry,
+    /// Larger is better; comparable within one answer.
+    pub score: f64,
+    /// The entry's metadata, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Metadata>,
+}
+
+/// Answer to a search, best first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+pub struct SearchAnswer {
+    /// The hits.
+    pub hits: Vec<SearchHit>,
+}
+
+/// Counts of one memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryStats {
+    /// Live entries.
+    pub entries: u64,
+    /// Bytes of their text.
+    pub content_bytes: u64,
+    /// Live entries that will expire.
+    pub expiring: u64,
+    /// The oldest one's time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest: Option<Instant>,
+    /// The newest one's time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest: Option<Instant>,
+}
+
+/// The metadata of one entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct EntryMetadata {
+    /// The JSON object stored beside the text; empty if there is none.
+    #[schema(value_type = Object)]
+    pub metadata: Metadata,
+}
+
+/// Query of the list of memories.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct MemoriesQuery {
+    /// As for a list of entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Only memories whose name sorts after this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+/// One memory in the list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemorySummary {
+    /// Its name.
+    pub memory_ref: String,
+    /// Live entries.
+    pub entries: u64,
+}
+
+/// The tenant's memories by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryList {
+    /// The memories.
+    pub memories: Vec<MemorySummary>,
+    /// Pass as `after` for the next page; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_after: Option<String>,
+}

@@ -1,0 +1,291 @@
+//! The command line: what can be said, with help. What it does is in `commands`.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// The memory host for AI agents.
+#[derive(Parser)]
+#[command(name = "remem", version, about, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 refused as invalid, 5 key missing or not allowed, \
+                        6 not reachable or unavailable.\nStart with `remem serve`; the README has a two-minute tour.")]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Clone, Debug)]
+pub struct Global {
+    /// Configuration file (TOML)
+    #[arg(long, global = true, env = "REMEM_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where the embedded store lives [default: ./remem-data]
+    #[arg(long, global = true, env = "REMEM_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Server to talk to [default: http://127.0.0.1:7077]
+    #[arg(long, global = true, env = "REMEM_URL", value_name = "URL")]
+    pub url: Option<String>,
+    /// API key [default: the one in DATA_DIR/bootstrap.key]
+    #[arg(long, global = true, env = "REMEM_KEY", hide_env_values = true, value_name = "KEY")]
+    pub key: Option<String>,
+    /// Open the embedded store directly, without a server
+    #[arg(long, global = true, conflicts_with = "url")]
+    pub local: bool,
+    /// Tenant to act in, where the store is opened directly
+    #[arg(long, global = true, env = "REMEM_TENANT", default_value = "default")]
+    pub tenant: String,
+    /// Print JSON instead of tables
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run the host
+    Serve(Serve),
+    /// Speak MCP on standard input and output (embedded store, or a server with --url)
+    Mcp,
+    /// Remember something
+    Put(Put),
+    /// Show one entry
+    Get(OneEntry),
+    /// List entries, newest first
+    List(List),
+    /// Find entries by words
+    Search(Search),
+    /// Delete an entry: its text is erased for good
+    Delete(OneEntry),
+    /// Count the entries of a memory
+    Stats {
+        /// Name of the memory
+        memory_ref: String,
+    },
+    /// List the tenant's memories
+    Memories,
+    /// The event feed
+    #[command(subcommand)]
+    Events(Events),
+    /// API keys
+    #[command(subcommand)]
+    Key(Key),
+    /// Tenants
+    #[command(subcommand)]
+    Tenant(Tenant),
+    /// Background passes
+    #[command(subcommand)]
+    Pass(Pass),
+    /// Read entries from JSON lines
+    Import(Import),
+    /// Write entries as JSON lines
+    Export(Export),
+    /// Make erased text physically gone now and give free space back
+    Vacuum,
+    /// Redact text as a write would
+    Redact(Redact),
+    /// Check this installation and its data
+    Doctor,
+    /// The configuration
+    #[command(subcommand)]
+    Config(Config),
+    /// Print a shell completion script
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Args)]
+pub struct Serve {
+    /// Address to listen on [default: 127.0.0.1:7077]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// Where memory is kept: a database URL; the embedded store in the data directory if absent
+    #[arg(long, value_name = "URL")]
+    pub database: Option<String>,
+    /// `embedded` keeps memory in files, `memory` keeps it only as long as the process
+    #[arg(long, value_name = "KIND")]
+    pub store: Option<String>,
+    /// File with registered secrets to redact, one JSON object {"secretId", "secret", "tenant"?} a line
+    #[arg(long, value_name = "FILE")]
+    pub secrets_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Put {
+    /// Name of the memory
+    pub memory_ref: String,
+    /// What to remember; `-` or nothing reads standard input
+    pub content: Option<String>,
+    /// Label; may be repeated
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+    /// From when it must not surface any more (RFC 3339)
+    #[arg(long, value_name = "INSTANT", conflicts_with = "ttl")]
+    pub expires_at: Option<String>,
+    /// How long it lasts: 90s, 15m, 12h, 30d
+    #[arg(long, value_name = "DURATION")]
+    pub ttl: Option<String>,
+    /// JSON object kept beside the text
+    #[arg(long, value_name = "JSON")]
+    pub metadata: Option<String>,
+    /// Makes a repetition safe; one is made up if absent
+    #[arg(long, value_name = "KEY")]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Args)]
+pub struct OneEntry {
+    /// Name of the memory
+    pub memory_ref: String,
+    /// Entry id
+    pub id: String,
+}
+
+#[derive(Args)]
+pub struct List {
+    /// Name of the memory
+    pub memory_ref: String,
+    /// How many at the most; 0 means all
+    #[arg(long, default_value_t = 20)]
+    pub limit: u32,
+    /// Only entries that carry this tag
+    #[arg(long)]
+    pub tag: Option<String>,
+    /// Revision token of a write that must be visible
+    #[arg(long, value_name = "TOKEN")]
+    pub at_least: Option<String>,
+}
+
+#[derive(Args)]
+pub struct Search {
+    /// Name of the memory
+    pub memory_ref: String,
+    /// Words to look for
+    #[arg(required = true)]
+    pub query: Vec<String>,
+    /// How many hits at the most
+    #[arg(long, default_value_t = 10)]
+    pub limit: u32,
+    /// Only entries that carry this tag; may be repeated
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+    /// Only entries written at or after this instant (RFC 3339)
+    #[arg(long, value_name = "INSTANT")]
+    pub from: Option<String>,
+    /// Only entries written before this instant (RFC 3339)
+    #[arg(long, value_name = "INSTANT")]
+    pub to: Option<String>,
+    /// Revision token of a write that must be visible
+    #[arg(long, value_name = "TOKEN")]
+    pub at_least: Option<String>,
+}
+
+#[derive(Subcommand)]
+pub enum Events {
+    /// Show the latest events, and new ones as they come
+    Tail {
+        /// Begin after this position instead of at the latest events
+        #[arg(long, value_name = "SEQUENCE")]
+        after: Option<u64>,
+        /// How many of the latest events to begin with
+        #[arg(long, short = 'n', default_value_t = 10)]
+        lines: u64,
+        /// Stop after showing what is there
+        #[arg(long)]
+        no_follow: bool,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum Key {
+    /// Make a key; it is shown once
+    Create {
+        /// What it allows, separated by commas: memory:read, memory:write, memory:admin, keys:manage, host:admin
+        #[arg(long, value_delimiter = ',', default_value = "memory:read,memory:write")]
+        scopes: Vec<String>,
+        /// What to call it
+        #[arg(long, default_value = "")]
+        label: String,
+        /// From when it is refused (RFC 3339)
+        #[arg(long, value_name = "INSTANT")]
+        expires_at: Option<String>,
+    },
+    /// List a tenant's keys
+    List,
+    /// Revoke a key, at once
+    Revoke {
+        /// The key's id, as `key list` shows it
+        id: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum Tenant {
+    /// Create a tenant, or change its settings
+    Create {
+        /// Its name
+        id: String,
+        /// What happens to text shaped like a secret: redact, flag or off
+        #[arg(long, default_value = "redact")]
+        shapes: String,
+    },
+    /// List all tenants
+    List,
+}
+
+#[derive(Subcommand)]
+pub enum Pass {
+    /// List the passes and their latest activation
+    List,
+    /// Run a pass now
+    Run {
+        /// Its name
+        name: String,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+#[derive(Args)]
+pub struct Import {
+    /// File of JSON lines; `-` reads standard input
+    pub file: PathBuf,
+    /// Memory for lines without a `memoryRef`
+    #[arg(long = "ref", value_name = "MEMORY_REF")]
+    pub memory_ref: Option<String>,
+    /// Stop at the first line that is refused
+    #[arg(long)]
+    pub strict: bool,
+}
+
+#[derive(Args)]
+pub struct Export {
+    /// File to write; `-` writes standard output
+    #[arg(default_value = "-")]
+    pub file: PathBuf,
+    /// Only this memory
+    #[arg(long = "ref", value_name = "MEMORY_REF")]
+    pub memory_ref: Option<String>,
+    /// Go on with a file that an earlier export left unfinished
+    #[arg(long)]
+    pub resume: bool,
+}
+
+#[derive(Args)]
+pub struct Redact {
+    /// Read and write JSON lines: {"id", "secrets": [{"secretId", "secret"}], "channel", "content"}
+    #[arg(long)]
+    pub jsonl: bool,
+    /// File with registered secrets, one JSON object {"secretId", "secret"} a line
+    #[arg(long, value_name = "FILE", conflicts_with = "jsonl")]
+    pub secrets_file: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub enum Config {
+    /// Print the effective configuration
+    Print,
+}

@@ -1,0 +1,82 @@
+//! `remem doctor`: is this installation sound? Checks each thing on its own and says what to do about a bad one.
+
+use crate::cli::Global;
+use crate::config;
+use crate::host;
+use crate::output;
+use remem_core::capability::DIMENSIONS;
+use remem_engine::Engine;
+use remem_store_sql::SqliteStore;
+use serde::Serialize;
+use std::sync::Arc;
+
+#[derive(Serialize)]
+struct Finding {
+    check: String,
+    ok: bool,
+    detail: String,
+}
+
+fn finding(check: impl Into<String>, ok: bool, detail: impl Into<String>) -> Finding {
+    Finding { check: check.into(), ok, detail: detail.into() }
+}
+
+pub async fn run(global: &Global) -> anyhow::Result<()> {
+    let findings = examine(global).await;
+    let bad = findings.iter().filter(|f| !f.ok).count();
+    if global.json {
+        output::json(&findings)?;
+    } else {
+        let rows = findings.iter().map(|f| vec![if f.ok { "ok" } else { "BAD" }.to_owned(), f.check.clone(), f.detail.clone()]);
+        output::table(&["", "CHECK", "DETAIL"], rows.collect(), "nothing to check");
+    }
+    anyhow::ensure!(bad == 0, "{bad} checks failed");
+    Ok(())
+}
+
+async fn examine(global: &Global) -> Vec<Finding> {
+    let mut findings = vec![finding("version", true, format!("remem {}, SQLite {}", env!("CARGO_PKG_VERSION"), SqliteStore::version()))];
+    let config = match config::load(global, None) {
+        Ok(config) => config,
+        Err(error) => {
+            findings.push(finding("configuration", false, format!("{error:#}")));
+            return findings;
+        }
+    };
+    findings.push(finding("configuration", true, "valid"));
+    let dir = &config.storage.data_dir;
+    if !dir.is_dir() {
+        findings.push(finding("data directory", true, format!("{} does not exist yet; `remem serve` makes it", dir.display())));
+        return findings;
+    }
+    match host::engine(&config) {
+        Ok(engine) => {
+            findings.push(finding("data directory", true, dir.display().to_string()));
+            findings.extend(examine_engine(&engine).await);
+        }
+        Err(error) => findings.push(finding("data directory", false, format!("{error:#}"))),
+    }
+    findings
+}
+
+async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let checks = engine.verify_all().await;
+    match checks {
+        Ok(tenants) => {
+            for (tenant, result) in tenants {
+                let check = format!("tenant {tenant}");
+                findings.push(match result {
+                    Ok(count) => finding(check, true, format!("{count} events and texts agree with their hashes")),
+                    Err(error) => finding(check, false, format!("{error}; restore this tenant's file from a backup")),
+                });
+            }
+        }
+        Err(error) => findings.push(finding("tenants", false, error.to_string())),
+    }
+    let behind = engine.clock_behind_ms();
+    findings.push(finding("clock", behind < 1_000, format!("{behind} ms behind the latest commit")));
+    let supported: Vec<&str> = DIMENSIONS.iter().filter(|d| engine.capabilities().supports(d.name)).map(|d| d.name).collect();
+    findings.push(finding("capabilities", true, supported.join(", ")));
+    findings
+}

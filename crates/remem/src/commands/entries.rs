@@ -1,0 +1,176 @@
+//! put, get, list, search, delete, stats, memories.
+
+use super::door;
+use crate::cli::{Global, List, OneEntry, Put, Search};
+use crate::output::{self, preview, visible};
+use anyhow::{Context, bail};
+use remem_engine::ports::{Clock, SystemClock};
+use remem_wire::memory::{ListQuery, MemoriesQuery, ReadQuery, SearchRequest};
+use remem_wire::time::Instant;
+use remem_wire::{MemoryEntry, PutEntry};
+use serde_json::json;
+use std::io::Read;
+
+pub async fn put(global: &Global, put: &Put) -> anyhow::Result<()> {
+    let metadata = put.metadata.as_deref().map(serde_json::from_str).transpose().context("--metadata must be a JSON object")?;
+    let entry = PutEntry { content: content(put)?, tags: put.tags.clone(), expires_at: expires_at(put)?, metadata };
+    let written = door(global).await?.put(&put.memory_ref, entry, put.idempotency_key.as_deref()).await?;
+    if global.json {
+        return output::json(&json!({"entry": written.value, "revision": written.revision}));
+    }
+    let again = if written.replayed { ", as before" } else { "" };
+    println!("{}  (revision {}{again})", written.value.id, written.revision);
+    Ok(())
+}
+
+fn content(put: &Put) -> anyhow::Result<String> {
+    match put.content.as_deref() {
+        Some(text) if text != "-" => Ok(text.to_owned()),
+        _ => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).context("standard input is not UTF-8 text")?;
+            Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
+        }
+    }
+}
+
+fn expires_at(put: &Put) -> anyhow::Result<Option<Instant>> {
+    match (&put.expires_at, &put.ttl) {
+        (Some(text), _) => Ok(Some(instant(text, "--expires-at")?)),
+        (None, Some(ttl)) => Ok(Some(Instant(SystemClock.now().plus_ms(duration_ms(ttl)?)))),
+        (None, None) => Ok(None),
+    }
+}
+
+pub fn instant(text: &str, flag: &str) -> anyhow::Result<Instant> {
+    Instant::parse(text).with_context(|| format!("{flag} must be RFC 3339, for example 2030-01-31T12:00:00Z"))
+}
+
+fn duration_ms(text: &str) -> anyhow::Result<i64> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let unit_ms = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => bail!("--ttl must be a number and ms, s, m, h or d, for example 12h"),
+    };
+    number.parse::<i64>().ok().and_then(|n| n.checked_mul(unit_ms)).context("--ttl is not a number this program can use")
+}
+
+pub async fn get(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
+    let entry = door(global).await?.get(&one.memory_ref, &one.id, ReadQuery::default()).await?;
+    if global.json {
+        return output::json(&entry);
+    }
+    println!("id       {}", visible(&entry.id));
+    println!("created  {}", entry.created_at);
+    if let Some(end) = entry.expires_at {
+        println!("expires  {end}");
+    }
+    if !entry.tags.is_empty() {
+        println!("tags     {}", preview(&entry.tags.join(", "), 200));
+    }
+    println!("\n{}", visible(&entry.content));
+    Ok(())
+}
+
+pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
+    let door = door(global).await?;
+    let mut query = ListQuery { tag: list.tag.clone(), at_least: list.at_least.clone(), ..ListQuery::default() };
+    let (mut rows, mut left) = (Vec::new(), if list.limit == 0 { u32::MAX } else { list.limit });
+    loop {
+        query.limit = Some(left.min(1_000));
+        let page = door.list(&list.memory_ref, query.clone()).await?;
+        left -= (page.entries.len() as u32).min(left);
+        for entry in &page.entries {
+            if global.json {
+                output::json(entry)?;
+            } else {
+                rows.push(row(entry));
+            }
+        }
+        query.cursor = page.next_cursor.filter(|_| left > 0);
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    if !global.json {
+        output::table(&["ID", "CREATED", "TAGS", "CONTENT"], rows, "no entries");
+    }
+    Ok(())
+}
+
+fn row(entry: &MemoryEntry) -> Vec<String> {
+    vec![preview(&entry.id, 40), entry.created_at.to_string(), preview(&entry.tags.join(","), 24), preview(&entry.content, 72)]
+}
+
+pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
+    let request = SearchRequest {
+        query: search.query.join(" "),
+        limit: Some(search.limit),
+        tags: search.tags.clone(),
+        created_from: search.from.as_deref().map(|t| instant(t, "--from")).transpose()?,
+        created_to: search.to.as_deref().map(|t| instant(t, "--to")).transpose()?,
+        at_least: search.at_least.clone(),
+        mode: None,
+    };
+    let answer = door(global).await?.search(&search.memory_ref, request).await?;
+    if global.json {
+        return output::json(&answer);
+    }
+    let rows = answer.hits.iter().map(|hit| {
+        let mut row = row(&hit.entry);
+        row.insert(0, format!("{:.6}", hit.score));
+        row
+    });
+    output::table(&["SCORE", "ID", "CREATED", "TAGS", "CONTENT"], rows.collect(), "nothing found");
+    Ok(())
+}
+
+pub async fn delete(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
+    let written = door(global).await?.delete(&one.memory_ref, &one.id, None).await?;
+    if global.json {
+        return output::json(&json!({"deleted": true, "revision": written.revision}));
+    }
+    println!("deleted  (revision {})", written.revision);
+    Ok(())
+}
+
+pub async fn stats(global: &Global, memory_ref: &str) -> anyhow::Result<()> {
+    let stats = door(global).await?.stats(memory_ref, ReadQuery::default()).await?;
+    if global.json {
+        return output::json(&stats);
+    }
+    let show = |t: Option<Instant>| t.map_or_else(|| "-".to_owned(), |t| t.to_string());
+    println!("entries   {}", stats.entries);
+    println!("bytes     {}", stats.content_bytes);
+    println!("expiring  {}", stats.expiring);
+    println!("oldest    {}", show(stats.oldest));
+    println!("newest    {}", show(stats.newest));
+    Ok(())
+}
+
+pub async fn memories(global: &Global) -> anyhow::Result<()> {
+    let door = door(global).await?;
+    let (mut query, mut rows) = (MemoriesQuery { limit: Some(0), after: None }, Vec::new());
+    loop {
+        let page = door.memories(query.clone()).await?;
+        for memory in &page.memories {
+            if global.json {
+                output::json(memory)?;
+            } else {
+                rows.push(vec![preview(&memory.memory_ref, 100), memory.entries.to_string()]);
+            }
+        }
+        query.after = page.next_after;
+        if query.after.is_none() {
+            break;
+        }
+    }
+    if !global.json {
+        output::table(&["MEMORY", "ENTRIES"], rows, "no memories yet");
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! `remem events tail`: what happened, and what is happening.
+
+use super::door;
+use crate::cli::{Events, Global};
+use crate::output;
+use remem_wire::event::EventsQuery;
+use remem_wire::{EventDoc, Failure};
+use std::time::Duration;
+
+pub async fn run(global: &Global, command: &Events) -> anyhow::Result<()> {
+    let Events::Tail { after, lines, no_follow } = command;
+    let door = door(global).await?;
+    let newest = door.events(EventsQuery { after: Some("latest".to_owned()), limit: Some(1) }).await?.next_after;
+    let mut after = after.unwrap_or_else(|| newest.saturating_sub(*lines));
+    let mut waited = Duration::from_millis(100);
+    loop {
+        let page = match door.events(EventsQuery { after: Some(after.to_string()), limit: None }).await {
+            Ok(page) => page,
+            // A server that restarts is waited for: the position is ours, so nothing is missed.
+            Err(Failure { status: 503, .. }) if !no_follow => {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                continue;
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        for event in &page.events {
+            show(global, event)?;
+        }
+        after = page.next_after;
+        if page.events.is_empty() {
+            if *no_follow {
+                return Ok(());
+            }
+            tokio::time::sleep(waited).await;
+            waited = (waited * 2).min(Duration::from_secs(1));
+        } else {
+            waited = Duration::from_millis(100);
+        }
+    }
+}
+
+fn show(global: &Global, event: &EventDoc) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(event);
+    }
+    println!("{:>8}  {}  {:<16}  {}", event.sequence, event.timestamp, event.r#type, event.payload);
+    Ok(())
+}

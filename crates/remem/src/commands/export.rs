@@ -1,0 +1,161 @@
+//! `remem export`: memory as JSON lines. Streams page by page, and an interrupted export into a file can go on: its
+//! position is kept beside the file until it is finished.
+
+use super::door;
+use crate::cli::{Export, Global};
+use anyhow::{Context, bail};
+use indicatif::ProgressBar;
+use remem_server::Door;
+use remem_wire::memory::{EntryList, ListQuery, MemoriesQuery};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where an export stands.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Position {
+    /// The memory being written.
+    memory_ref: Option<String>,
+    /// The page to go on with.
+    cursor: Option<String>,
+    /// Bytes of the file that are complete.
+    bytes: u64,
+    entries: u64,
+    memories: u64,
+}
+
+struct Exporter {
+    door: Arc<dyn Door>,
+    output: BufWriter<Box<dyn Write>>,
+    state: Option<PathBuf>,
+    at: Position,
+    progress: ProgressBar,
+}
+
+pub async fn run(global: &Global, export: &Export) -> anyhow::Result<()> {
+    let state = (export.file != Path::new("-")).then(|| state_path(&export.file));
+    let at = begin(export, state.as_deref())?;
+    let output: Box<dyn Write> = match &state {
+        None => Box::new(std::io::stdout()),
+        Some(_) => Box::new(file(&export.file, at.bytes)?),
+    };
+    let progress = if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    let mut exporter = Exporter { door: door(global).await?, output: BufWriter::new(output), state, at, progress };
+    match &export.memory_ref {
+        Some(memory_ref) => exporter.memory(memory_ref).await?,
+        None => exporter.all().await?,
+    }
+    exporter.finish(global)
+}
+
+fn state_path(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".state");
+    name.into()
+}
+
+fn begin(export: &Export, state: Option<&Path>) -> anyhow::Result<Position> {
+    let Some(state) = state else {
+        if export.resume {
+            bail!("--resume needs a file");
+        }
+        return Ok(Position::default());
+    };
+    if export.resume {
+        let text = fs::read_to_string(state).with_context(|| format!("nothing to resume: {} is not there", state.display()))?;
+        return serde_json::from_str(&text).with_context(|| format!("{} cannot be read", state.display()));
+    }
+    if export.file.exists() {
+        bail!("{} exists; remove it, or add --resume to go on with it", export.file.display());
+    }
+    Ok(Position::default())
+}
+
+/// The file, cut back to the last complete page.
+fn file(path: &Path, bytes: u64) -> anyhow::Result<File> {
+    let file = OpenOptions::new().create(true).append(true).open(path).with_context(|| format!("cannot write {}", path.display()))?;
+    file.set_len(bytes)?;
+    Ok(file)
+}
+
+impl Exporter {
+    async fn all(&mut self) -> anyhow::Result<()> {
+        // An unfinished memory comes first, then everything after it by name.
+        if let Some(unfinished) = self.at.memory_ref.clone().filter(|_| self.at.cursor.is_some()) {
+            self.memory(&unfinished).await?;
+        }
+        let mut after = self.at.memory_ref.clone();
+        loop {
+            let page = self.door.memories(MemoriesQuery { limit: None, after }).await?;
+            for memory in &page.memories {
+                self.memory(&memory.memory_ref).await?;
+            }
+            after = page.next_after;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn memory(&mut self, memory_ref: &str) -> anyhow::Result<()> {
+        let mut cursor = self.at.cursor.take().filter(|_| self.at.memory_ref.as_deref() == Some(memory_ref));
+        loop {
+            let query = ListQuery { limit: Some(500), cursor, include: Some("metadata".to_owned()), ..ListQuery::default() };
+            let page = self.door.list(memory_ref, query).await?;
+            cursor = page.next_cursor.clone();
+            self.page(memory_ref, page)?;
+            if cursor.is_none() {
+                self.at.memories += 1;
+                return self.save();
+            }
+        }
+    }
+
+    fn page(&mut self, memory_ref: &str, mut page: EntryList) -> anyhow::Result<()> {
+        for entry in &page.entries {
+            let mut line = json!(entry);
+            line["memoryRef"] = json!(memory_ref);
+            if let Some(metadata) = page.metadata.remove(&entry.id) {
+                line["metadata"] = json!(metadata);
+            }
+            let line = line.to_string();
+            writeln!(self.output, "{line}")?;
+            self.at.bytes += line.len() as u64 + 1;
+            self.at.entries += 1;
+        }
+        self.output.flush()?;
+        self.at.memory_ref = Some(memory_ref.to_owned());
+        self.at.cursor = page.next_cursor;
+        self.progress.set_message(format!("{} entries", self.at.entries));
+        self.progress.tick();
+        self.save()
+    }
+
+    /// Written whole and renamed, so that an interruption leaves the old position or the new one.
+    fn save(&self) -> anyhow::Result<()> {
+        if let Some(state) = &self.state {
+            let fresh = state.with_extension("state.new");
+            fs::write(&fresh, serde_json::to_string(&self.at)?)?;
+            fs::rename(fresh, state)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, global: &Global) -> anyhow::Result<()> {
+        self.progress.finish_and_clear();
+        if let Some(state) = &self.state {
+            fs::remove_file(state)?;
+        }
+        let counts = json!({"memories": self.at.memories, "entries": self.at.entries, "bytes": self.at.bytes});
+        if global.json {
+            // Standard output may carry the entries themselves.
+            eprintln!("{counts}");
+        } else {
+            eprintln!("{} entries of {} memories, {} bytes", self.at.entries, self.at.memories, self.at.bytes);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! `remem import`: JSON lines into memory. Streams, shows progress, and can be repeated: entries keep their ids, ids that
+//! are taken are skipped, and lines without an id get one that follows from their place and text.
+
+use super::door;
+use crate::cli::{Global, Import};
+use crate::output;
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use remem_engine::ports::{Clock, SystemClock};
+use remem_server::Door;
+use remem_wire::memory::ImportRequest;
+use remem_wire::time::Instant;
+use remem_wire::{Failure, ImportEntry, Metadata};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Entries of one request.
+const BATCH_ENTRIES: usize = 500;
+/// Text of one request; well under the server's limit for a body.
+const BATCH_BYTES: usize = 2 * 1024 * 1024;
+
+/// One line: an exported entry, or as little as `{"content": …}`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Line {
+    memory_ref: Option<String>,
+    id: Option<String>,
+    content: String,
+    #[serde(default)]
+    tags: Vec<String>,
+    created_at: Option<Instant>,
+    expires_at: Option<Instant>,
+    metadata: Option<Metadata>,
+}
+
+/// What became of the lines.
+#[derive(Default, Serialize)]
+struct Counts {
+    lines: u64,
+    imported: u64,
+    skipped: u64,
+    expired: u64,
+    refused: u64,
+}
+
+struct Batch {
+    memory_ref: String,
+    bytes: usize,
+    entries: Vec<(u64, ImportEntry)>,
+}
+
+struct Importer<'a> {
+    door: Arc<dyn Door>,
+    import: &'a Import,
+    counts: Counts,
+    batch: Batch,
+}
+
+pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
+    let (reader, size) = open(&import.file)?;
+    let progress = bar(size);
+    let batch = Batch { memory_ref: String::new(), bytes: 0, entries: Vec::new() };
+    let mut importer = Importer { door: door(global).await?, import, counts: Counts::default(), batch };
+    let result = importer.run(progress.wrap_read(reader)).await;
+    progress.finish_and_clear();
+    let counts = &importer.counts;
+    if global.json {
+        output::json(counts)?;
+    } else {
+        println!(
+            "{} lines: {} imported, {} skipped (id taken), {} expired, {} refused",
+            counts.lines, counts.imported, counts.skipped, counts.expired, counts.refused
+        );
+    }
+    result?;
+    if counts.refused > 0 {
+        bail!("{} lines were refused; the rest is stored", counts.refused);
+    }
+    Ok(())
+}
+
+fn open(file: &Path) -> anyhow::Result<(Box<dyn Read>, Option<u64>)> {
+    if file == Path::new("-") {
+        return Ok((Box::new(std::io::stdin()), None));
+    }
+    let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let size = opened.metadata().ok().map(|m| m.len());
+    Ok((Box::new(opened), size))
+}
+
+fn bar(size: Option<u64>) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = |template| ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    match size {
+        Some(size) => ProgressBar::new(size).with_style(style("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} eta {eta}")),
+        None => ProgressBar::new_spinner().with_style(style("{spinner} {bytes} {bytes_per_sec}")),
+    }
+}
+
+impl Importer<'_> {
+    async fn run(&mut self, reader: impl Read) -> anyhow::Result<()> {
+        for (number, line) in BufReader::new(reader).lines().enumerate() {
+            let line = line.with_context(|| format!("line {} cannot be read as UTF-8 text", number + 1))?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            self.counts.lines += 1;
+            self.line(number as u64 + 1, &line).await?;
+        }
+        self.flush().await
+    }
+
+    async fn line(&mut self, number: u64, text: &str) -> anyhow::Result<()> {
+        let line: Line = match serde_json::from_str(text) {
+            Ok(line) => line,
+            Err(error) => return self.refuse(number, &remem_wire::error::json_hint(&error)),
+        };
+        if line.expires_at.is_some_and(|end| end.0 <= SystemClock.now()) {
+            self.counts.expired += 1;
+            return Ok(());
+        }
+        let Some(memory_ref) = line.memory_ref.or_else(|| self.import.memory_ref.clone()) else {
+            return self.refuse(number, "it has no memoryRef, and --ref is not given");
+        };
+        if memory_ref != self.batch.memory_ref || self.batch.entries.len() >= BATCH_ENTRIES || self.batch.bytes >= BATCH_BYTES {
+            self.flush().await?;
+            self.batch.memory_ref = memory_ref;
+        }
+        self.batch.bytes += text.len();
+        let id = line.id.unwrap_or_else(|| derived_id(number, text));
+        let (created_at, expires_at) = (line.created_at, line.expires_at);
+        let entry = ImportEntry { id, content: line.content, tags: line.tags, created_at, expires_at, metadata: line.metadata };
+        self.batch.entries.push((number, entry));
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> anyhow::Result<()> {
+        let entries = std::mem::take(&mut self.batch.entries);
+        self.batch.bytes = 0;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let request = ImportRequest { entries: entries.iter().map(|(_, entry)| entry.clone()).collect() };
+        match self.send(request).await {
+            Err(failure) if is_invalid(&failure) => self.one_by_one(entries).await,
+            other => Ok(other?),
+        }
+    }
+
+    /// A batch with a bad line is refused whole: find the line, keep the rest.
+    async fn one_by_one(&mut self, entries: Vec<(u64, ImportEntry)>) -> anyhow::Result<()> {
+        for (number, entry) in entries {
+            match self.send(ImportRequest { entries: vec![entry] }).await {
+                Err(failure) if is_invalid(&failure) => self.refuse(number, &failure.to_string())?,
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, request: ImportRequest) -> Result<(), Failure> {
+        let done = self.door.import(&self.batch.memory_ref, request).await?.value;
+        self.counts.imported += done.imported;
+        self.counts.skipped += done.skipped;
+        Ok(())
+    }
+
+    fn refuse(&mut self, number: u64, why: &str) -> anyhow::Result<()> {
+        self.counts.refused += 1;
+        if self.import.strict {
+            bail!("line {number}: {why}");
+        }
+        eprintln!("line {number}: {why}");
+        Ok(())
+    }
+}
+
+fn is_invalid(failure: &Failure) -> bool {
+    matches!(failure.status, 400 | 413 | 422)
+}
+
+/// The same line at the same place of a repeated import is the same entry.
+fn derived_id(number: u64, text: &str) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("remembrancer import id v1");
+    hasher.update(&number.to_le_bytes());
+    hasher.update(text.as_bytes());
+    format!("imp_{}", &hasher.finalize().to_hex()[..32])
+}

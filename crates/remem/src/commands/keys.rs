@@ -1,0 +1,61 @@
+//! `remem key`: make, list and revoke API keys. Opens the embedded store, or a server with --url.
+
+use super::entries::instant;
+use super::own_door;
+use crate::cli::{Global, Key};
+use crate::output;
+use crate::{config, host};
+use remem_core::{ShapePolicy, TenantId};
+use remem_wire::admin::{KeyCreate, TenantQuery};
+use remem_wire::time::Instant;
+
+pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
+    let tenant = Some(global.tenant.clone());
+    match command {
+        Key::Create { scopes, label, expires_at } => {
+            create_tenant(global).await?;
+            let expires_at = expires_at.as_deref().map(|t| instant(t, "--expires-at")).transpose()?;
+            let scopes: Vec<String> = scopes.iter().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect();
+            let request = KeyCreate { tenant, label: label.clone(), scopes, expires_at };
+            let created = own_door(global).await?.create_key(request).await?;
+            if global.json {
+                return output::json(&created);
+            }
+            println!("{}", created.key);
+            eprintln!("{} of tenant {}: {}. The key is shown this once.", created.info.id, created.info.tenant, created.info.scopes.join(", "));
+        }
+        Key::List => {
+            let list = own_door(global).await?.keys(TenantQuery { tenant }).await?;
+            if global.json {
+                return output::json(&list);
+            }
+            let show = |t: Option<Instant>| t.map_or_else(|| "-".to_owned(), |t| t.to_string());
+            let rows = list.keys.iter().map(|k| {
+                vec![k.id.clone(), k.label.clone(), k.scopes.join(","), k.created_at.to_string(), show(k.expires_at), show(k.revoked_at)]
+            });
+            output::table(&["ID", "LABEL", "SCOPES", "CREATED", "EXPIRES", "REVOKED"], rows.collect(), "no keys");
+        }
+        Key::Revoke { id } => {
+            own_door(global).await?.revoke_key(TenantQuery { tenant }, id).await?;
+            if global.json {
+                return output::json(&serde_json::json!({"revoked": id}));
+            }
+            println!("revoked");
+        }
+    }
+    Ok(())
+}
+
+/// In the embedded store a first key may name a new tenant; a server creates it itself if the caller may.
+async fn create_tenant(global: &Global) -> anyhow::Result<()> {
+    if global.url.is_some() {
+        return Ok(());
+    }
+    let Some(tenant) = TenantId::parse(&global.tenant) else { return Ok(()) };
+    let engine = host::engine(&config::load(global, None)?)?;
+    if engine.local_caller(&tenant).await.is_err() {
+        engine.ensure_tenant(tenant.clone(), ShapePolicy::default()).await?;
+        eprintln!("tenant {tenant} created");
+    }
+    Ok(())
+}

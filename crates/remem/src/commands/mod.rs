@@ -1,0 +1,92 @@
+//! Commands: one file each. A command opens a door, calls it, prints.
+
+mod doctor;
+mod entries;
+mod events;
+mod export;
+mod import;
+mod keys;
+mod mcp;
+mod passes;
+mod redact;
+mod serve;
+mod tenants;
+
+use crate::cli::{Cli, Command, Config as ConfigCommand, Global};
+use crate::config::{self, Config};
+use crate::host;
+use crate::http_door::HttpDoor;
+use anyhow::Context;
+use clap::CommandFactory;
+use remem_server::Door;
+use std::sync::Arc;
+
+/// Runs a command.
+pub async fn run(cli: Cli) -> anyhow::Result<()> {
+    let global = &cli.global;
+    match &cli.command {
+        Command::Serve(serve) => serve::run(&config::load(global, Some(serve))?).await,
+        Command::Mcp => mcp::run(global).await,
+        Command::Put(put) => entries::put(global, put).await,
+        Command::Get(one) => entries::get(global, one).await,
+        Command::List(list) => entries::list(global, list).await,
+        Command::Search(search) => entries::search(global, search).await,
+        Command::Delete(one) => entries::delete(global, one).await,
+        Command::Stats { memory_ref } => entries::stats(global, memory_ref).await,
+        Command::Memories => entries::memories(global).await,
+        Command::Events(events) => events::run(global, events).await,
+        Command::Key(key) => keys::run(global, key).await,
+        Command::Tenant(tenant) => tenants::run(global, tenant).await,
+        Command::Pass(pass) => passes::run(global, pass).await,
+        Command::Import(import) => import::run(global, import).await,
+        Command::Export(export) => export::run(global, export).await,
+        Command::Vacuum => passes::vacuum(global).await,
+        Command::Redact(redact) => redact::run(redact),
+        Command::Doctor => doctor::run(global).await,
+        Command::Config(ConfigCommand::Print) => print_config(global),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "remem", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}
+
+fn print_config(global: &Global) -> anyhow::Result<()> {
+    let config = config::load(global, None)?;
+    if global.json {
+        return crate::output::json(&config);
+    }
+    print!("{}", toml::to_string(&config)?);
+    Ok(())
+}
+
+/// The door for everyday commands: a server, unless --local says otherwise.
+async fn door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
+    let config = config::load(global, None)?;
+    if global.local {
+        return Ok(Arc::new(host::local_door(&config, &global.tenant).await?));
+    }
+    remote(global, &config)
+}
+
+/// The door for commands that administer the host or carry memory into another program: the embedded store, unless a
+/// URL is given.
+async fn own_door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
+    let config = config::load(global, None)?;
+    match &global.url {
+        Some(_) => remote(global, &config),
+        None => Ok(Arc::new(host::local_door(&config, &global.tenant).await?)),
+    }
+}
+
+fn remote(global: &Global, config: &Config) -> anyhow::Result<Arc<dyn Door>> {
+    let url = global.url.clone().unwrap_or_else(|| format!("http://{}", config.server.listen));
+    let file = config.storage.data_dir.join(host::BOOTSTRAP_FILE);
+    let key = match &global.key {
+        Some(key) => key.clone(),
+        None => std::fs::read_to_string(&file).map(|text| text.trim().to_owned()).with_context(|| {
+            format!("no API key: give one with --key or REMEM_KEY ({} cannot be read), or add --local", file.display())
+        })?,
+    };
+    Ok(Arc::new(HttpDoor::new(&url, key)?))
+}

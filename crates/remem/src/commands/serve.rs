@@ -1,0 +1,142 @@
+//! `remem serve`: the host. Starts with no configuration at all, and says what to try first.
+
+use crate::config::Config;
+use crate::host::{self, BOOTSTRAP_FILE, DEFAULT_TENANT};
+use anyhow::Context;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use remem_core::{Permission, TenantId};
+use remem_engine::keys::KeyRequest;
+use remem_engine::ports::{Ids, RandomIds};
+use remem_engine::{Engine, runner};
+use remem_server::{App, serve};
+use remem_store_sql::SqliteStore;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tracing_subscriber::EnvFilter;
+
+/// Environment variable with the first key of the default tenant.
+const BOOTSTRAP_KEY: &str = "REMEM_BOOTSTRAP_KEY";
+
+pub async fn run(config: &Config) -> anyhow::Result<()> {
+    log_to_stderr(config)?;
+    let engine = host::engine(config)?;
+    let key = bootstrap(config, &engine).await?;
+    let listen = &config.server.listen;
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("cannot listen on {listen}; choose another address with --listen")
+    })?;
+    let (stop, stopping) = watch::channel(false);
+    let passes = runner::start(&engine, &stopping);
+    let app = App::new(engine.clone(), Some(metrics()?), config.server.metrics_public, stopping.clone());
+    greet(config, listener.local_addr()?, &key);
+    let serving = serve::serve(listener, app, stopping);
+    tokio::pin!(serving);
+    tokio::select! {
+        () = &mut serving => {}
+        name = stop_signal() => {
+            tracing::info!(signal = name?, "stopping: requests in flight are finished first");
+            stop.send_replace(true);
+            serving.await;
+        }
+    }
+    for pass in passes {
+        let _ = pass.await;
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn stop_signal() -> std::io::Result<&'static str> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    })
+}
+
+/// Where a person finds the first key.
+enum FirstKey {
+    Given,
+    Written,
+    Earlier,
+}
+
+/// Sees to it that the default tenant exists and that somebody can come in.
+async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<FirstKey> {
+    let tenant = TenantId::parse(DEFAULT_TENANT).context("the default tenant's name is valid")?;
+    let new = engine.is_new().await?;
+    if new {
+        engine.ensure_tenant(tenant.clone(), engine.policy().shapes).await?;
+    }
+    let request = KeyRequest { tenant, label: "bootstrap".to_owned(), permissions: Permission::ALL.to_vec(), expires_at: None };
+    if let Ok(key) = std::env::var(BOOTSTRAP_KEY) {
+        let key = zeroize::Zeroizing::new(key);
+        anyhow::ensure!(!key.trim().is_empty(), "{BOOTSTRAP_KEY} is set but empty");
+        if key.len() < 16 {
+            tracing::warn!("{BOOTSTRAP_KEY} is shorter than 16 characters: choose a longer one before others can reach this host");
+        }
+        engine.add_key(key.trim(), request).await?;
+        return Ok(FirstKey::Given);
+    }
+    let path = config.storage.data_dir.join(BOOTSTRAP_FILE);
+    if !new || config.storage.store != "embedded" {
+        return Ok(FirstKey::Earlier);
+    }
+    let key = RandomIds.api_key();
+    let mut file = host::private_file(&path).with_context(|| format!("cannot write the first key to {}", path.display()))?;
+    writeln!(file, "{}", key.as_str())?;
+    file.sync_all()?;
+    engine.add_key(&key, request).await?;
+    Ok(FirstKey::Written)
+}
+
+fn greet(config: &Config, address: SocketAddr, key: &FirstKey) {
+    let (url, dir) = (format!("http://{address}"), config.storage.data_dir.display());
+    println!("Remembrancer {} is ready at {url}", env!("CARGO_PKG_VERSION"));
+    let place = if config.storage.store == "memory" { "process memory: gone when this stops".to_owned() } else { dir.to_string() };
+    println!("  data  {place} (SQLite {})", SqliteStore::version());
+    let bearer = match key {
+        FirstKey::Given => {
+            println!("  key   the one in {BOOTSTRAP_KEY}, for tenant {DEFAULT_TENANT}, every scope");
+            format!("${BOOTSTRAP_KEY}")
+        }
+        FirstKey::Written => {
+            println!("  key   {dir}/{BOOTSTRAP_FILE} (written just now, for tenant {DEFAULT_TENANT}, every scope)");
+            format!("$(cat {dir}/{BOOTSTRAP_FILE})")
+        }
+        FirstKey::Earlier => {
+            println!("  key   as before (make one with `remem key create --data-dir {dir}`)");
+            format!("$(cat {dir}/{BOOTSTRAP_FILE})")
+        }
+    };
+    let memory = format!("{url}/v1/host/remembrancer/memory/agent-1");
+    println!("Three things to try:");
+    println!("  curl -s {memory}/entries -H \"Authorization: Bearer {bearer}\" -d '{{\"content\":\"Ana prefers tea\"}}'");
+    println!("  curl -s {memory}/search  -H \"Authorization: Bearer {bearer}\" -d '{{\"query\":\"what does Ana drink: tea?\"}}'");
+    println!("  remem --data-dir {dir} --url {url} events tail");
+    let _ = std::io::stdout().flush();
+}
+
+fn log_to_stderr(config: &Config) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&config.log.level).context("log.level is not valid")?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match config.log.format.as_str() {
+        "text" => builder.init(),
+        "json" => builder.json().init(),
+        _ => anyhow::bail!("log.format must be text or json"),
+    }
+    Ok(())
+}
+
+fn metrics() -> anyhow::Result<PrometheusHandle> {
+    let seconds = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+    let batches = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
+    let builder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &seconds)?
+        .set_buckets_for_metric(Matcher::Full("remem_commit_group_batches".to_owned()), &batches)?;
+    Ok(builder.install_recorder()?)
+}

@@ -1,0 +1,30 @@
+//! `remem tenant`: create and list tenants. Opens the embedded store, or a server with --url.
+
+use super::own_door;
+use crate::cli::{Global, Tenant};
+use crate::host::DEFAULT_TENANT;
+use crate::output;
+use remem_wire::admin::TenantPut;
+
+pub async fn run(global: &Global, command: &Tenant) -> anyhow::Result<()> {
+    // Administration is done from the default tenant, whatever --tenant says.
+    let door = own_door(&Global { tenant: DEFAULT_TENANT.to_owned(), ..global.clone() }).await?;
+    match command {
+        Tenant::Create { id, shapes } => {
+            let tenant = door.put_tenant(TenantPut { id: id.clone(), shapes: Some(shapes.clone()) }).await?;
+            if global.json {
+                return output::json(&tenant);
+            }
+            println!("tenant {} (secret shapes: {})", tenant.id, tenant.shapes);
+        }
+        Tenant::List => {
+            let list = door.tenants().await?;
+            if global.json {
+                return output::json(&list);
+            }
+            let rows = list.tenants.into_iter().map(|t| vec![t.id, t.created_at.to_string(), t.shapes]).collect();
+            output::table(&["TENANT", "CREATED", "SECRET SHAPES"], rows, "no tenants");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! Configuration: built-in values, then a TOML file, then `REMEM_<SECTION>__<KEY>` in the environment, then flags.
+//! Unknown keys are refused, so that a typo is never silently ignored.
+
+use crate::cli::{Global, Serve};
+use anyhow::Context;
+use figment::Figment;
+use figment::providers::{Env, Format, Serialized, Toml};
+use remem_core::{Policy, ShapePolicy};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Everything that can be set.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    pub server: Server,
+    pub storage: Storage,
+    pub redaction: Redaction,
+    pub limits: Limits,
+    pub log: Log,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// Address and port.
+    pub listen: String,
+    /// Show metrics without a key.
+    pub metrics_public: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Storage {
+    /// `embedded` or `memory`.
+    pub store: String,
+    /// Folder of the embedded store.
+    pub data_dir: PathBuf,
+    /// Database URL; the embedded store if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    /// Connections that read one tenant's file at once.
+    pub readers: usize,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Redaction {
+    /// What happens to text shaped like a secret in tenants created from now on: redact, flag or off.
+    pub shapes: String,
+    /// Registered secrets, one JSON object {"secretId", "secret", "tenant"?} a line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    pub content_bytes_max: usize,
+    pub tags_max: usize,
+    pub metadata_bytes_max: usize,
+    pub batch_entries_max: usize,
+    pub request_bytes_max: usize,
+    pub list_limit_max: u32,
+    pub search_limit_max: u32,
+    pub feeds_max: usize,
+    pub idempotency_retention_ms: i64,
+    pub at_least_wait_ms_max: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// `text` or `json`.
+    pub format: String,
+    /// error, warn, info, debug, trace, or a filter such as `info,remem_engine=debug`.
+    pub level: String,
+}
+
+impl Default for Server {
+    fn default() -> Server {
+        Server { listen: "127.0.0.1:7077".to_owned(), metrics_public: false }
+    }
+}
+
+impl Default for Storage {
+    fn default() -> Storage {
+        Storage { store: "embedded".to_owned(), data_dir: "./remem-data".into(), database: None, readers: 4 }
+    }
+}
+
+impl Default for Redaction {
+    fn default() -> Redaction {
+        Redaction { shapes: ShapePolicy::default().to_string(), secrets_file: None }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let p = Policy::default();
+        Limits {
+            content_bytes_max: p.content_bytes_max,
+            tags_max: p.tags_max,
+            metadata_bytes_max: p.metadata_bytes_max,
+            batch_entries_max: p.batch_entries_max,
+            request_bytes_max: p.request_bytes_max,
+            list_limit_max: p.list_limit_max,
+            search_limit_max: p.search_limit_max,
+            feeds_max: p.feeds_max,
+            idempotency_retention_ms: p.idempotency_retention_ms,
+            at_least_wait_ms_max: p.at_least_wait_ms_max,
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log { format: "text".to_owned(), level: "info".to_owned() }
+    }
+}
+
+/// Variables with the prefix that are not configuration: flags read them, or `serve` does.
+const NOT_CONFIG: [&str; 6] = ["bootstrap_key", "config", "data_dir", "url", "key", "tenant"];
+
+/// The effective configuration.
+pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {
+    let mut figment = Figment::from(Serialized::defaults(Config::default()));
+    if let Some(file) = &global.config {
+        anyhow::ensure!(file.is_file(), "the configuration file {} does not exist", file.display());
+        figment = figment.merge(Toml::file_exact(file));
+    }
+    let mut config: Config =
+        figment.merge(Env::prefixed("REMEM_").ignore(&NOT_CONFIG).split("__")).extract().context("the configuration is not valid")?;
+    if let Some(dir) = &global.data_dir {
+        config.storage.data_dir.clone_from(dir);
+    }
+    if let Some(serve) = serve {
+        set(&mut config.server.listen, &serve.listen);
+        set(&mut config.storage.store, &serve.store);
+        config.storage.database = serve.database.clone().or(config.storage.database);
+        config.redaction.secrets_file = serve.secrets_file.clone().or(config.redaction.secrets_file);
+    }
+    Ok(config)
+}
+
+fn set(value: &mut String, flag: &Option<String>) {
+    if let Some(flag) = flag {
+        value.clone_from(flag);
+    }
+}
+
+impl Config {
+    /// The policy these settings make.
+    pub fn policy(&self) -> anyhow::Result<Policy> {
+        let l = &self.limits;
+        anyhow::ensure!(l.content_bytes_max >= 1 && l.batch_entries_max >= 1 && l.list_limit_max >= 1, "limits must be at least 1");
+        anyhow::ensure!(
+            l.request_bytes_max >= l.content_bytes_max,
+            "limits.request_bytes_max must be at least limits.content_bytes_max"
+        );
+        let shapes = self.redaction.shapes.parse().map_err(|_| anyhow::anyhow!("redaction.shapes must be redact, flag or off"))?;
+        Ok(Policy {
+            content_bytes_max: l.content_bytes_max,
+            tags_max: l.tags_max,
+            metadata_bytes_max: l.metadata_bytes_max,
+            batch_entries_max: l.batch_entries_max,
+            request_bytes_max: l.request_bytes_max,
+            list_limit_max: l.list_limit_max,
+            search_limit_max: l.search_limit_max,
+            feeds_max: l.feeds_max,
+            idempotency_retention_ms: l.idempotency_retention_ms,
+            at_least_wait_ms_max: l.at_least_wait_ms_max,
+            shapes,
+            ..Policy::default()
+        })
+    }
+}

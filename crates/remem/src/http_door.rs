@@ -1,0 +1,215 @@
+//! The door to a server behind a URL: the same operations over the public API and nothing else.
+//!
+//! Reads, and writes that carry an idempotency key, are tried again when the server cannot be reached or is busy.
+
+use crate::output::Unreachable;
+use async_trait::async_trait;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use remem_server::{Door, Written};
+use remem_wire::admin::{KeyCreate, KeyCreated, KeyList, PassAnswer, PassList, PassRun, TenantInfo, TenantList, TenantPut, TenantQuery};
+use remem_wire::event::EventsQuery;
+use remem_wire::memory::{
+    EntryList, EntryMetadata, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, PutMany, PutManyAnswer,
+    ReadQuery, SearchAnswer, SearchRequest,
+};
+use remem_wire::{ErrorBody, EventPage, Failure, MemoryEntry, PutEntry};
+use reqwest::{Method, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// Everything but unreserved characters is encoded: a memoryRef is one path segment.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const TRIES: u32 = 5;
+const BASE: &str = "v1/host/remembrancer";
+
+/// The door to a server.
+pub struct HttpDoor {
+    client: reqwest::Client,
+    url: String,
+    key: String,
+}
+
+struct Call<'a, B> {
+    method: Method,
+    path: String,
+    query: Option<String>,
+    body: Option<&'a B>,
+    idempotency_key: Option<String>,
+    repeatable: bool,
+}
+
+impl HttpDoor {
+    /// A door to `url`, opened with `key`.
+    pub fn new(url: &str, key: String) -> anyhow::Result<HttpDoor> {
+        // Fails only if a provider is installed already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().connect_timeout(Duration::from_secs(5)).timeout(Duration::from_secs(120)).build()?;
+        Ok(HttpDoor { client, url: url.trim_end_matches('/').to_owned(), key })
+    }
+
+    async fn send<B: Serialize>(&self, call: &Call<'_, B>) -> Result<Response, Failure> {
+        let mut url = format!("{}/{BASE}/{}", self.url, call.path);
+        if let Some(query) = call.query.as_deref().filter(|q| !q.is_empty()) {
+            url = format!("{url}?{query}");
+        }
+        let mut request = self.client.request(call.method.clone(), url).bearer_auth(&self.key);
+        if let Some(key) = &call.idempotency_key {
+            request = request.header(remem_wire::IDEMPOTENCY_HEADER, key);
+        }
+        if let Some(body) = call.body {
+            request = request.json(body);
+        }
+        let response = request.send().await.map_err(|_| unreachable(&self.url))?;
+        if response.status().is_success() { Ok(response) } else { Err(failure(response).await) }
+    }
+
+    async fn call<B: Serialize>(&self, call: Call<'_, B>) -> Result<Response, Failure> {
+        let mut tried = 1;
+        loop {
+            match self.send(&call).await {
+                Err(failure) if failure.status == 503 && call.repeatable && tried < TRIES => {
+                    tokio::time::sleep(Duration::from_millis(100 << tried)).await;
+                    tried += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn read<T: DeserializeOwned>(&self, path: String, query: &impl Serialize) -> Result<T, Failure> {
+        let query = Some(urlencoded(query));
+        let call = Call::<()> { method: Method::GET, path, query, body: None, idempotency_key: None, repeatable: true };
+        parse(self.call(call).await?).await
+    }
+
+    async fn post<T: DeserializeOwned, B: Serialize + Sync>(&self, path: String, body: &B, repeatable: bool) -> Result<T, Failure> {
+        let call = Call { method: Method::POST, path, query: None, body: Some(body), idempotency_key: None, repeatable };
+        parse(self.call(call).await?).await
+    }
+
+    async fn write<T: DeserializeOwned, B: Serialize + Sync>(&self, path: String, body: &B, key: Option<&str>) -> Result<Written<T>, Failure> {
+        let idempotency_key = Some(key.map_or_else(fresh_key, str::to_owned));
+        let call = Call { method: Method::POST, path, query: None, body: Some(body), idempotency_key, repeatable: true };
+        let response = self.call(call).await?;
+        let (revision, replayed) = written(&response);
+        Ok(Written { value: parse(response).await?, revision, replayed })
+    }
+}
+
+fn segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
+
+fn urlencoded(query: &impl Serialize) -> String {
+    let Ok(serde_json::Value::Object(map)) = serde_json::to_value(query) else { return String::new() };
+    let pair = |(name, value): (&String, &serde_json::Value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        format!("{name}={}", segment(&text))
+    };
+    map.iter().map(pair).collect::<Vec<_>>().join("&")
+}
+
+/// Unguessable, so that it never meets another caller's.
+fn fresh_key() -> String {
+    let mut bytes = [0u8; 16];
+    // Without randomness the call goes out with a key that only makes repetition unsafe, and the server refuses reuse.
+    let _ = getrandom::fill(&mut bytes);
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn written(response: &Response) -> (String, bool) {
+    let text = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    (text(remem_wire::REVISION_HEADER).unwrap_or_default(), text(remem_wire::REPLAY_HEADER).is_some())
+}
+
+fn unreachable(url: &str) -> Failure {
+    let body = ErrorBody { error: "unreachable".to_owned(), message: Unreachable(url.to_owned()).to_string(), details: None };
+    Failure { status: 503, retry_after: None, body }
+}
+
+async fn failure(response: Response) -> Failure {
+    let status = response.status().as_u16();
+    let unexpected = || ErrorBody {
+        error: "unexpected_answer".to_owned(),
+        message: format!("the server answered {status} in a form this client does not know; is it a Remembrancer host?"),
+        details: None,
+    };
+    let body = response.json().await.unwrap_or_else(|_| unexpected());
+    Failure { status, retry_after: None, body }
+}
+
+async fn parse<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
+    let status = response.status().as_u16();
+    let message = "the server's answer cannot be read; are client and server of the same version?".to_owned();
+    response.json().await.map_err(|_| Failure {
+        status: if status < 400 { 502 } else { status },
+        retry_after: None,
+        body: ErrorBody { error: "unexpected_answer".to_owned(), message, details: None },
+    })
+}
+
+#[async_trait]
+impl Door for HttpDoor {
+    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<MemoryEntry>, Failure> {
+        self.write(format!("memory/{}/entries", segment(memory_ref)), &entry, key).await
+    }
+    async fn put_many(&self, memory_ref: &str, request: PutMany, key: Option<&str>) -> Result<Written<PutManyAnswer>, Failure> {
+        self.write(format!("memory/{}/entries:batch", segment(memory_ref)), &request, key).await
+    }
+    async fn import(&self, memory_ref: &str, request: ImportRequest) -> Result<Written<ImportAnswer>, Failure> {
+        let value: ImportAnswer = self.post(format!("memory/{}/entries:import", segment(memory_ref)), &request, true).await?;
+        Ok(Written { revision: value.revision.clone(), value, replayed: false })
+    }
+    async fn get(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<MemoryEntry, Failure> {
+        self.read(format!("memory/{}/entries/{}", segment(memory_ref), segment(id)), &query).await
+    }
+    async fn metadata(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<EntryMetadata, Failure> {
+        self.read(format!("memory/{}/entries/{}/metadata", segment(memory_ref), segment(id)), &query).await
+    }
+    async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure> {
+        self.read(format!("memory/{}/entries", segment(memory_ref)), &query).await
+    }
+    async fn search(&self, memory_ref: &str, request: SearchRequest) -> Result<SearchAnswer, Failure> {
+        self.post(format!("memory/{}/search", segment(memory_ref)), &request, true).await
+    }
+    async fn delete(&self, memory_ref: &str, id: &str, key: Option<&str>) -> Result<Written<()>, Failure> {
+        let path = format!("memory/{}/entries/{}", segment(memory_ref), segment(id));
+        let idempotency_key = Some(key.map_or_else(fresh_key, str::to_owned));
+        let call = Call::<()> { method: Method::DELETE, path, query: None, body: None, idempotency_key, repeatable: true };
+        let (revision, replayed) = written(&self.call(call).await?);
+        Ok(Written { value: (), revision, replayed })
+    }
+    async fn stats(&self, memory_ref: &str, query: ReadQuery) -> Result<MemoryStats, Failure> {
+        self.read(format!("memory/{}/stats", segment(memory_ref)), &query).await
+    }
+    async fn memories(&self, query: MemoriesQuery) -> Result<MemoryList, Failure> {
+        self.read("memory".to_owned(), &query).await
+    }
+    async fn events(&self, query: EventsQuery) -> Result<EventPage, Failure> {
+        self.read("events".to_owned(), &query).await
+    }
+    async fn passes(&self) -> Result<PassList, Failure> {
+        self.read("passes".to_owned(), &()).await
+    }
+    async fn run_pass(&self, name: &str, run: PassRun) -> Result<PassAnswer, Failure> {
+        self.post(format!("passes/{}/run", segment(name)), &run, true).await
+    }
+    async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
+        self.post("keys".to_owned(), &request, false).await
+    }
+    async fn keys(&self, query: TenantQuery) -> Result<KeyList, Failure> {
+        self.read("keys".to_owned(), &query).await
+    }
+    async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure> {
+        let (path, query) = (format!("keys/{}", segment(id)), Some(urlencoded(&query)));
+        let call = Call::<()> { method: Method::DELETE, path, query, body: None, idempotency_key: None, repeatable: false };
+        self.call(call).await.map(|_| ())
+    }
+    async fn put_tenant(&self, request: TenantPut) -> Result<TenantInfo, Failure> {
+        self.post("tenants".to_owned(), &request, true).await
+    }
+    async fn tenants(&self) -> Result<TenantList, Failure> {
+        self.read("tenants".to_owned(), &()).await
+    }
+}

@@ -1,0 +1,62 @@
+//! What people and scripts see: tables, JSON lines, exit codes.
+
+use comfy_table::{ContentArrangement, Table, presets};
+use remem_wire::Failure;
+use serde::Serialize;
+
+/// Prints a value as one line of JSON.
+pub fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
+    println!("{}", serde_json::to_string(value)?);
+    Ok(())
+}
+
+/// Prints rows under a heading, or a sentence if there are none.
+pub fn table(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
+    if rows.is_empty() {
+        println!("{nothing}");
+        return;
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(heading.iter().copied());
+    for row in rows {
+        table.add_row(row);
+    }
+    println!("{}", table.trim_fmt());
+}
+
+/// One line of a text, shortened, without control characters: a memory must not be able to drive a terminal.
+pub fn preview(text: &str, chars: usize) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(chars).collect();
+    if text.chars().count() > chars { format!("{line}…") } else { line }
+}
+
+/// Text for a terminal with everything that could drive it made visible, line breaks and tabs kept.
+pub fn visible(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() && c != '\n' && c != '\t' { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+/// What a script can tell from the exit code.
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    let Some(failure) = error.downcast_ref::<Failure>() else {
+        return if error.downcast_ref::<Unreachable>().is_some() { 6 } else { 1 };
+    };
+    match failure.status {
+        404 => 3,
+        400 | 409 | 413 | 422 => 4,
+        401 | 403 => 5,
+        429 | 503 | 507 => 6,
+        _ => 1,
+    }
+}
+
+/// No server answered.
+#[derive(Debug)]
+pub struct Unreachable(pub String);
+
+impl std::fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no server answers at {}; start one with `remem serve`, or add --local to open the embedded store directly", self.0)
+    }
+}
+
+impl std::error::Error for Unreachable {}
