@@ -1,1 +1,141 @@
-fn main() {}
+//! The benchmarks: what is run, with which counts, and in which order. Each prints Markdown tables with ratios against
+//! a peer or a physical floor that was measured in the same run; `docs/benchmarks.md` shows figures and explains them.
+//!
+//! Everything stays on loopback and in a folder of its own, and is bounded in count and time.
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time and starts load")]
+
+mod client;
+mod corpus;
+mod facts;
+mod floor;
+mod footprint;
+mod host;
+mod load;
+mod peer;
+mod puts;
+mod reads;
+mod redact;
+mod table;
+mod text;
+mod transfer;
+
+use anyhow::{Context, ensure};
+use clap::{Parser, ValueEnum};
+use corpus::Corpus;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Benchmarks of Remembrancer.
+#[derive(Parser)]
+#[command(name = "remem-bench")]
+struct Cli {
+    /// What to measure.
+    #[arg(value_enum)]
+    benchmark: Benchmark,
+    /// The program to measure [default: target/release/remem of this workspace].
+    #[arg(long, value_name = "PATH")]
+    remem: Option<PathBuf>,
+    /// Folder for data; must be on the disk to be measured.
+    #[arg(long, value_name = "DIR", default_value = "./target/bench-data")]
+    dir: PathBuf,
+    /// Seconds for each figure over HTTP.
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// Entries for `reads`, `import` and `footprint`.
+    #[arg(long, default_value_t = 100_000)]
+    entries: usize,
+    /// Megabytes of text for `redact`.
+    #[arg(long, default_value_t = 16)]
+    megabytes: usize,
+    /// Starts of the server in `footprint`; the median is shown.
+    #[arg(long, default_value_t = 5)]
+    starts: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Benchmark {
+    /// Throughput of the redactor, against naive replacing.
+    Redact,
+    /// Durable writes over HTTP, against the disk's own flushes and plain SQLite.
+    Puts,
+    /// Get, list and search over HTTP.
+    Reads,
+    /// Import and export.
+    Import,
+    /// Size of the program, start-up, memory in use.
+    Footprint,
+    /// All of these.
+    All,
+}
+
+/// What every benchmark is given.
+pub struct Setup {
+    /// The program to measure.
+    remem: PathBuf,
+    /// A folder on the disk to measure, removed at the end.
+    folder: TempDir,
+    /// How long each figure over HTTP is measured.
+    run: Duration,
+    /// Entries of the corpus.
+    entries: usize,
+    megabytes: usize,
+    starts: usize,
+}
+
+impl Setup {
+    fn new(cli: &Cli) -> anyhow::Result<Setup> {
+        ensure!((0.1..=60.0).contains(&cli.seconds), "--seconds must be between 0.1 and 60");
+        ensure!((1_000..=5_000_000).contains(&cli.entries), "--entries must be between 1000 and 5000000");
+        ensure!((1..=1_024).contains(&cli.megabytes), "--megabytes must be between 1 and 1024");
+        ensure!((1..=100).contains(&cli.starts), "--starts must be between 1 and 100");
+        let remem = cli.remem.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/remem"));
+        // The redactor is measured in this process.
+        if cli.benchmark != Benchmark::Redact {
+            ensure!(
+                remem.is_file(),
+                "there is no program at {}: build it with `cargo build --release -p remem`, or name it with --remem",
+                remem.display()
+            );
+        }
+        std::fs::create_dir_all(&cli.dir).with_context(|| format!("cannot create {}", cli.dir.display()))?;
+        let folder = tempfile::Builder::new().prefix("run-").tempdir_in(&cli.dir)?;
+        facts::on_disk(folder.path())?;
+        let run = Duration::from_secs_f64(cli.seconds);
+        Ok(Setup { remem, folder, run, entries: cli.entries, megabytes: cli.megabytes, starts: cli.starts })
+    }
+
+    /// A fresh folder.
+    pub fn fresh(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let path = tempfile::Builder::new().prefix(name).tempdir_in(self.folder.path())?.keep();
+        Ok(path)
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    let setup = Setup::new(&cli)?;
+    let wants = |benchmark| cli.benchmark == benchmark || cli.benchmark == Benchmark::All;
+    let cpu = facts::Cpu::now()?;
+    facts::print(setup.folder.path())?;
+    if wants(Benchmark::Redact) {
+        redact::run(&setup)?;
+    }
+    if wants(Benchmark::Puts) {
+        puts::run(&setup)?;
+    }
+    if wants(Benchmark::Import) || wants(Benchmark::Reads) || wants(Benchmark::Footprint) {
+        let mut corpus = Corpus::write(&setup)?;
+        if wants(Benchmark::Import) {
+            transfer::run(&setup, &mut corpus)?;
+        }
+        if wants(Benchmark::Reads) {
+            reads::run(&setup, &mut corpus)?;
+        }
+        if wants(Benchmark::Footprint) {
+            footprint::run(&setup, &mut corpus)?;
+        }
+    }
+    println!("\n{}", cpu.summary()?);
+    Ok(())
+}

@@ -25,6 +25,43 @@ pub struct Admission<'a> {
 }
 
 /// A draft that passed. The fields are private and there is no other constructor: this is what makes the rule structural.
+///
+/// A batch takes what was admitted …
+/// ```
+/// use remem_core::{Admitted, Batch, Draft, EntryId};
+/// fn put(batch: Batch, id: EntryId, admitted: Admitted) -> Batch { batch.put(id, admitted) }
+/// ```
+/// … and nothing less:
+/// ```compile_fail,E0308
+/// use remem_core::{Admitted, Batch, Draft, EntryId};
+/// fn put(batch: Batch, id: EntryId, draft: Draft) -> Batch { batch.put(id, draft) }
+/// ```
+/// An admitted entry can be copied, but neither built nor changed from outside:
+/// ```
+/// use remem_core::Admitted;
+/// fn copy(one: &Admitted) -> Admitted { one.clone() }
+/// ```
+/// ```compile_fail,E0451
+/// use remem_core::{Admitted, Timestamp};
+/// fn forge(one: Admitted) -> Admitted { Admitted { expires_at: Some(Timestamp(0)), ..one } }
+/// ```
+/// ```compile_fail,E0616
+/// use remem_core::{Admitted, Redacted};
+/// fn change(one: &mut Admitted, text: Redacted) { one.content = text; }
+/// ```
+/// Nor does a text become redacted by saying so:
+/// ```
+/// use remem_core::{Redacted, Redactor, ShapePolicy};
+/// let text: Redacted = Redactor::empty().clean("a secret", ShapePolicy::Redact).text;
+/// ```
+/// ```compile_fail,E0423
+/// use remem_core::{Redacted, Redactor, ShapePolicy};
+/// let text: Redacted = Redacted("a secret".to_owned());
+/// ```
+/// ```compile_fail,E0277
+/// use remem_core::{Redacted, Redactor, ShapePolicy};
+/// let text: Redacted = "a secret".to_owned().into();
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Admitted {
     scope: Scope,

@@ -143,9 +143,9 @@ impl Engine {
         if revoked { Ok(()) } else { Err(EngineError::NotFound) }
     }
 
-    /// Whether the directory holds no tenant yet: the host is started for the first time.
-    pub async fn is_new(&self) -> Result<bool, EngineError> {
-        Ok(self.parts.directory.tenants().await?.is_empty())
+    /// Whether the directory of tenants and keys can be read: without it nobody can come in.
+    pub async fn is_reachable(&self) -> bool {
+        self.parts.directory.tenants().await.is_ok()
     }
 
     /// Checks every tenant's data against its own hashes; for the host's operator.

@@ -4,7 +4,7 @@ use crate::caller::Caller;
 use crate::cursor;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use remem_core::{Entry, EntryId, MemoryRef, Permission, Query, Revision, Scope};
+use remem_core::{Entry, EntryId, MemoryRef, Permission, Query, Revision};
 use remem_store::{Filter, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary};
 
 /// What a list asks for.
@@ -56,7 +56,7 @@ impl Engine {
     pub async fn get(&self, caller: &Caller, memory_ref: &str, id: &str, at_least: Option<Revision>) -> Result<Option<Entry>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let at = self.read_at(caller, at_least).await?;
-        let (Some(scope), Some(id)) = (self.known_scope(caller, memory_ref), EntryId::parse(id)) else { return Ok(None) };
+        let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else { return Ok(None) };
         let found = self.parts.store.get(&scope, &id, &at).await?;
         Ok(found.map(|entry| self.show(caller, vec![entry], &at)).and_then(|mut shown| shown.pop()))
     }
@@ -65,7 +65,7 @@ impl Engine {
     pub async fn list(&self, caller: &Caller, memory_ref: &str, request: ListRequest) -> Result<Listed, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let at = self.read_at(caller, request.at_least).await?;
-        let Some(scope) = self.known_scope(caller, memory_ref) else { return Ok(Listed::default()) };
+        let Some(scope) = caller.scope(memory_ref) else { return Ok(Listed::default()) };
         let after = request.cursor.map(|c| cursor::open(&self.parts.key, &scope, &c)).transpose()?;
         let limit = self.parts.policy.list_limit(request.limit);
         // One more than asked for tells whether there is another page.
@@ -85,7 +85,7 @@ impl Engine {
         caller.require(Permission::MemoryRead)?;
         let query = Query::parse(&request.query, &self.parts.policy)?;
         let at = self.read_at(caller, request.at_least).await?;
-        let Some(scope) = self.known_scope(caller, memory_ref) else { return Ok(Vec::new()) };
+        let Some(scope) = caller.scope(memory_ref) else { return Ok(Vec::new()) };
         let limit = self.parts.policy.search_limit(request.limit);
         let probe = Probe::Lexical { terms: query.terms().to_vec() };
         let candidates = self.parts.store.candidates(&scope, &probe, &request.filter, limit, &at).await?;
@@ -98,7 +98,7 @@ impl Engine {
     pub async fn stats(&self, caller: &Caller, memory_ref: &str, at_least: Option<Revision>) -> Result<ScopeStats, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let at = self.read_at(caller, at_least).await?;
-        let Some(scope) = self.known_scope(caller, memory_ref) else { return Ok(ScopeStats::default()) };
+        let Some(scope) = caller.scope(memory_ref) else { return Ok(ScopeStats::default()) };
         Ok(self.parts.store.stats(&scope, &at).await?)
     }
 
@@ -112,11 +112,6 @@ impl Engine {
         let more = found.len() > limit as usize;
         found.truncate(limit as usize);
         Ok((found, more))
-    }
-
-    /// A malformed name, or one that holds a secret, is nobody's: it reads as unknown and never reaches the store.
-    fn known_scope(&self, caller: &Caller, memory_ref: &str) -> Option<Scope> {
-        caller.scope(memory_ref)
     }
 
     fn show(&self, caller: &Caller, entries: Vec<Entry>, at: &ReadAt) -> Vec<Entry> {

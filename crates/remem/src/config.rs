@@ -175,3 +175,32 @@ impl Config {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_documented_with_its_default() {
+        let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).unwrap();
+        let config: toml::Table = toml::from_str(&toml::to_string(&Config::default()).unwrap()).unwrap();
+        for (section, keys) in &config {
+            for (key, value) in keys.as_table().unwrap() {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let row = format!("| `{section}.{key}` | `{value}` |");
+                assert!(documented.contains(&row), "docs/configuration.md lacks: {row}");
+            }
+        }
+    }
+
+    #[test]
+    fn limits_that_contradict_each_other_are_refused() {
+        let mut config = Config::default();
+        config.limits.request_bytes_max = 10;
+        assert!(config.policy().is_err());
+        config = Config::default();
+        config.redaction.shapes = "sometimes".to_owned();
+        assert!(config.policy().is_err());
+        assert_eq!(Config::default().policy().unwrap(), Policy::default());
+    }
+}

@@ -38,7 +38,7 @@ pub fn engine(config: &Config) -> anyhow::Result<Arc<Engine>> {
     };
     let policy = config.policy()?;
     let store = SqliteStore::open(location.clone(), config.storage.readers).context("cannot open the store")?;
-    let directory = SqliteDirectory::open(&location).map_err(describe).context("cannot open the directory of tenants")?;
+    let directory = SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
     let features = store.features();
     let facts = Facts { durable: features.durable, writable: true, lexical: features.lexical, ttl: true, ..Facts::default() };
     let secrets = match &config.redaction.secrets_file {
@@ -55,11 +55,6 @@ pub fn engine(config: &Config) -> anyhow::Result<Arc<Engine>> {
         key,
         capabilities: Capabilities::compute(facts),
     })))
-}
-
-/// The cause of a storage error, which its own text leaves out because surfaces show that to anyone.
-fn describe(error: remem_store::StoreError) -> anyhow::Error {
-    anyhow::Error::new(error)
 }
 
 /// A door into the embedded store with every right inside a tenant.

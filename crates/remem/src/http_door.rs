@@ -2,7 +2,6 @@
 //!
 //! Reads, and writes that carry an idempotency key, are tried again when the server cannot be reached or is busy.
 
-use crate::output::Unreachable;
 use async_trait::async_trait;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use remem_server::{Door, Written};
@@ -124,7 +123,8 @@ fn written(response: &Response) -> (String, bool) {
 }
 
 fn unreachable(url: &str) -> Failure {
-    let body = ErrorBody { error: "unreachable".to_owned(), message: Unreachable(url.to_owned()).to_string(), details: None };
+    let message = format!("no server answers at {url}; start one with `remem serve`, or add --local to open the embedded store directly");
+    let body = ErrorBody { error: "unreachable".to_owned(), message, details: None };
     Failure { status: 503, retry_after: None, body }
 }
 

@@ -3,6 +3,7 @@
 use comfy_table::{ContentArrangement, Table, presets};
 use remem_wire::Failure;
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// Prints a value as one line of JSON.
 pub fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
@@ -38,7 +39,7 @@ pub fn visible(text: &str) -> String {
 /// What a script can tell from the exit code.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     let Some(failure) = error.downcast_ref::<Failure>() else {
-        return if error.downcast_ref::<Unreachable>().is_some() { 6 } else { 1 };
+        return if error.downcast_ref::<NoKey>().is_some() { 5 } else { 1 };
     };
     match failure.status {
         404 => 3,
@@ -49,14 +50,15 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// No server answered.
+/// No API key was given, and the file where the first one is written cannot be read.
 #[derive(Debug)]
-pub struct Unreachable(pub String);
+pub struct NoKey(pub PathBuf);
 
-impl std::fmt::Display for Unreachable {
+impl std::fmt::Display for NoKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "no server answers at {}; start one with `remem serve`, or add --local to open the embedded store directly", self.0)
+        let file = self.0.display();
+        write!(f, "no API key: give one with --key or REMEM_KEY ({file} cannot be read), or add --local to open the embedded store directly")
     }
 }
 
-impl std::error::Error for Unreachable {}
+impl std::error::Error for NoKey {}

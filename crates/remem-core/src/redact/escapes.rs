@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::origin::{BREAK, Sink};
+use super::origin::Sink;
 
 /// A notation in which single characters are written as an escape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +55,11 @@ impl Leads {
                 }
             }
         };
-        // Blocks of fixed size without an early exit compile to vector code; most have no lead at all.
+        // Blocks of fixed size without an early exit compile to vector code (comparing for equality would
+        // become a bit test a byte); most blocks have no lead at all.
         let (blocks, rest) = layer.as_chunks::<32>();
         for (number, block) in blocks.iter().enumerate() {
-            if block.iter().fold(0, |any, &byte| any | u8::from(is_lead(byte))) != 0 {
+            if block.iter().fold(u8::MAX, |least, &byte| least.min(distance(byte))) == 0 {
                 look(block, number * 32);
             }
         }
@@ -67,8 +68,9 @@ impl Leads {
     }
 }
 
-fn is_lead(byte: u8) -> bool {
-    byte == b'=' || byte == b'%' || byte == b'&' || byte == b'\\'
+/// Zero for a lead.
+fn distance(byte: u8) -> u8 {
+    Escape::ALL.iter().fold(u8::MAX, |least, escape| least.min(byte ^ escape.lead()))
 }
 
 /// A layer with the escapes of one notation decoded. Only what lies within reach of an escape: the
@@ -76,41 +78,49 @@ fn is_lead(byte: u8) -> bool {
 pub(super) struct Unescaped<'l> {
     layer: &'l [u8],
     tokens: Vec<Token>,
-    windows: Vec<Range<usize>>,
+    windows: Vec<Window>,
+}
+
+struct Window {
+    range: Range<usize>,
+    /// The tokens in it, by number.
+    tokens: Range<usize>,
 }
 
 impl<'l> Unescaped<'l> {
     /// `None` when there is no such escape.
     pub(super) fn new(escape: Escape, layer: &'l [u8], leads: &Leads, reach: usize) -> Option<Unescaped<'l>> {
         let mut tokens: Vec<Token> = Vec::new();
-        let mut windows: Vec<Range<usize>> = Vec::new();
+        let mut windows: Vec<Window> = Vec::new();
         let mut free = 0;
         for &at in &leads.0[escape as usize] {
             let Some(token) = (at >= free).then(|| escape.token(&layer[at..])).flatten() else { continue };
             free = at + token.len;
-            let window = at.saturating_sub(reach)..(free + reach).min(layer.len());
-            match windows.last_mut() {
-                Some(last) if window.start <= last.end => last.end = window.end,
-                _ => windows.push(window),
-            }
+            let (start, end) = (at.saturating_sub(reach), (free + reach).min(layer.len()));
             tokens.push(Token { at, ..token });
+            match windows.last_mut() {
+                Some(last) if start <= last.range.end => (last.range.end, last.tokens.end) = (end, tokens.len()),
+                _ => windows.push(Window { range: start..end, tokens: tokens.len() - 1..tokens.len() }),
+            }
         }
         (!tokens.is_empty()).then_some(Unescaped { layer, tokens, windows })
     }
 
-    /// Writes the decoded windows, with a break after each.
-    pub(super) fn write(&self, sink: &mut impl Sink) {
-        let mut tokens = self.tokens.iter().peekable();
-        for window in &self.windows {
-            let mut at = window.start;
-            while let Some(token) = tokens.next_if(|token| token.at < window.end) {
-                sink.plain(self.layer, at..token.at);
-                sink.decoded(&token.bytes[..token.count], token.at..token.at + token.len);
-                at = token.at + token.len;
-            }
-            sink.plain(self.layer, at..window.end.max(at));
-            sink.decoded(&[BREAK], window.end..window.end);
+    /// How many separate windows there are.
+    pub(super) fn windows(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// Writes one window, decoded.
+    pub(super) fn write(&self, number: usize, sink: &mut impl Sink) {
+        let window = &self.windows[number];
+        let mut at = window.range.start;
+        for token in &self.tokens[window.tokens.clone()] {
+            sink.plain(self.layer, at..token.at);
+            sink.decoded(&token.bytes[..token.count], token.at..token.at + token.len);
+            at = token.at + token.len;
         }
+        sink.plain(self.layer, at..window.range.end);
     }
 }
 
@@ -230,8 +240,10 @@ mod tests {
     fn unescaped(escape: Escape, source: &str, reach: usize) -> Option<(Vec<u8>, Vec<(usize, usize)>)> {
         let unescaped = Unescaped::new(escape, source.as_bytes(), &Leads::of(source.as_bytes()), reach)?;
         let (mut bytes, mut origin) = (Vec::new(), Origin::default());
-        unescaped.write(&mut bytes);
-        unescaped.write(&mut origin);
+        for number in 0..unescaped.windows() {
+            unescaped.write(number, &mut bytes);
+            unescaped.write(number, &mut origin);
+        }
         assert_eq!(bytes.len(), origin.0.len(), "{source}");
         assert!(origin.0.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1), "{source}");
         Some((bytes, origin.0))
@@ -240,7 +252,7 @@ mod tests {
     fn check(escape: Escape, cases: &[(&str, &str)]) {
         for (source, expected) in cases {
             let (bytes, _) = unescaped(escape, source, 1000).unwrap_or_default();
-            assert_eq!(String::from_utf8_lossy(bytes.strip_suffix(&[BREAK]).unwrap_or(b"")), *expected, "{escape:?} of {source}");
+            assert_eq!(String::from_utf8_lossy(&bytes), *expected, "{escape:?} of {source}");
         }
     }
 
@@ -268,14 +280,14 @@ mod tests {
     #[test]
     fn a_byte_knows_its_source() {
         let (_, origin) = unescaped(Escape::Backslash, r"a\u00e9b", 9).unwrap();
-        assert_eq!(origin, [(0, 1), (1, 7), (1, 7), (7, 8), (8, 8)]);
+        assert_eq!(origin, [(0, 1), (1, 7), (1, 7), (7, 8)]);
     }
 
     #[test]
     fn only_what_is_in_reach_of_an_escape_is_decoded() {
         let (bytes, origin) = unescaped(Escape::Percent, "0123456789%410123456789%42%430", 2).unwrap();
-        assert_eq!(bytes, [b"89A01", &[BREAK][..], b"89BC0", &[BREAK]].concat());
+        assert_eq!(bytes, b"89A0189BC0");
         assert_eq!(origin[2], (10, 13));
-        assert_eq!(origin[9], (26, 29));
+        assert_eq!(origin[8], (26, 29));
     }
 }

@@ -10,7 +10,6 @@ use std::sync::LazyLock;
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
 use super::lookalikes::lookalike;
-use super::scan::{Scanner, WINDOW};
 
 /// How much the skeleton leaves out. Each level drops all that the one before it drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,43 +66,44 @@ const fn ascii_table(level: Level) -> [u8; 128] {
 /// Writes the skeleton of `text` into `out`, replacing what was there.
 pub(super) fn fold_into(text: &str, level: Level, out: &mut Vec<u8>) {
     out.clear();
-    out.reserve(text.len());
-    for c in text.chars() {
-        fold_char(c, level, &mut |kept| out.extend_from_slice(kept.encode_utf8(&mut [0; 4]).as_bytes()));
+    out.resize(text.len(), 0);
+    let (mut rest, mut write) = (text, 0);
+    let mut wide = Vec::new();
+    loop {
+        let ascii = ascii_prefix(rest.as_bytes());
+        write += fold_ascii(ascii, level.ascii_table(), &mut out[write..]);
+        let mut chars = rest[ascii.len()..].chars();
+        let Some(c) = chars.next() else { break };
+        rest = chars.as_str();
+        wide.clear();
+        fold_char(c, level, &mut |kept| wide.extend_from_slice(kept.encode_utf8(&mut [0; 4]).as_bytes()));
+        // One character can fold to many bytes, so room for the rest is not a given.
+        let needed = write + wide.len() + rest.len();
+        if out.len() < needed {
+            out.resize(needed.max(out.len() * 2), 0);
+        }
+        out[write..write + wide.len()].copy_from_slice(&wide);
+        write += wide.len();
     }
+    out.truncate(write);
 }
 
-/// Whether the skeleton of `text` holds the window of any needle. Nearly always it does not, and this
-/// finds out without writing the skeleton down.
-pub(super) fn holds_window(text: &str, level: Level, scanner: &Scanner) -> bool {
-    let table = level.ascii_table();
-    let bytes = text.as_bytes();
-    let (mut window, mut at) = (0u64, 0);
-    while at < bytes.len() {
-        for &byte in bytes[at..].iter().take_while(|byte| byte.is_ascii()) {
-            // No branch on "kept": spaces are too frequent and too irregular to be predicted.
-            let folded = table[usize::from(byte & 0x7F)];
-            window = window >> (8 * u32::from(folded != 0)) | u64::from(folded) << 56;
-            if scanner.knows(window) {
-                return true;
-            }
-            at += 1;
-        }
-        let Some(c) = text[at..].chars().next() else { break };
-        at += c.len_utf8();
-        let (mut seen, mut wide) = (false, window);
-        fold_char(c, level, &mut |kept| {
-            for byte in kept.encode_utf8(&mut [0; 4]).bytes() {
-                wide = Scanner::<WINDOW>::slide(wide, byte);
-                seen |= scanner.knows(wide);
-            }
-        });
-        window = wide;
-        if seen {
-            return true;
-        }
+/// Without a branch on "kept": spaces are too frequent and too irregular to be predicted.
+fn fold_ascii(ascii: &[u8], table: &[u8; 128], out: &mut [u8]) -> usize {
+    let mut write = 0;
+    for &byte in ascii {
+        let folded = table[usize::from(byte & 0x7F)];
+        out[write] = folded;
+        write += usize::from(folded != 0);
     }
-    false
+    write
+}
+
+fn ascii_prefix(bytes: &[u8]) -> &[u8] {
+    let blocks = bytes.chunks(64).take_while(|block| block.is_ascii()).count() * 64;
+    let start = blocks.min(bytes.len());
+    let more = bytes[start..].iter().take_while(|byte| byte.is_ascii()).count();
+    &bytes[..start + more]
 }
 
 /// The skeleton of a short text.

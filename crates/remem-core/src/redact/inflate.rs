@@ -12,8 +12,9 @@ const BYTES_MAX: u64 = 256 * 1024;
 
 /// The unpacked data of every packed stretch, with the range it was packed in.
 pub(super) fn unpack_all(layer: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
-    let starts = layer.windows(3).enumerate().filter(|(_, magic)| matches!(magic, [0x1F, 0x8B, 8] | [0x78, 1 | 0x5E | 0x9C | 0xDA, _]));
-    starts.take(TRIES_MAX).filter_map(|(start, _)| unpack(layer, start)).collect()
+    let possible = layer.iter().enumerate().filter(|(_, byte)| matches!(byte, 0x1F | 0x78)).map(|(start, _)| start);
+    let starts = possible.filter(|&start| matches!(layer[start..], [0x1F, 0x8B, 8, ..] | [0x78, 1 | 0x5E | 0x9C | 0xDA, ..]));
+    starts.take(TRIES_MAX).filter_map(|start| unpack(layer, start)).collect()
 }
 
 fn unpack(layer: &[u8], start: usize) -> Option<(Vec<u8>, Range<usize>)> {

@@ -5,10 +5,12 @@ use std::ops::Range;
 
 use super::escapes::{Escape, Leads, Unescaped};
 use super::inflate;
+use super::invisible::write_invisible;
 use super::needles::{Hit, Needles};
 use super::origin::{Origin, Sink};
-use super::runs::{self, ALPHABETS, Symbols};
+use super::runs::{Outlines, Symbols};
 use super::scan::WINDOW;
+use super::stretch::printable;
 
 /// Encodings inside encodings that are followed.
 const DEPTH_MAX: usize = 3;
@@ -54,27 +56,30 @@ impl Search<'_> {
                 self.view(&unescaped, Place { notation, ..below }, &mut hits);
             }
         }
-        let shortest = self.needles.shortest();
-        for symbols in ALPHABETS.iter().filter_map(|alphabet| alphabet.symbols(bytes, shortest)) {
+        let outlines = Outlines::of(bytes, self.needles.shortest());
+        for symbols in outlines.symbols() {
             (0..symbols.phases()).for_each(|phase| self.reading(&symbols, phase, below, &mut hits));
         }
-        self.view(&ByteLists(bytes), below, &mut hits);
+        self.view(&ByteLists(&outlines), below, &mut hits);
         self.view(&Invisible(bytes), below, &mut hits);
         hits
     }
 
-    /// Searches a layer that is mostly text.
+    /// Searches a layer that is mostly text, part by part.
     fn view(&mut self, view: &impl View, place: Place, hits: &mut Vec<Hit>) {
         let mut decoded = Vec::new();
-        view.write(&mut decoded);
-        if decoded.len() < WINDOW || !self.spend(decoded.len()) {
-            return;
-        }
-        let found = self.layer(&decoded, place);
-        if !found.is_empty() {
-            let mut origin = Origin::default();
-            view.write(&mut origin);
-            hits.extend(found.into_iter().map(|hit| hit.moved(origin.of(&hit.range))));
+        for part in 0..view.parts() {
+            decoded.clear();
+            view.write(part, &mut decoded);
+            if decoded.len() < WINDOW || !self.spend(decoded.len()) {
+                continue;
+            }
+            let found = self.layer(&decoded, place);
+            if !found.is_empty() {
+                let mut origin = Origin::default();
+                view.write(part, &mut origin);
+                hits.extend(found.into_iter().map(|hit| hit.moved(origin.of(&hit.range))));
+            }
         }
     }
 
@@ -87,7 +92,7 @@ impl Search<'_> {
         }
         let mut found = Vec::new();
         self.needles.scan_exact(&decoded, &mut found);
-        for stretch in runs::printable(&decoded) {
+        for stretch in printable(&decoded) {
             let inner = self.layer(&decoded[stretch.clone()], place);
             found.extend(inner.into_iter().map(|hit| hit.moved(stretch.start + hit.range.start..stretch.start + hit.range.end)));
         }
@@ -109,30 +114,38 @@ impl Search<'_> {
     }
 }
 
-/// A layer that can be written twice: as bytes to search, and as origins when something was found.
+/// A layer in parts that can be written twice: as bytes to search, and as origins when something was found.
 trait View {
-    fn write(&self, sink: &mut impl Sink);
+    fn parts(&self) -> usize {
+        1
+    }
+
+    fn write(&self, part: usize, sink: &mut impl Sink);
 }
 
 impl View for Unescaped<'_> {
-    fn write(&self, sink: &mut impl Sink) {
-        Unescaped::write(self, sink);
+    fn parts(&self) -> usize {
+        self.windows()
+    }
+
+    fn write(&self, part: usize, sink: &mut impl Sink) {
+        Unescaped::write(self, part, sink);
     }
 }
 
-struct ByteLists<'l>(&'l [u8]);
+struct ByteLists<'o, 'l>(&'o Outlines<'l>);
 
-impl View for ByteLists<'_> {
-    fn write(&self, sink: &mut impl Sink) {
-        runs::write_byte_lists(self.0, sink);
+impl View for ByteLists<'_, '_> {
+    fn write(&self, _: usize, sink: &mut impl Sink) {
+        self.0.write_byte_lists(sink);
     }
 }
 
 struct Invisible<'l>(&'l [u8]);
 
 impl View for Invisible<'_> {
-    fn write(&self, sink: &mut impl Sink) {
-        runs::write_invisible(self.0, sink);
+    fn write(&self, _: usize, sink: &mut impl Sink) {
+        write_invisible(self.0, sink);
     }
 }
 

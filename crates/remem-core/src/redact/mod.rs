@@ -5,8 +5,9 @@
 //!
 //! How a text is cleaned, from the outside in:
 //! - `clean` runs rounds until nothing is found, and writes the markers (`marker` owns their grammar);
-//! - `layers` follows encodings to a bounded depth (`escapes`, `runs`, `inflate` decode);
-//! - `needles` holds the forms of every value and judges skeleton matches (`fold` makes skeletons);
+//! - `layers` follows encodings to a bounded depth (`escapes`, `runs`, `invisible`, `inflate` decode);
+//! - `needles` searches one layer for the forms of every value (`forms`, `json_forms` make and judge
+//!   them, `fold` makes the skeletons they are matched in);
 //! - `scan` finds thousands of byte strings in one pass;
 //! - `shapes` knows what keys of common vendors look like.
 //!
@@ -16,8 +17,11 @@
 mod clean;
 mod escapes;
 mod fold;
+mod forms;
 mod inflate;
+mod invisible;
 mod json;
+mod json_forms;
 pub mod jsonl;
 mod layers;
 mod lookalikes;
@@ -28,6 +32,7 @@ mod random;
 mod runs;
 mod scan;
 mod shapes;
+mod stretch;
 mod types;
 mod value;
 

@@ -1,9 +1,10 @@
-//! Owns the decoding of stretches written in a small alphabet: base64, base32, hex, binary digits,
-//! byte lists, invisible characters. It may not search; it can tell where every byte came from.
+//! Owns the decoding of stretches written in a small alphabet: base64, base32, hex, binary digits and
+//! byte lists. It may not search; it can tell where every byte came from.
 
 use std::ops::Range;
 
 use super::origin::{BREAK, Origin, Sink};
+use super::stretch::stretches;
 
 /// Fewest bytes any value has.
 const BYTES_MIN: usize = 8;
@@ -16,16 +17,82 @@ pub(super) struct Alphabet {
     /// Different symbols at which the first byte can start.
     phases: usize,
     table: [u8; 256],
+    outline: Outline,
+}
+
+/// Classes of bytes that include whole alphabets: a layer is looked through once for each outline.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outline {
+    /// Base64 and what is part of it.
+    Letters,
+    /// Digits, hex digits, and what stands between numbers.
+    Numbers,
 }
 
 /// Base64 (standard and URL-safe, also wrapped), hex (either case; `61:62`, `61 62`, `0x61, 0x62`),
 /// base32, binary digits.
-pub(super) static ALPHABETS: [Alphabet; 4] = [
-    Alphabet::new(6, 4, &[b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"], b"-_", b"\r\n"),
-    Alphabet::new(4, 2, &[b"0123456789abcdef", b"0123456789ABCDEF"], b"", b": -,xX\r\n"),
-    Alphabet::new(5, 8, &[b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"], b"", b"\r\n"),
-    Alphabet::new(1, 8, &[b"01"], b"", b" _,\r\n"),
+static ALPHABETS: [Alphabet; 4] = [
+    Alphabet::new(Outline::Letters, 6, 4, &[b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"], b"-_", b"\r\n"),
+    Alphabet::new(Outline::Numbers, 4, 2, &[b"0123456789abcdef", b"0123456789ABCDEF"], b"", b": -,xX\r\n"),
+    Alphabet::new(Outline::Letters, 5, 8, &[b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"], b"", b"\r\n"),
+    Alphabet::new(Outline::Numbers, 1, 8, &[b"01"], b"", b" _,\r\n"),
 ];
+
+/// Where in a layer something encoded may stand.
+pub(super) struct Outlines<'l> {
+    layer: &'l [u8],
+    bytes_min: usize,
+    letters: Vec<Range<usize>>,
+    numbers: Vec<Range<usize>>,
+}
+
+impl<'l> Outlines<'l> {
+    /// Looks for stretches that can hold `bytes_min` bytes.
+    pub(super) fn of(layer: &'l [u8], bytes_min: usize) -> Outlines<'l> {
+        let bytes_min = bytes_min.max(BYTES_MIN);
+        // The shortest encoding of each kind: base64, hex.
+        let letters = stretches(layer, (bytes_min * 8).div_ceil(6), |byte| is_in(Outline::Letters, byte));
+        let numbers = stretches(layer, bytes_min * 2, |byte| is_in(Outline::Numbers, byte));
+        Outlines { layer, bytes_min, letters, numbers }
+    }
+
+    /// The symbols of each alphabet that occurs.
+    pub(super) fn symbols(&self) -> impl Iterator<Item = Symbols<'l>> {
+        ALPHABETS.iter().filter_map(|alphabet| alphabet.symbols(self))
+    }
+
+    /// Writes the numbers up to 255 of lists such as `[115, 107, 45]`, with a break after each list.
+    pub(super) fn write_byte_lists(&self, sink: &mut impl Sink) {
+        let is_list = |stretch: &&Range<usize>| self.layer[(*stretch).clone()].iter().any(|byte| b", ".contains(byte));
+        for stretch in self.numbers.iter().filter(is_list) {
+            for digits in digit_groups(self.layer, stretch) {
+                let number = std::str::from_utf8(&self.layer[digits.clone()]).ok().and_then(|digits| digits.parse().ok());
+                sink.decoded(&[number.unwrap_or(BREAK)], digits);
+            }
+            sink.decoded(&[BREAK], stretch.end..stretch.end);
+        }
+    }
+}
+
+fn is_in(outline: Outline, byte: u8) -> bool {
+    static CLASSES: [[bool; 256]; 2] = [class(Outline::Letters), class(Outline::Numbers)];
+    CLASSES[outline as usize][usize::from(byte)]
+}
+
+const fn class(outline: Outline) -> [bool; 256] {
+    let mut class = [false; 256];
+    let mut byte = 0u8;
+    loop {
+        class[byte as usize] = match outline {
+            Outline::Letters => byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'\r' | b'\n'),
+            Outline::Numbers => byte.is_ascii_hexdigit() || matches!(byte, b':' | b' ' | b'-' | b',' | b';' | b'[' | b']' | b'_' | b'x' | b'X' | b'\r' | b'\n'),
+        };
+        if byte == u8::MAX {
+            return class;
+        }
+        byte += 1;
+    }
+}
 
 /// The symbols of all long enough stretches of a layer in one alphabet.
 pub(super) struct Symbols<'l> {
@@ -37,7 +104,7 @@ pub(super) struct Symbols<'l> {
 }
 
 impl Alphabet {
-    const fn new(bits: usize, phases: usize, symbols: &[&[u8]], last_two_also: &[u8], between: &[u8]) -> Alphabet {
+    const fn new(outline: Outline, bits: usize, phases: usize, symbols: &[&[u8]], last_two_also: &[u8], between: &[u8]) -> Alphabet {
         let mut table = [OUTSIDE; 256];
         let mut at = 0;
         while at < between.len() {
@@ -58,31 +125,44 @@ impl Alphabet {
             table[last_two_also[extra] as usize] = 62 + extra as u8;
             extra += 1;
         }
-        Alphabet { bits, phases, table }
+        Alphabet { bits, phases, table, outline }
     }
 
-    /// `None` when no stretch is long enough to hold `bytes_min` bytes, the fewest worth decoding.
-    pub(super) fn symbols<'l>(&'static self, layer: &'l [u8], bytes_min: usize) -> Option<Symbols<'l>> {
-        let symbols_min = (bytes_min.max(BYTES_MIN) * 8).div_ceil(self.bits);
+    /// `None` when no stretch is long enough.
+    fn symbols<'l>(&'static self, outlines: &Outlines<'l>) -> Option<Symbols<'l>> {
+        let layer = outlines.layer;
+        let symbols_min = (outlines.bytes_min * 8).div_ceil(self.bits);
         let mut symbols = Symbols { alphabet: self, layer, values: Vec::new(), stretches: Vec::new() };
-        for stretch in stretches(layer, symbols_min, |byte| self.table[usize::from(byte)] != OUTSIDE) {
-            let before = symbols.values.len();
-            symbols.values.extend(self.walk(layer, &stretch).map(|(_, value)| value));
-            if symbols.values.len() - before >= symbols_min {
-                symbols.stretches.push((stretch, symbols.values.len()));
-            } else {
-                symbols.values.truncate(before);
+        let within = if self.outline == Outline::Letters { &outlines.letters } else { &outlines.numbers };
+        for outline in within {
+            for stretch in stretches(&layer[outline.clone()], symbols_min, |byte| self.table[usize::from(byte)] != OUTSIDE) {
+                let stretch = outline.start + stretch.start..outline.start + stretch.end;
+                let before = symbols.values.len();
+                self.collect(layer, &stretch, &mut symbols.values);
+                if symbols.values.len() - before >= symbols_min {
+                    symbols.stretches.push((stretch, symbols.values.len()));
+                } else {
+                    symbols.values.truncate(before);
+                }
             }
         }
         (!symbols.stretches.is_empty()).then_some(symbols)
     }
 
-    /// The symbols of one stretch with their positions.
-    fn walk<'l>(&'static self, layer: &'l [u8], stretch: &Range<usize>) -> impl Iterator<Item = (usize, u8)> + 'l {
-        let all = stretch.clone().map(|at| (at, self.table[usize::from(layer[at])]));
+    fn collect(&self, layer: &[u8], stretch: &Range<usize>, values: &mut Vec<u8>) {
+        let mut end = values.len();
+        values.resize(end + stretch.len(), 0);
+        for at in stretch.clone() {
+            values[end] = self.table[usize::from(layer[at])];
+            end += usize::from(self.is_symbol(layer, at));
+        }
+        values.truncate(end);
+    }
+
+    fn is_symbol(&self, layer: &[u8], at: usize) -> bool {
         // In `0x61` the zero is not a digit of the byte.
-        let is_prefix = move |at: usize| self.bits == 4 && layer[at] == b'0' && matches!(layer.get(at + 1), Some(b'x' | b'X'));
-        all.filter(move |&(at, value)| value < BETWEEN && !is_prefix(at))
+        let is_prefix = self.bits == 4 && layer[at] == b'0' && matches!(layer.get(at + 1), Some(b'x' | b'X'));
+        self.table[usize::from(layer[at])] < BETWEEN && !is_prefix
     }
 }
 
@@ -109,7 +189,7 @@ impl Symbols<'_> {
         let bits = self.alphabet.bits;
         let mut origin = Origin::default();
         for (stretch, _) in &self.stretches {
-            let positions: Vec<usize> = self.alphabet.walk(self.layer, stretch).map(|(at, _)| at).skip(phase).collect();
+            let positions: Vec<usize> = stretch.clone().filter(|&at| self.alphabet.is_symbol(self.layer, at)).skip(phase).collect();
             let byte = |n: usize| (positions[n * 8 / bits], positions[(n * 8 + 7) / bits] + 1);
             origin.0.extend((0..positions.len() * bits / 8).map(byte));
             origin.0.push((stretch.end, stretch.end));
@@ -145,17 +225,6 @@ fn spell_slowly(symbols: &[u8], bits: usize, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Writes the numbers up to 255 of lists such as `[115, 107, 45]`, with a break after each list.
-pub(super) fn write_byte_lists(layer: &[u8], sink: &mut impl Sink) {
-    for stretch in stretches(layer, BYTES_MIN * 3, |byte| byte.is_ascii_digit() || b", ;[]\n".contains(&byte)) {
-        for digits in digit_groups(layer, &stretch) {
-            let number = std::str::from_utf8(&layer[digits.clone()]).ok().and_then(|digits| digits.parse().ok());
-            sink.decoded(&[number.unwrap_or(BREAK)], digits);
-        }
-        sink.decoded(&[BREAK], stretch.end..stretch.end);
-    }
-}
-
 fn digit_groups(layer: &[u8], stretch: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let (mut at, end) = (stretch.start, stretch.end);
     std::iter::from_fn(move || {
@@ -166,53 +235,6 @@ fn digit_groups(layer: &[u8], stretch: &Range<usize>) -> impl Iterator<Item = Ra
     })
 }
 
-/// Writes text made of characters that show nothing: tag characters stand for ASCII, variation
-/// selectors for bytes. All that is visible between them becomes one break.
-pub(super) fn write_invisible(layer: &[u8], sink: &mut impl Sink) {
-    if !layer.contains(&0xF3) && !layer.contains(&0xEF) {
-        return;
-    }
-    let (mut at, mut after_break) = (0, true);
-    while at < layer.len() {
-        let (len, byte) = match layer[at..] {
-            [0xF3, 0xA0, 0x80, low @ 0xA0..=0xBF, ..] => (4, Some(low & 0x3F)),
-            [0xF3, 0xA0, 0x81, low @ 0x80..=0xBE, ..] => (4, Some(0x40 | (low & 0x3F))),
-            [0xEF, 0xB8, low @ 0x80..=0x8F, ..] => (3, Some(low & 0x0F)),
-            [0xF3, 0xA0, block @ 0x84..=0x87, low @ 0x80..=0xBF, ..] => (4, ((block & 3) << 6 | (low & 0x3F)).checked_add(16)),
-            _ => (1, None),
-        };
-        if byte.is_some() || !after_break {
-            sink.decoded(&[byte.unwrap_or(BREAK)], at..at + len);
-        }
-        after_break = byte.is_none();
-        at += len;
-    }
-}
-
-/// Stretches that could be text; in a wrong reading there are next to none.
-pub(super) fn printable(decoded: &[u8]) -> Vec<Range<usize>> {
-    // NUL counts: text in UTF-16 is every other byte.
-    stretches(decoded, BYTES_MIN, |byte| matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n' | 0))
-}
-
-/// Maximal stretches of at least `min` bytes of a class. Looks at the far end first, so that text
-/// without long stretches costs a fraction of a look per byte.
-fn stretches(layer: &[u8], min: usize, is_inside: impl Fn(u8) -> bool) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let mut start = 0;
-    while let Some(candidate) = layer.get(start..start + min) {
-        if let Some(outside) = candidate.iter().rposition(|&byte| !is_inside(byte)) {
-            start += outside + 1;
-            continue;
-        }
-        let more = layer[start + min..].iter().position(|&byte| !is_inside(byte));
-        let end = more.map_or(layer.len(), |more| start + min + more);
-        found.push(start..end);
-        start = end + 1;
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,12 +242,13 @@ mod tests {
     /// The source range in which some reading of `source` holds `plain`.
     fn source_of(source: &str, plain: &str) -> Option<String> {
         let mut readings: Vec<(Vec<u8>, Origin)> = Vec::new();
-        for symbols in ALPHABETS.iter().filter_map(|alphabet| alphabet.symbols(source.as_bytes(), 8)) {
-            readings.extend((0..symbols.alphabet.phases).map(|phase| (symbols.bytes(phase), symbols.origin(phase))));
+        let outlines = Outlines::of(source.as_bytes(), 8);
+        for symbols in outlines.symbols() {
+            readings.extend((0..symbols.phases()).map(|phase| (symbols.bytes(phase), symbols.origin(phase))));
         }
         let (mut bytes, mut origin) = (Vec::new(), Origin::default());
-        write_byte_lists(source.as_bytes(), &mut bytes);
-        write_byte_lists(source.as_bytes(), &mut origin);
+        outlines.write_byte_lists(&mut bytes);
+        outlines.write_byte_lists(&mut origin);
         readings.push((bytes, origin));
         readings.into_iter().find_map(|(bytes, origin)| {
             assert_eq!(bytes.len(), origin.0.len(), "{source}");
@@ -256,30 +279,15 @@ mod tests {
     #[test]
     fn short_or_plain_text_has_no_readings() {
         for source in ["", "a short word or two", "2026-11-15 06:00", "[1, 2, 3]"] {
-            assert!(ALPHABETS.iter().all(|alphabet| alphabet.symbols(source.as_bytes(), 8).is_none()), "{source}");
+            assert!(Outlines::of(source.as_bytes(), 8).symbols().next().is_none(), "{source}");
         }
     }
 
     #[test]
-    fn stretches_are_maximal() {
-        let digits = |byte: u8| byte.is_ascii_digit();
-        assert_eq!(stretches(b"12345", 3, digits), [0..5]);
-        assert_eq!(stretches(b"12a345b6789", 3, digits), [3..6, 7..11]);
-        assert_eq!(stretches(b"12a34", 3, digits), []);
-        assert_eq!(printable(b"\x80ab\xFFreadable\x01").len(), 1);
-    }
-
-    #[test]
-    fn invisible_text_is_read() {
-        let tags: String = "secret-1".chars().filter_map(|c| char::from_u32(0xE0000 + c as u32)).collect();
-        let selectors: String = "secret-1".bytes().filter_map(|byte| char::from_u32(0xE0100 + u32::from(byte) - 16)).collect();
-        for hidden in [tags, selectors] {
-            let mut bytes = Vec::new();
-            write_invisible(format!("ab{hidden}cd").as_bytes(), &mut bytes);
-            assert_eq!(bytes, [b"secret-1", &[BREAK][..]].concat());
+    fn outlines_include_their_alphabets() {
+        for alphabet in &ALPHABETS {
+            assert!((0..=u8::MAX).all(|byte| alphabet.table[usize::from(byte)] == OUTSIDE || is_in(alphabet.outline, byte)));
         }
-        let mut bytes = Vec::new();
-        write_invisible("日本語 ｔext".as_bytes(), &mut bytes);
-        assert_eq!(bytes, b"");
+        assert!(b"0123456789, ;[]\n".iter().all(|&byte| is_in(Outline::Numbers, byte)));
     }
 }

@@ -1,10 +1,11 @@
 //! Owns the multi-needle byte scanner. It knows bytes and needles, nothing of secrets, text or markers.
 //!
 //! Why not Aho-Corasick here: with a thousand values and several forms of each, an automaton has
-//! hundreds of thousands of states, costs a second to build and misses the cache on every other
-//! byte. A needle of eight bytes or more always contains an eight-byte window, so one rolling window,
-//! one small bit filter and a comparison on a filter hit find the same set of matches (all of them,
-//! overlapping ones too) at a cost that hardly depends on the number of needles.
+//! hundreds of thousands of states, is slow to build and waits for memory on every byte. A needle
+//! contains windows of a few bytes. If each needle gives as many neighbouring windows as the scanner
+//! takes in one step, every occurrence shows one of them at a step; a small bit filter turns down all
+//! other places and a comparison decides. That finds the same set of matches (all of them, overlapping
+//! ones too) at a cost that hardly depends on the number of needles.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -13,53 +14,58 @@ use zeroize::Zeroizing;
 
 /// Bytes in the window that stands for a registered value's form; a shorter needle is never found.
 pub(super) const WINDOW: usize = 8;
-/// How many windows of one needle are tried before a shared one is accepted.
-const WINDOW_CHOICES: usize = 48;
-/// Filter bits per needle: one false alarm in about 128 windows.
-const BITS_PER_NEEDLE: usize = 128;
-const FILTER_BITS_MIN: usize = 1 << 12;
+/// Bytes loaded at once.
+const WORD: usize = 8;
+/// How many places in a needle are tried for its windows.
+const PLACES_MAX: usize = 32;
+/// Longest step; longer ones save little.
+const STEP_MAX: usize = 8;
+/// Filter bits per window: one false alarm in about 64.
+const BITS_PER_WINDOW: usize = 64;
+/// Eight kilobytes: sparse for a few needles, and still in the first-level cache.
+const FILTER_BITS_MIN: usize = 1 << 16;
 const FILTER_BITS_MAX: usize = 1 << 23;
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
-struct Needle {
-    bytes: Zeroizing<Vec<u8>>,
-    /// Where in `bytes` the window lies.
-    at: usize,
+/// A window of a needle.
+struct Window {
+    bytes: u64,
+    needle: u32,
+    /// Where in the needle it lies.
+    at: u32,
 }
 
-/// Finds every occurrence of every needle, in one pass. `W` bytes stand for a needle; `CASELESS` leaves
-/// ASCII case out of account, and then needles must be in lower case.
+/// Finds every occurrence of every needle, in one pass. `W` bytes make a window; `CASELESS` leaves ASCII
+/// case out of account, and then needles must be in lower case.
 pub(super) struct Scanner<const W: usize = WINDOW, const CASELESS: bool = false> {
-    needles: Vec<Needle>,
-    /// (window, needle) sorted by window.
-    windows: Vec<(u64, u32)>,
+    needles: Vec<Zeroizing<Vec<u8>>>,
+    /// Sorted by bytes.
+    windows: Vec<Window>,
     filter: Vec<u64>,
     shift: u32,
+    step: usize,
 }
 
 impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
     /// Builds the scanner; the position of a needle in the input is its number in `each_match`.
     pub(super) fn new(needles: Vec<Zeroizing<Vec<u8>>>) -> Self {
-        let bits = (needles.len() * BITS_PER_NEEDLE).next_power_of_two();
-        let bits = bits.clamp(FILTER_BITS_MIN, FILTER_BITS_MAX);
-        let mut scanner = Scanner {
-            needles: Vec::with_capacity(needles.len()),
-            windows: Vec::with_capacity(needles.len()),
-            filter: vec![0; bits / 64],
-            shift: 64 - bits.trailing_zeros(),
-        };
-        let mut used = HashSet::with_capacity(needles.len());
-        for (number, bytes) in needles.into_iter().enumerate() {
-            let at = Self::choose_window(&bytes, &used);
-            if let Some(window) = Self::window_at(&bytes, at) {
-                used.insert(window);
-                scanner.windows.push((window, number as u32));
-                let bit = scanner.slot(window);
+        let shortest = needles.iter().map(|needle| needle.len()).filter(|&len| len >= W).min().unwrap_or(W);
+        let step = (shortest - W + 1).min(STEP_MAX);
+        let bits = (needles.len() * step * BITS_PER_WINDOW).next_power_of_two().clamp(FILTER_BITS_MIN, FILTER_BITS_MAX);
+        let shift = 64 - bits.trailing_zeros();
+        let mut scanner = Scanner { needles, windows: Vec::new(), filter: vec![0; bits / 64], shift, step };
+        let mut used = HashSet::new();
+        for number in 0..scanner.needles.len() {
+            let place = scanner.choose_place(number, &used);
+            for at in place..place + step {
+                let Some(bytes) = Self::window_of(&scanner.needles[number], at) else { break };
+                used.insert(bytes);
+                scanner.windows.push(Window { bytes, needle: number as u32, at: at as u32 });
+                let bit = scanner.slot(bytes);
                 scanner.filter[bit / 64] |= 1 << (bit % 64);
             }
-            scanner.needles.push(Needle { bytes, at });
         }
-        scanner.windows.sort_unstable();
+        scanner.windows.sort_unstable_by_key(|window| window.bytes);
         scanner
     }
 
@@ -72,52 +78,38 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
         if self.is_empty() {
             return;
         }
-        let mut window = 0;
-        for (at, &byte) in text.iter().enumerate() {
-            window = Self::slide(window, byte);
-            if self.may_know(window) {
-                self.verify(text, at + 1, window, &mut found);
-            }
+        // Whole words are loaded as long as there are eight bytes; the last few are copied to one.
+        let whole = text.len().saturating_sub(WORD - 1).next_multiple_of(self.step);
+        for (number, word) in text.windows(WORD).step_by(self.step).enumerate() {
+            self.look(text, number * self.step, Self::window(word), &mut found);
+        }
+        for at in (whole..(text.len() + 1).saturating_sub(W)).step_by(self.step) {
+            let mut word = [0; WORD];
+            word[..text.len() - at].copy_from_slice(&text[at..]);
+            self.look(text, at, Self::window(&word), &mut found);
         }
     }
 
-    /// The window after one more byte.
     #[inline]
-    pub(super) fn slide(window: u64, byte: u8) -> u64 {
-        let byte = if CASELESS { byte | 0x20 } else { byte };
-        window >> 8 | u64::from(byte) << 56
-    }
-
-    /// Whether the bytes slid in last are a needle's window: most text has none, and then needs no second look.
-    #[inline]
-    pub(super) fn knows(&self, window: u64) -> bool {
-        self.may_know(window) && self.is_window(window)
+    fn look(&self, text: &[u8], at: usize, window: u64, found: &mut impl FnMut(usize, Range<usize>)) {
+        let bit = self.slot(window);
+        if self.filter[bit / 64] >> (bit % 64) & 1 == 1 {
+            self.verify(text, at, window, found);
+        }
     }
 
     #[cold]
-    fn is_window(&self, window: u64) -> bool {
-        self.windows.binary_search_by_key(&Self::last_bytes(window), |&(known, _)| known).is_ok()
-    }
-
-    #[cold]
-    fn verify(&self, text: &[u8], end: usize, window: u64, found: &mut impl FnMut(usize, Range<usize>)) {
-        let window = Self::last_bytes(window);
-        let first = self.windows.partition_point(|&(known, _)| known < window);
-        for &(_, number) in self.windows[first..].iter().take_while(|&&(known, _)| known == window) {
-            let needle = &self.needles[number as usize];
-            let Some(from) = end.checked_sub(needle.at + W) else { continue };
-            let Some(candidate) = text.get(from..from + needle.bytes.len()) else { continue };
-            let same = if CASELESS { candidate.eq_ignore_ascii_case(&needle.bytes) } else { candidate == &needle.bytes[..] };
+    fn verify(&self, text: &[u8], at: usize, bytes: u64, found: &mut impl FnMut(usize, Range<usize>)) {
+        let first = self.windows.partition_point(|window| window.bytes < bytes);
+        for window in self.windows[first..].iter().take_while(|window| window.bytes == bytes) {
+            let needle = &self.needles[window.needle as usize];
+            let Some(from) = at.checked_sub(window.at as usize) else { continue };
+            let Some(candidate) = text.get(from..from + needle.len()) else { continue };
+            let same = if CASELESS { candidate.eq_ignore_ascii_case(needle) } else { candidate == &needle[..] };
             if same {
-                found(number as usize, from..from + needle.bytes.len());
+                found(window.needle as usize, from..from + needle.len());
             }
         }
-    }
-
-    #[inline]
-    fn may_know(&self, window: u64) -> bool {
-        let bit = self.slot(Self::last_bytes(window));
-        self.filter[bit / 64] >> (bit % 64) & 1 == 1
     }
 
     #[inline]
@@ -125,25 +117,32 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
         (window.wrapping_mul(MIX) >> self.shift) as usize
     }
 
+    /// The first `W` bytes of a word as a number.
     #[inline]
-    fn last_bytes(window: u64) -> u64 {
-        window >> (64 - 8 * W)
+    fn window(word: &[u8]) -> u64 {
+        let word: [u8; WORD] = word.try_into().unwrap_or([0; WORD]);
+        let window = u64::from_le_bytes(word) & (u64::MAX >> (64 - 8 * W));
+        if CASELESS { window | (0x2020_2020_2020_2020 >> (64 - 8 * W)) } else { window }
     }
 
-    fn window_at(bytes: &[u8], at: usize) -> Option<u64> {
-        let window = bytes.get(at..at + W)?.iter().fold(0, |window, &byte| Self::slide(window, byte));
-        Some(Self::last_bytes(window))
+    fn window_of(needle: &[u8], at: usize) -> Option<u64> {
+        let mut word = [0; WORD];
+        word[..W].copy_from_slice(needle.get(at..at + W)?);
+        Some(Self::window(&word))
     }
 
     /// Prefers windows that no other needle uses (keys of one vendor share their first bytes), and among
     /// them those that ordinary text has least of.
-    fn choose_window(bytes: &[u8], used: &HashSet<u64>) -> usize {
-        let choices = (0..WINDOW_CHOICES).map_while(|at| Self::window_at(bytes, at).map(|window| (at, window)));
-        let cost = |(at, window): &(usize, u64)| {
-            let common: usize = bytes[*at..at + W].iter().map(|&byte| commonness(byte)).sum();
-            (used.contains(window), common)
+    fn choose_place(&self, number: usize, used: &HashSet<u64>) -> usize {
+        let needle = &self.needles[number];
+        let places = (needle.len() + 2).saturating_sub(W + self.step).min(PLACES_MAX);
+        let cost = |&place: &usize| {
+            let windows = (place..place + self.step).filter_map(|at| Self::window_of(needle, at));
+            let shared = windows.filter(|window| used.contains(window)).count();
+            let common: usize = needle[place..place + self.step + W - 1].iter().map(|&byte| commonness(byte)).sum();
+            (shared, common)
         };
-        choices.min_by_key(cost).map_or(0, |(at, _)| at)
+        (0..places).min_by_key(cost).unwrap_or(0)
     }
 }
 

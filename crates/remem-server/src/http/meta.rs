@@ -77,7 +77,7 @@ pub(super) async fn ready(State(app): State<App>) -> Answer {
     if *app.stopping.borrow() {
         return Err(Problem::Stopping.into());
     }
-    if app.engine.is_new().await.is_err() {
+    if !app.engine.is_reachable().await {
         return Err(Problem::Unavailable.into());
     }
     json(StatusCode::OK, &value!({"status": "ready"}))

@@ -36,9 +36,11 @@ struct Queue {
 }
 
 enum Job {
-    Commit(Batch, oneshot::Sender<Result<Committed, StoreError>>),
-    Work(Work, oneshot::Sender<Result<(), StoreError>>),
+    Commit(Batch, Answer<Committed>),
+    Work(Work, Answer<()>),
 }
+
+type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// Something else that needs the writer between two groups.
 pub(super) enum Work {
@@ -122,7 +124,7 @@ impl Leader {
 
     /// Takes what waits, up to a group, stopping at the first job of another kind. Steps down in the same critical
     /// section that sees the queue empty, so no job can slip in between and wait for nobody.
-    fn next(&self) -> (Vec<Waiting>, Option<(Work, oneshot::Sender<Result<(), StoreError>>)>) {
+    fn next(&self) -> (Vec<Waiting>, Option<(Work, Answer<()>)>) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut group, mut changes) = (Vec::new(), 0);
         while group.len() < GROUP_BATCHES_MAX && changes < GROUP_CHANGES_MAX {
@@ -144,7 +146,7 @@ impl Leader {
 
 struct Waiting {
     batch: Batch,
-    answer: oneshot::Sender<Result<Committed, StoreError>>,
+    answer: Answer<Committed>,
 }
 
 fn commit_group(db: &Connection, state: &State, mut group: Vec<Waiting>) {

@@ -16,7 +16,7 @@ use crate::cli::{Cli, Command, Config as ConfigCommand, Global};
 use crate::config::{self, Config};
 use crate::host;
 use crate::http_door::HttpDoor;
-use anyhow::Context;
+use crate::output;
 use clap::CommandFactory;
 use remem_server::Door;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
 fn print_config(global: &Global) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
     if global.json {
-        return crate::output::json(&config);
+        return output::json(&config);
     }
     print!("{}", toml::to_string(&config)?);
     Ok(())
@@ -84,9 +84,10 @@ fn remote(global: &Global, config: &Config) -> anyhow::Result<Arc<dyn Door>> {
     let file = config.storage.data_dir.join(host::BOOTSTRAP_FILE);
     let key = match &global.key {
         Some(key) => key.clone(),
-        None => std::fs::read_to_string(&file).map(|text| text.trim().to_owned()).with_context(|| {
-            format!("no API key: give one with --key or REMEM_KEY ({} cannot be read), or add --local", file.display())
-        })?,
+        None => match std::fs::read_to_string(&file) {
+            Ok(text) => text.trim().to_owned(),
+            Err(_) => return Err(output::NoKey(file).into()),
+        },
     };
     Ok(Arc::new(HttpDoor::new(&url, key)?))
 }

@@ -10,8 +10,9 @@ use remem_engine::ports::{Ids, RandomIds};
 use remem_engine::{Engine, runner};
 use remem_server::{App, serve};
 use remem_store_sql::SqliteStore;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -68,8 +69,7 @@ enum FirstKey {
 /// Sees to it that the default tenant exists and that somebody can come in.
 async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<FirstKey> {
     let tenant = TenantId::parse(DEFAULT_TENANT).context("the default tenant's name is valid")?;
-    let new = engine.is_new().await?;
-    if new {
+    if engine.local_caller(&tenant).await.is_err() {
         engine.ensure_tenant(tenant.clone(), engine.policy().shapes).await?;
     }
     let request = KeyRequest { tenant, label: "bootstrap".to_owned(), permissions: Permission::ALL.to_vec(), expires_at: None };
@@ -82,16 +82,26 @@ async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<Firs
         engine.add_key(key.trim(), request).await?;
         return Ok(FirstKey::Given);
     }
-    let path = config.storage.data_dir.join(BOOTSTRAP_FILE);
-    if !new || config.storage.store != "embedded" {
+    let caller = engine.local_caller(&request.tenant).await?;
+    let somebody = engine.keys(&caller, &request.tenant).await?.iter().any(|key| key.revoked_at.is_none());
+    if somebody || config.storage.store != "embedded" {
         return Ok(FirstKey::Earlier);
     }
     let key = RandomIds.api_key();
-    let mut file = host::private_file(&path).with_context(|| format!("cannot write the first key to {}", path.display()))?;
-    writeln!(file, "{}", key.as_str())?;
-    file.sync_all()?;
+    let path = config.storage.data_dir.join(BOOTSTRAP_FILE);
+    write_key(&path, &key).with_context(|| format!("cannot write the first key to {}", path.display()))?;
     engine.add_key(&key, request).await?;
     Ok(FirstKey::Written)
+}
+
+/// Replaces a file that an earlier installation may have left.
+fn write_key(path: &Path, key: &str) -> std::io::Result<()> {
+    if path.exists() {
+        std::fs::remove_file(path)?;
+    }
+    let mut file = host::private_file(path)?;
+    writeln!(file, "{key}")?;
+    file.sync_all()
 }
 
 fn greet(config: &Config, address: SocketAddr, key: &FirstKey) {
@@ -108,9 +118,13 @@ fn greet(config: &Config, address: SocketAddr, key: &FirstKey) {
             println!("  key   {dir}/{BOOTSTRAP_FILE} (written just now, for tenant {DEFAULT_TENANT}, every scope)");
             format!("$(cat {dir}/{BOOTSTRAP_FILE})")
         }
-        FirstKey::Earlier => {
-            println!("  key   as before (make one with `remem key create --data-dir {dir}`)");
+        FirstKey::Earlier if config.storage.data_dir.join(BOOTSTRAP_FILE).exists() => {
+            println!("  key   {dir}/{BOOTSTRAP_FILE} (from an earlier start)");
             format!("$(cat {dir}/{BOOTSTRAP_FILE})")
+        }
+        FirstKey::Earlier => {
+            println!("  key   one of yours; make another with `remem key create --data-dir {dir}`");
+            "$REMEM_KEY".to_owned()
         }
     };
     let memory = format!("{url}/v1/host/remembrancer/memory/agent-1");
@@ -123,7 +137,7 @@ fn greet(config: &Config, address: SocketAddr, key: &FirstKey) {
 
 fn log_to_stderr(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.log.level).context("log.level is not valid")?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     match config.log.format.as_str() {
         "text" => builder.init(),
         "json" => builder.json().init(),

@@ -87,29 +87,31 @@ static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
 /// All shapes in a text, in order, none overlapping another.
 pub(super) fn find(text: &str) -> Vec<ShapeHit> {
     let compiled = &*COMPILED;
-    let mut hits: Vec<ShapeHit> = Vec::new();
+    let mut hits: Vec<(Range<usize>, usize)> = Vec::new();
     compiled.literals.each_match(text.as_bytes(), |literal, at| {
         // The latest few are enough: literals come roughly in order, and this only saves work.
-        if hits.iter().rev().take(4).any(|hit| hit.range.contains(&at.start)) {
+        if hits.iter().rev().take(4).any(|(range, _)| range.contains(&at.start)) {
             return;
         }
-        let number = compiled.rule_of[literal];
-        let range = match RULES[number].find {
-            Find::Token { accept, .. } => token(text, at.start, compiled.patterns[number].as_ref(), accept),
+        let rule = compiled.rule_of[literal];
+        let range = match RULES[rule].find {
+            Find::Token { accept, .. } => token(text, at.start, compiled.patterns[rule].as_ref(), accept),
             Find::Custom(find) => find(text, at),
         };
-        hits.extend(range.filter(|range| !range.is_empty()).map(|range| ShapeHit { range, kind: ShapeKind(RULES[number].kind) }));
+        hits.extend(range.filter(|range| !range.is_empty()).map(|range| (range, rule)));
     });
-    hits.extend(rules::discord_tokens(text).map(|range| ShapeHit { range, kind: ShapeKind("discord-token") }));
-    hits.sort_by_key(|hit| (hit.range.start, std::cmp::Reverse(hit.range.end)));
+    let discord = RULES.iter().position(|rule| rule.kind == "discord-token").unwrap_or_default();
+    hits.extend(rules::discord_tokens(text).map(|range| (range, discord)));
+    // Of rules that agree on a range, the first in the table names it: vendors stand before `assignment`.
+    hits.sort_by_key(|(range, rule)| (range.start, std::cmp::Reverse(range.end), *rule));
     hits.dedup_by(|later, earlier| {
-        let overlap = later.range.start < earlier.range.end;
+        let overlap = later.0.start < earlier.0.end;
         if overlap {
-            earlier.range.end = earlier.range.end.max(later.range.end);
+            earlier.0.end = earlier.0.end.max(later.0.end);
         }
         overlap
     });
-    hits
+    hits.into_iter().map(|(range, rule)| ShapeHit { range, kind: ShapeKind(RULES[rule].kind) }).collect()
 }
 
 /// A token that begins at `start`, which must not lie inside a longer word.
@@ -123,3 +125,6 @@ fn token(text: &str, start: usize, pattern: Option<&Regex>, accept: fn(&str) -> 
     let secret = found.get(1).or(found.get(0))?;
     accept(secret.as_str()).then(|| start + secret.start()..start + secret.end())
 }
+
+#[cfg(test)]
+mod tests;

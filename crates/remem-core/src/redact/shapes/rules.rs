@@ -10,6 +10,7 @@ use regex::Regex;
 
 use super::checks::{diverse, floor_boundary, letters_and_digits};
 use crate::redact::random::{is_placeholder, is_random_token};
+use crate::redact::stretch::stretches;
 
 /// Longest private key block, longest assigned value.
 const BLOCK_BYTES_MAX: usize = 16 * 1024;
@@ -75,26 +76,14 @@ pub(super) fn discord_webhook(text: &str, literal: Range<usize>) -> Option<Range
 pub(super) fn discord_tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     static TOKEN: LazyLock<Regex> = LazyLock::new(|| constant(r"\A[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,45}"));
     let bytes = text.as_bytes();
-    let mut from = 0;
-    std::iter::from_fn(move || {
-        // Every look skips as far as the shortest first part is long: prose costs next to nothing.
-        loop {
-            let first_part = bytes.get(from..from + 23)?;
-            match first_part.iter().rposition(|&byte| !is_base64url(byte)) {
-                Some(outside) => from += outside + 1,
-                None => break,
-            }
-        }
-        let start = from;
-        from += bytes[start..].iter().position(|&byte| !is_base64url(byte)).unwrap_or(bytes.len() - start);
-        Some((start, from))
-    })
-    .filter(|&(start, end)| bytes.get(end) == Some(&b'.') && matches!(bytes[start], b'M' | b'N' | b'O'))
-    .filter_map(|(start, end)| {
-        let token = TOKEN.find(ahead(text, start, 128)).filter(|token| token.end() > end - start)?;
-        let number = STANDARD_NO_PAD.decode(&text[start..end]).ok()?;
-        (number.len() >= 15 && number.iter().all(u8::is_ascii_digit)).then(|| start..start + token.end())
-    })
+    stretches(bytes, 23, is_base64url)
+        .into_iter()
+        .filter(|first| bytes.get(first.end) == Some(&b'.') && matches!(bytes[first.start], b'M' | b'N' | b'O'))
+        .filter_map(|first| {
+            let token = TOKEN.find(ahead(text, first.start, 128)).filter(|token| token.end() > first.len())?;
+            let number = STANDARD_NO_PAD.decode(&text[first.clone()]).ok()?;
+            (number.len() >= 15 && number.iter().all(u8::is_ascii_digit)).then(|| first.start..first.start + token.end())
+        })
 }
 
 fn is_base64url(byte: u8) -> bool {
@@ -142,8 +131,8 @@ fn is_basic(credentials: &str) -> bool {
 
 /// `name = "value"` with a telling name and a value that no one types by hand.
 pub(super) fn assignment(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
-    static QUOTED: LazyLock<Regex> = LazyLock::new(|| constant(r#"\A(?:\\?["']|\])?\s{0,4}(?:=>|:=|[:=])\s{0,4}(?:\\?["'`])([^\s"'`\\<>\[\]{}]{20,512})\\?["'`]"#));
-    static BARE: LazyLock<Regex> = LazyLock::new(|| constant(r#"\A(?:\\?["']|\])?\s{0,4}(?:=>|:=|[:=])[ \t]{0,4}([A-Za-z0-9+/=_.~-]{20,512})(?:[\s,;&'"`)}<\\]|\z)"#));
+    static QUOTED: LazyLock<Regex> = LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}(?:\\?["'`])([^\s"'`\\<>\[\]{}]{20,512})\\?["'`]"#));
+    static BARE: LazyLock<Regex> = LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])[ \t]{0,4}([A-Za-z0-9+/=_.~-]{20,512})(?:[\s,;&'"`)}<\\]|\z)"#));
     if is_paging(&text[..literal.start]) {
         return None;
     }

@@ -1,0 +1,120 @@
+//! Facts about the machine: what it is, and how much of it others used while this ran. Reads Linux's /proc; on other
+//! systems the facts are missing and the figures still come.
+
+use crate::floor;
+use crate::table::{Table, ms, number};
+use anyhow::{Context, bail};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Prints what a reader needs to compare figures with those of another machine.
+pub fn print(folder: &Path) -> anyhow::Result<()> {
+    let flush = floor::appends(folder, Duration::from_secs(1))?;
+    let rewrite = floor::rewrites(folder, Duration::from_secs(1))?;
+    let flushes =
+        |s: &crate::table::Sample| format!("{}/s, p50 {}, p95 {}", number(s.rate()), ms(s.percentile(50.0)), ms(s.percentile(95.0)));
+    let mut table = Table::new(&["Fact", "Value"]);
+    let mut fact = |name: &str, value: Option<String>| table.row([name.to_owned(), value.unwrap_or_else(|| "unknown".to_owned())]);
+    fact("cores", std::thread::available_parallelism().ok().map(|n| n.to_string()));
+    fact("CPU", field("/proc/cpuinfo", "model name"));
+    fact("memory", field("/proc/meminfo", "MemTotal"));
+    fact("kernel", read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()));
+    fact("file system", file_system(folder));
+    fact("fdatasync of a 4 KiB append", Some(flushes(&flush)));
+    fact("fdatasync of 4 KiB rewritten", Some(flushes(&rewrite)));
+    fact("load average before", load_average());
+    fact("SQLite of the peer", Some(rusqlite::version().to_owned()));
+    table.print("## Machine");
+    Ok(())
+}
+
+/// Refuses a folder in memory: flushing to it costs nothing, and the figures would say nothing.
+pub fn on_disk(folder: &Path) -> anyhow::Result<()> {
+    match file_system(folder).as_deref() {
+        Some(kind @ ("tmpfs" | "ramfs")) => bail!("--dir is on {kind}, which is memory: name a folder on a disk"),
+        _ => Ok(()),
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
+fn field(path: &str, name: &str) -> Option<String> {
+    let text = read(path)?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// The one, five and fifteen minute averages.
+pub fn load_average() -> Option<String> {
+    Some(read("/proc/loadavg")?.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
+}
+
+/// The kind of file system a folder is on: that of the longest mount point above it.
+fn file_system(folder: &Path) -> Option<String> {
+    let folder = folder.canonicalize().ok()?;
+    let mounts = read("/proc/self/mountinfo")?;
+    let mount = |line: &str| {
+        let (place, kind) = line.split_once(" - ")?;
+        let point = place.split_whitespace().nth(4)?;
+        folder.starts_with(point).then(|| (point.len(), kind.split_whitespace().next().unwrap_or_default().to_owned()))
+    };
+    mounts.lines().filter_map(mount).max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
+}
+
+/// A status line of a process, in bytes: `VmRSS`, `VmHWM`.
+pub fn process_bytes(pid: u32, name: &str) -> anyhow::Result<u64> {
+    let text = field(&format!("/proc/{pid}/status"), name).with_context(|| format!("the system does not tell {name}"))?;
+    let kib: u64 = text.trim_end_matches("kB").trim().parse()?;
+    Ok(kib * 1024)
+}
+
+/// Processor time that this thread has used so far, to about a millisecond.
+pub fn thread_time() -> Option<Duration> {
+    let nanos = read("/proc/thread-self/schedstat")?.split_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
+}
+
+/// Processor time of the machine and of this process with the servers it has stopped, in ticks.
+#[derive(Clone, Copy)]
+pub struct Cpu {
+    busy: u64,
+    total: u64,
+    stolen: u64,
+    own: u64,
+}
+
+impl Cpu {
+    pub fn now() -> anyhow::Result<Cpu> {
+        let stat = read("/proc/stat").unwrap_or_default();
+        let ticks: Vec<u64> = stat.lines().next().unwrap_or_default().split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+        let at = |n: usize| ticks.get(n).copied().unwrap_or(0);
+        let own = read("/proc/self/stat").unwrap_or_default();
+        // The name in parentheses may hold blanks; figures come after it. utime is the twelfth of these.
+        let own = own.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().skip(11).take(4);
+        Ok(Cpu {
+            busy: at(0) + at(1) + at(2) + at(5) + at(6),
+            total: ticks.iter().take(8).sum(),
+            stolen: at(7),
+            own: own.filter_map(|n| n.parse::<u64>().ok()).sum(),
+        })
+    }
+
+    /// How much of the machine others used since then.
+    pub fn summary(&self) -> anyhow::Result<String> {
+        let now = Cpu::now()?;
+        let total = (now.total - self.total).max(1) as f64;
+        let own = (now.own - self.own) as f64;
+        let others = ((now.busy - self.busy) as f64 - own).max(0.0);
+        let percent = |ticks: f64| format!("{:.0} %", 100.0 * ticks / total);
+        Ok(format!(
+            "Processor time of all cores: {} this benchmark and its servers, {} other processes, {} taken by the hypervisor. Load average after: {}.",
+            percent(own),
+            percent(others),
+            percent((now.stolen - self.stolen) as f64),
+            load_average().unwrap_or_else(|| "unknown".to_owned())
+        ))
+    }
+}

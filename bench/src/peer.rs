@@ -1,0 +1,115 @@
+//! The named peer: plain SQLite in this process, on one connection and one thread, with the same durability and a search
+//! index, and nothing of what a host adds (HTTP, keys, redaction, events, revisions, idempotency).
+
+use crate::corpus::{self, Contents};
+use crate::table::Sample;
+use rusqlite::{Connection, params};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// As many rows in a transaction as `remem import` sends in a request.
+const ROWS_PER_TRANSACTION: usize = 500;
+
+pub struct Peer {
+    db: Connection,
+}
+
+impl Peer {
+    pub fn open(folder: &Path) -> anyhow::Result<Peer> {
+        let db = Connection::open(folder.join("peer.db"))?;
+        db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+        db.pragma_update(None, "synchronous", "FULL")?;
+        db.execute_batch(
+            "CREATE TABLE entry (row_id INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, content TEXT NOT NULL, created_at INTEGER NOT NULL);
+             CREATE INDEX entry_list ON entry (created_at DESC, id DESC);
+             CREATE VIRTUAL TABLE entry_fts USING fts5 (
+               content, content = 'entry', content_rowid = 'row_id', tokenize = 'porter unicode61 remove_diacritics 2');",
+        )?;
+        Ok(Peer { db })
+    }
+
+    fn insert(&self, number: usize, content: &str) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO entry (id, content, created_at) VALUES (?1, ?2, ?3)";
+        self.db.prepare_cached(sql)?.execute(params![corpus::id(number), content, number as i64])?;
+        let row = self.db.last_insert_rowid();
+        self.db.prepare_cached("INSERT INTO entry_fts (rowid, content) VALUES (?1, ?2)")?.execute(params![row, content])?;
+        Ok(())
+    }
+
+    /// One row a transaction, each flushed before the next.
+    pub fn puts(&self, contents: &Contents, run: Duration) -> anyhow::Result<Sample> {
+        let (begun, mut nanos) = (Instant::now(), Vec::new());
+        while begun.elapsed() < run {
+            let content = contents.at(nanos.len());
+            let start = Instant::now();
+            self.db.execute_batch("BEGIN IMMEDIATE")?;
+            self.insert(nanos.len(), &content)?;
+            self.db.execute_batch("COMMIT")?;
+            nanos.push(start.elapsed().as_nanos() as u64);
+        }
+        Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
+    }
+
+    /// Rows in large transactions; answers how long it took.
+    pub fn load(&self, contents: &Contents, entries: usize) -> anyhow::Result<Duration> {
+        // Made beforehand: `remem import` reads its texts from a file.
+        let texts: Vec<String> = (0..entries).map(|number| contents.at(number)).collect();
+        let begun = Instant::now();
+        for (chunk, rows) in texts.chunks(ROWS_PER_TRANSACTION).enumerate() {
+            self.db.execute_batch("BEGIN IMMEDIATE")?;
+            for (at, content) in rows.iter().enumerate() {
+                self.insert(chunk * ROWS_PER_TRANSACTION + at, content)?;
+            }
+            self.db.execute_batch("COMMIT")?;
+        }
+        Ok(begun.elapsed())
+    }
+
+    /// All rows as JSON lines; answers how long it took.
+    pub fn export(&self, file: &Path) -> anyhow::Result<Duration> {
+        let begun = Instant::now();
+        let mut output = BufWriter::new(File::create(file)?);
+        let mut query = self.db.prepare("SELECT id, content, created_at FROM entry ORDER BY created_at DESC, id DESC")?;
+        let mut rows = query.query([])?;
+        while let Some(row) = rows.next()? {
+            let (id, content, at): (String, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            writeln!(output, "{}", serde_json::json!({"id": id, "content": content, "createdAt": at}))?;
+        }
+        output.flush()?;
+        Ok(begun.elapsed())
+    }
+
+    /// Reads by id.
+    pub fn gets(&self, run: Duration, id: impl Fn(usize) -> String) -> anyhow::Result<Sample> {
+        self.reads("SELECT id, content, created_at FROM entry WHERE id = ?1", run, id)
+    }
+
+    /// The newest `limit` rows.
+    pub fn lists(&self, run: Duration, limit: usize) -> anyhow::Result<Sample> {
+        let sql = format!("SELECT id, content, created_at FROM entry WHERE ?1 = '' ORDER BY created_at DESC, id DESC LIMIT {limit}");
+        self.reads(&sql, run, |_| String::new())
+    }
+
+    /// The ten rows that fit an FTS5 expression best.
+    pub fn searches(&self, run: Duration, expression: impl Fn(usize) -> String) -> anyhow::Result<Sample> {
+        let sql = "SELECT e.id, e.content, e.created_at FROM entry_fts JOIN entry e ON e.row_id = entry_fts.rowid
+                   WHERE entry_fts MATCH ?1 ORDER BY rank LIMIT 10";
+        self.reads(sql, run, expression)
+    }
+
+    fn reads(&self, sql: &str, run: Duration, parameter: impl Fn(usize) -> String) -> anyhow::Result<Sample> {
+        let mut query = self.db.prepare(sql)?;
+        let (begun, mut nanos) = (Instant::now(), Vec::new());
+        while begun.elapsed() < run {
+            let parameter = parameter(nanos.len());
+            let start = Instant::now();
+            let rows = query.query_map([parameter], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            let rows: Vec<(String, String, i64)> = rows.collect::<Result<_, _>>()?;
+            nanos.push(start.elapsed().as_nanos() as u64);
+            std::hint::black_box(rows);
+        }
+        Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
+    }
+}

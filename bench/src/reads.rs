@@ -1,0 +1,120 @@
+//! `reads`: get, list and search over HTTP in one memory that holds the whole corpus. Beside them the floor, which is the
+//! same HTTP stack answering `/health`, and the peer, which is plain SQLite in process on the same texts.
+
+use crate::Setup;
+use crate::client::{Request, memory};
+use crate::corpus::{self, Contents, Corpus, MEMORY};
+use crate::host::{Host, KEY};
+use crate::load::Load;
+use crate::peer::Peer;
+use crate::table::{Table, ms, number, ratio};
+use crate::text::Random;
+use serde_json::json;
+use std::time::Duration;
+
+const CLIENTS: [usize; 2] = [1, 8];
+
+#[derive(Clone, Copy)]
+enum Read {
+    Health,
+    Get,
+    List(usize),
+    Search(Words),
+}
+
+/// How common the words of a search are.
+#[derive(Clone, Copy)]
+enum Words {
+    /// Two words that a few dozen entries hold.
+    Rare,
+    /// A question: three telling words among common ones, a thousand entries or so.
+    Question,
+    /// Three words that every third entry holds one of.
+    Common,
+}
+
+const READS: [(&str, Read); 7] = [
+    ("floor: /health", Read::Health),
+    ("get", Read::Get),
+    ("list, limit 20", Read::List(20)),
+    ("list, limit 100", Read::List(100)),
+    ("search, 2 rare words", Read::Search(Words::Rare)),
+    ("search, a question", Read::Search(Words::Question)),
+    ("search, 3 common words", Read::Search(Words::Common)),
+];
+
+pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
+    let data = corpus.loaded(setup)?;
+    let peer = Peer::open(&setup.fresh("peer-")?)?;
+    peer.load(&corpus.contents, setup.entries)?;
+    let host = Host::start(setup, &data)?;
+    let heads = ["Reads", "clients", "requests/s", "p50", "p95", "p99", "p50 : floor", "SQLite in process, p50", "p50 : SQLite"];
+    let mut table = Table::new(&heads);
+    let run = setup.run * 3 / 4;
+    for clients in CLIENTS {
+        let mut floor = 0.0;
+        for (name, read) in READS {
+            let load = Load { clients, run };
+            let sample = load.drive(host.address(), |client, n| read.request(&corpus.contents, setup.entries, client << 32 | n))?;
+            let p50 = sample.percentile(50.0);
+            if matches!(read, Read::Health) {
+                floor = p50;
+            }
+            let plain = if clients == 1 { read.peer(&peer, &corpus.contents, setup)? } else { None };
+            let [median, p95, p99] = sample.percentiles();
+            let versus = plain.map_or_else(String::new, |plain| ratio(p50, plain));
+            let plain = plain.map_or_else(String::new, ms);
+            table.row([name.to_owned(), clients.to_string(), number(sample.rate()), median, p95, p99, ratio(p50, floor), plain, versus]);
+            eprintln!("{name}, {clients} clients: {}", sample.count());
+        }
+    }
+    host.stop()?;
+    table.print(&format!("## Reads: one memory with {} entries", number(setup.entries as f64)));
+    Ok(())
+}
+
+impl Read {
+    fn request(self, contents: &Contents, entries: usize, n: usize) -> Request {
+        match self {
+            Read::Health => Request::get(KEY, "/health"),
+            Read::Get => Request::get(KEY, &memory(MEMORY, &format!("entries/{}", some_id(entries, n)))),
+            Read::List(limit) => Request::get(KEY, &memory(MEMORY, &format!("entries?limit={limit}"))),
+            Read::Search(words) => Request::post(KEY, &memory(MEMORY, "search"), &json!({"query": words.typed(contents, n)}).to_string()),
+        }
+    }
+
+    /// The median of the same read in plain SQLite, in milliseconds.
+    fn peer(self, peer: &Peer, contents: &Contents, setup: &Setup) -> anyhow::Result<Option<f64>> {
+        let run = Duration::from_secs(1);
+        let sample = match self {
+            Read::Health => return Ok(None),
+            Read::Get => peer.gets(run, |n| some_id(setup.entries, n))?,
+            Read::List(limit) => peer.lists(run, limit)?,
+            Read::Search(words) => peer.searches(run, |n| words.telling(contents, n).join(" OR "))?,
+        };
+        Ok(Some(sample.percentile(50.0)))
+    }
+}
+
+fn some_id(entries: usize, n: usize) -> String {
+    corpus::id(Random::new(n as u64).below(entries))
+}
+
+impl Words {
+    /// The words to look up.
+    fn telling(self, contents: &Contents, n: usize) -> Vec<String> {
+        let mut random = Random::new(77 + n as u64);
+        let (ranks, count) = match self {
+            Words::Rare => (2_000..15_000, 2),
+            Words::Question => (180..2_000, 3),
+            Words::Common => return ["one", "time", "people"].map(str::to_owned).to_vec(),
+        };
+        (0..count).map(|_| contents.0.at(ranks.start + random.below(ranks.len())).to_owned()).collect()
+    }
+
+    /// What a person would type.
+    fn typed(self, contents: &Contents, n: usize) -> String {
+        let words = self.telling(contents, n).join(" ");
+        if matches!(self, Words::Question) { format!("what did they do about the {words}?") } else { words }
+    }
+}

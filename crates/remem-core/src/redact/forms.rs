@@ -1,0 +1,181 @@
+//! Owns the skeleton forms of a value (whole, mirrored, head, tail) and the rule that accepts or turns
+//! down a match of one. It may not search; `needles` does, and asks here.
+
+use std::ops::Range;
+
+use zeroize::Zeroizing;
+
+use super::fold::{Level, folded};
+use super::random::{class_changes, is_telling_part};
+use super::value::FLOOR_CHARS;
+
+/// Fewest characters (wide scripts count double) that make a head or tail worth hiding.
+const PART_WEIGHT_MIN: usize = 10;
+/// A head or tail of a phrase of words must be this long, because words repeat in ordinary text.
+const PHRASE_PART_CHARS_MIN: usize = 16;
+const PHRASE_WORDS_MIN: usize = 4;
+/// How far past the half a telling head or tail is looked for; keeps registration linear.
+const PART_STEPS_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Whole,
+    /// Whole, with its punctuation: for values that have little else.
+    Punctuated,
+    /// Reversed, or turned by rot13.
+    Mirror,
+    Head,
+    Tail,
+}
+
+/// What a skeleton needle stands for, and what is needed to judge a match of it.
+pub(super) struct Form {
+    pub(super) value: usize,
+    part: Part,
+    /// The needle itself; moves to the scanner.
+    bare: Zeroizing<Vec<u8>>,
+    /// Skeletons of the same stretch with more kept, between its first and last letter or digit.
+    tight: Zeroizing<Vec<u8>>,
+    dense: Zeroizing<Vec<u8>>,
+    /// Letters and digits in the needle.
+    pub(super) chars: usize,
+    /// Mixes cases, digits or scripts more than once: not a word with a number after it.
+    strong: bool,
+    /// For a head, what follows it in the value; for a tail, what precedes it.
+    rest: Zeroizing<Vec<u8>>,
+    /// The punctuation of the value that the match leaves out on either side.
+    edges: (Zeroizing<String>, Zeroizing<String>),
+}
+
+impl Form {
+    /// The value as it is.
+    pub(super) fn whole(value: usize, text: &str) -> Form {
+        Form::new(value, Part::Whole, text, "")
+    }
+
+    /// The value with its punctuation kept in the needle, so that there is none left to take in.
+    pub(super) fn punctuated(self) -> Form {
+        Form { part: Part::Punctuated, edges: Default::default(), ..self }
+    }
+
+    /// The bare skeleton to search for; the form does not need it any more.
+    pub(super) fn take_needle(&mut self) -> Zeroizing<Vec<u8>> {
+        std::mem::take(&mut self.bare)
+    }
+
+    fn new(value: usize, part: Part, text: &str, rest: &str) -> Form {
+        let edge = |c: char| folded(c.encode_utf8(&mut [0; 4]), Level::Bare).is_empty();
+        let (whole, text) = (text, text.trim_start_matches(edge));
+        let before = &whole[..whole.len() - text.len()];
+        let (whole, text) = (text, text.trim_end_matches(edge));
+        let after = &whole[text.len()..];
+        Form {
+            value,
+            part,
+            bare: Zeroizing::new(folded(text, Level::Bare)),
+            tight: Zeroizing::new(folded(text, Level::Tight)),
+            dense: Zeroizing::new(folded(text, Level::Dense)),
+            chars: whole_chars(text, Level::Bare),
+            strong: class_changes(text) >= 3,
+            rest: Zeroizing::new(folded(rest, Level::Bare)),
+            edges: (Zeroizing::new(before.to_owned()), Zeroizing::new(after.to_owned())),
+        }
+    }
+
+    /// A skeleton match means little for a short value: the less the text looks like the value as
+    /// registered, the more letters and digits must agree.
+    pub(super) fn accepts(&self, found: &str) -> bool {
+        let same_but_case = || folded(found, Level::Tight) == *self.tight;
+        let same_but_space = || folded(found, Level::Dense) == *self.dense;
+        match self.part {
+            Part::Whole if self.chars >= 16 => true,
+            Part::Whole if self.strong && self.chars >= 12 => true,
+            Part::Whole if self.strong || self.chars >= 12 => same_but_case() || same_but_space(),
+            Part::Whole => same_but_case(),
+            Part::Punctuated => true,
+            Part::Mirror => (self.strong || self.chars >= 12) && (self.chars >= 16 || same_but_space()),
+            Part::Head | Part::Tail => self.chars >= 12 || same_but_space(),
+        }
+    }
+
+    /// Takes in what belongs to the value beyond the match: the punctuation around a whole one, and what
+    /// follows a head or precedes a tail as long as it goes on as the value does.
+    pub(super) fn grow(&self, text: &str, range: Range<usize>) -> Range<usize> {
+        let (before, after) = (&text[..range.start], &text[range.end..]);
+        match self.part {
+            Part::Head => range.start..range.end + agreeing_len(after.chars(), &self.rest, true),
+            Part::Tail => range.start - agreeing_len(before.chars().rev(), &self.rest, false)..range.end,
+            _ => {
+                let start = before.strip_suffix(self.edges.0.as_str()).map_or(range.start, str::len);
+                let after = after.strip_prefix(self.edges.1.as_str()).unwrap_or(after);
+                start..text.len() - after.len()
+            }
+        }
+    }
+}
+
+/// Bytes of the characters whose skeletons use up `rest`, from its start or from its end, up to the last
+/// one that has a skeleton at all.
+fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: bool) -> usize {
+    let (mut seen, mut agreeing) = (0, 0);
+    for c in chars {
+        let skeleton = folded(c.encode_utf8(&mut [0; 4]), Level::Bare);
+        let left = if from_start { rest.strip_prefix(&skeleton[..]) } else { rest.strip_suffix(&skeleton[..]) };
+        let Some(left) = left.filter(|_| !rest.is_empty()) else { break };
+        rest = left;
+        seen += c.len_utf8();
+        if !skeleton.is_empty() {
+            agreeing = seen;
+        }
+    }
+    agreeing
+}
+
+/// The skeleton forms of a value that has letters and digits enough.
+pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
+    let reversed = Zeroizing::new(value.chars().rev().collect::<String>());
+    let turned = Zeroizing::new(value.chars().map(rot13).collect::<String>());
+    let mut forms = vec![whole, Form::new(number, Part::Mirror, &reversed, ""), Form::new(number, Part::Mirror, &turned, "")];
+    if let Some(end) = telling_head(value) {
+        forms.push(Form::new(number, Part::Head, &value[..end], &value[end..]));
+    }
+    if let Some(start) = telling_tail(value) {
+        forms.push(Form::new(number, Part::Tail, &value[start..], &value[..start]));
+    }
+    forms.retain(|form| form.chars >= FLOOR_CHARS);
+    forms
+}
+
+/// Byte length of the shortest head that is at least half of the value and gives it away.
+fn telling_head(value: &str) -> Option<usize> {
+    let ends: Vec<usize> = value.char_indices().map(|(at, _)| at).skip(1).collect();
+    let half = value.chars().count().div_ceil(2);
+    ends.into_iter().skip(half - 1).take(PART_STEPS_MAX).find(|&end| is_telling(value, &value[..end]))
+}
+
+/// Byte offset where the shortest such tail starts.
+fn telling_tail(value: &str) -> Option<usize> {
+    let half = value.chars().count().div_ceil(2);
+    let starts = value.char_indices().rev().map(|(at, _)| at).skip(half - 1).take(PART_STEPS_MAX);
+    starts.take_while(|&start| start > 0).find(|&start| is_telling(value, &value[start..]))
+}
+
+fn is_telling(value: &str, part: &str) -> bool {
+    let weight: usize = part.chars().map(|c| if c >= '\u{800}' { 2 } else { 1 }).sum();
+    let words = value.split_whitespace().filter(|word| word.len() >= 3 && word.chars().all(char::is_alphabetic)).count();
+    let phrase = words >= PHRASE_WORDS_MIN && part.chars().count() >= PHRASE_PART_CHARS_MIN;
+    weight >= PART_WEIGHT_MIN && (phrase || is_telling_part(part))
+}
+
+fn rot13(c: char) -> char {
+    let turn = |base: u8| char::from(base + (c as u8 - base + 13) % 26);
+    match c {
+        'a'..='z' => turn(b'a'),
+        'A'..='Z' => turn(b'A'),
+        _ => c,
+    }
+}
+
+pub(super) fn whole_chars(text: &str, level: Level) -> usize {
+    String::from_utf8_lossy(&folded(text, level)).chars().count()
+}

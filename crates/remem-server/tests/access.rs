@@ -1,0 +1,115 @@
+//! Who may do what: scopes, expired and revoked keys, and what is open to everyone.
+
+mod common;
+
+use axum::http::StatusCode;
+use common::{Host, MEMORY, NOON};
+use remem_core::{Permission, TenantId, Timestamp};
+use remem_engine::keys::KeyRequest;
+use serde_json::json;
+
+#[tokio::test]
+async fn each_operation_needs_its_scope() {
+    let host = Host::new().await;
+    host.key("a", "reader", &[Permission::MemoryRead]).await;
+    host.key("a", "writer", &[Permission::MemoryWrite]).await;
+    let entries = format!("{MEMORY}/m/entries");
+    let calls = [
+        ("POST", entries.clone(), r#"{"content": "x"}"#, "memory:write"),
+        ("POST", format!("{entries}:batch"), r#"{"entries": [{"content": "x"}]}"#, "memory:write"),
+        ("DELETE", format!("{entries}/mem_1"), "", "memory:write"),
+        ("POST", format!("{entries}:import"), r#"{"entries": [{"id": "i", "content": "x"}]}"#, "memory:admin"),
+        ("GET", entries.clone(), "", "memory:read"),
+        ("GET", format!("{entries}/mem_1"), "", "memory:read"),
+        ("GET", format!("{entries}/mem_1/metadata"), "", "memory:read"),
+        ("POST", format!("{MEMORY}/m/search"), r#"{"query": "x"}"#, "memory:read"),
+        ("GET", format!("{MEMORY}/m/stats"), "", "memory:read"),
+        ("GET", MEMORY.to_owned(), "", "memory:read"),
+        ("GET", "/v1/host/remembrancer/events".to_owned(), "", "memory:read"),
+        ("GET", "/v1/host/remembrancer/passes".to_owned(), "", "memory:admin"),
+        ("POST", "/v1/host/remembrancer/passes/purge/run".to_owned(), "{}", "memory:admin"),
+        ("GET", "/v1/host/remembrancer/keys".to_owned(), "", "keys:manage"),
+        ("POST", "/v1/host/remembrancer/keys".to_owned(), r#"{"scopes": ["memory:read"]}"#, "keys:manage"),
+        ("DELETE", "/v1/host/remembrancer/keys/key_1".to_owned(), "", "keys:manage"),
+        ("GET", "/v1/host/remembrancer/tenants".to_owned(), "", "host:admin"),
+        ("POST", "/v1/host/remembrancer/tenants".to_owned(), r#"{"id": "t"}"#, "host:admin"),
+        ("GET", "/metrics".to_owned(), "", "memory:admin"),
+    ];
+    for (method, path, body, scope) in calls {
+        let wrong = if scope == "memory:read" { "writer" } else { "reader" };
+        let refused = host.call(wrong, method, &path, &[], body).await;
+        assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "forbidden"), "{method} {path}");
+        assert_eq!(refused.json()["details"], json!({"scopeRequired": scope}), "{method} {path}");
+        for key in ["", "unknown-key"] {
+            let unknown = host.call(key, method, &path, &[], body).await;
+            assert_eq!((unknown.status.as_u16(), unknown.code().as_str()), (401, "unauthenticated"), "{method} {path}");
+            assert_eq!(unknown.header("www-authenticate"), "Bearer");
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_end_and_are_revoked_at_once() {
+    let host = Host::new().await;
+    let request = KeyRequest {
+        tenant: TenantId::parse("a").unwrap(),
+        label: "short".into(),
+        permissions: vec![Permission::MemoryRead],
+        expires_at: Some(Timestamp(NOON.0 + 10)),
+    };
+    let record = host.engine.add_key("short-lived", request).await.unwrap().unwrap();
+    let status = async || {
+        let answer = host.call("short-lived", "GET", MEMORY, &[], "").await;
+        (answer.status.as_u16(), answer.code())
+    };
+    assert_eq!(status().await, (200, String::new()));
+    host.clock.set(NOON.plus_ms(10));
+    assert_eq!(status().await, (401, "key_expired".into()));
+    let revoke = async || host.delete(&format!("/v1/host/remembrancer/keys/{}", record.id)).await;
+    assert_eq!(revoke().await.status, StatusCode::NO_CONTENT);
+    assert_eq!(status().await, (401, "key_revoked".into()));
+    assert_eq!(revoke().await.status, StatusCode::NOT_FOUND, "revoking twice finds nothing");
+    let listed = host.get("/v1/host/remembrancer/keys").await;
+    assert!(!String::from_utf8(listed.bytes).unwrap().contains("short-lived"), "the key itself is nowhere");
+}
+
+#[tokio::test]
+async fn the_documents_are_open_and_can_be_cached() {
+    let host = Host::new().await;
+    for path in ["/.well-known/openwop", "/v1/openapi.json"] {
+        let first = host.call("", "GET", path, &[], "").await;
+        assert_eq!((first.status, first.header("cache-control")), (StatusCode::OK, "public, max-age=60"));
+        let etag = first.header("etag").to_owned();
+        let again = host.call("", "GET", path, &[("if-none-match", &etag)], "").await;
+        assert_eq!((again.status, again.bytes.len(), again.header("etag")), (StatusCode::NOT_MODIFIED, 0, etag.as_str()));
+        assert_eq!(host.call("", "GET", path, &[("if-none-match", "\"other\"")], "").await.status, StatusCode::OK);
+    }
+    let openapi = host.call("", "GET", "/v1/openapi.json", &[], "").await.json();
+    assert!(openapi["openapi"].as_str().unwrap().starts_with("3.1"));
+    for path in ["/health", "/ready"] {
+        assert_eq!(host.call("", "GET", path, &[], "").await.status, StatusCode::OK);
+    }
+    host.stop.send_replace(true);
+    let stopping = host.call("", "GET", "/ready", &[], "").await;
+    assert_eq!((stopping.status.as_u16(), stopping.code().as_str()), (503, "stopping"));
+    assert_eq!(host.call("", "GET", "/health", &[], "").await.status, StatusCode::OK);
+}
+
+/// The document describes every route there is: a new endpoint cannot be forgotten in it.
+#[tokio::test]
+async fn every_operation_is_in_the_openapi_document() {
+    let host = Host::new().await;
+    let document = host.call("", "GET", "/v1/openapi.json", &[], "").await.json();
+    let mut operations: Vec<String> = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys() {
+            operations.push(format!("{} {path}", method.to_uppercase()));
+        }
+    }
+    operations.sort();
+    let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
+    for operation in &operations {
+        assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
+    }
+    assert_eq!(operations.len(), 23, "{operations:#?}");
+}

@@ -1,0 +1,126 @@
+//! Bad input: the table in docs/api.md, row by row. Each kind of wrong input gets its status and code, echoes nothing,
+//! and stores nothing.
+
+mod common;
+
+use axum::body::Body;
+use common::{Host, MEMORY};
+use serde_json::json;
+
+const CANARY: &str = "canary-c4n4ry";
+
+struct Row {
+    /// As in the table of docs/api.md.
+    what: &'static str,
+    method: &'static str,
+    path: String,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+    status: u16,
+    code: &'static str,
+}
+
+fn row(what: &'static str, method: &'static str, path: &str, body: impl Into<Vec<u8>>, status: u16, code: &'static str) -> Row {
+    Row { what, method, path: path.replace("{m}", &format!("{MEMORY}/m")), headers: vec![], body: body.into(), status, code }
+}
+
+fn put(what: &'static str, body: impl Into<Vec<u8>>, status: u16, code: &'static str) -> Row {
+    row(what, "POST", "{m}/entries", body, status, code)
+}
+
+fn header(mut row: Row, name: &'static str, value: impl Into<String>) -> Row {
+    row.headers.push((name, value.into()));
+    row
+}
+
+fn body_rows() -> Vec<Row> {
+    let text = |n: usize| json!({"content": "x".repeat(n)}).to_string();
+    let tags = |tags: Vec<String>| json!({"content": "x", "tags": tags}).to_string();
+    let deep = |n: usize| format!("{{\"content\":\"x\",\"metadata\":{{\"a\":{}1{}}}}}", "[".repeat(n), "]".repeat(n));
+    vec![
+        put("empty body", "", 400, "validation_error"),
+        put("not JSON", format!("{CANARY}{{"), 400, "validation_error"),
+        put("not UTF-8", b"{\"content\": \"\xff\xfe\"}".to_vec(), 400, "validation_error"),
+        put("JSON cut off", "{\"content\": \"x", 400, "validation_error"),
+        put("lone surrogate", "{\"content\": \"\\ud800\"}", 400, "validation_error"),
+        put("NaN", "{\"content\": NaN}", 400, "validation_error"),
+        put("an array where an object is needed", "[]", 400, "validation_error"),
+        put("nesting deeper than 127", format!("{{\"content\":\"x\",\"metadata\":{{\"a\":{}", "[".repeat(10_000)), 400, "validation_error"),
+        put("unknown field", format!("{{\"content\": \"x\", \"{CANARY}\": 1}}"), 400, "validation_error"),
+        put("repeated field", "{\"content\": \"x\", \"content\": \"y\"}", 400, "validation_error"),
+        put("missing content", "{}", 400, "validation_error"),
+        put("content of the wrong type", format!("{{\"content\": {{\"{CANARY}\": 1}}}}"), 400, "validation_error"),
+        put("expiresAt that is no instant", format!("{{\"content\": \"x\", \"expiresAt\": \"{CANARY}\"}}"), 400, "validation_error"),
+        put("metadata that is no object", "{\"content\": \"x\", \"metadata\": [1]}", 400, "validation_error"),
+        put("empty content", text(0), 422, "validation_error"),
+        put("content over 65,536 bytes", text(65_537), 422, "validation_error"),
+        put("more than 64 tags", tags(vec!["t".into(); 65]), 422, "validation_error"),
+        put("tag over 256 characters", tags(vec!["é".repeat(257)]), 422, "validation_error"),
+        put("control character in a tag", tags(vec!["a\u{7}".into()]), 422, "validation_error"),
+        put("metadata over 16,384 bytes", json!({"content": "x", "metadata": {"a": "x".repeat(16_384)}}).to_string(), 422, "validation_error"),
+        put("metadata deeper than 8 levels", deep(8), 422, "validation_error"),
+        put("expiresAt in the past", "{\"content\": \"x\", \"expiresAt\": 1}", 422, "validation_error"),
+        put("body over 8 MiB", text(8 * 1024 * 1024), 413, "payload_too_large"),
+        header(put("body that is not JSON by its type", "<x/>", 415, "unsupported_media_type"), "content-type", "application/xml"),
+        header(put("empty Idempotency-Key", text(1), 422, "validation_error"), "idempotency-key", ""),
+        header(put("Idempotency-Key over 255 characters", text(1), 422, "validation_error"), "idempotency-key", "k".repeat(256)),
+        row("empty batch", "POST", "{m}/entries:batch", "{\"entries\": []}", 422, "validation_error"),
+        row("batch over 1,000 entries", "POST", "{m}/entries:batch", json!({"entries": vec![json!({"content": "x"}); 1_001]}).to_string(), 422, "validation_error"),
+        row("import without an id", "POST", "{m}/entries:import", "{\"entries\": [{\"content\": \"x\"}]}", 400, "validation_error"),
+        row("import with a malformed id", "POST", "{m}/entries:import", "{\"entries\": [{\"content\": \"x\", \"id\": \"\"}]}", 422, "validation_error"),
+        row("empty query", "POST", "{m}/search", "{\"query\": \"  \"}", 422, "validation_error"),
+        row("query over 4,096 characters", "POST", "{m}/search", json!({"query": "x".repeat(4_097)}).to_string(), 422, "validation_error"),
+        row("search mode that this host lacks", "POST", "{m}/search", "{\"query\": \"x\", \"mode\": \"semantic\"}", 422, "capability_not_provided"),
+        row("search mode that does not exist", "POST", "{m}/search", format!("{{\"query\": \"x\", \"mode\": \"{CANARY}\"}}"), 422, "validation_error"),
+    ]
+}
+
+fn path_rows() -> Vec<Row> {
+    let entries = |name: &str| format!("{MEMORY}/{name}/entries");
+    let one = "{\"content\": \"x\"}";
+    vec![
+        row("write to a memoryRef that climbs", "POST", &entries("..%2Fcanary-c4n4ry"), one, 422, "validation_error"),
+        row("write to a memoryRef with NUL", "POST", &entries("a%00b"), one, 422, "validation_error"),
+        row("write to a memoryRef over 256 characters", "POST", &entries(&"x".repeat(257)), one, 422, "validation_error"),
+        row("write to a memoryRef that is not UTF-8", "POST", &entries("%ff%fe"), one, 422, "validation_error"),
+        row("read of a malformed memoryRef", "GET", &entries("..%2F..%2Fcanary-c4n4ry"), "", 200, ""),
+        row("entry of a malformed memoryRef", "GET", &format!("{}/x", entries("%252e%252e")), "", 404, "not_found"),
+        row("unknown entry", "GET", "{m}/entries/canary-c4n4ry", "", 404, "not_found"),
+        row("delete of an unknown entry", "DELETE", "{m}/entries/canary-c4n4ry", "", 404, "not_found"),
+        row("unknown query parameter", "GET", "{m}/entries?canary-c4n4ry=1", "", 400, "validation_error"),
+        row("limit that is no number", "GET", "{m}/entries?limit=canary-c4n4ry", "", 400, "validation_error"),
+        row("negative limit", "GET", "{m}/entries?limit=-1", "", 400, "validation_error"),
+        row("cursor that this list did not give", "GET", "{m}/entries?cursor=canary-c4n4ry", "", 422, "validation_error"),
+        row("atLeast that is no token", "GET", "{m}/entries?atLeast=canary-c4n4ry", "", 422, "validation_error"),
+        row("include of something else", "GET", "{m}/entries?include=canary-c4n4ry", "", 422, "validation_error"),
+        row("position that is no number", "GET", "/v1/host/remembrancer/events?after=canary-c4n4ry", "", 422, "validation_error"),
+        row("unknown path", "GET", "/v1/canary-c4n4ry", "", 404, "not_found"),
+        row("method that a path does not take", "PUT", "{m}/entries", "", 405, "method_not_allowed"),
+        row("unknown pass", "POST", "/v1/host/remembrancer/passes/canary-c4n4ry/run", "{}", 404, "not_found"),
+        row("key with an unknown scope", "POST", "/v1/host/remembrancer/keys", format!("{{\"scopes\": [\"{CANARY}\"]}}"), 422, "validation_error"),
+        row("key without a scope", "POST", "/v1/host/remembrancer/keys", "{\"scopes\": []}", 422, "validation_error"),
+        row("malformed tenant", "POST", "/v1/host/remembrancer/tenants", format!("{{\"id\": \"../{CANARY}\"}}"), 422, "validation_error"),
+        row("unknown shape policy", "POST", "/v1/host/remembrancer/tenants", format!("{{\"id\": \"t\", \"shapes\": \"{CANARY}\"}}"), 422, "validation_error"),
+    ]
+}
+
+#[tokio::test]
+async fn each_kind_of_wrong_input_gets_its_answer() {
+    let host = Host::new().await;
+    let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
+    for row in body_rows().into_iter().chain(path_rows()) {
+        let headers: Vec<(&str, &str)> = row.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
+        let answer = host.call("key-of-a", row.method, &row.path, &headers, Body::from(row.body)).await;
+        let text = String::from_utf8_lossy(&answer.bytes).into_owned();
+        assert_eq!((answer.status.as_u16(), answer.code().as_str()), (row.status, row.code), "{}: {text}", row.what);
+        assert!(!text.contains(CANARY) && !format!("{:?}", answer.headers).contains(CANARY), "{} echoes: {text}", row.what);
+        if row.status >= 400 {
+            let keys: Vec<String> = answer.json().as_object().unwrap().keys().cloned().collect();
+            assert!(keys.iter().all(|k| ["error", "message", "details"].contains(&k.as_str())), "{}: {keys:?}", row.what);
+            assert!(!answer.json()["message"].as_str().unwrap().is_empty());
+        }
+        let line = format!("| {} | {} |", row.what, if row.code.is_empty() { row.status.to_string() } else { format!("{} `{}`", row.status, row.code) });
+        assert!(documented.contains(&line), "docs/api.md lacks the row: {line}");
+    }
+    assert_eq!(host.get("/v1/host/remembrancer/events").await.json()["nextAfter"], json!(0), "nothing was stored");
+}

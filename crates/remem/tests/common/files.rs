@@ -1,0 +1,31 @@
+//! Looks through everything under a folder, as raw as it lies on the disk.
+
+use std::path::{Path, PathBuf};
+
+/// Every file under a folder with what it holds; bytes that are no text are replaced, which cannot hide text between
+/// them. A file that goes away while we look holds nothing any more.
+pub fn all(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let Ok(children) = std::fs::read_dir(folder) else { return found };
+    for path in children.map(|child| child.expect("a folder can be listed").path()) {
+        if path.is_dir() {
+            found.extend(all(&path));
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            found.push((path, String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+    found
+}
+
+/// Which needles are in which file, as phrases for a failure message.
+pub fn find<'a>(folder: &Path, needles: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    let files = all(folder);
+    assert!(files.iter().any(|(_, text)| !text.is_empty()), "nothing to look through under {}", folder.display());
+    let mut found = Vec::new();
+    for needle in needles {
+        for (path, _) in files.iter().filter(|(_, text)| text.contains(needle.as_str())) {
+            found.push(format!("{needle:?} in {}", path.file_name().unwrap_or_default().to_string_lossy()));
+        }
+    }
+    found
+}

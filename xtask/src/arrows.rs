@@ -1,0 +1,47 @@
+//! Arrows: a crate uses only what the map in ARCHITECTURE.md lets it use.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Each crate with the crates of this workspace it may depend on (tests may use more).
+const ARROWS: [(&str, &[&str]); 7] = [
+    ("remem-core", &[]),
+    ("remem-store", &["remem-core"]),
+    ("remem-store-sql", &["remem-core", "remem-store"]),
+    ("remem-engine", &["remem-core", "remem-store"]),
+    ("remem-wire", &["remem-core"]),
+    ("remem-server", &["remem-core", "remem-engine", "remem-store", "remem-wire"]),
+    ("remem", &["remem-core", "remem-engine", "remem-server", "remem-store", "remem-store-sql", "remem-wire"]),
+];
+/// What a crate must not use from outside, because it would let it do what it may not.
+const FORBIDDEN: [(&str, &[&str]); 4] = [
+    ("remem-core", &["tokio", "rusqlite", "axum", "reqwest", "getrandom", "uuid"]),
+    ("remem-store", &["rusqlite", "axum", "reqwest"]),
+    ("remem-engine", &["rusqlite", "axum", "reqwest"]),
+    ("remem-server", &["rusqlite", "reqwest"]),
+];
+
+pub fn check(root: &Path) -> Vec<String> {
+    let output = Command::new(env!("CARGO")).args(["metadata", "--format-version", "1", "--no-deps", "--offline"]).current_dir(root).output();
+    let Some(metadata) = output.ok().and_then(|o| serde_json::from_slice::<Value>(&o.stdout).ok()) else {
+        return vec!["cargo metadata cannot be read".to_owned()];
+    };
+    let mut breaches = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let name = package["name"].as_str().unwrap_or_default();
+        let used = |d: &&Value| d["kind"].is_null();
+        for dependency in package["dependencies"].as_array().into_iter().flatten().filter(used) {
+            let target = dependency["name"].as_str().unwrap_or_default();
+            let allowed = ARROWS.iter().find(|(from, _)| *from == name).map(|(_, to)| *to);
+            if target.starts_with("remem") && allowed.is_some_and(|to| !to.contains(&target)) {
+                breaches.push(format!("{name} may not depend on {target}: see the map in ARCHITECTURE.md"));
+            }
+            let forbidden = FORBIDDEN.iter().find(|(from, _)| *from == name).map_or(&[][..], |(_, not)| *not);
+            if forbidden.contains(&target) {
+                breaches.push(format!("{name} may not use {target}: see its lib.rs"));
+            }
+        }
+    }
+    breaches
+}
