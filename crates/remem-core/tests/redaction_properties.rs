@@ -29,8 +29,21 @@ fn tiny_alphabet_values() -> impl Strategy<Value = Vec<String>> {
 }
 
 fn odd_values() -> impl Strategy<Value = Vec<String>> {
-    let marker_like = prop::sample::select(vec!["REDACTED", "[REDACTED:", "[REDACTED:id0]", "EDACTED:id", "]aaaaaaa", "aaaaaaa[", "id0]aaaa", "secret-1", "][REDACTED"]);
-    prop::collection::vec(prop_oneof![marker_like.prop_map(str::to_owned), "\\PC{8,16}", "[\\[\\]:a]{8,10}", "[ a]{8,10}", "[\\\\n\"u0]{8,10}"], 1..4)
+    let marker_like = prop::sample::select(vec![
+        "REDACTED",
+        "[REDACTED:",
+        "[REDACTED:id0]",
+        "EDACTED:id",
+        "]aaaaaaa",
+        "aaaaaaa[",
+        "id0]aaaa",
+        "secret-1",
+        "][REDACTED",
+    ]);
+    prop::collection::vec(
+        prop_oneof![marker_like.prop_map(str::to_owned), "\\PC{8,16}", "[\\[\\]:a]{8,10}", "[ a]{8,10}", "[\\\\n\"u0]{8,10}"],
+        1..4,
+    )
 }
 
 proptest! {

@@ -103,9 +103,15 @@ impl Engine {
     }
 
     /// The tenant's memories by name, after `after`, and whether there are more.
-    pub async fn memories(&self, caller: &Caller, after: Option<&str>, limit: Option<u32>) -> Result<(Vec<ScopeSummary>, bool), EngineError> {
+    pub async fn memories(
+        &self,
+        caller: &Caller,
+        after: Option<&str>,
+        limit: Option<u32>,
+        at_least: Option<Revision>,
+    ) -> Result<(Vec<ScopeSummary>, bool), EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let at = self.read_at(caller, None).await?;
+        let at = self.read_at(caller, at_least).await?;
         let limit = self.parts.policy.list_limit(limit);
         let after = after.and_then(MemoryRef::parse);
         let mut found = self.parts.store.scopes(caller.tenant(), after.as_ref(), limit.saturating_add(1), &at).await?;

@@ -8,23 +8,26 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+/// Activations between two looks at every tenant: what another process wrote is due without this one knowing.
+const LOOK_AT_ALL: u64 = 600;
+
 /// Starts every pass on its period until `stop` becomes true. The first activation looks at every tenant, so that what
-/// an earlier process left behind is found; later ones only at those where the store says something is due.
+/// an earlier process left behind is found; later ones mostly at those where the store says something is due.
 #[expect(clippy::disallowed_methods, reason = "the runner is the place that starts tasks")]
 pub fn start(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
     PASSES.iter().map(|pass| tokio::spawn(drive(engine.clone(), pass, stop.clone()))).collect()
 }
 
 async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {
-    let mut first = true;
+    let mut activation = 0;
     while !*stop.borrow() {
-        for tenant in due(&engine, first).await {
+        for tenant in due(&engine, activation % LOOK_AT_ALL == 0).await {
             if *stop.borrow() {
                 return;
             }
             activate(&engine, pass, &tenant).await;
         }
-        first = false;
+        activation += 1;
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(pass.period_ms)) => {}
             _ = stop.changed() => {}

@@ -48,6 +48,8 @@ pub enum Problem {
     MalformedQuery { hint: String },
     /// The body is larger than the host takes.
     BodyTooLarge { limit: u64 },
+    /// The body did not arrive in time.
+    BodyTooSlow,
     /// The body is not `application/json`.
     UnsupportedMediaType,
     /// No key, or an unknown one.
@@ -111,6 +113,7 @@ impl Problem {
             Problem::Rejected(rejection) => row(422, rejection.code(), &self.text()),
             Problem::MalformedBody { .. } | Problem::MalformedQuery { .. } => row(400, "validation_error", &self.text()),
             Problem::BodyTooLarge { .. } => row(413, "payload_too_large", "the request body is larger than this host takes"),
+            Problem::BodyTooSlow => row(408, "request_timeout", "the request body did not arrive in time"),
             Problem::UnsupportedMediaType => row(415, "unsupported_media_type", "send the body as application/json"),
             Problem::Unauthenticated => row(401, "unauthenticated", "a valid API key is needed: send Authorization: Bearer <key>"),
             Problem::KeyExpired => row(401, "key_expired", "this API key has expired"),

@@ -172,6 +172,9 @@ pub struct MemoriesQuery {
     /// Only memories whose name sorts after this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+    /// Revision token of a write that must be visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<String>,
 }
 
 /// One memory in the list.

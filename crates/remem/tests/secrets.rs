@@ -12,6 +12,7 @@ use common::client::{Answer, BASE, encode, finish};
 use common::{Client, Server, files, remem, run, run_with_input};
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -132,7 +133,7 @@ async fn plant_in_addresses(seen: &mut Seen, client: &Client, text: &str) {
         format!("{entries}?limit={code}"),
         format!("{entries}?{code}=1"),
         format!("{BASE}/memory?after={code}"),
-        format!("{BASE}/events?after={code}"),
+        format!("{BASE}/events?after=x{code}"),
         format!("{BASE}/keys?tenant={code}"),
         format!("{BASE}/{code}"),
         format!("/{code}"),
@@ -166,8 +167,8 @@ async fn plant_in_headers(seen: &mut Seen, client: &Client, text: &str) {
             assert!(answer.is_none_or(|a| a.status == 401));
         }
     }
-    let listing = client.request(Method::POST, "/mcp").header("mcp-protocol-version", text);
-    seen.send("MCP-Protocol-Version", listing.json(&call("tools/list", &json!({})))).await;
+    let listing = rpc(client, &call("tools/list", &json!({})));
+    seen.send("MCP-Protocol-Version", listing.header("mcp-protocol-version", text)).await;
 }
 
 /// Bodies that are refused, and searches.
@@ -352,13 +353,13 @@ async fn no_trace_is_left(log_format: &str) {
 
 /// One line for each kind of place, so that a broad leak does not bury a narrow one.
 fn summary(leaks: &[String]) -> String {
-    let mut lines: Vec<&str> = leaks.iter().map(String::as_str).collect();
-    lines.sort_by_key(|line| line.split_once(" in ").map(|(_, place)| place));
-    lines.dedup_by_key(|line| {
-        line.split_once(" in ").map(|(_, place)| place.chars().filter(|c| !c.is_ascii_digit()).take(60).collect::<String>())
-    });
-    lines.truncate(60);
-    lines.join("\n")
+    let mut kinds = BTreeMap::new();
+    for leak in leaks {
+        let place = leak.split_once(" in ").map_or("", |(_, place)| place);
+        let kind: String = place.chars().filter(|c| !c.is_ascii_digit()).take(80).collect();
+        kinds.entry(kind).or_insert(leak.as_str());
+    }
+    kinds.into_values().take(60).collect::<Vec<_>>().join("\n")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -62,7 +62,9 @@ impl Cleaner<'_> {
     /// One step towards the clean text, or `None` when there is nothing left to do. Values go first, so
     /// that a registered key is named by its id and not reported as a shape.
     fn round(&self, text: &str, values: &mut u32, kinds: &mut Vec<ShapeKind>) -> Option<String> {
-        if self.derived && let Some(canonical) = marker::canonical(text, |label| self.is_clean(label)) {
+        if self.derived
+            && let Some(canonical) = marker::canonical(text, |label| self.is_clean(label))
+        {
             return Some(canonical);
         }
         let markers = marker::find_all(text);
@@ -90,7 +92,9 @@ impl Cleaner<'_> {
             return Vec::new();
         }
         let mut spans: Vec<Span<usize>> = Vec::new();
-        let mut add = |hit: Hit, at: usize| spans.push(Span { range: at + hit.range.start..at + hit.range.end, label: hit.value, weight: hit.range.len() });
+        let mut add = |hit: Hit, at: usize| {
+            spans.push(Span { range: at + hit.range.start..at + hit.range.end, label: hit.value, weight: hit.range.len() })
+        };
         for piece in pieces(text, markers) {
             layers::find(self.needles, &text[piece.clone()]).into_iter().for_each(|hit| add(hit, piece.start));
         }
@@ -113,8 +117,10 @@ struct Span<L> {
 }
 
 fn shape_spans(text: &str, markers: &[Marker]) -> Vec<Span<ShapeKind>> {
-    let span = |at: usize, hit: ShapeHit| Span { range: at + hit.range.start..at + hit.range.end, label: hit.kind, weight: hit.range.len() };
-    let spans = pieces(text, markers).flat_map(|piece| shapes::find(&text[piece.clone()]).into_iter().map(move |hit| span(piece.start, hit)));
+    let span =
+        |at: usize, hit: ShapeHit| Span { range: at + hit.range.start..at + hit.range.end, label: hit.kind, weight: hit.range.len() };
+    let spans =
+        pieces(text, markers).flat_map(|piece| shapes::find(&text[piece.clone()]).into_iter().map(move |hit| span(piece.start, hit)));
     merged(spans.collect(), markers)
 }
 

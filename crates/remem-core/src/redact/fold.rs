@@ -4,12 +4,12 @@
 //! The fold looks at one character at a time. So the skeleton of a part is a part of the skeleton of
 //! the whole, and a value that occurs in a text also occurs in skeleton form: no context can hide it.
 
-use std::ops::Range;
 use std::sync::LazyLock;
 
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
 use super::lookalikes::lookalike;
+use super::origin::Origin;
 
 /// How much the skeleton leaves out. Each level drops all that the one before it drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,32 +113,14 @@ pub(super) fn folded(text: &str, level: Level) -> Vec<u8> {
     out
 }
 
-/// Turns ranges of the skeleton of `text` into ranges of `text`, in the same order.
-pub(super) fn locate(text: &str, level: Level, ranges: &[Range<usize>]) -> Vec<Range<usize>> {
-    if ranges.is_empty() {
-        return Vec::new();
+/// Where in `text` each byte of its skeleton comes from.
+pub(super) fn origin(text: &str, level: Level) -> Origin {
+    let mut origin = Origin::default();
+    for (at, c) in text.char_indices() {
+        let from = (at, at + c.len_utf8());
+        fold_char(c, level, &mut |kept| origin.0.extend(std::iter::repeat_n(from, kept.len_utf8())));
     }
-    let mut edges: Vec<(usize, usize)> = Vec::with_capacity(ranges.len());
-    let mut found: Vec<Range<usize>> = vec![0..0; ranges.len()];
-    // One walk in order of starts, one in order of ends, told apart by (skeleton position, range).
-    for is_end in [false, true] {
-        edges.clear();
-        edges.extend(ranges.iter().enumerate().map(|(n, r)| (if is_end { r.end.max(1) - 1 } else { r.start }, n)));
-        edges.sort_unstable();
-        let (mut folded_len, mut next) = (0, 0);
-        for (at, c) in text.char_indices() {
-            fold_char(c, level, &mut |kept| folded_len += kept.len_utf8());
-            while let Some(&(_, range)) = edges.get(next).filter(|(wanted, _)| *wanted < folded_len) {
-                if is_end {
-                    found[range].end = at + c.len_utf8();
-                } else {
-                    found[range].start = at;
-                }
-                next += 1;
-            }
-        }
-    }
-    found
+    origin
 }
 
 /// Where the characters that ride on the one before `at` end: accents and variation selectors.
@@ -237,7 +219,18 @@ mod tests {
 
     #[test]
     fn disguises_fold_to_the_plain_letters() {
-        for disguised in ["ＡＢｃ１", "𝐀𝐁𝐜𝟏", "a\u{200B}b\u{AD}c\u{2060}1", "a\u{202E}b\u{E0041}c\u{FE0F}1", "аbс1", "ΑΒc1", "🅰🅱c1", "ᴀʙᴄ1", "a\u{301}b\u{308}c1", "ábc1"] {
+        for disguised in [
+            "ＡＢｃ１",
+            "𝐀𝐁𝐜𝟏",
+            "a\u{200B}b\u{AD}c\u{2060}1",
+            "a\u{202E}b\u{E0041}c\u{FE0F}1",
+            "аbс1",
+            "ΑΒc1",
+            "🅰🅱c1",
+            "ᴀʙᴄ1",
+            "a\u{301}b\u{308}c1",
+            "ábc1",
+        ] {
             check(Level::Tight, disguised, "abc1");
         }
         check(Level::Tight, "Straße", "strasse");
@@ -261,8 +254,9 @@ mod tests {
         let text = "zz ＡＢ\u{200B}ß x";
         let skeleton = folded(text, Level::Bare);
         assert_eq!(skeleton, b"zzabssx");
-        let found = locate(text, Level::Bare, &[0..2, 2..6, 4..5, 6..7]);
-        let texts: Vec<&str> = found.into_iter().map(|r| &text[r]).collect();
+        let origin = origin(text, Level::Bare);
+        assert_eq!(origin.0.len(), skeleton.len());
+        let texts = [0..2, 2..6, 4..5, 6..7].map(|range| &text[origin.of(&range)]);
         assert_eq!(texts, ["zz", "ＡＢ\u{200B}ß", "ß", "x"]);
     }
 

@@ -34,13 +34,15 @@ pub(super) struct Form {
     part: Part,
     /// The needle itself; moves to the scanner.
     bare: Zeroizing<Vec<u8>>,
-    /// Skeletons of the same stretch with more kept, between its first and last letter or digit.
+    /// Skeletons of the same stretch with more kept.
     tight: Zeroizing<Vec<u8>>,
     dense: Zeroizing<Vec<u8>>,
-    /// Letters and digits in the needle.
+    /// Characters that have a place in the needle.
     pub(super) chars: usize,
     /// Mixes cases, digits or scripts more than once: not a word with a number after it.
     strong: bool,
+    /// Letters of one case with punctuation between: spaces in its place make it ordinary text.
+    wordy: bool,
     /// For a head, what follows it in the value; for a tail, what precedes it.
     rest: Zeroizing<Vec<u8>>,
     /// The punctuation of the value that the match leaves out on either side.
@@ -64,30 +66,39 @@ impl Form {
     }
 
     fn new(value: usize, part: Part, text: &str, rest: &str) -> Form {
-        let edge = |c: char| folded(c.encode_utf8(&mut [0; 4]), Level::Bare).is_empty();
-        let (whole, text) = (text, text.trim_start_matches(edge));
-        let before = &whole[..whole.len() - text.len()];
-        let (whole, text) = (text, text.trim_end_matches(edge));
-        let after = &whole[text.len()..];
+        let start_trimmed = text.trim_start_matches(|c| !is_kept(c));
+        let trimmed = start_trimmed.trim_end_matches(|c| !is_kept(c));
+        let (before, after) = (&text[..text.len() - start_trimmed.len()], &start_trimmed[trimmed.len()..]);
+        // A head or tail ends in the middle of the value, where punctuation is no edge.
+        let compared = if matches!(part, Part::Head | Part::Tail) { trimmed } else { text };
         Form {
             value,
             part,
             bare: Zeroizing::new(folded(text, Level::Bare)),
-            tight: Zeroizing::new(folded(text, Level::Tight)),
-            dense: Zeroizing::new(folded(text, Level::Dense)),
-            chars: whole_chars(text, Level::Bare),
+            tight: Zeroizing::new(folded(compared, Level::Tight)),
+            dense: Zeroizing::new(folded(compared, Level::Dense)),
+            chars: text.chars().filter(|&c| is_kept(c)).count(),
             strong: class_changes(text) >= 3,
+            wordy: class_changes(text) == 0 && !text.contains(|c: char| c.is_whitespace() || c.is_numeric()),
             rest: Zeroizing::new(folded(rest, Level::Bare)),
             edges: (Zeroizing::new(before.to_owned()), Zeroizing::new(after.to_owned())),
         }
     }
 
+    /// The range to hide for a match of the needle, or `None` if it is to be turned down.
+    pub(super) fn judge(&self, text: &str, range: Range<usize>) -> Option<Range<usize>> {
+        let grown = self.grow(text, range.clone());
+        let compared = if matches!(self.part, Part::Head | Part::Tail) { range } else { grown.clone() };
+        self.accepts(&text[compared]).then_some(grown)
+    }
+
     /// A skeleton match means little for a short value: the less the text looks like the value as
     /// registered, the more letters and digits must agree.
-    pub(super) fn accepts(&self, found: &str) -> bool {
+    fn accepts(&self, found: &str) -> bool {
         let same_but_case = || folded(found, Level::Tight) == *self.tight;
         let same_but_space = || folded(found, Level::Dense) == *self.dense;
         match self.part {
+            Part::Whole if self.wordy && reads_as_words(found) => false,
             Part::Whole if self.chars >= 16 => true,
             Part::Whole if self.strong && self.chars >= 12 => true,
             Part::Whole if self.strong || self.chars >= 12 => same_but_case() || same_but_space(),
@@ -100,7 +111,7 @@ impl Form {
 
     /// Takes in what belongs to the value beyond the match: the punctuation around a whole one, and what
     /// follows a head or precedes a tail as long as it goes on as the value does.
-    pub(super) fn grow(&self, text: &str, range: Range<usize>) -> Range<usize> {
+    fn grow(&self, text: &str, range: Range<usize>) -> Range<usize> {
         let (before, after) = (&text[..range.start], &text[range.end..]);
         match self.part {
             Part::Head => range.start..range.end + agreeing_len(after.chars(), &self.rest, true),
@@ -112,6 +123,18 @@ impl Form {
             }
         }
     }
+}
+
+/// Whether white space cuts the text into pieces as long as words are: someone who spaces out a value
+/// makes shorter ones.
+fn reads_as_words(text: &str) -> bool {
+    // Most matches have no space in them, and that is seen at once.
+    if ![b' ', b'\n'].iter().any(|space| text.as_bytes().contains(space)) {
+        return false;
+    }
+    let pieces = text.split_whitespace();
+    let (count, chars) = pieces.fold((0, 0), |(count, chars), piece| (count + 1, chars + piece.chars().count()));
+    count > 1 && chars >= count * 3
 }
 
 /// Bytes of the characters whose skeletons use up `rest`, from its start or from its end, up to the last
@@ -135,7 +158,10 @@ fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: 
 pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
     let reversed = Zeroizing::new(value.chars().rev().collect::<String>());
     let turned = Zeroizing::new(value.chars().map(rot13).collect::<String>());
-    let mut forms = vec![whole, Form::new(number, Part::Mirror, &reversed, ""), Form::new(number, Part::Mirror, &turned, "")];
+    let mut forms = vec![Form::new(number, Part::Mirror, &reversed, ""), Form::new(number, Part::Mirror, &turned, "")];
+    // A palindrome needs no mirror.
+    forms.retain(|mirror| mirror.bare != whole.bare);
+    forms.push(whole);
     if let Some(end) = telling_head(value) {
         forms.push(Form::new(number, Part::Head, &value[..end], &value[end..]));
     }
@@ -176,6 +202,7 @@ fn rot13(c: char) -> char {
     }
 }
 
-pub(super) fn whole_chars(text: &str, level: Level) -> usize {
-    String::from_utf8_lossy(&folded(text, level)).chars().count()
+/// Whether a character has a place in a bare skeleton.
+fn is_kept(c: char) -> bool {
+    !folded(c.encode_utf8(&mut [0; 4]), Level::Bare).is_empty()
 }

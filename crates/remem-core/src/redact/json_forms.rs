@@ -54,7 +54,10 @@ mod tests {
     fn every_style_of_escaping_is_there() {
         assert_eq!(forms("a/b"), [r"a\/b"]);
         assert_eq!(forms("a\"\\\n\t\u{1}"), [r#"a\"\\\n\t\u0001"#]);
-        assert_eq!(forms("é/🔑"), [r"\u00e9/\ud83d\udd11", r"\u00E9/\uD83D\uDD11", r"é\/🔑", r"\u00e9\/\ud83d\udd11", r"\u00E9\/\uD83D\uDD11"]);
+        assert_eq!(
+            forms("é/🔑"),
+            [r"\u00e9/\ud83d\udd11", r"\u00E9/\uD83D\uDD11", r"é\/🔑", r"\u00e9\/\ud83d\udd11", r"\u00E9\/\uD83D\uDD11"]
+        );
     }
 
     #[test]

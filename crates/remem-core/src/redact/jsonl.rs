@@ -152,7 +152,10 @@ mod tests {
     #[test]
     fn parts_are_cleaned_alone_and_merged() {
         let parts = json!([{"channel": "content", "content": "a hunter2"}, {"channel": "content", "content": "-hunter2 [BYOK:z]"}]);
-        check(json!({"parts": parts, "merge": "concat"}), json!({"outputs": ["a hunter2", "-hunter2 [BYOK:z]"], "merged": "a [REDACTED:k] [REDACTED:z]"}));
+        check(
+            json!({"parts": parts, "merge": "concat"}),
+            json!({"outputs": ["a hunter2", "-hunter2 [BYOK:z]"], "merged": "a [REDACTED:k] [REDACTED:z]"}),
+        );
         check(json!({"parts": parts, "merge": "fields"}), json!({"outputs": ["a hunter2", "-hunter2 [BYOK:z]"], "merged": null}));
     }
 

@@ -8,10 +8,7 @@ pub(super) fn lookalike(c: char) -> Option<char> {
     if let Ok(found) = TWINS.binary_search_by_key(&c, |&(from, _)| from) {
         return Some(TWINS[found].1);
     }
-    LETTER_BLOCKS
-        .iter()
-        .find(|&&first| (first..first + 26).contains(&(c as u32)))
-        .map(|first| char::from(b'a' + (c as u32 - first) as u8))
+    LETTER_BLOCKS.iter().find(|&&first| (first..first + 26).contains(&(c as u32))).map(|first| char::from(b'a' + (c as u32 - first) as u8))
 }
 
 /// Emoji alphabets without a compatibility mapping: negative circled, negative squared, regional indicators.

@@ -95,9 +95,20 @@ mod tests {
     #[test]
     fn ids_outside_the_alphabet_are_unfit() {
         for (id, fit) in [
-            ("openai-prod", true), ("vault/prod/db.1", true), ("user@host:key", true), ("a", true),
-            ("", false), ("id]x", false), ("a b", false), ("a\nb", false), ("../../etc", false), ("a/../b", false), ("<b>", false),
-            ("shape-jwt", false), ("ідентифікатор", false), ("-x", false),
+            ("openai-prod", true),
+            ("vault/prod/db.1", true),
+            ("user@host:key", true),
+            ("a", true),
+            ("", false),
+            ("id]x", false),
+            ("a b", false),
+            ("a\nb", false),
+            ("../../etc", false),
+            ("a/../b", false),
+            ("<b>", false),
+            ("shape-jwt", false),
+            ("ідентифікатор", false),
+            ("-x", false),
         ] {
             assert_eq!(is_fit_id(id), fit, "{id:?}");
         }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use zeroize::Zeroizing;
 
 use super::fold::{self, Level, folded, riders_end};
-use super::forms::{Form, forms_of, whole_chars};
+use super::forms::{Form, forms_of};
 use super::json_forms::json_forms;
 use super::scan::{Scanner, WINDOW};
 use super::value::FLOOR_CHARS;
@@ -95,7 +95,8 @@ impl Needles {
     }
 
     fn scan_text(&self, text: &str, at: usize, hits: &mut Vec<Hit>) {
-        self.literal.each_match(text.as_bytes(), |number, range| push_hit(hits, self.literal_values[number], at + range.start..at + range.end));
+        self.literal
+            .each_match(text.as_bytes(), |number, range| push_hit(hits, self.literal_values[number], at + range.start..at + range.end));
         for (level, scanner, forms) in [(Level::Bare, &self.bare, &self.bare_forms), (Level::Dense, &self.dense, &self.dense_forms)] {
             if !scanner.is_empty() {
                 scan_skeleton(text, at, level, (scanner, forms), hits);
@@ -107,17 +108,21 @@ impl Needles {
 fn scan_skeleton(text: &str, at: usize, level: Level, (scanner, forms): (&Scanner, &[Form]), hits: &mut Vec<Hit>) {
     let mut skeleton = Vec::new();
     fold::fold_into(text, level, &mut skeleton);
-    let (mut found, mut ranges) = (Vec::new(), Vec::new());
-    scanner.each_match(&skeleton, |number, range| {
-        found.push(&forms[number]);
-        ranges.push(range);
-    });
-    for (form, range) in found.into_iter().zip(fold::locate(text, level, &ranges)) {
-        if form.accepts(&text[range.clone()]) {
-            let range = form.grow(text, range);
-            push_hit(hits, form.value, at + range.start..at + riders_end(text, range.end));
+    // Most texts have no match, so where the skeleton comes from is worked out when one turns up.
+    let mut origin = None;
+    let mut covered = 0..0;
+    scanner.each_match(&skeleton, |number, found| {
+        if covered.start <= found.start && found.end <= covered.end {
+            return;
         }
-    }
+        let origin = origin.get_or_insert_with(|| fold::origin(text, level));
+        let form = &forms[number];
+        if let Some(range) = form.judge(text, origin.of(&found)) {
+            push_hit(hits, form.value, at + range.start..at + riders_end(text, range.end));
+            let overlap = covered.start <= found.start && found.start <= covered.end;
+            covered = if overlap { covered.start..found.end.max(covered.end) } else { found };
+        }
+    });
 }
 
 /// Needles in the making.
@@ -144,7 +149,7 @@ impl Draft {
                 self.bare.push(form.take_needle());
                 self.bare_forms.push(form);
             }
-        } else if whole_chars(value, Level::Dense) >= FLOOR_CHARS {
+        } else if folded(value, Level::Dense).len() >= WINDOW {
             self.dense.push(Zeroizing::new(folded(value, Level::Dense)));
             self.dense_forms.push(whole.punctuated());
         } else {
@@ -167,4 +172,3 @@ fn push_hit(hits: &mut Vec<Hit>, value: usize, range: Range<usize>) {
         _ => hits.push(Hit { range, value }),
     }
 }
-

@@ -91,8 +91,13 @@ mod tests {
             assert!(is_random_token(token), "{token}");
         }
         for other in [
-            "getTokenFromSecureStorageV2", "my-service-account-2024-prod-eu1", "123e4567-e89b-12d3-a456-426614174000",
-            "aaaaaaaaaaaaaaaaaaaa1b2c", "config.database.password_v2_production", "k3Jd9", "xxxxK3Jd9sLq2Xv7Bn4Mz8Tr",
+            "getTokenFromSecureStorageV2",
+            "my-service-account-2024-prod-eu1",
+            "123e4567-e89b-12d3-a456-426614174000",
+            "aaaaaaaaaaaaaaaaaaaa1b2c",
+            "config.database.password_v2_production",
+            "k3Jd9",
+            "xxxxK3Jd9sLq2Xv7Bn4Mz8Tr",
         ] {
             assert!(!is_random_token(other), "{other}");
         }

@@ -85,7 +85,10 @@ const fn class(outline: Outline) -> [bool; 256] {
     loop {
         class[byte as usize] = match outline {
             Outline::Letters => byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'\r' | b'\n'),
-            Outline::Numbers => byte.is_ascii_hexdigit() || matches!(byte, b':' | b' ' | b'-' | b',' | b';' | b'[' | b']' | b'_' | b'x' | b'X' | b'\r' | b'\n'),
+            Outline::Numbers => {
+                byte.is_ascii_hexdigit()
+                    || matches!(byte, b':' | b' ' | b'-' | b',' | b';' | b'[' | b']' | b'_' | b'x' | b'X' | b'\r' | b'\n')
+            }
         };
         if byte == u8::MAX {
             return class;
@@ -268,8 +271,11 @@ mod tests {
             ("a 73:65:63:72:65:74:2D:30:30:31!", "secret-001", "73:65:63:72:65:74:2D:30:30:31"),
             ("0x73, 0x65, 0x63, 0x72, 0x65, 0x74, 0x2d, 0x30", "secret-0", "73, 0x65, 0x63, 0x72, 0x65, 0x74, 0x2d, 0x30"),
             ("ONSWG4TFOQWTAMBR", "secret-001", "ONSWG4TFOQWTAMBR"),
-            ("01110011 01100101 01100011 01110010 01100101 01110100 00101101 00110000", "secret-0",
-             "01110011 01100101 01100011 01110010 01100101 01110100 00101101 00110000"),
+            (
+                "01110011 01100101 01100011 01110010 01100101 01110100 00101101 00110000",
+                "secret-0",
+                "01110011 01100101 01100011 01110010 01100101 01110100 00101101 00110000",
+            ),
             ("bytes=[115, 101, 99, 114, 101, 116, 45, 48]", "secret-0", "115, 101, 99, 114, 101, 116, 45, 48"),
         ] {
             assert_eq!(source_of(source, plain).as_deref(), Some(held_in), "{source}");

@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use remem_wire::error::{json_hint, query_hint};
 use remem_wire::{Failure, IDEMPOTENCY_HEADER, Problem};
 use serde::de::DeserializeOwned;
+use std::time::Duration;
 
 impl FromRequestParts<App> for EngineDoor {
     type Rejection = Fail;
@@ -25,6 +26,8 @@ pub(crate) struct Ref(pub String);
 pub(crate) struct RefAndId(pub String, pub String);
 
 const MALFORMED: &str = "\0";
+/// A client that trickles its body is cut off.
+const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
 impl FromRequestParts<App> for Ref {
     type Rejection = Fail;
@@ -100,7 +103,8 @@ async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Failure> {
     if length.is_some_and(|length| length > limit as u64) {
         return Err(too_large());
     }
-    match Limited::new(Body::from_stream(request.into_body().into_data_stream()), limit).collect().await {
+    let body = Limited::new(Body::from_stream(request.into_body().into_data_stream()), limit).collect();
+    match tokio::time::timeout(BODY_DEADLINE, body).await.map_err(|_| Problem::BodyTooSlow)? {
         Ok(body) => Ok(body.to_bytes().to_vec()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
         Err(_) => Err(Problem::MalformedBody { hint: "it could not be read".to_owned() }.into()),

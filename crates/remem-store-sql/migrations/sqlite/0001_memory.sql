@@ -55,7 +55,7 @@ CREATE TABLE entry_tag (
 
 -- The index belongs to this tenant alone, so its statistics tell nothing about others. `scope_key` makes a search
 -- start from the memory it is for; it carries no weight in the score.
-CREATE VIEW entry_text AS SELECT row_id, 's' || scope_id AS scope_key, content FROM entry;
+CREATE VIEW entry_text AS SELECT row_id, 's' || scope_id AS scope_key, content FROM entry WHERE erased_at IS NULL;
 CREATE VIRTUAL TABLE entry_fts USING fts5 (
   scope_key, content, content = 'entry_text', content_rowid = 'row_id', tokenize = 'porter unicode61 remove_diacritics 2');
 INSERT INTO entry_fts (entry_fts, rank) VALUES ('secure-delete', 1);

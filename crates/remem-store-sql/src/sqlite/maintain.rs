@@ -66,7 +66,8 @@ pub(super) fn verify(db: &Connection, tenant: &TenantId) -> Result<u64, StoreErr
     if verdict != "ok" {
         return Err(StoreError::Damaged("the database structure is inconsistent"));
     }
-    db.execute("INSERT INTO entry_fts (entry_fts) VALUES ('integrity-check')", [])
+    // Rank 1: also compares the index with the entries it should hold.
+    db.execute("INSERT INTO entry_fts (entry_fts, rank) VALUES ('integrity-check', 1)", [])
         .map_err(|_| StoreError::Damaged("the search index is inconsistent"))?;
     Ok(verify_chain(db, tenant)? + verify_texts(db, tenant)?)
 }

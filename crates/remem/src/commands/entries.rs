@@ -154,7 +154,7 @@ pub async fn stats(global: &Global, memory_ref: &str) -> anyhow::Result<()> {
 
 pub async fn memories(global: &Global) -> anyhow::Result<()> {
     let door = door(global).await?;
-    let (mut query, mut rows) = (MemoriesQuery { limit: Some(0), after: None }, Vec::new());
+    let (mut query, mut rows) = (MemoriesQuery { limit: Some(0), ..MemoriesQuery::default() }, Vec::new());
     loop {
         let page = door.memories(query.clone()).await?;
         for memory in &page.memories {

@@ -89,7 +89,7 @@ impl Exporter {
         }
         let mut after = self.at.memory_ref.clone();
         loop {
-            let page = self.door.memories(MemoriesQuery { limit: None, after }).await?;
+            let page = self.door.memories(MemoriesQuery { after, ..MemoriesQuery::default() }).await?;
             for memory in &page.memories {
                 self.memory(&memory.memory_ref).await?;
             }

@@ -28,7 +28,7 @@ pub fn remem() -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REMEM_")) {
         command.env_remove(name);
     }
-    command.env("NO_PROXY", "127.0.0.1").env("no_proxy", "127.0.0.1");
+    command.env("NO_PROXY", "127.0.0.1").env("no_proxy", "127.0.0.1").env("NO_COLOR", "1");
     command
 }
 
@@ -69,7 +69,15 @@ impl Server {
     pub fn spawn(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Server {
         let mut command = remem();
         command.arg("serve").arg("--data-dir").arg(dir).args(["--listen", "127.0.0.1:0"]).args(arguments);
-        command.env("REMEM_BOOTSTRAP_KEY", KEY).envs(environment.iter().copied());
+        command.env("REMEM_BOOTSTRAP_KEY", KEY);
+        for (name, value) in environment {
+            // An empty value takes a variable away.
+            if value.is_empty() {
+                command.env_remove(name)
+            } else {
+                command.env(name, value)
+            };
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("the server starts");
         Server { child, url: String::new(), greeted_after: Duration::ZERO, output: Arc::default() }
@@ -112,9 +120,9 @@ impl Server {
         self.child.wait().expect("the process ends");
     }
 
-    /// Asks it to stop (SIGTERM) and does not wait.
-    pub fn ask_to_stop(&self) {
-        let asked = Command::new("sh").arg("-c").arg(format!("kill -TERM {}", self.child.id())).status();
+    /// Sends it a signal (`TERM`, `INT`) and does not wait.
+    pub fn signal(&self, name: &str) {
+        let asked = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.child.id())).status();
         assert!(asked.expect("a shell is there").success(), "the process is there to be asked");
     }
 
@@ -134,7 +142,7 @@ impl Server {
 
     /// Stops it in an orderly way and requires that it says so.
     pub fn terminate(&mut self) {
-        self.ask_to_stop();
+        self.signal("TERM");
         let status = self.wait(Duration::from_secs(10));
         assert!(status.is_some_and(|s| s.success()), "ended with {status:?}: {}", self.output());
     }

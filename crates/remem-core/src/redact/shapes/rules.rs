@@ -33,7 +33,7 @@ pub(super) fn private_key(text: &str, literal: Range<usize>) -> Option<Range<usi
     let block = ahead(text, literal.start, BLOCK_BYTES_MAX);
     let begin = BEGIN.find(block)?.end();
     // Armour headers, wrapped lines and escaped line ends all stay within these characters.
-    let body = &block[begin..];
+    let body = block[begin..].split("-----BEGIN").next()?;
     let is_key = |c: char| c.is_ascii_alphanumeric() || "+/=\\ \t\r\n:,.-_()".contains(c);
     let cut = body.find(|c| !is_key(c)).unwrap_or(body.len());
     let key_chars = |body: &str| body.bytes().filter(u8::is_ascii_alphanumeric).count();
@@ -51,7 +51,8 @@ fn looks_like_prose(body: &str) -> bool {
 
 /// Forty characters assigned to a name such as `aws_secret_access_key`.
 pub(super) fn aws_secret_key(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
-    static VALUE: LazyLock<Regex> = LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}[\\"']{0,2}([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|\z)"#));
+    static VALUE: LazyLock<Regex> =
+        LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}[\\"']{0,2}([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|\z)"#));
     let key = VALUE.captures(ahead(text, literal.end, 128))?.get(1)?;
     diverse(key.as_str()).then(|| literal.end + key.start()..literal.end + key.end())
 }
@@ -60,7 +61,10 @@ pub(super) fn aws_secret_key(text: &str, literal: Range<usize>) -> Option<Range<
 pub(super) fn telegram_token(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
     static TAIL: LazyLock<Regex> = LazyLock::new(|| constant(r"\A:(AA[A-Za-z0-9_-]{33})(?:[^A-Za-z0-9_-]|\z)"));
     let digits = text[..literal.start].bytes().rev().take_while(u8::is_ascii_digit).count();
-    let glued = text[..literal.start - digits].bytes().next_back().is_some_and(|byte| byte.is_ascii_alphanumeric() && !text[..literal.start - digits].ends_with("bot"));
+    let glued = text[..literal.start - digits]
+        .bytes()
+        .next_back()
+        .is_some_and(|byte| byte.is_ascii_alphanumeric() && !text[..literal.start - digits].ends_with("bot"));
     let tail = TAIL.captures(ahead(text, literal.start, 64))?.get(1)?;
     ((8..=10).contains(&digits) && !glued && diverse(tail.as_str())).then(|| literal.start - digits..literal.start + tail.end())
 }
@@ -92,7 +96,8 @@ fn is_base64url(byte: u8) -> bool {
 
 /// The password in `scheme://user:password@host`; templates such as `${PASS}` are not one.
 pub(super) fn url_password(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
-    static AUTHORITY: LazyLock<Regex> = LazyLock::new(|| constant(r#"\A[^\s/?#:@"'<>`\[\]]{0,64}:([^\s/?#"'<>`\[\]]{1,200})@[A-Za-z0-9\[_]"#));
+    static AUTHORITY: LazyLock<Regex> =
+        LazyLock::new(|| constant(r#"\A[^\s/?#:@"'<>`\[\]]{0,64}:([^\s/?#"'<>`\[\]]{1,200})@[A-Za-z0-9\[_]"#));
     let scheme = text[..literal.start].bytes().next_back().is_some_and(|byte| byte.is_ascii_alphanumeric());
     let password = AUTHORITY.captures(ahead(text, literal.end, 512))?.get(1)?;
     let template = password.as_str().starts_with(['$', '{', '%']) && !password.as_str().contains(|c: char| c.is_ascii_digit())
@@ -131,8 +136,10 @@ fn is_basic(credentials: &str) -> bool {
 
 /// `name = "value"` with a telling name and a value that no one types by hand.
 pub(super) fn assignment(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
-    static QUOTED: LazyLock<Regex> = LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}(?:\\?["'`])([^\s"'`\\<>\[\]{}]{20,512})\\?["'`]"#));
-    static BARE: LazyLock<Regex> = LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])[ \t]{0,4}([A-Za-z0-9+/=_.~-]{20,512})(?:[\s,;&'"`)}<\\]|\z)"#));
+    static QUOTED: LazyLock<Regex> =
+        LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}(?:\\?["'`])([^\s"'`\\<>\[\]{}]{20,512})\\?["'`]"#));
+    static BARE: LazyLock<Regex> =
+        LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])[ \t]{0,4}([A-Za-z0-9+/=_.~-]{20,512})(?:[\s,;&'"`)}<\\]|\z)"#));
     if is_paging(&text[..literal.start]) {
         return None;
     }

@@ -24,11 +24,22 @@ pub(super) struct Rule {
     pub(super) find: Find,
 }
 
-const fn row(kind: &'static str, doc: &'static str, literals: &'static [&'static str], pattern: &'static str, accept: fn(&str) -> bool) -> Rule {
+const fn row(
+    kind: &'static str,
+    doc: &'static str,
+    literals: &'static [&'static str],
+    pattern: &'static str,
+    accept: fn(&str) -> bool,
+) -> Rule {
     Rule { kind, doc, literals, find: Find::Token { pattern, accept } }
 }
 
-const fn custom(kind: &'static str, doc: &'static str, literals: &'static [&'static str], find: fn(&str, Range<usize>) -> Option<Range<usize>>) -> Rule {
+const fn custom(
+    kind: &'static str,
+    doc: &'static str,
+    literals: &'static [&'static str],
+    find: fn(&str, Range<usize>) -> Option<Range<usize>>,
+) -> Rule {
     Rule { kind, doc, literals, find: Find::Custom(find) }
 }
 

@@ -81,9 +81,21 @@ fn tokens_that_carry_their_own_proof() {
 fn private_key_blocks_go_whole() {
     let line = "MIIEvKq7zP2mW9x4LtB6vNc3RjY8sHd5Fg1TaUe0oKq7zP2mW9x4LtB6vNc3RjY8";
     for kind in ["PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "ENCRYPTED PRIVATE KEY"] {
-        check(("private-key", "key:\n", &format!("-----BEGIN {kind}-----\n{line}\n{line}\n"), &format!("-----END {kind}-----"), "\nthat was it"));
+        check((
+            "private-key",
+            "key:\n",
+            &format!("-----BEGIN {kind}-----\n{line}\n{line}\n"),
+            &format!("-----END {kind}-----"),
+            "\nthat was it",
+        ));
     }
-    check(("private-key", "\"private_key\": \"", &format!("-----BEGIN PRIVATE KEY-----\\n{line}\\n"), "-----END PRIVATE KEY-----\\n"[..25].trim_end(), "\\n\","));
+    check((
+        "private-key",
+        "\"private_key\": \"",
+        &format!("-----BEGIN PRIVATE KEY-----\\n{line}\\n"),
+        "-----END PRIVATE KEY-----\\n"[..25].trim_end(),
+        "\\n\",",
+    ));
     check(("private-key", "cut off: ", "-----BEGIN PRIVATE KEY-----\n", line, ""));
 }
 
@@ -135,12 +147,20 @@ fn ordinary_text_is_left_alone() {
 #[test]
 fn placeholders_of_documentation_are_left_alone() {
     for line in [
-        format!("ghp_{}", "x".repeat(36)), format!("npm_{}", "0".repeat(36)), format!("sk-{}", "x".repeat(48)),
-        "AKIAIOSFODNN7EXAMPLE".to_owned(), format!("xoxb-{}", "x".repeat(30)), "api_key = \"your-api-key-goes-here-1234\"".to_owned(),
+        format!("ghp_{}", "x".repeat(36)),
+        format!("npm_{}", "0".repeat(36)),
+        format!("sk-{}", "x".repeat(48)),
+        "AKIAIOSFODNN7EXAMPLE".to_owned(),
+        format!("xoxb-{}", "x".repeat(30)),
+        "api_key = \"your-api-key-goes-here-1234\"".to_owned(),
         "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX".to_owned(),
         "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_owned(),
-        "postgres://user:${DB_PASSWORD}@host/db".to_owned(), "postgres://user:$PASS@host/db".to_owned(), "https://u:****@host".to_owned(),
-        "Authorization: Bearer <token>".to_owned(), "Authorization: Bearer $TOKEN".to_owned(), "token: ${{ secrets.GITHUB_TOKEN }}".to_owned(),
+        "postgres://user:${DB_PASSWORD}@host/db".to_owned(),
+        "postgres://user:$PASS@host/db".to_owned(),
+        "https://u:****@host".to_owned(),
+        "Authorization: Bearer <token>".to_owned(),
+        "Authorization: Bearer $TOKEN".to_owned(),
+        "token: ${{ secrets.GITHUB_TOKEN }}".to_owned(),
         "-----BEGIN PRIVATE KEY----- starts a block and -----END PRIVATE KEY----- ends it".to_owned(),
     ] {
         assert_eq!(Redactor::empty().clean(&line, ShapePolicy::Redact).text.as_str(), line);

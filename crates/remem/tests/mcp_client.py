@@ -1,0 +1,110 @@
+"""Uses Remembrancer through the official MCP client for Python, over either transport, and checks every answer.
+
+    mcp_client.py stdio MODE REMEM DATA_DIR
+    mcp_client.py http MODE URL KEY
+
+MODE is how the client negotiates the protocol: "auto" tries the newest way first, "legacy" begins with `initialize`.
+Prints how many checks held; the first one that does not ends the program with an error.
+"""
+
+import asyncio
+import contextlib
+import sys
+
+import httpx2
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+TOOLS = {"memory_put", "memory_get", "memory_list", "memory_search", "memory_delete", "memory_stats"}
+MEMORY = "agents/mcp"
+checks = 0
+
+
+def check(holds, what):
+    global checks
+    if not holds:
+        raise SystemExit(f"does not hold: {what}")
+    checks += 1
+
+
+async def call(client, tool, **arguments):
+    """Calls a tool that must succeed and gives its structured answer."""
+    result = await client.call_tool(tool, {"memoryRef": MEMORY, **arguments})
+    check(not result.is_error, f"{tool} succeeds: {result.content}")
+    check(isinstance(result.structured_content, dict), f"{tool} answers with an object")
+    check(result.content and result.content[0].type == "text", f"{tool} also answers with text, for older clients")
+    return result.structured_content
+
+
+async def refused(client, tool, **arguments):
+    """Calls a tool that must fail and gives its stable code."""
+    result = await client.call_tool(tool, {"memoryRef": MEMORY, **arguments})
+    check(result.is_error, f"{tool} fails: {result.structured_content}")
+    envelope = result.structured_content or {}
+    check({"error", "message"} <= set(envelope) <= {"error", "message", "details"}, f"an error has the one envelope: {result.content}")
+    return envelope["error"]
+
+
+async def converse(client):
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    check(set(tools) == TOOLS, f"exactly the six tools: {sorted(tools)}")
+    for tool in tools.values():
+        check(tool.description and "memoryRef" in tool.input_schema["properties"], f"{tool.name} describes itself")
+    check(tools["memory_delete"].annotations.destructive_hint is True, "delete says that it destroys")
+    check(tools["memory_search"].annotations.read_only_hint is True, "search says that it only reads")
+
+    put = await call(client, "memory_put", content="Ana prefers green tea", tags=["drinks"], metadata={"sure": True})
+    entry = put["entry"]
+    check(entry["content"] == "Ana prefers green tea" and entry["tags"] == ["drinks"], "put answers with the entry")
+    check(set(entry) == {"id", "content", "tags", "createdAt"}, "an entry has the protocol's fields and no others")
+    got = await call(client, "memory_get", id=entry["id"], atLeast=put["revision"])
+    check(got == entry, "get gives the same entry")
+    other = await call(client, "memory_put", content="Bo prefers coffee", expiresAt="2999-01-01T00:00:00Z", idempotencyKey="bo")
+    again = await call(client, "memory_put", content="Bo prefers coffee", expiresAt="2999-01-01T00:00:00Z", idempotencyKey="bo")
+    check(again == other, "a repeated key repeats its answer")
+
+    listed = (await call(client, "memory_list"))["entries"]
+    check(listed == [other["entry"], entry], "list gives both, newest first")
+    page = await call(client, "memory_list", limit=1)
+    rest = await call(client, "memory_list", limit=1, cursor=page["nextCursor"])
+    check(page["entries"] + rest["entries"] == listed and "nextCursor" not in rest, "pages add up to the list")
+    check((await call(client, "memory_list", tag="drinks"))["entries"] == [entry], "a tag filters")
+    hits = (await call(client, "memory_search", query="which tea does Ana like"))["hits"]
+    check(hits[0]["entry"] == entry and hits[0]["score"] > 0, "search finds it first")
+    stats = await call(client, "memory_stats")
+    check((stats["entries"], stats["expiring"]) == (2, 1), f"stats count both: {stats}")
+
+    check((await call(client, "memory_delete", id=entry["id"]))["deleted"] is True, "delete says so")
+    check(await refused(client, "memory_get", id=entry["id"]) == "not_found", "what was deleted is not found")
+    check(await refused(client, "memory_delete", id="mem_unknown") == "not_found", "an unknown id is not found")
+    past = await refused(client, "memory_put", content="x", expiresAt="2001-01-01T00:00:00Z")
+    check(past == "validation_error", f"a past end is refused: {past}")
+    unknown = await refused(client, "memory_put", content="x", colour="red")
+    check(unknown == "validation_error", f"an unknown argument is refused with the same code: {unknown}")
+    missing = await refused(client, "memory_put")
+    check(missing == "validation_error", f"a missing argument is refused with the same code: {missing}")
+    check((await call(client, "memory_stats"))["entries"] == 1, "refusals store nothing")
+
+
+@contextlib.asynccontextmanager
+async def connect(kind, mode, first, second):
+    if kind == "stdio":
+        server = StdioServerParameters(command=first, args=["mcp", "--data-dir", second])
+        async with Client(server, mode=mode, read_timeout_seconds=30) as client:
+            yield client
+    else:
+        headers = {"Authorization": f"Bearer {second}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http:
+            transport = streamable_http_client(f"{first}/mcp", http_client=http)
+            async with Client(transport, mode=mode, read_timeout_seconds=30) as client:
+                yield client
+
+
+async def main(kind, mode, first, second):
+    async with connect(kind, mode, first, second) as client:
+        await converse(client)
+        version = client.protocol_version
+    print(f"{checks} checks hold with protocol {version}")
+
+
+asyncio.run(main(*sys.argv[1:5]))
