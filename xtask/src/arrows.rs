@@ -23,7 +23,8 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
 ];
 
 pub fn check(root: &Path) -> Vec<String> {
-    let output = Command::new(env!("CARGO")).args(["metadata", "--format-version", "1", "--no-deps", "--offline"]).current_dir(root).output();
+    let output =
+        Command::new(env!("CARGO")).args(["metadata", "--format-version", "1", "--no-deps", "--offline"]).current_dir(root).output();
     let Some(metadata) = output.ok().and_then(|o| serde_json::from_slice::<Value>(&o.stdout).ok()) else {
         return vec!["cargo metadata cannot be read".to_owned()];
     };

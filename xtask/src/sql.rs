@@ -6,7 +6,8 @@ use std::path::Path;
 
 pub fn check(root: &Path) -> Vec<String> {
     let statement = Regex::new(r"\b(?:SELECT|INSERT INTO|UPDATE|DELETE FROM)\b").expect("a constant pattern");
-    let table = Regex::new(r"\b(?:FROM|INTO|UPDATE|JOIN) (entry|entry_tag|event|scope|idempotency|tenant_clock)\b").expect("a constant pattern");
+    let table =
+        Regex::new(r"\b(?:FROM|INTO|UPDATE|JOIN) (entry|entry_tag|event|scope|idempotency|tenant_clock)\b").expect("a constant pattern");
     let mut breaches = Vec::new();
     for path in tracked(root).into_iter().filter(|p| p.extension().is_some_and(|e| e == "rs")) {
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();

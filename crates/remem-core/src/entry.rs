@@ -202,7 +202,10 @@ mod tests {
 
     #[test]
     fn six_of_nine_cells_are_produced() {
-        let produced: Vec<_> = Tier::ALL.iter().flat_map(|t| Typology::ALL.iter().filter(|y| t.produces(**y)).map(move |y| (t.as_str(), y.as_str()))).collect();
+        let produced: Vec<_> = Tier::ALL
+            .iter()
+            .flat_map(|t| Typology::ALL.iter().filter(|y| t.produces(**y)).map(move |y| (t.as_str(), y.as_str())))
+            .collect();
         assert_eq!(
             produced,
             [

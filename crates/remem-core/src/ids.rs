@@ -120,7 +120,20 @@ mod tests {
     fn malformed_refs_resolve_to_nothing() {
         let long = "x".repeat(257);
         for bad in [
-            "", long.as_str(), "a\0b", "a\nb", "\u{85}", "..", "a/../b", "..\\b", "a\\b", "%2e%2e/x", "a%2Fb", "a%5cb", "a%00", "%252e%252e",
+            "",
+            long.as_str(),
+            "a\0b",
+            "a\nb",
+            "\u{85}",
+            "..",
+            "a/../b",
+            "..\\b",
+            "a\\b",
+            "%2e%2e/x",
+            "a%2Fb",
+            "a%5cb",
+            "a%00",
+            "%252e%252e",
         ] {
             assert_eq!(MemoryRef::parse(bad), None, "{bad:?}");
         }
@@ -129,7 +142,9 @@ mod tests {
     #[test]
     fn ordinary_refs_are_kept_as_they_are() {
         let long = "é".repeat(256);
-        for good in ["agent-1", "mem://customer-support/agent-1", "workspaces/a/agents/b/memories", "日本語", "a.b", "50% off", long.as_str()] {
+        for good in
+            ["agent-1", "mem://customer-support/agent-1", "workspaces/a/agents/b/memories", "日本語", "a.b", "50% off", long.as_str()]
+        {
             assert_eq!(MemoryRef::parse(good).as_ref().map(MemoryRef::as_str), Some(good));
         }
     }

@@ -228,11 +228,8 @@ impl Door for EngineDoor {
             at_least: revision(request.at_least.as_deref())?,
         };
         let hits = self.engine.search(&self.caller, memory_ref, engine_request).await.map_err(fail)?;
-        let hits = hits.into_iter().map(|hit| SearchHit {
-            entry: MemoryEntry::from(&hit.entry),
-            score: hit.score,
-            metadata: hit.entry.metadata,
-        });
+        let hits =
+            hits.into_iter().map(|hit| SearchHit { entry: MemoryEntry::from(&hit.entry), score: hit.score, metadata: hit.entry.metadata });
         Ok(SearchAnswer { hits: hits.collect() })
     }
 
@@ -256,7 +253,11 @@ impl Door for EngineDoor {
         if query.after.as_deref().is_some_and(|after| MemoryRef::parse(after).is_none()) {
             return Err(invalid("after", "must be a memoryRef"));
         }
-        let (found, more) = self.engine.memories(&self.caller, query.after.as_deref(), query.limit, revision(query.at_least.as_deref())?).await.map_err(fail)?;
+        let (found, more) = self
+            .engine
+            .memories(&self.caller, query.after.as_deref(), query.limit, revision(query.at_least.as_deref())?)
+            .await
+            .map_err(fail)?;
         let summary = |s: &remem_store::ScopeSummary| MemorySummary { memory_ref: s.memory_ref.as_str().to_owned(), entries: s.entries };
         let memories: Vec<_> = found.iter().map(summary).collect();
         let next_after = memories.last().filter(|_| more).map(|last| last.memory_ref.clone());

@@ -57,7 +57,12 @@ fn body_rows() -> Vec<Row> {
         put("more than 64 tags", tags(vec!["t".into(); 65]), 422, "validation_error"),
         put("tag over 256 characters", tags(vec!["é".repeat(257)]), 422, "validation_error"),
         put("control character in a tag", tags(vec!["a\u{7}".into()]), 422, "validation_error"),
-        put("metadata over 16,384 bytes", json!({"content": "x", "metadata": {"a": "x".repeat(16_384)}}).to_string(), 422, "validation_error"),
+        put(
+            "metadata over 16,384 bytes",
+            json!({"content": "x", "metadata": {"a": "x".repeat(16_384)}}).to_string(),
+            422,
+            "validation_error",
+        ),
         put("metadata deeper than 8 levels", deep(8), 422, "validation_error"),
         put("expiresAt in the past", "{\"content\": \"x\", \"expiresAt\": 1}", 422, "validation_error"),
         put("body over 8 MiB", text(8 * 1024 * 1024), 413, "payload_too_large"),
@@ -65,13 +70,41 @@ fn body_rows() -> Vec<Row> {
         header(put("empty Idempotency-Key", text(1), 422, "validation_error"), "idempotency-key", ""),
         header(put("Idempotency-Key over 255 characters", text(1), 422, "validation_error"), "idempotency-key", "k".repeat(256)),
         row("empty batch", "POST", "{m}/entries:batch", "{\"entries\": []}", 422, "validation_error"),
-        row("batch over 1,000 entries", "POST", "{m}/entries:batch", json!({"entries": vec![json!({"content": "x"}); 1_001]}).to_string(), 422, "validation_error"),
+        row(
+            "batch over 1,000 entries",
+            "POST",
+            "{m}/entries:batch",
+            json!({"entries": vec![json!({"content": "x"}); 1_001]}).to_string(),
+            422,
+            "validation_error",
+        ),
         row("import without an id", "POST", "{m}/entries:import", "{\"entries\": [{\"content\": \"x\"}]}", 400, "validation_error"),
-        row("import with a malformed id", "POST", "{m}/entries:import", "{\"entries\": [{\"content\": \"x\", \"id\": \"\"}]}", 422, "validation_error"),
+        row(
+            "import with a malformed id",
+            "POST",
+            "{m}/entries:import",
+            "{\"entries\": [{\"content\": \"x\", \"id\": \"\"}]}",
+            422,
+            "validation_error",
+        ),
         row("empty query", "POST", "{m}/search", "{\"query\": \"  \"}", 422, "validation_error"),
         row("query over 4,096 characters", "POST", "{m}/search", json!({"query": "x".repeat(4_097)}).to_string(), 422, "validation_error"),
-        row("search mode that this host lacks", "POST", "{m}/search", "{\"query\": \"x\", \"mode\": \"semantic\"}", 422, "capability_not_provided"),
-        row("search mode that does not exist", "POST", "{m}/search", format!("{{\"query\": \"x\", \"mode\": \"{CANARY}\"}}"), 422, "validation_error"),
+        row(
+            "search mode that this host lacks",
+            "POST",
+            "{m}/search",
+            "{\"query\": \"x\", \"mode\": \"semantic\"}",
+            422,
+            "capability_not_provided",
+        ),
+        row(
+            "search mode that does not exist",
+            "POST",
+            "{m}/search",
+            format!("{{\"query\": \"x\", \"mode\": \"{CANARY}\"}}"),
+            422,
+            "validation_error",
+        ),
     ]
 }
 
@@ -97,10 +130,24 @@ fn path_rows() -> Vec<Row> {
         row("unknown path", "GET", "/v1/canary-c4n4ry", "", 404, "not_found"),
         row("method that a path does not take", "PUT", "{m}/entries", "", 405, "method_not_allowed"),
         row("unknown pass", "POST", "/v1/host/remembrancer/passes/canary-c4n4ry/run", "{}", 404, "not_found"),
-        row("key with an unknown scope", "POST", "/v1/host/remembrancer/keys", format!("{{\"scopes\": [\"{CANARY}\"]}}"), 422, "validation_error"),
+        row(
+            "key with an unknown scope",
+            "POST",
+            "/v1/host/remembrancer/keys",
+            format!("{{\"scopes\": [\"{CANARY}\"]}}"),
+            422,
+            "validation_error",
+        ),
         row("key without a scope", "POST", "/v1/host/remembrancer/keys", "{\"scopes\": []}", 422, "validation_error"),
         row("malformed tenant", "POST", "/v1/host/remembrancer/tenants", format!("{{\"id\": \"../{CANARY}\"}}"), 422, "validation_error"),
-        row("unknown shape policy", "POST", "/v1/host/remembrancer/tenants", format!("{{\"id\": \"t\", \"shapes\": \"{CANARY}\"}}"), 422, "validation_error"),
+        row(
+            "unknown shape policy",
+            "POST",
+            "/v1/host/remembrancer/tenants",
+            format!("{{\"id\": \"t\", \"shapes\": \"{CANARY}\"}}"),
+            422,
+            "validation_error",
+        ),
     ]
 }
 
@@ -119,7 +166,11 @@ async fn each_kind_of_wrong_input_gets_its_answer() {
             assert!(keys.iter().all(|k| ["error", "message", "details"].contains(&k.as_str())), "{}: {keys:?}", row.what);
             assert!(!answer.json()["message"].as_str().unwrap().is_empty());
         }
-        let line = format!("| {} | {} |", row.what, if row.code.is_empty() { row.status.to_string() } else { format!("{} `{}`", row.status, row.code) });
+        let line = format!(
+            "| {} | {} |",
+            row.what,
+            if row.code.is_empty() { row.status.to_string() } else { format!("{} `{}`", row.status, row.code) }
+        );
         assert!(documented.contains(&line), "docs/api.md lacks the row: {line}");
     }
     assert_eq!(host.get("/v1/host/remembrancer/events").await.json()["nextAfter"], json!(0), "nothing was stored");

@@ -10,10 +10,15 @@ use serde_json::json;
 #[tokio::test]
 async fn put_get_list_search_delete() {
     let host = Host::new().await;
-    let put = host.post(&format!("{MEMORY}/m%2F1/entries"), json!({"content": "Ana drinks tea", "tags": ["source:chat"], "metadata": {"k": 1}})).await;
+    let put = host
+        .post(&format!("{MEMORY}/m%2F1/entries"), json!({"content": "Ana drinks tea", "tags": ["source:chat"], "metadata": {"k": 1}}))
+        .await;
     assert_eq!(put.status, StatusCode::CREATED);
     let entry = put.json();
-    assert_eq!(entry, json!({"id": entry["id"], "content": "Ana drinks tea", "tags": ["source:chat"], "createdAt": "2023-11-14T22:13:20.000Z"}));
+    assert_eq!(
+        entry,
+        json!({"id": entry["id"], "content": "Ana drinks tea", "tags": ["source:chat"], "createdAt": "2023-11-14T22:13:20.000Z"})
+    );
     assert_eq!((put.header("remem-revision"), put.header("cache-control")), ("1", "no-store"));
     let id = entry["id"].as_str().unwrap();
     assert_eq!(host.get(&format!("{MEMORY}/m%2F1/entries/{id}")).await.json(), entry);
@@ -36,7 +41,8 @@ async fn put_get_list_search_delete() {
 #[tokio::test]
 async fn pages_join_up_and_limits_follow_the_rule() {
     let host = Host::new().await;
-    let entries: Vec<_> = (0..250).map(|n| json!({"content": format!("n{n}"), "tags": [if n % 2 == 0 { "even" } else { "odd" }]})).collect();
+    let entries: Vec<_> =
+        (0..250).map(|n| json!({"content": format!("n{n}"), "tags": [if n % 2 == 0 { "even" } else { "odd" }]})).collect();
     let batch = host.post(&format!("{MEMORY}/m/entries:batch"), json!({"entries": entries})).await;
     assert_eq!((batch.status, batch.json()["entries"].as_array().unwrap().len()), (StatusCode::CREATED, 250));
     let count = async |query: &str| host.get(&format!("{MEMORY}/m/entries{query}")).await.json()["entries"].as_array().unwrap().len();

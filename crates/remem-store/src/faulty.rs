@@ -80,7 +80,14 @@ impl<S: Store> Store for FaultyStore<S> {
         self.read_fault()?;
         self.inner.list(scope, filter, page, at).await
     }
-    async fn candidates(&self, scope: &Scope, probe: &Probe, filter: &Filter, limit: u32, at: &ReadAt) -> Result<Vec<Candidate>, StoreError> {
+    async fn candidates(
+        &self,
+        scope: &Scope,
+        probe: &Probe,
+        filter: &Filter,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Candidate>, StoreError> {
         self.read_fault()?;
         self.inner.candidates(scope, probe, filter, limit, at).await
     }

@@ -19,7 +19,14 @@ pub trait Store: Send + Sync {
     async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError>;
 
     /// Live entries that answer a probe, best first. Scores depend on the tenant's own entries only.
-    async fn candidates(&self, scope: &Scope, probe: &Probe, filter: &Filter, limit: u32, at: &ReadAt) -> Result<Vec<Candidate>, StoreError>;
+    async fn candidates(
+        &self,
+        scope: &Scope,
+        probe: &Probe,
+        filter: &Filter,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Candidate>, StoreError>;
 
     /// Counts of one memory.
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError>;

@@ -127,9 +127,12 @@ impl Problem {
             Problem::TooManyFeeds { .. } => later(429, "rate_limited", "too many event streams of this tenant are open", 5),
             Problem::Busy => later(503, "busy", "too many requests are waiting; try again", 1),
             Problem::Full => later(507, "storage_full", "the storage is full; reads go on", 30),
-            Problem::Unavailable => {
-                later(503, "unavailable", "the storage cannot be used now; a write may or may not have been applied, repeat it with its Idempotency-Key", 1)
-            }
+            Problem::Unavailable => later(
+                503,
+                "unavailable",
+                "the storage cannot be used now; a write may or may not have been applied, repeat it with its Idempotency-Key",
+                1,
+            ),
             Problem::Stopping => later(503, "stopping", "the host is shutting down", 1),
             Problem::Internal => row(500, "internal_error", "something went wrong on our side"),
         }
@@ -210,7 +213,12 @@ mod tests {
         assert_eq!(hint("{}"), "missing field `content` (line 1, column 2)");
         assert_eq!(hint("{\"content\": "), "it ends too early (line 1, column 12)");
         assert_eq!(hint("nonsense-canary"), "it is not JSON (line 1, column 2)");
-        for echo in [r#"{"canary": 1}"#, r#"{"content": {"canary": 1}}"#, r#"{"content": "x", "tags": "canary"}"#, r#"{"content": "x", "expiresAt": "canary"}"#] {
+        for echo in [
+            r#"{"canary": 1}"#,
+            r#"{"content": {"canary": 1}}"#,
+            r#"{"content": "x", "tags": "canary"}"#,
+            r#"{"content": "x", "expiresAt": "canary"}"#,
+        ] {
             let hint = hint(echo);
             assert!(!hint.contains("canary"), "{echo}: {hint}");
         }

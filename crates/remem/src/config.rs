@@ -154,10 +154,7 @@ impl Config {
     pub fn policy(&self) -> anyhow::Result<Policy> {
         let l = &self.limits;
         anyhow::ensure!(l.content_bytes_max >= 1 && l.batch_entries_max >= 1 && l.list_limit_max >= 1, "limits must be at least 1");
-        anyhow::ensure!(
-            l.request_bytes_max >= l.content_bytes_max,
-            "limits.request_bytes_max must be at least limits.content_bytes_max"
-        );
+        anyhow::ensure!(l.request_bytes_max >= l.content_bytes_max, "limits.request_bytes_max must be at least limits.content_bytes_max");
         let shapes = self.redaction.shapes.parse().map_err(|_| anyhow::anyhow!("redaction.shapes must be redact, flag or off"))?;
         Ok(Policy {
             content_bytes_max: l.content_bytes_max,

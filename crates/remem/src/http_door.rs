@@ -87,7 +87,12 @@ impl HttpDoor {
         parse(self.call(call).await?).await
     }
 
-    async fn write<T: DeserializeOwned, B: Serialize + Sync>(&self, path: String, body: &B, key: Option<&str>) -> Result<Written<T>, Failure> {
+    async fn write<T: DeserializeOwned, B: Serialize + Sync>(
+        &self,
+        path: String,
+        body: &B,
+        key: Option<&str>,
+    ) -> Result<Written<T>, Failure> {
         let idempotency_key = Some(key.map_or_else(fresh_key, str::to_owned));
         let call = Call { method: Method::POST, path, query: None, body: Some(body), idempotency_key, repeatable: true };
         let response = self.call(call).await?;

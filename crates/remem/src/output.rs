@@ -57,7 +57,10 @@ pub struct NoKey(pub PathBuf);
 impl std::fmt::Display for NoKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let file = self.0.display();
-        write!(f, "no API key: give one with --key or REMEM_KEY ({file} cannot be read), or add --local to open the embedded store directly")
+        write!(
+            f,
+            "no API key: give one with --key or REMEM_KEY ({file} cannot be read), or add --local to open the embedded store directly"
+        )
     }
 }
 

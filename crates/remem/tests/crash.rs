@@ -294,16 +294,16 @@ impl Books {
 
     /// An acknowledged write is there as it was told; one without an answer is there as a whole or not at all.
     fn check_write(&self, write: &Write) {
-        let stored: Vec<&String> = write.texts.iter().filter_map(|text| self.entry_of.get(text)).collect();
-        assert!(stored.is_empty() || stored.len() == write.texts.len(), "half a batch is stored: {:?}", write.texts);
-        let revisions: BTreeSet<&str> = stored.iter().map(|id| self.written[*id].1.as_str()).collect();
-        assert!(revisions.len() <= 1, "a batch is one commit");
         if let Some(told) = &write.answer {
             for id in &told.ids {
                 let event = self.written.get(id).unwrap_or_else(|| panic!("the acknowledged {id} is lost"));
                 assert_eq!((event.0.as_str(), &event.1), (write.memory, &told.revision));
             }
         }
+        let stored: Vec<&String> = write.texts.iter().filter_map(|text| self.entry_of.get(text)).collect();
+        assert!(stored.is_empty() || stored.len() == write.texts.len(), "half a batch is stored: {:?}", write.texts);
+        let revisions: BTreeSet<&str> = stored.iter().map(|id| self.written[*id].1.as_str()).collect();
+        assert!(revisions.len() <= 1, "a batch is one commit");
     }
 
     /// An acknowledged delete stays done; one without an answer happened as a whole or not at all.
@@ -417,4 +417,23 @@ async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
     println!("{unanswered} writes without an answer, of which {kept} were stored; {} events", books.sequence);
     assert!(under_way >= KILLS / 2 && books.acknowledged >= KILLS * 3 && books.replays >= 10, "the load was too small to prove much");
     assert!(kept > 0 && kept < unanswered, "both outcomes of an unanswered write occurred");
+}
+
+/// The very first start makes the host's own secret, the first tenant and the first key: none of them by halves either.
+#[tokio::test]
+async fn a_host_killed_in_its_first_start_comes_up_with_a_key_that_works() {
+    let mut random = Random::fresh();
+    for _ in 0..60 {
+        let folder = tempfile::tempdir().unwrap();
+        let no_key = [("REMEM_BOOTSTRAP_KEY", "")];
+        let mut first = Server::spawn(folder.path(), &[], &no_key);
+        tokio::time::sleep(Duration::from_micros(random.below(40_000))).await;
+        first.kill9();
+        let left: Vec<String> =
+            std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().file_name().to_string_lossy().into()).collect();
+        let server = Server::start_with(folder.path(), &[], &no_key);
+        let key = std::fs::read_to_string(folder.path().join("bootstrap.key")).unwrap_or_else(|e| panic!("{e}; the kill left {left:?}"));
+        let answer = Client::new(&server.url, key.trim()).get(&Client::memory(MEMORIES[0], "stats")).await;
+        assert_eq!(answer.status, 200, "{}; the kill left {left:?}", answer.text);
+    }
 }

@@ -151,12 +151,16 @@ async fn a_request_under_way_is_finished_before_the_host_leaves() {
     assert_eq!(server.client().all_entries(MEMORY).await[0]["content"], "sent in two halves");
 }
 
+/// From its greeting on: a supervisor may change its mind at once.
 #[test]
-fn an_interrupt_stops_an_idle_host_with_success() {
+fn a_signal_right_after_the_greeting_is_an_orderly_stop() {
     let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::start(folder.path());
-    server.signal("INT");
-    assert!(server.wait(END).is_some_and(|s| s.success()), "{}", server.output());
+    for start in 0..16 {
+        let mut server = Server::start(folder.path());
+        server.signal(["INT", "TERM"][start % 2]);
+        let status = server.wait(END);
+        assert!(status.is_some_and(|s| s.success()), "start {start} ended with {status:?}: {}", server.output());
+    }
 }
 
 async fn write_some(client: &Client, count: usize) {

@@ -1,4 +1,4 @@
-//! Owns the decoding of escape notations: backslash, percent, HTML entity, quoted-printable. One level
+//! Owns the decoding of escape notations: backslash, percent, markup, quoted-printable. One level
 //! a call; it may not search, and it can tell for every decoded byte where it came from.
 
 use std::ops::Range;
@@ -12,6 +12,8 @@ pub(super) enum Escape {
     QuotedPrintable,
     /// URLs: `%2F`, and the old `%u00E9`.
     Percent,
+    /// HTML and XML tags, which stand for nothing: `ab<b>cd</b>`.
+    Tag,
     /// HTML and XML: `&amp;`, `&#38;`, `&#x26;`.
     Entity,
     /// JSON, and what programming languages add to it: `\"`, `\n`, `\u00e9`, `\u{e9}`, `\xE9`, `\351`.
@@ -127,12 +129,13 @@ impl<'l> Unescaped<'l> {
 impl Escape {
     /// From the outermost notation to the innermost, as programs nest them: a URL inside a mail, a JSON
     /// text inside a URL. After one notation only itself and those behind it are tried.
-    pub(super) const ALL: [Escape; 4] = [Escape::QuotedPrintable, Escape::Percent, Escape::Entity, Escape::Backslash];
+    pub(super) const ALL: [Escape; 5] = [Escape::QuotedPrintable, Escape::Percent, Escape::Tag, Escape::Entity, Escape::Backslash];
 
     const fn lead(self) -> u8 {
         match self {
             Escape::Backslash => b'\\',
             Escape::Percent => b'%',
+            Escape::Tag => b'<',
             Escape::Entity => b'&',
             Escape::QuotedPrintable => b'=',
         }
@@ -142,6 +145,7 @@ impl Escape {
         match self {
             Escape::Backslash => backslash(at),
             Escape::Percent => percent(at),
+            Escape::Tag => tag(at),
             Escape::Entity => entity(at),
             Escape::QuotedPrintable => quoted_printable(at),
         }
@@ -192,6 +196,16 @@ fn percent(at: &[u8]) -> Option<Token> {
     let old = hex(at, 2, 4).filter(|_| at.get(1) == Some(&b'u'))?;
     Some(Token::char(6, char::from_u32(old)?))
 }
+
+fn tag(at: &[u8]) -> Option<Token> {
+    let name = 1 + usize::from(at.get(1) == Some(&b'/'));
+    at.get(name).filter(|byte| byte.is_ascii_alphabetic())?;
+    let end = at.iter().take(TAG_BYTES_MAX).position(|&byte| byte == b'>')?;
+    (!at[1..end].contains(&b'<')).then(|| Token::nothing(end + 1))
+}
+
+/// Longest tag looked over.
+const TAG_BYTES_MAX: usize = 128;
 
 fn entity(at: &[u8]) -> Option<Token> {
     if at.get(1) == Some(&b'#') {
@@ -277,6 +291,7 @@ mod tests {
     fn percent_entity_and_mail_forms() {
         check(Escape::Percent, &[("a%2Fb%2fc%25 %zz % %u00e9", "a/b/c% %zz % é")]);
         check(Escape::Entity, &[("&lt;&#65;&#x42;&#67 &amp;amp; &unknown; & &#; &#99999999;", "<ABC &amp; &unknown; & &#; &#99999999;")]);
+        check(Escape::Tag, &[("a<b>b</b>c<br/>d <i class=\"x\">e< f > <3 <<b>g<", "abcd e< f > <3 <g<")]);
         check(Escape::QuotedPrintable, &[("a=3Db=\r\nc=\nd=zz=", "a=bcd=zz=")]);
     }
 

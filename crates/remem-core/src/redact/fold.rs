@@ -113,6 +113,13 @@ pub(super) fn folded(text: &str, level: Level) -> Vec<u8> {
     out
 }
 
+/// Whether a character has a place in a bare skeleton.
+pub(super) fn is_kept(c: char) -> bool {
+    let mut kept = false;
+    fold_char(c, Level::Bare, &mut |_| kept = true);
+    kept
+}
+
 /// Where in `text` each byte of its skeleton comes from.
 pub(super) fn origin(text: &str, level: Level) -> Origin {
     let mut origin = Origin::default();

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use zeroize::Zeroizing;
 
-use super::fold::{Level, folded};
+use super::fold::{Level, folded, is_kept};
 use super::random::{class_changes, is_telling_part};
 use super::value::FLOOR_CHARS;
 
@@ -200,9 +200,4 @@ fn rot13(c: char) -> char {
         'A'..='Z' => turn(b'A'),
         _ => c,
     }
-}
-
-/// Whether a character has a place in a bare skeleton.
-fn is_kept(c: char) -> bool {
-    !folded(c.encode_utf8(&mut [0; 4]), Level::Bare).is_empty()
 }

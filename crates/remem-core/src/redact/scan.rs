@@ -131,18 +131,18 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
         Some(Self::window(&word))
     }
 
-    /// Prefers windows that no other needle uses (keys of one vendor share their first bytes), and among
-    /// them those that ordinary text has least of.
+    /// Prefers windows that ordinary text has least of, and that no other needle uses: keys of one vendor
+    /// share their first bytes.
     fn choose_place(&self, number: usize, used: &HashSet<u64>) -> usize {
         let needle = &self.needles[number];
-        let places = (needle.len() + 2).saturating_sub(W + self.step).min(PLACES_MAX);
-        let cost = |&place: &usize| {
-            let windows = (place..place + self.step).filter_map(|at| Self::window_of(needle, at));
-            let shared = windows.filter(|window| used.contains(window)).count();
-            let common: usize = needle[place..place + self.step + W - 1].iter().map(|&byte| commonness(byte)).sum();
-            (shared, common)
-        };
-        (0..places).min_by_key(cost).unwrap_or(0)
+        let common = |place: usize| needle[place..place + self.step + W - 1].iter().map(|&byte| commonness(byte)).sum::<usize>();
+        let count = (needle.len() + 2).saturating_sub(W + self.step).min(PLACES_MAX);
+        let mut places: Vec<(usize, usize)> = (0..count).map(|place| (common(place), place)).collect();
+        places.sort_unstable();
+        let is_free =
+            |place: usize| (place..place + self.step).filter_map(|at| Self::window_of(needle, at)).all(|window| !used.contains(&window));
+        let best = places.iter().find(|(_, place)| is_free(*place)).or(places.first());
+        best.map_or(0, |(_, place)| *place)
     }
 }
 
@@ -194,8 +194,8 @@ mod tests {
     fn short_caseless_literals() {
         let scanner: Scanner<3, true> = Scanner::new(["sk-", "://", "token"].map(|n| Zeroizing::new(n.as_bytes().to_vec())).into());
         let mut hits = Vec::new();
-        scanner.each_match(b"SK-1 ToKeN http://x sk_ toke", |n, range| hits.push((n, range)));
-        assert_eq!(hits, [(0, 0..3), (2, 5..10), (1, 15..18)]);
+        scanner.each_match(b"SK-1 ToKeN http://x sk_ toke sk-", |n, range| hits.push((n, range)));
+        assert_eq!(hits, [(0, 0..3), (2, 5..10), (1, 15..18), (0, 29..32)], "also in the last bytes");
     }
 
     #[test]

@@ -181,6 +181,7 @@ fn disguised_letters_and_spacing() {
     );
     check(|v| format!("{}\" + \"{}", &v[..8], &v[8..]), &[TOKEN, PHRASE, URL, NUMBER]);
     check(|v| format!("{}**{}**{}", &v[..4], &v[4..9], &v[9..]), &[TOKEN, PHRASE, URL, NUMBER]);
+    check(|v| format!("{}<b>{}</b>{}", &v[..4], &v[4..9], &v[9..]), &[TOKEN, PHRASE, URL, NUMBER]);
 }
 
 #[test]

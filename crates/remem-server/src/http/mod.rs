@@ -142,11 +142,8 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Answer {
 
 /// The answer to a write.
 pub(crate) fn written<T: Serialize>(status: StatusCode, written: crate::door::Written<T>) -> Answer {
-    let mut response = if status == StatusCode::NO_CONTENT {
-        status.into_response()
-    } else {
-        (status, axum::Json(&written.value)).into_response()
-    };
+    let mut response =
+        if status == StatusCode::NO_CONTENT { status.into_response() } else { (status, axum::Json(&written.value)).into_response() };
     let headers = response.headers_mut();
     if let Ok(revision) = HeaderValue::from_str(&written.revision) {
         headers.insert(remem_wire::REVISION_HEADER, revision);

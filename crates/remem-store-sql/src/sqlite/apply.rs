@@ -141,9 +141,11 @@ impl Applying<'_> {
     }
 
     fn is_taken(&self, scope: i64, id: &EntryId) -> rusqlite::Result<bool> {
-        self.db
-            .prepare_cached("SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3")?
-            .exists(params![self.batch.tenant().as_str(), scope, id.as_str()])
+        self.db.prepare_cached("SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3")?.exists(params![
+            self.batch.tenant().as_str(),
+            scope,
+            id.as_str()
+        ])
     }
 
     /// Takes an entry away and erases its text everywhere: the row (which stays as a skeleton), its tags, the index.
@@ -189,7 +191,9 @@ impl Applying<'_> {
             .query_row(params![tenant, scope, id.as_str()], |row| row.get(0))?;
         for tag in serde_json::from_str::<Vec<String>>(&tags).unwrap_or_default() {
             self.db
-                .prepare_cached("DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5")?
+                .prepare_cached(
+                    "DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5",
+                )?
                 .execute(params![tenant, scope, tag, created_at, id.as_str()])?;
         }
         Ok(())
@@ -221,7 +225,9 @@ impl Applying<'_> {
             let Some(scope) = scope_id(self.db, self.batch.tenant(), &expected.memory_ref)? else { return Ok(false) };
             let holds = self
                 .db
-                .prepare_cached("SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3 AND rev_from = ?4 AND rev_to IS NULL")?
+                .prepare_cached(
+                    "SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3 AND rev_from = ?4 AND rev_to IS NULL",
+                )?
                 .exists(params![self.batch.tenant().as_str(), scope, expected.id.as_str(), expected.written_at.0])?;
             if !holds {
                 return Ok(false);
@@ -252,7 +258,9 @@ impl Applying<'_> {
     fn remember(&self, committed: &Committed) -> rusqlite::Result<()> {
         let Some(key) = self.batch.idempotency() else { return Ok(()) };
         self.db
-            .prepare_cached("INSERT INTO idempotency (tenant_id, operation, key, body, at, revision, outcomes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
+            .prepare_cached(
+                "INSERT INTO idempotency (tenant_id, operation, key, body, at, revision, outcomes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
             .execute(params![
                 self.batch.tenant().as_str(),
                 key.operation,

@@ -73,9 +73,8 @@ pub(super) fn verify(db: &Connection, tenant: &TenantId) -> Result<u64, StoreErr
 }
 
 fn verify_chain(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
-    let mut query = db
-        .prepare("SELECT seq, revision, at, kind, payload, hash FROM event WHERE tenant_id = ?1 ORDER BY seq")
-        .map_err(failed)?;
+    let mut query =
+        db.prepare("SELECT seq, revision, at, kind, payload, hash FROM event WHERE tenant_id = ?1 ORDER BY seq").map_err(failed)?;
     let mut rows = query.query([tenant.as_str()]).map_err(failed)?;
     let (mut count, mut chain) = (0, [0; 32]);
     while let Some(row) = rows.next().map_err(failed)? {
@@ -97,8 +96,7 @@ fn verify_chain(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
 }
 
 fn verify_texts(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
-    let mut query =
-        db.prepare("SELECT content, content_hash FROM entry WHERE tenant_id = ?1 AND erased_at IS NULL").map_err(failed)?;
+    let mut query = db.prepare("SELECT content, content_hash FROM entry WHERE tenant_id = ?1 AND erased_at IS NULL").map_err(failed)?;
     let mut rows = query.query([tenant.as_str()]).map_err(failed)?;
     let mut count = 0;
     while let Some(row) = rows.next().map_err(failed)? {

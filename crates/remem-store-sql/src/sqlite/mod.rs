@@ -16,9 +16,7 @@ pub use directory::SqliteDirectory;
 
 use async_trait::async_trait;
 use remem_core::{Batch, Entry, EntryId, Event, MemoryRef, Revision, Scope, Seq, TenantId, Timestamp};
-use remem_store::{
-    Candidate, Committed, Filter, Head, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Store, StoreError, StoreFeatures,
-};
+use remem_store::{Candidate, Committed, Filter, Head, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Store, StoreError, StoreFeatures};
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -61,7 +59,13 @@ impl SqliteStore {
         if let Location::Folder(folder) = &location {
             std::fs::create_dir_all(folder.join("tenants")).map_err(|e| StoreError::Unavailable(Box::new(e)))?;
         }
-        Ok(SqliteStore { location, connections: connections.max(1), open: Mutex::default(), due: Mutex::default(), clock: AtomicU64::new(0) })
+        Ok(SqliteStore {
+            location,
+            connections: connections.max(1),
+            open: Mutex::default(),
+            due: Mutex::default(),
+            clock: AtomicU64::new(0),
+        })
     }
 
     /// The SQLite version in use, for `remem doctor`.
@@ -140,7 +144,14 @@ impl Store for SqliteStore {
         self.read(&scope.tenant, move |db| read::list(db, &s, &filter, &page, &at)).await
     }
 
-    async fn candidates(&self, scope: &Scope, probe: &Probe, filter: &Filter, limit: u32, at: &ReadAt) -> Result<Vec<Candidate>, StoreError> {
+    async fn candidates(
+        &self,
+        scope: &Scope,
+        probe: &Probe,
+        filter: &Filter,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Candidate>, StoreError> {
         let (s, probe, filter, at) = (scope.clone(), probe.clone(), filter.clone(), at.clone());
         self.read(&scope.tenant, move |db| search::candidates(db, &s, &probe, &filter, limit, &at)).await
     }

@@ -29,9 +29,7 @@ pub(super) fn candidates(
     push_tags(&mut statement, &filter.tags);
     push_created(&mut statement, filter, "e");
     statement.push(" ORDER BY badness, e.created_at DESC, e.id DESC LIMIT ?", boxed([&limit]));
-    statement
-        .query(db, |row| Ok(Candidate { entry: entry(row, &scope.memory_ref)?, score: -row.get::<_, f64>(11)? }))
-        .map_err(failed)
+    statement.query(db, |row| Ok(Candidate { entry: entry(row, &scope.memory_ref)?, score: -row.get::<_, f64>(11)? })).map_err(failed)
 }
 
 /// Every term is a quoted string: nothing that a caller types is syntax.

@@ -12,9 +12,7 @@ mod writes;
 
 use crate::read::{Filter, Page, ReadAt};
 use crate::store::{Committed, Outcome, Store};
-use remem_core::{
-    Admission, Admitted, Batch, Draft, Entry, EntryId, MemoryRef, Policy, Redactor, Scope, TenantId, Timestamp,
-};
+use remem_core::{Admission, Admitted, Batch, Draft, Entry, EntryId, MemoryRef, Policy, Redactor, Scope, TenantId, Timestamp};
 
 /// Runs every check against `store`.
 pub async fn exercise(store: &dyn Store) {

@@ -65,9 +65,11 @@ async fn a_batch_is_all_or_nothing(store: &dyn Store) {
         .delete(s.memory_ref.clone(), id("kept"))
         .expect(s.memory_ref.clone(), id("kept"), Revision(first.revision.0 + 7));
     assert!(matches!(store.commit(stale).await, Err(StoreError::Conflict)));
-    let missing = Batch::new(s.tenant.clone(), NOON)
-        .put(id("lost"), admit(&s, draft("lost"), NOON))
-        .expect(s.memory_ref.clone(), id("never-was"), Revision(1));
+    let missing = Batch::new(s.tenant.clone(), NOON).put(id("lost"), admit(&s, draft("lost"), NOON)).expect(
+        s.memory_ref.clone(),
+        id("never-was"),
+        Revision(1),
+    );
     assert!(matches!(store.commit(missing).await, Err(StoreError::Conflict)));
     assert_eq!(names(&all(store, &s, &ReadAt::Now(NOON)).await), ["kept"]);
     assert_eq!(store.head(&s.tenant).await.expect("read").seq.0, 1, "a refused batch leaves no event");

@@ -22,7 +22,12 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
                 return output::json(&created);
             }
             println!("{}", created.key);
-            eprintln!("{} of tenant {}: {}. The key is shown this once.", created.info.id, created.info.tenant, created.info.scopes.join(", "));
+            eprintln!(
+                "{} of tenant {}: {}. The key is shown this once.",
+                created.info.id,
+                created.info.tenant,
+                created.info.scopes.join(", ")
+            );
         }
         Key::List => {
             let list = own_door(global).await?.keys(TenantQuery { tenant }).await?;

@@ -27,9 +27,8 @@ pub async fn run(config: &Config) -> anyhow::Result<()> {
     let engine = host::engine(config)?;
     let key = bootstrap(config, &engine).await?;
     let listen = &config.server.listen;
-    let listener = TcpListener::bind(listen).await.with_context(|| {
-        format!("cannot listen on {listen}; choose another address with --listen")
-    })?;
+    let listener =
+        TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}; choose another address with --listen"))?;
     let (stop, stopping) = watch::channel(false);
     let passes = runner::start(&engine, &stopping);
     let app = App::new(engine.clone(), Some(metrics()?), config.server.metrics_public, stopping.clone());

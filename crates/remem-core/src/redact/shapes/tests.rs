@@ -104,6 +104,7 @@ fn passwords_in_urls_go_alone() {
     for (before, password, after) in [
         ("postgres://svc:", "s3cr3t!pw", "@db.internal:5432/app?sslmode=require"),
         ("redis://:", "hunter2", "@cache:6379/0"),
+        ("redis://:", "p", "@h"),
         ("see https://bob:", "p@ss", "@example.com/x."),
         ("amqp://u:", "%40dm1n", "@[::1]:5672"),
         ("mongodb+srv://app:", "correct-horse", "@cluster0.mongodb.net/db"),
