@@ -73,6 +73,7 @@ impl Engine {
     pub async fn put_tenant(&self, caller: &Caller, id: &str, shapes: ShapePolicy) -> Result<bool, EngineError> {
         caller.require(Permission::HostAdmin)?;
         let id = TenantId::parse(id).ok_or(Rejection::MalformedName { field: "tenant" })?;
+        self.no_secret_in("tenant", &id, id.as_str())?;
         self.ensure_tenant(id, shapes).await
     }
 
@@ -107,6 +108,8 @@ impl Engine {
         if request.label.chars().count() > LABEL_CHARS_MAX || request.label.chars().any(char::is_control) {
             return Err(Rejection::Invalid { field: "label", rule: "must be at most 100 characters without control characters" }.into());
         }
+        self.no_secret_in("label", &request.tenant, &request.label)?;
+        self.no_secret_in("tenant", &request.tenant, request.tenant.as_str())?;
         if request.expires_at.is_some_and(|end| end <= self.now()) {
             return Err(Rejection::AlreadyExpired.into());
         }
@@ -127,6 +130,12 @@ impl Engine {
             revoked_at: None,
         };
         Ok(self.parts.directory.add_key(&record).await?.then_some(record))
+    }
+
+    /// Labels and tenants' names are stored in clear, like every name.
+    fn no_secret_in(&self, field: &'static str, tenant: &TenantId, name: &str) -> Result<(), Rejection> {
+        let touched = self.parts.secrets.redactor(tenant).touches(name, ShapePolicy::Redact);
+        if touched { Err(Rejection::SecretInName { field }) } else { Ok(()) }
     }
 
     /// The keys of a tenant.

@@ -14,8 +14,8 @@ use tokio::sync::{Semaphore, watch};
 const CONNECTIONS_MAX: usize = 4_096;
 /// A client that has not sent a whole request head by then is dropped.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
-/// Requests that are still running this long after a stop are cut off.
-const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
+/// Requests that are still running this long after a stop are cut off: sooner than supervisors lose patience (10 s).
+const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
 
 /// Serves until `stop` becomes true, then finishes what is in flight.
 #[expect(clippy::disallowed_methods, reason = "the accept loop starts one task a connection")]

@@ -145,6 +145,12 @@ async fn secrets_are_redacted_on_the_way_in_and_again_on_the_way_out() {
     let refused = host.post(&format!("{MEMORY}/hunter2-hunter2/entries"), json!({"content": "x"})).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert!(!String::from_utf8(refused.bytes).unwrap().contains("hunter2"));
+    for (path, body) in
+        [("keys", json!({"scopes": ["memory:read"], "label": "hunter2-hunter2"})), ("tenants", json!({"id": "hunter2-hunter2"}))]
+    {
+        let refused = host.post(&format!("/v1/host/remembrancer/{path}"), body).await;
+        assert_eq!((refused.status.as_u16(), refused.code().as_str()), (422, "validation_error"), "{path}");
+    }
     // Written while shapes were off, read after the tenant's policy was made stricter.
     let tenant = |shapes: &str| json!({"id": "a", "shapes": shapes});
     host.post("/v1/host/remembrancer/tenants", tenant("off")).await;

@@ -187,7 +187,9 @@ pub fn query_hint(text: &str) -> String {
     }
 }
 
-fn data_hint(text: &str) -> String {
+/// The same for the text of a serde error alone.
+#[must_use]
+pub fn data_hint(text: &str) -> String {
     // Texts of serde that name only our own fields are safe to pass on.
     for safe in ["missing field `", "duplicate field `", "an instant must be", "recursion limit"] {
         if text.starts_with(safe) {

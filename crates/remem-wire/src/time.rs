@@ -9,8 +9,8 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instant(pub Timestamp);
 
-/// The last instant that the calendar of `jiff` can write: the end of 9999 in every time zone.
-const LAST_MS: i64 = 253_402_207_200_999;
+/// The last instant that is before the end of 9999 in every time zone: what `jiff` can still write.
+const LAST_MS: i64 = 253_402_207_199_999;
 
 impl Instant {
     /// Reads RFC 3339 text.
@@ -86,7 +86,7 @@ mod tests {
         let number: Instant = serde_json::from_str("1794729600500").unwrap();
         assert_eq!((text, text.to_string().as_str()), (number, "2026-11-15T08:00:00.500Z"));
         assert_eq!(Instant(Timestamp(0)).to_string(), "1970-01-01T00:00:00.000Z");
-        assert_eq!(Instant(Timestamp(i64::MAX)).to_string(), "9999-12-30T22:00:00.999Z");
+        assert_eq!(Instant(Timestamp(i64::MAX)).to_string(), "9999-12-30T21:59:59.999Z");
     }
 
     #[test]

@@ -73,19 +73,27 @@ pub async fn local_door(config: &Config, tenant: &str) -> anyhow::Result<EngineD
 fn host_key(folder: &Path) -> anyhow::Result<HostKey> {
     let path = folder.join("host.key");
     if !path.exists() {
-        // Two processes may start at once: whoever creates the file first decides.
-        match private_file(&path) {
-            Ok(mut file) => {
-                file.write_all(&random()?)?;
-                file.sync_all()?;
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).with_context(|| format!("cannot write {}", path.display())),
-        }
+        make_host_key(folder, &path).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let bytes: [u8; 32] = bytes.try_into().map_err(|_| anyhow::anyhow!("{} is not a host key of 32 bytes", path.display()))?;
     Ok(HostKey::new(bytes))
+}
+
+/// Written whole under another name and then linked: the file is complete whenever it is there, even after a crash, and
+/// of two processes that start at once the first one decides.
+fn make_host_key(folder: &Path, path: &Path) -> anyhow::Result<()> {
+    let fresh = folder.join(format!("host.key.{}", std::process::id()));
+    let _ = fs::remove_file(&fresh); // left by a process of the same number that crashed
+    let mut file = private_file(&fresh)?;
+    file.write_all(&random()?)?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&fresh, path);
+    fs::remove_file(&fresh)?;
+    match linked {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 fn random() -> anyhow::Result<[u8; 32]> {

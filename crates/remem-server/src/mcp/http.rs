@@ -7,6 +7,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
+use remem_wire::{Failure, Problem};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use std::sync::Arc;
@@ -28,7 +29,14 @@ async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Resp
     match authenticate(&app, request.headers()).await {
         Ok(door) => {
             request.extensions_mut().insert(door);
-            next.run(request).await
+            let response = next.run(request).await;
+            // What rmcp itself refuses it refuses in plain text that quotes headers and bodies.
+            let (status, hint) = (response.status(), "it is not an MCP message that this host takes".to_owned());
+            if status.is_success() {
+                response
+            } else {
+                render(Failure { status: status.as_u16(), ..Problem::MalformedBody { hint }.into() })
+            }
         }
         Err(failure) => render(failure),
     }

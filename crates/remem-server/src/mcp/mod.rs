@@ -5,11 +5,16 @@ pub mod params;
 
 use crate::door::{Door, EngineDoor};
 use params::{DeleteParams, GetParams, ListParams, PutParams, SearchParams, StatsParams};
+use remem_wire::error::data_hint;
 use remem_wire::memory::{ListQuery, ReadQuery, SearchRequest};
 use remem_wire::{Failure, Problem, PutEntry};
 use rmcp::handler::server::router::tool::ToolRouter;
+use rmcp::handler::server::tool::ToolCallContext;
 use rmcp::handler::server::wrapper::Parameters;
-use rmcp::model::{CallToolResult, Implementation, ServerCapabilities, ServerConfig};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
+    ServerCapabilities, ServerConfig,
+};
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler, ServiceExt, tool, tool_handler, tool_router};
 use serde::Serialize;
@@ -112,6 +117,23 @@ impl MemoryTools {
 
 #[tool_handler(router = self.tool_router)]
 impl ServerHandler for MemoryTools {
+    /// Every answer of ours is structured; what is not is rmcp's refusal of the arguments, which quotes them.
+    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
+        let called = self.tool_router.call(ToolCallContext::new(self, request, context)).await?;
+        let CallToolResponse::Complete(result) = &called else { return Ok(called) };
+        if result.is_error != Some(true) || result.structured_content.is_some() {
+            return Ok(called);
+        }
+        let text = result.content.first().and_then(|c| c.as_text()).map_or("", |t| t.text.as_str());
+        let hint = data_hint(text.trim_start_matches("failed to deserialize parameters: "));
+        Ok(answer::<()>(Err(Problem::MalformedBody { hint }.into())).into())
+    }
+
+    /// The default quotes the method.
+    async fn on_custom_request(&self, _: CustomRequest, _: RequestContext<RoleServer>) -> Result<CustomResult, ErrorData> {
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method here", None))
+    }
+
     fn get_info(&self) -> ServerConfig {
         let about = "Long-term memory. A memoryRef names a memory (for example agent-1 or customers/ana); use one per agent, user or \
                      topic. Search before you answer from memory, put what should be known next time.";

@@ -17,7 +17,10 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 /// Environment variable with the first key of the default tenant.
 const BOOTSTRAP_KEY: &str = "REMEM_BOOTSTRAP_KEY";
@@ -32,13 +35,15 @@ pub async fn run(config: &Config) -> anyhow::Result<()> {
     let (stop, stopping) = watch::channel(false);
     let passes = runner::start(&engine, &stopping);
     let app = App::new(engine.clone(), Some(metrics()?), config.server.metrics_public, stopping.clone());
+    // Before the greeting: whoever reads it may ask the host to stop at once.
+    let asked_to_stop = stop_signal()?;
     greet(config, listener.local_addr()?, &key);
     let serving = serve::serve(listener, app, stopping);
     tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => {}
-        name = stop_signal() => {
-            tracing::info!(signal = name?, "stopping: requests in flight are finished first");
+        name = asked_to_stop => {
+            tracing::info!(signal = name, "stopping: requests in flight are finished first");
             stop.send_replace(true);
             serving.await;
         }
@@ -50,11 +55,14 @@ pub async fn run(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn stop_signal() -> std::io::Result<&'static str> {
+/// Listens from now on; tells which signal came.
+fn stop_signal() -> std::io::Result<impl Future<Output = &'static str>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
     })
 }
 
@@ -134,12 +142,15 @@ fn greet(config: &Config, address: SocketAddr, key: &FirstKey) {
     let _ = std::io::stdout().flush();
 }
 
+/// Only what our own crates say is shown: libraries log what they carry, and rmcp writes whole requests and answers.
 fn log_to_stderr(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.log.level).context("log.level is not valid")?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let ours = filter_fn(|metadata| metadata.target().starts_with("remem"));
+    let log = tracing_subscriber::registry().with(filter);
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     match config.log.format.as_str() {
-        "text" => builder.init(),
-        "json" => builder.json().init(),
+        "text" => log.with(layer.with_filter(ours)).init(),
+        "json" => log.with(layer.json().with_filter(ours)).init(),
         _ => anyhow::bail!("log.format must be text or json"),
     }
     Ok(())

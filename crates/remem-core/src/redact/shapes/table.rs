@@ -104,6 +104,8 @@ pub(super) const RULES: &[Rule] = &[
         &["://"], rules::url_password),
     custom("authorization", "Credentials after Authorization: Bearer, Basic or Token, and long Bearer tokens anywhere",
         &["authorization", "bearer "], rules::authorization),
+    row("remembrancer-key", "API keys of this host, remem_ with 43 characters",
+        &["remem_"], r"(remem_[A-Za-z0-9_-]{43})(?:[^A-Za-z0-9_-]|\z)", mixed_case_and_digits),
     row("vault-token", "HashiCorp Vault tokens hvs., hvb., hvr.",
         &["hvs.", "hvb.", "hvr."], r"hv[sbr]\.[A-Za-z0-9_-]{24,}", letters_and_digits),
     row("age-key", "age secret keys",

@@ -62,6 +62,7 @@ fn vendor_tokens() {
         ("discord-token", "https://discord.com/api/webhooks/123456789012345678/", &r48, R20, " x"),
         ("shopify-token", "shop ", "shpat_", HEX32, " x"),
         ("azure-key", "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=", &r86, "==", ";EndpointSuffix=x"),
+        ("remembrancer-key", "memory ", "remem_", &format!("{R36}{}", &R20[..7]), " x"),
         ("vault-token", "vault ", "hvs.", R36, " x"),
         ("age-key", "age ", "AGE-SECRET-KEY-1", "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LQPZRY9X8GF2TVDW0S3JN54KHCE", " x"),
     ];
