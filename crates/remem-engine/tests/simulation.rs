@@ -1,6 +1,7 @@
 //! A seeded simulation: two tenants, a store that fails before and after commits, a clock that jumps both ways, passes in
 //! between. After every step the host must agree with a small model. A failure prints its seed; rerun it with
 //! `REMEM_SIM_SEED=<seed>`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::{Draft, Permission, Policy, Seq, TenantId, Timestamp};

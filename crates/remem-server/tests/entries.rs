@@ -1,4 +1,5 @@
 //! Entries over HTTP: what is put is read back, pages join up, writes can be repeated, reads can insist on a revision.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
 
