@@ -32,7 +32,8 @@ impl Request {
     pub fn keyed_post(key: &str, path: &str, body: &str, idempotency: Option<&str>) -> Request {
         let repeat = idempotency.map(|key| format!("idempotency-key: {key}\r\n")).unwrap_or_default();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n{repeat}content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n{repeat}\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         Request([head.as_bytes(), body.as_bytes()].concat())

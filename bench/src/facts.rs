@@ -110,7 +110,8 @@ impl Cpu {
         let others = ((now.busy - self.busy) as f64 - own).max(0.0);
         let percent = |ticks: f64| format!("{:.0} %", 100.0 * ticks / total);
         Ok(format!(
-            "Processor time of all cores: {} this benchmark and its servers, {} other processes, {} taken by the hypervisor. Load average after: {}.",
+            "Processor time of all cores: {} this benchmark and its servers, {} other processes, {} taken by the hypervisor. \
+             Load average after: {}.",
             percent(own),
             percent(others),
             percent((now.stolen - self.stolen) as f64),

@@ -52,6 +52,14 @@ struct Readers {
     permits: Arc<Semaphore>,
 }
 
+/// All statements of one read see one commit.
+fn snapshot<T>(db: &Connection, query: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    db.execute_batch("BEGIN").map_err(connection::failed)?;
+    let answer = query(db)?;
+    db.execute_batch("COMMIT").map_err(connection::failed)?;
+    Ok(answer)
+}
+
 impl TenantFile {
     /// Opens (and where needed creates) the tenant's file.
     pub fn open(location: &Location, connections: usize, tenant: TenantId, due: Arc<Due>) -> Result<TenantFile, StoreError> {
@@ -107,7 +115,7 @@ impl TenantFile {
                 Some(db) => db,
                 None => connection::reader(&path)?,
             };
-            let answer = query(&db);
+            let answer = snapshot(&db, query);
             // A connection that failed is not used again: the next caller opens a fresh one.
             if answer.is_ok() {
                 idle.lock().unwrap_or_else(PoisonError::into_inner).push(db);
