@@ -47,7 +47,7 @@ pub struct SearchRequest {
 pub struct Hit {
     /// The entry.
     pub entry: Entry,
-    /// How well it answers: larger is better, comparable within one answer.
+    /// How well it answers, relative to the best hit of the same answer, which has 1.
     pub score: f64,
 }
 
@@ -89,7 +89,9 @@ impl Engine {
         let limit = self.parts.policy.search_limit(request.limit);
         let probe = Probe::Lexical { terms: query.terms().to_vec() };
         let candidates = self.parts.store.candidates(&scope, &probe, &request.filter, limit, &at).await?;
-        let (entries, scores): (Vec<Entry>, Vec<f64>) = candidates.into_iter().map(|c| (c.entry, c.score)).unzip();
+        // The store's scores mean nothing across answers (and are tiny in a small memory): only their ratio is shown.
+        let best = candidates.first().map_or(1.0, |c| c.score.max(f64::MIN_POSITIVE));
+        let (entries, scores): (Vec<Entry>, Vec<f64>) = candidates.into_iter().map(|c| (c.entry, c.score / best)).unzip();
         let shown = self.show(caller, entries, &at);
         Ok(shown.into_iter().zip(scores).map(|(entry, score)| Hit { entry, score }).collect())
     }

@@ -28,6 +28,7 @@ async fn put_get_list_search_delete() {
     let with = host.get(&format!("{MEMORY}/m%2F1/entries?include=metadata")).await.json();
     assert_eq!(with, json!({"entries": [entry], "metadata": {id: {"k": 1}}}));
     let hits = host.post(&format!("{MEMORY}/m%2F1/search"), json!({"query": "tea"})).await.json();
+    assert_eq!(hits["hits"][0]["score"], json!(1.0), "the best hit is the measure of the others");
     assert_eq!((&hits["hits"][0]["entry"], &hits["hits"][0]["metadata"]), (&entry, &json!({"k": 1})));
     let stats = host.get(&format!("{MEMORY}/m%2F1/stats")).await.json();
     assert_eq!((&stats["entries"], &stats["contentBytes"]), (&json!(1), &json!(14)));

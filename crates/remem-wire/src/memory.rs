@@ -120,7 +120,7 @@ pub struct SearchRequest {
 pub struct SearchHit {
     /// The entry.
     pub entry: MemoryEntry,
-    /// Larger is better; comparable within one answer.
+    /// Relative to the best hit of the same answer, which has 1.
     pub score: f64,
     /// The entry's metadata, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

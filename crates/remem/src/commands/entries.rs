@@ -122,7 +122,7 @@ pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
     }
     let rows = answer.hits.iter().map(|hit| {
         let mut row = row(&hit.entry);
-        row.insert(0, format!("{:.6}", hit.score));
+        row.insert(0, format!("{:.3}", hit.score));
         row
     });
     output::table(&["SCORE", "ID", "CREATED", "TAGS", "CONTENT"], rows.collect(), "nothing found");
