@@ -5,7 +5,7 @@
 //! contains windows of a few bytes. If each needle gives as many neighbouring windows as the scanner
 //! takes in one step, every occurrence shows one of them at a step; a small bit filter turns down all
 //! other places and a comparison decides. That finds the same set of matches (all of them, overlapping
-//! ones too) at a cost that hardly depends on the number of needles.
+//! ones too) at a cost that hardly depends on the number of needles. Figures: docs/dependencies.md.
 
 use std::collections::HashSet;
 use std::ops::Range;
