@@ -79,9 +79,9 @@ pub struct Admitted {
 impl Admission<'_> {
     /// Judges one draft. The error names a field and a limit, never a value.
     pub fn admit(&self, scope: &Scope, draft: Draft) -> Result<Admitted, Rejection> {
-        self.name("memoryRef", scope.memory_ref.as_str())?;
+        check_name(self.redactor, "memoryRef", scope.memory_ref.as_str())?;
         if let Some(origin) = &draft.origin {
-            self.name("id", origin.id.as_str())?;
+            check_name(self.redactor, "id", origin.id.as_str())?;
         }
         self.early_bounds(&draft)?;
         if !draft.tier.produces(draft.typology) {
@@ -107,11 +107,6 @@ impl Admission<'_> {
             flags: flags.into_iter().collect(),
             scan: self.scan,
         })
-    }
-
-    /// A name is stored in clear and shows in events: one that holds a secret is refused rather than rewritten.
-    pub fn name(&self, field: &'static str, name: &str) -> Result<(), Rejection> {
-        if self.redactor.touches(name, crate::ShapePolicy::Redact) { Err(Rejection::SecretInName { field }) } else { Ok(()) }
     }
 
     /// Looks at a stored entry again before it is shown: one that was written under other rules (a secret registered
@@ -201,6 +196,11 @@ impl Admission<'_> {
             other => other,
         }
     }
+}
+
+/// A name is stored in clear and shows in events: one that holds a secret is refused rather than rewritten.
+pub fn check_name(redactor: &Redactor, field: &'static str, name: &str) -> Result<(), Rejection> {
+    if redactor.touches(name, crate::ShapePolicy::Redact) { Err(Rejection::SecretInName { field }) } else { Ok(()) }
 }
 
 fn bound(field: &'static str, unit: &'static str, actual: usize, limit: usize) -> Result<(), Rejection> {

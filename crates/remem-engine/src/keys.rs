@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::{Denied, EngineError};
+use remem_core::admission::check_name;
 use remem_core::{Permission, PrincipalId, Rejection, ShapePolicy, TenantId, Timestamp};
 use remem_store::{KeyHash, KeyRecord, StoreError, Tenant};
 use zeroize::Zeroizing;
@@ -134,8 +135,7 @@ impl Engine {
 
     /// Labels and tenants' names are stored in clear, like every name.
     fn no_secret_in(&self, field: &'static str, tenant: &TenantId, name: &str) -> Result<(), Rejection> {
-        let touched = self.parts.secrets.redactor(tenant).touches(name, ShapePolicy::Redact);
-        if touched { Err(Rejection::SecretInName { field }) } else { Ok(()) }
+        check_name(self.parts.secrets.redactor(tenant), field, name)
     }
 
     /// The keys of a tenant.
