@@ -14,6 +14,7 @@ pub struct Batch {
     principal: Option<PrincipalId>,
     run: Option<RunId>,
     idempotency: Option<Idempotency>,
+    fence: Option<Fence>,
     expectations: Vec<Expectation>,
     changes: Vec<Change>,
 }
@@ -66,11 +67,20 @@ pub struct Idempotency {
     pub body: [u8; 32],
 }
 
+/// The right to act as a pass: valid until somebody else takes over, which a store notices by the number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// Which pass.
+    pub pass: &'static str,
+    /// Grows with each change of hands.
+    pub number: u64,
+}
+
 impl Batch {
     /// An empty batch of `tenant`, judged at `at`.
     #[must_use]
     pub fn new(tenant: TenantId, at: Timestamp) -> Batch {
-        Batch { tenant, at, principal: None, run: None, idempotency: None, expectations: Vec::new(), changes: Vec::new() }
+        Batch { tenant, at, principal: None, run: None, idempotency: None, fence: None, expectations: Vec::new(), changes: Vec::new() }
     }
 
     /// Who is acting.
@@ -91,6 +101,14 @@ impl Batch {
     #[must_use]
     pub fn idempotent(mut self, idempotency: Option<Idempotency>) -> Batch {
         self.idempotency = idempotency;
+        self
+    }
+
+    /// Applies only while nobody else has taken over the pass: what a node decided before it was paused for too long
+    /// must not be written after another one went on.
+    #[must_use]
+    pub fn fenced(mut self, fence: Option<Fence>) -> Batch {
+        self.fence = fence;
         self
     }
 
@@ -150,6 +168,11 @@ impl Batch {
     #[must_use]
     pub fn idempotency(&self) -> Option<&Idempotency> {
         self.idempotency.as_ref()
+    }
+    /// The lease it depends on.
+    #[must_use]
+    pub fn fence(&self) -> Option<&Fence> {
+        self.fence.as_ref()
     }
     /// What must hold.
     #[must_use]

@@ -19,7 +19,7 @@ pub mod redact;
 pub mod rejection;
 
 pub use admission::{Admission, Admitted};
-pub use batch::{Batch, Change, Expectation, Idempotency};
+pub use batch::{Batch, Change, Expectation, Fence, Idempotency};
 pub use entry::{Draft, Entry, Origin, Tier, Typology};
 pub use event::{Event, EventBody, EventKind};
 pub use ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, Scope, Seq, TenantId, Timestamp};

@@ -154,7 +154,7 @@ impl Engine {
 
     /// Whether the directory of tenants and keys can be read: without it nobody can come in.
     pub async fn is_reachable(&self) -> bool {
-        self.parts.directory.tenants().await.is_ok()
+        self.parts.directory.is_reachable().await
     }
 
     /// Checks every tenant's data against its own hashes; for the host's operator.

@@ -18,6 +18,8 @@ pub trait Ids: Send + Sync {
     fn entry(&self) -> EntryId;
     /// A fresh key id.
     fn key(&self) -> PrincipalId;
+    /// A fresh name for whoever holds a lease.
+    fn holder(&self) -> String;
     /// A fresh API key, unguessable.
     fn api_key(&self) -> Zeroizing<String>;
 }
@@ -48,10 +50,24 @@ impl Ids for RandomIds {
         PrincipalId::parse(&format!("key_{}{}", &hex[..10], &hex[24..])).expect("hex digits are a valid name")
     }
 
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that draws ids")]
+    fn holder(&self) -> String {
+        uuid::Uuid::now_v7().simple().to_string()
+    }
+
     fn api_key(&self) -> Zeroizing<String> {
         let mut bytes = Zeroizing::new([0u8; 32]);
         getrandom::fill(bytes.as_mut()).expect("the machine has randomness");
         Zeroizing::new(format!("remem_{}", URL_SAFE_NO_PAD.encode(bytes.as_ref())))
+    }
+}
+
+/// A clock that somebody else keeps, such as a database that all nodes share.
+pub struct SharedClock(pub Box<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Clock for SharedClock {
+    fn now(&self) -> Timestamp {
+        (self.0)()
     }
 }
 
@@ -93,6 +109,9 @@ impl Ids for CountedIds {
     }
     fn key(&self) -> PrincipalId {
         PrincipalId::parse(&format!("key_{:06}", self.next())).expect("digits are a valid name")
+    }
+    fn holder(&self) -> String {
+        format!("holder_{:06}", self.next())
     }
     fn api_key(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("remem_test-key-number-{:06}", self.next()))

@@ -3,10 +3,12 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::passes;
-use remem_core::{TenantId, Timestamp};
+use remem_core::{Fence, TenantId, Timestamp};
+use remem_store::StoreError;
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// A background job: takes a tenant, does a bounded amount, may be run at any time and any number of times.
 pub struct Pass {
@@ -17,7 +19,7 @@ pub struct Pass {
     /// How often the runner looks whether there is work, in milliseconds.
     pub period_ms: u64,
     /// One activation.
-    pub run: for<'a> fn(&'a Engine, &'a TenantId, Mode) -> PassFuture<'a>,
+    pub run: for<'a> fn(&'a Engine, &'a TenantId, Mode, Option<Fence>) -> PassFuture<'a>,
 }
 
 /// What an activation answers with.
@@ -50,7 +52,7 @@ pub const PASSES: [Pass; 1] = [Pass {
     name: "purge",
     doc: "removes expired entries and makes erased text physically gone",
     period_ms: 1_000,
-    run: |engine, tenant, mode| Box::pin(passes::purge::run(engine, tenant, mode)),
+    run: |engine, tenant, mode, fence| Box::pin(passes::purge::run(engine, tenant, mode, fence)),
 }];
 
 /// The pass of that name.
@@ -87,10 +89,41 @@ impl PassLog {
     }
 }
 
+/// How long an activation may hold its lease: well beyond what a bounded amount of work takes. A node that is paused for
+/// longer finds itself fenced off.
+const LEASE_MS: u64 = 30_000;
+/// How often a person who asks for a pass tries to get the lease.
+const CLAIM_TRIES: u32 = 100;
+const CLAIM_AGAIN: Duration = Duration::from_millis(50);
+
 impl Engine {
-    /// Runs one activation and records it.
-    pub async fn run_pass(&self, pass: &Pass, tenant: &TenantId, mode: Mode) -> Result<PassReport, EngineError> {
-        let result = (pass.run)(self, tenant, mode).await;
+    /// Runs one activation for somebody who waits for it, after any other that is under way, here or on another node.
+    pub async fn run_pass(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode) -> Result<PassReport, EngineError> {
+        if mode == Mode::DryRun {
+            return self.activate(pass, tenant, mode, None).await;
+        }
+        for _ in 0..CLAIM_TRIES {
+            if let Some(report) = self.try_pass(pass, tenant, mode).await? {
+                return Ok(report);
+            }
+            tokio::time::sleep(CLAIM_AGAIN).await;
+        }
+        Err(EngineError::Store(StoreError::Busy))
+    }
+
+    /// Runs one activation under its lease; `None` if another one is under way.
+    pub(crate) async fn try_pass(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode) -> Result<Option<PassReport>, EngineError> {
+        let holder = self.parts.ids.holder();
+        let Some(fence) = self.parts.store.claim(tenant, pass.name, &holder, self.now(), LEASE_MS).await? else { return Ok(None) };
+        let result = self.activate(pass, tenant, mode, Some(fence.clone())).await;
+        if let Err(error) = self.parts.store.release(tenant, &fence).await {
+            tracing::debug!(pass = pass.name, %error, "the lease stays until its time is up");
+        }
+        result.map(Some)
+    }
+
+    async fn activate(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+        let result = (pass.run)(self, tenant, mode, fence).await;
         let report = result.as_ref().ok().copied();
         self.passes.record(tenant, PassStatus { name: pass.name, ran_at: self.now(), report });
         let outcome = if result.is_ok() { "ok" } else { "failed" };

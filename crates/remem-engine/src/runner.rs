@@ -11,6 +11,9 @@ use tokio::task::JoinHandle;
 /// Activations between two looks at every tenant: what another process wrote is due without this one knowing.
 const LOOK_AT_ALL: u64 = 600;
 
+/// How long after a bell an activation begins.
+const GATHER: Duration = Duration::from_millis(200);
+
 /// Starts every pass on its period until `stop` becomes true. The first activation looks at every tenant, so that what
 /// an earlier process left behind is found; later ones mostly at those where the store says something is due.
 #[expect(clippy::disallowed_methods, reason = "the runner is the place that starts tasks")]
@@ -19,7 +22,7 @@ pub fn start(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> Vec<JoinHand
 }
 
 async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {
-    let mut activation = 0;
+    let (mut activation, mut wake) = (0, engine.parts.store.wake());
     while !*stop.borrow() {
         for tenant in due(&engine, activation % LOOK_AT_ALL == 0).await {
             if *stop.borrow() {
@@ -30,9 +33,18 @@ async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiv
         activation += 1;
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(pass.period_ms)) => {}
+            () = rung(&mut wake) => {}
             _ = stop.changed() => {}
         }
     }
+}
+
+/// Work may have come up here or on another node. A moment to gather more of it: one activation serves a burst.
+async fn rung(wake: &mut watch::Receiver<u64>) {
+    if wake.changed().await.is_err() {
+        return std::future::pending().await; // the store is closing: the timer and the stop remain
+    }
+    tokio::time::sleep(GATHER).await;
 }
 
 async fn due(engine: &Engine, all: bool) -> Vec<TenantId> {
@@ -48,8 +60,8 @@ async fn due(engine: &Engine, all: bool) -> Vec<TenantId> {
 }
 
 async fn activate(engine: &Engine, pass: &'static Pass, tenant: &TenantId) {
-    match engine.run_pass(pass, tenant, Mode::Apply).await {
-        Ok(report) if report.changed > 0 => {
+    match engine.try_pass(pass, tenant, Mode::Apply).await {
+        Ok(Some(report)) if report.changed > 0 => {
             tracing::info!(pass = pass.name, tenant = %tenant, examined = report.examined, changed = report.changed, "pass done");
         }
         Ok(_) => {}

@@ -2,6 +2,11 @@
 //!
 //! This crate may not decide anything: what is stored was decided in `remem-core`, when is decided by the engine.
 
+pub mod postgres;
+mod queue;
 pub mod sqlite;
+mod stored;
+mod terms;
 
+pub use postgres::{PostgresDirectory, PostgresStore};
 pub use sqlite::{Location, SqliteDirectory, SqliteStore};

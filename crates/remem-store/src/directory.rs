@@ -44,6 +44,8 @@ pub struct KeyRecord {
 pub trait Directory: Send + Sync {
     /// The tenant, if it exists.
     async fn tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError>;
+    /// Whether the storage answers: without it nobody can come in. Quick, and without waiting for a busy one.
+    async fn is_reachable(&self) -> bool;
     /// All tenants by name.
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError>;
     /// Creates the tenant, or changes its settings if it exists. Answers whether it is new.

@@ -4,7 +4,7 @@
 use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
 use crate::store::{Committed, Head, Store, StoreError, StoreFeatures};
 use async_trait::async_trait;
-use remem_core::{Batch, Entry, EntryId, Event, MemoryRef, Revision, Scope, Seq, TenantId, Timestamp};
+use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Revision, Scope, Seq, TenantId, Timestamp};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
@@ -123,6 +123,24 @@ impl<S: Store> Store for FaultyStore<S> {
     }
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         self.inner.verify(tenant).await
+    }
+    async fn claim(
+        &self,
+        tenant: &TenantId,
+        pass: &'static str,
+        holder: &str,
+        now: Timestamp,
+        for_ms: u64,
+    ) -> Result<Option<Fence>, StoreError> {
+        self.read_fault()?;
+        self.inner.claim(tenant, pass, holder, now, for_ms).await
+    }
+    async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
+        self.read_fault()?;
+        self.inner.release(tenant, fence).await
+    }
+    fn wake(&self) -> watch::Receiver<u64> {
+        self.inner.wake()
     }
     fn features(&self) -> StoreFeatures {
         self.inner.features()

@@ -2,7 +2,7 @@
 
 use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
 use async_trait::async_trait;
-use remem_core::{Batch, Entry, EntryId, Event, MemoryRef, Rejection, Revision, Scope, Seq, TenantId, Timestamp};
+use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Rejection, Revision, Scope, Seq, TenantId, Timestamp};
 use tokio::sync::watch;
 
 /// Keeps the memory of many tenants apart from each other and through crashes.
@@ -40,7 +40,7 @@ pub trait Store: Send + Sync {
     /// Where the tenant's clocks stand.
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError>;
 
-    /// Wakes whoever waits for the tenant's next commit. Only a hint: commits of other processes may not ring.
+    /// Wakes whoever waits for the tenant's next commit. Only a hint: commits of other processes may ring late or not.
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError>;
 
     /// Entries whose time has run out at `at` and whose text is still there.
@@ -55,6 +55,25 @@ pub trait Store: Send + Sync {
 
     /// Checks the tenant's data against its own hashes: page structure, event chain, entry texts. `Err` names the count.
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError>;
+
+    /// Takes the lease on a pass of a tenant for `for_ms`, or prolongs it for the same holder. `None`: another one has it.
+    ///
+    /// `now` is the caller's clock; a store that has one of its own, shared by all nodes, goes by that. A lease only saves
+    /// work: what makes two holders harmless is `Batch::fenced`.
+    async fn claim(
+        &self,
+        tenant: &TenantId,
+        pass: &'static str,
+        holder: &str,
+        now: Timestamp,
+        for_ms: u64,
+    ) -> Result<Option<Fence>, StoreError>;
+
+    /// Gives a lease back, if it is still held.
+    async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError>;
+
+    /// Rings when a pass may have work sooner than its period says, on whichever node that came up. Only a hint.
+    fn wake(&self) -> watch::Receiver<u64>;
 
     /// What this store can do.
     fn features(&self) -> StoreFeatures;
@@ -120,7 +139,7 @@ pub enum StoreError {
     /// The request itself cannot be (an idempotency key with another body).
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// Somebody else was first: an expectation of the batch does not hold.
+    /// Somebody else was first: an expectation of the batch does not hold, or its lease was taken over.
     #[error("an entry changed since it was read")]
     Conflict,
     /// Too many writes are waiting; try again soon.

@@ -24,13 +24,16 @@ pub struct Global {
     /// Where the embedded store lives [default: ./remem-data]
     #[arg(long, global = true, env = "REMEM_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// PostgreSQL URL of the store [default: the embedded store in the data directory]
+    #[arg(long, global = true, env = "REMEM_DATABASE", hide_env_values = true, value_name = "URL")]
+    pub database: Option<String>,
     /// Server to talk to [default: http://127.0.0.1:7077]
     #[arg(long, global = true, env = "REMEM_URL", value_name = "URL")]
     pub url: Option<String>,
     /// API key [default: the one in DATA_DIR/bootstrap.key]
     #[arg(long, global = true, env = "REMEM_KEY", hide_env_values = true, value_name = "KEY")]
     pub key: Option<String>,
-    /// Open the embedded store directly, without a server
+    /// Open the store directly, without a server
     #[arg(long, global = true, conflicts_with = "url")]
     pub local: bool,
     /// Tenant to act in, where the store is opened directly
@@ -45,7 +48,9 @@ pub struct Global {
 pub enum Command {
     /// Run the host
     Serve(Serve),
-    /// Speak MCP on standard input and output (embedded store, or a server with --url)
+    /// Prepare a PostgreSQL database (--database), or bring it up to date
+    Migrate,
+    /// Speak MCP on standard input and output (the store itself, or a server with --url)
     Mcp,
     /// Remember something
     Put(Put),
@@ -101,9 +106,6 @@ pub struct Serve {
     /// Address to listen on [default: 127.0.0.1:7077]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
-    /// Where memory is kept: a database URL; the embedded store in the data directory if absent
-    #[arg(long, value_name = "URL")]
-    pub database: Option<String>,
     /// `embedded` keeps memory in files, `memory` keeps it only as long as the process
     #[arg(long, value_name = "KIND")]
     pub store: Option<String>,

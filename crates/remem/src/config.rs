@@ -41,6 +41,18 @@ pub struct Storage {
     pub database: Option<String>,
     /// Connections that read one tenant's file at once.
     pub readers: usize,
+    /// Connections to the database for requests.
+    pub connections: usize,
+    /// How long a request waits for one of them before it is told to come back, in milliseconds.
+    pub wait_ms_max: u64,
+    /// How long a database transaction may take, in milliseconds.
+    pub deadline_ms: u64,
+    /// Database URL for passes, if the worker's role has a login of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_database: Option<String>,
+    /// File with the 32 bytes of the host's secret; in the database if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_key_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -85,7 +97,17 @@ impl Default for Server {
 
 impl Default for Storage {
     fn default() -> Storage {
-        Storage { store: "embedded".to_owned(), data_dir: "./remem-data".into(), database: None, readers: 4 }
+        Storage {
+            store: "embedded".to_owned(),
+            data_dir: "./remem-data".into(),
+            database: None,
+            readers: 4,
+            connections: 16,
+            wait_ms_max: 2_000,
+            deadline_ms: 10_000,
+            worker_database: None,
+            host_key_file: None,
+        }
     }
 }
 
@@ -120,7 +142,7 @@ impl Default for Log {
 }
 
 /// Variables with the prefix that are not configuration: flags read them, or `serve` does.
-const NOT_CONFIG: [&str; 6] = ["bootstrap_key", "config", "data_dir", "url", "key", "tenant"];
+const NOT_CONFIG: [&str; 7] = ["bootstrap_key", "config", "data_dir", "database", "url", "key", "tenant"];
 
 /// The effective configuration.
 pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {
@@ -134,10 +156,10 @@ pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {
     if let Some(dir) = &global.data_dir {
         config.storage.data_dir.clone_from(dir);
     }
+    config.storage.database = global.database.clone().or(config.storage.database);
     if let Some(serve) = serve {
         set(&mut config.server.listen, &serve.listen);
         set(&mut config.storage.store, &serve.store);
-        config.storage.database = serve.database.clone().or(config.storage.database);
         config.redaction.secrets_file = serve.secrets_file.clone().or(config.redaction.secrets_file);
     }
     Ok(config)
@@ -156,6 +178,10 @@ impl Config {
         anyhow::ensure!(l.content_bytes_max >= 1 && l.batch_entries_max >= 1 && l.list_limit_max >= 1, "limits must be at least 1");
         anyhow::ensure!(l.request_bytes_max >= l.content_bytes_max, "limits.request_bytes_max must be at least limits.content_bytes_max");
         let shapes = self.redaction.shapes.parse().map_err(|_| anyhow::anyhow!("redaction.shapes must be redact, flag or off"))?;
+        anyhow::ensure!(
+            self.storage.connections >= 1 && self.storage.deadline_ms >= 100,
+            "storage.connections or storage.deadline_ms is too small"
+        );
         Ok(Policy {
             content_bytes_max: l.content_bytes_max,
             tags_max: l.tags_max,

@@ -1,21 +1,23 @@
 //! Puts an engine together from the configuration: keys, store, directory, secrets. Used by `serve` and by commands
-//! that open the embedded store themselves.
+//! that open the store themselves.
 
 use crate::config::Config;
 use anyhow::{Context, bail};
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::{ShapePolicy, TenantId};
-use remem_engine::ports::{RandomIds, SystemClock};
+use remem_engine::ports::{Clock, RandomIds, SharedClock, SystemClock};
 use remem_engine::{Engine, HostKey, Parts, Secrets};
 use remem_server::EngineDoor;
-use remem_store::Store;
-use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use remem_store::{Directory, Store};
+use remem_store_sql::postgres::{Options, Target};
+use remem_store_sql::{Location, PostgresStore, SqliteDirectory, SqliteStore};
 use serde::Deserialize;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// File with the first key, in the data directory.
 pub const BOOTSTRAP_FILE: &str = "bootstrap.key";
@@ -23,43 +25,98 @@ pub const BOOTSTRAP_FILE: &str = "bootstrap.key";
 pub const DEFAULT_TENANT: &str = "default";
 
 /// An engine on the configured store.
-pub fn engine(config: &Config) -> anyhow::Result<Arc<Engine>> {
-    if config.storage.database.is_some() {
-        bail!("this version keeps memory in the embedded store only: leave out --database");
-    }
-    let (location, key) = match config.storage.store.as_str() {
-        "embedded" => {
-            let folder = &config.storage.data_dir;
-            private_folder(folder).with_context(|| format!("cannot use the data directory {}", folder.display()))?;
-            (Location::Folder(folder.clone()), host_key(folder)?)
-        }
-        "memory" => (Location::Memory, HostKey::new(random()?)),
-        _ => bail!("storage.store must be embedded or memory"),
-    };
+pub async fn engine(config: &Config) -> anyhow::Result<Arc<Engine>> {
+    Ok(open(config).await?.engine)
+}
+
+/// What `serve` needs to know beside the engine.
+pub struct Host {
+    pub engine: Arc<Engine>,
+    /// Where memory is kept, for people.
+    pub place: String,
+}
+
+/// The parts that depend on where memory is kept.
+struct Storage {
+    store: Arc<dyn Store>,
+    directory: Arc<dyn Directory>,
+    clock: Arc<dyn Clock>,
+    key: HostKey,
+    place: String,
+}
+
+/// An engine on the configured store, and where that is.
+pub async fn open(config: &Config) -> anyhow::Result<Host> {
     let policy = config.policy()?;
-    let store = SqliteStore::open(location.clone(), config.storage.readers).context("cannot open the store")?;
-    let directory = SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
-    let features = store.features();
+    let storage = match &config.storage.database {
+        Some(url) => database(config, url).await?,
+        None => embedded(config)?,
+    };
+    let features = storage.store.features();
     let facts = Facts { durable: features.durable, writable: true, lexical: features.lexical, ttl: true, ..Facts::default() };
     let secrets = match &config.redaction.secrets_file {
-        Some(file) => Secrets::new(&key, registered(file)?),
-        None => Secrets::none(&key),
+        Some(file) => Secrets::new(&storage.key, registered(file)?),
+        None => Secrets::none(&storage.key),
     };
-    Ok(Arc::new(Engine::new(Parts {
-        store: Arc::new(store),
-        directory: Arc::new(directory),
-        clock: Arc::new(SystemClock),
+    let engine = Engine::new(Parts {
+        store: storage.store,
+        directory: storage.directory,
+        clock: storage.clock,
         ids: Arc::new(RandomIds),
         policy,
         secrets,
-        key,
+        key: storage.key,
         capabilities: Capabilities::compute(facts),
-    })))
+    });
+    Ok(Host { engine: Arc::new(engine), place: storage.place })
 }
 
-/// A door into the embedded store with every right inside a tenant.
+fn embedded(config: &Config) -> anyhow::Result<Storage> {
+    let folder = &config.storage.data_dir;
+    let (location, key, place) = match config.storage.store.as_str() {
+        "embedded" => {
+            private_folder(folder).with_context(|| format!("cannot use the data directory {}", folder.display()))?;
+            (Location::Folder(folder.clone()), host_key(folder)?, folder.display().to_string())
+        }
+        "memory" => (Location::Memory, HostKey::new(random()?), "process memory: gone when this stops".to_owned()),
+        _ => bail!("storage.store must be embedded or memory"),
+    };
+    let store = SqliteStore::open(location.clone(), config.storage.readers).context("cannot open the store")?;
+    let directory = SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
+    let place = format!("{place} (SQLite {})", SqliteStore::version());
+    Ok(Storage { store: Arc::new(store), directory: Arc::new(directory), clock: Arc::new(SystemClock), key, place })
+}
+
+async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
+    let store = PostgresStore::open(options(config, url)?).await.context("cannot use the database")?;
+    let key = match &config.storage.host_key_file {
+        Some(file) => read_host_key(file)?,
+        None => HostKey::new(store.host_secret(&random()?).await.context("cannot read the host's secret")?),
+    };
+    let server = store.server();
+    let place = format!("database {} (PostgreSQL {})", server.database, server.version);
+    if !server.durable {
+        tracing::warn!("fsync or full_page_writes is off in this PostgreSQL: a crash of the machine can lose what was acknowledged");
+    }
+    let (clock, directory) = (SharedClock(store.clock()), store.directory());
+    Ok(Storage { store: Arc::new(store), directory: Arc::new(directory), clock: Arc::new(clock), key, place })
+}
+
+fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
+    let worker = config.storage.worker_database.as_deref().map(Target::parse).transpose().context("storage.worker_database")?;
+    Ok(Options {
+        target: Target::parse(url)?,
+        worker,
+        connections: config.storage.connections,
+        wait: Duration::from_millis(config.storage.wait_ms_max),
+        deadline: Duration::from_millis(config.storage.deadline_ms),
+        local_ms: || SystemClock.now().0,
+    })
+}
+
+/// A door into the store with every right inside a tenant.
 pub async fn local_door(config: &Config, tenant: &str) -> anyhow::Result<EngineDoor> {
-    let engine = engine(config)?;
+    let engine = engine(config).await?;
     let tenant = TenantId::parse(tenant).context("the tenant's name is not valid")?;
     if tenant.as_str() == DEFAULT_TENANT && engine.local_caller(&tenant).await.is_err() {
         engine.ensure_tenant(tenant.clone(), ShapePolicy::default()).await?;
@@ -75,7 +132,11 @@ fn host_key(folder: &Path) -> anyhow::Result<HostKey> {
     if !path.exists() {
         make_host_key(folder, &path).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    read_host_key(&path)
+}
+
+fn read_host_key(path: &Path) -> anyhow::Result<HostKey> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let bytes: [u8; 32] = bytes.try_into().map_err(|_| anyhow::anyhow!("{} is not a host key of 32 bytes", path.display()))?;
     Ok(HostKey::new(bytes))
 }
@@ -96,7 +157,8 @@ fn make_host_key(folder: &Path, path: &Path) -> anyhow::Result<()> {
     }
 }
 
-fn random() -> anyhow::Result<[u8; 32]> {
+/// 32 bytes that nobody can guess.
+pub fn random() -> anyhow::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).context("the machine has no randomness")?;
     Ok(bytes)
@@ -111,7 +173,8 @@ pub fn private_file(path: &Path) -> std::io::Result<fs::File> {
     options.open(path)
 }
 
-fn private_folder(path: &PathBuf) -> std::io::Result<()> {
+/// A folder that only its owner enters.
+pub fn private_folder(path: &Path) -> std::io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }

@@ -7,14 +7,14 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{Mode, PassReport};
-use remem_core::{Batch, TenantId};
+use remem_core::{Batch, Fence, TenantId};
 use remem_store::Outcome;
 
 /// Transactions of one activation.
 const BATCHES_MAX: u32 = 40;
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode) -> Result<PassReport, EngineError> {
+pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
     let (store, policy) = (&engine.parts.store, &engine.parts.policy);
     let now = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
@@ -28,7 +28,8 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode) -> Result<PassR
         if expired.is_empty() {
             break;
         }
-        let batch = expired.into_iter().fold(Batch::new(tenant.clone(), now), |batch, (memory_ref, id)| batch.expire(memory_ref, id));
+        let empty = Batch::new(tenant.clone(), now).fenced(fence.clone());
+        let batch = expired.into_iter().fold(empty, |batch, (memory_ref, id)| batch.expire(memory_ref, id));
         let committed = store.commit(batch).await?;
         report.changed += committed.outcomes.iter().filter(|o| **o == Outcome::Removed).count() as u64;
         report.more = n + 1 == BATCHES_MAX;

@@ -1,11 +1,12 @@
 //! Applies one batch inside the group's transaction: check everything first, then write, events included.
 
 use super::rows::{scope_id, scope_id_or_create};
+use crate::stored::{content_hash, outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::chain_hash;
 use remem_core::{Admitted, Batch, Change, EntryId, EventBody, MemoryRef, Rejection, Revision, Seq, TenantId, Timestamp};
 use remem_store::{Committed, Outcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The tenant's clocks while a transaction runs; saved once at its end.
 #[derive(Clone, PartialEq)]
@@ -53,7 +54,7 @@ impl Applying<'_> {
         if let Some(answer) = self.replay()? {
             return Ok(answer);
         }
-        if !self.expectations_hold()? {
+        if !self.expectations_hold()? || !self.fence_holds()? {
             return Ok(Err(StoreError::Conflict));
         }
         let before = self.clock.revision;
@@ -117,7 +118,7 @@ impl Applying<'_> {
                 self.batch.principal().map(|p| p.as_str()),
                 self.batch.run().map(|r| r.as_str()),
                 admitted.scan().cast_signed(),
-                content_hash(admitted.content()),
+                content_hash(admitted.content().as_bytes()),
                 revision.0,
             ])?;
         self.index(scope, id, admitted.content(), &tags, created_at)?;
@@ -236,6 +237,15 @@ impl Applying<'_> {
         Ok(true)
     }
 
+    fn fence_holds(&self) -> rusqlite::Result<bool> {
+        let Some(fence) = self.batch.fence() else { return Ok(true) };
+        self.db.prepare_cached("SELECT 1 FROM lease WHERE tenant_id = ?1 AND pass = ?2 AND fence = ?3")?.exists(params![
+            self.batch.tenant().as_str(),
+            fence.pass,
+            fence.number
+        ])
+    }
+
     fn replay(&self) -> rusqlite::Result<Option<Result<Committed, StoreError>>> {
         let Some(key) = self.batch.idempotency() else { return Ok(None) };
         let found: Option<([u8; 32], i64, u64, String)> = self
@@ -271,53 +281,5 @@ impl Applying<'_> {
                 outcomes_to_stored(&committed.outcomes),
             ])?;
         Ok(())
-    }
-}
-
-/// Detects a damaged text; kept only as long as the text.
-pub(super) fn content_hash(content: &str) -> [u8; 16] {
-    let hash = blake3::hash(content.as_bytes());
-    let mut short = [0; 16];
-    short.copy_from_slice(&hash.as_bytes()[..16]);
-    short
-}
-
-fn outcomes_to_stored(outcomes: &[Outcome]) -> String {
-    let list: Vec<Value> = outcomes
-        .iter()
-        .map(|outcome| match outcome {
-            Outcome::Stored { id, created_at } => json!([id.as_str(), created_at.0]),
-            Outcome::Removed => json!(1),
-            Outcome::Nothing => json!(0),
-        })
-        .collect();
-    Value::from(list).to_string()
-}
-
-fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
-    let list: Vec<Value> = serde_json::from_str(text).ok()?;
-    list.iter()
-        .map(|value| match value {
-            Value::Array(pair) => {
-                let id = EntryId::parse(pair.first()?.as_str()?)?;
-                Some(Outcome::Stored { id, created_at: Timestamp(pair.get(1)?.as_i64()?) })
-            }
-            Value::Number(n) if n.as_i64() == Some(1) => Some(Outcome::Removed),
-            Value::Number(_) => Some(Outcome::Nothing),
-            _ => None,
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn outcomes_survive_storage() {
-        let id = EntryId::parse("mem_\"1\"").unwrap();
-        let outcomes = vec![Outcome::Stored { id, created_at: Timestamp(5) }, Outcome::Removed, Outcome::Nothing];
-        assert_eq!(outcomes_from_stored(&outcomes_to_stored(&outcomes)), Some(outcomes));
-        assert_eq!(outcomes_from_stored("nonsense"), None);
     }
 }

@@ -106,6 +106,10 @@ impl Directory for SqliteDirectory {
         self.look(|loaded| loaded.tenants.get(id).cloned())
     }
 
+    async fn is_reachable(&self) -> bool {
+        self.look(|_| ()).is_ok()
+    }
+
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
         self.look(|loaded| loaded.tenants.values().cloned().collect())
     }

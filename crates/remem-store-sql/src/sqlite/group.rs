@@ -1,7 +1,7 @@
 //! Group commit: writers that arrive while a commit is being flushed to disk share the next one.
 //!
-//! Whoever finds no leader becomes it (on a blocking thread), takes everything that waits, applies it in one
-//! transaction, and answers each only after the flush. No batch waits for a timer: an idle tenant commits at once.
+//! The leader (see `queue`) runs on a blocking thread, applies a group in one transaction, and answers each batch only
+//! after the flush.
 //! Batches are checked before they write, so an ordinary refusal never undoes its neighbours; should a statement fail
 //! all the same, the group is rolled back and its batches are tried one by one.
 
@@ -9,38 +9,18 @@ use super::apply::{self, Clock};
 use super::connection::failed;
 use super::maintain;
 use super::tenant::State;
+use crate::queue::{Job, Leading, Queue, Waiting, hear, tell};
 use remem_core::{Batch, Timestamp};
 use remem_store::{Committed, StoreError};
 use rusqlite::{Connection, ErrorCode};
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use tokio::sync::oneshot;
 
-/// Batches in one transaction.
-const GROUP_BATCHES_MAX: usize = 512;
-/// Changes in one transaction, so that a group of large batches still commits in a fraction of a second.
-const GROUP_CHANGES_MAX: usize = 4_096;
-/// Batches that may wait; beyond that writers are told to come back.
-const WAITING_MAX: usize = 16_384;
-
 pub(super) struct Group {
-    queue: Arc<Mutex<Queue>>,
+    queue: Arc<Queue<Work>>,
     state: Arc<State>,
 }
-
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Job>,
-    led: bool,
-}
-
-enum Job {
-    Commit(Batch, Answer<Committed>),
-    Work(Work, Answer<()>),
-}
-
-type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// Something else that needs the writer between two groups.
 pub(super) enum Work {
@@ -54,99 +34,54 @@ impl Group {
 
     pub async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
         let (answer, answered) = oneshot::channel();
-        self.submit(Job::Commit(batch, answer))?;
-        answered.await.unwrap_or_else(|e| Err(StoreError::Unavailable(Box::new(e))))
+        self.submit(Job::Commit(Waiting { batch, answer }))?;
+        hear(answered).await
     }
 
     pub async fn run(&self, work: Work) -> Result<(), StoreError> {
         let (answer, answered) = oneshot::channel();
         self.submit(Job::Work(work, answer))?;
-        answered.await.unwrap_or_else(|e| Err(StoreError::Unavailable(Box::new(e))))
+        hear(answered).await
     }
 
-    fn submit(&self, job: Job) -> Result<(), StoreError> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.waiting.len() >= WAITING_MAX {
-            return Err(StoreError::Busy);
-        }
-        queue.waiting.push_back(job);
-        if !queue.led {
-            queue.led = true;
-            let leader = Leader { queue: self.queue.clone(), state: self.state.clone() };
-            tokio::task::spawn_blocking(move || leader.lead());
+    fn submit(&self, job: Job<Work>) -> Result<(), StoreError> {
+        if self.queue.submit(job)? {
+            let (queue, state) = (self.queue.clone(), self.state.clone());
+            tokio::task::spawn_blocking(move || lead(&queue, &state));
         }
         Ok(())
     }
 }
 
-struct Leader {
-    queue: Arc<Mutex<Queue>>,
-    state: Arc<State>,
-}
-
-/// A leader that panics must not leave writers waiting for it: they are told, and the next one leads.
-impl Drop for Leader {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            queue.led = false;
-            queue.waiting.clear();
+fn lead(queue: &Queue<Work>, state: &State) {
+    let mut leading = Leading { queue, done: false };
+    let db = state.writer.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let (group, work) = queue.next();
+        if group.is_empty() && work.is_none() {
+            leading.done = true;
+            return;
+        }
+        if !group.is_empty() {
+            metrics::histogram!("remem_commit_group_batches").record(group.len() as f64);
+            commit_group(&db, state, group);
+        }
+        if let Some((Work::Scrub { keys_before, compact }, answer)) = work {
+            tell(answer, scrub(&db, state, keys_before, compact));
         }
     }
 }
 
-impl Leader {
-    fn lead(self) {
-        let db = self.state.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let (group, work) = self.next();
-            if group.is_empty() && work.is_none() {
-                return;
-            }
-            if !group.is_empty() {
-                metrics::histogram!("remem_commit_group_batches").record(group.len() as f64);
-                commit_group(&db, &self.state, group);
-            }
-            if let Some((Work::Scrub { keys_before, compact }, answer)) = work {
-                // Cleared first: text erased while the journal is cut off asks for another cut.
-                self.state.due.scrub.store(false, Ordering::Relaxed);
-                let done = maintain::scrub(&db, &self.state.tenant, keys_before, compact);
-                match &done {
-                    // Only this thread moves the mark, so a put cannot lower it in between.
-                    Ok(next_expiry) => self.state.due.next_expiry.store(*next_expiry, Ordering::Relaxed),
-                    Err(_) => self.state.due.scrub.store(true, Ordering::Relaxed),
-                }
-                let done = done.map(|_| ());
-                let _ = answer.send(done); // the caller may be gone; the work is done all the same
-            }
-        }
+fn scrub(db: &Connection, state: &State, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
+    // Cleared first: text erased while the journal is cut off asks for another cut.
+    state.due.scrub.store(false, Ordering::Relaxed);
+    let done = maintain::scrub(db, &state.tenant, keys_before, compact);
+    match &done {
+        // Only this thread moves the mark, so a put cannot lower it in between.
+        Ok(next_expiry) => state.due.next_expiry.store(*next_expiry, Ordering::Relaxed),
+        Err(_) => state.due.scrub.store(true, Ordering::Relaxed),
     }
-
-    /// Takes what waits, up to a group, stopping at the first job of another kind. Steps down in the same critical
-    /// section that sees the queue empty, so no job can slip in between and wait for nobody.
-    fn next(&self) -> (Vec<Waiting>, Option<(Work, Answer<()>)>) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut group, mut changes) = (Vec::new(), 0);
-        while group.len() < GROUP_BATCHES_MAX && changes < GROUP_CHANGES_MAX {
-            match queue.waiting.pop_front() {
-                Some(Job::Commit(batch, answer)) => {
-                    changes += batch.changes().len();
-                    group.push(Waiting { batch, answer });
-                }
-                Some(Job::Work(work, answer)) => return (group, Some((work, answer))),
-                None => break,
-            }
-        }
-        if group.is_empty() {
-            queue.led = false;
-        }
-        (group, None)
-    }
-}
-
-struct Waiting {
-    batch: Batch,
-    answer: Answer<Committed>,
+    done.map(|_| ())
 }
 
 fn commit_group(db: &Connection, state: &State, mut group: Vec<Waiting>) {
@@ -161,14 +96,14 @@ fn commit_group(db: &Connection, state: &State, mut group: Vec<Waiting>) {
         Err(error) => {
             let first = group.remove(0);
             for waiting in group {
-                let _ = waiting.answer.send(Err(same(&error)));
+                tell(waiting.answer, Err(same(&error)));
             }
-            let _ = first.answer.send(Err(failed(error)));
+            tell(first.answer, Err(failed(error)));
             return;
         }
     };
     for (waiting, result) in group.into_iter().zip(results) {
-        let _ = waiting.answer.send(result); // the caller may be gone; the write stands
+        tell(waiting.answer, result);
     }
 }
 
@@ -195,8 +130,8 @@ fn transaction<'a>(
     match applied {
         Ok(applied) => {
             state.due.next_expiry.fetch_min(applied.next_expiry, Ordering::Relaxed);
-            if applied.erased {
-                state.due.scrub.store(true, Ordering::Relaxed);
+            if applied.erased && !state.due.scrub.swap(true, Ordering::Relaxed) {
+                state.wake.send_modify(|rung| *rung += 1);
             }
             state.revision.send_replace(applied.clock.revision);
             Ok(applied.results)

@@ -1,7 +1,8 @@
 //! Upkeep of one file: what is expired, making erased text physically gone, checking the data against its hashes.
 
-use super::apply::{Clock, content_hash};
+use super::apply::Clock;
 use super::connection::failed;
+use crate::stored::content_hash;
 use remem_core::event::chain_hash;
 use remem_core::{EntryId, MemoryRef, Revision, Seq, TenantId, Timestamp};
 use remem_store::StoreError;
@@ -102,7 +103,7 @@ fn verify_texts(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
     while let Some(row) = rows.next().map_err(failed)? {
         let content: String = row.get(0).map_err(failed)?;
         let hash: Option<[u8; 16]> = row.get(1).map_err(failed)?;
-        if hash != Some(content_hash(&content)) {
+        if hash != Some(content_hash(content.as_bytes())) {
             return Err(StoreError::Damaged("a text does not match its hash"));
         }
         count += 1;

@@ -6,6 +6,7 @@ mod apply;
 mod connection;
 mod directory;
 mod group;
+mod lease;
 mod maintain;
 mod read;
 mod rows;
@@ -15,7 +16,7 @@ mod tenant;
 pub use directory::SqliteDirectory;
 
 use async_trait::async_trait;
-use remem_core::{Batch, Entry, EntryId, Event, MemoryRef, Revision, Scope, Seq, TenantId, Timestamp};
+use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Revision, Scope, Seq, TenantId, Timestamp};
 use remem_store::{Candidate, Committed, Filter, Head, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Store, StoreError, StoreFeatures};
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -45,6 +46,7 @@ pub struct SqliteStore {
     /// Every tenant that was ever open in this process.
     due: Mutex<HashMap<TenantId, Arc<Due>>>,
     clock: AtomicU64,
+    wake: Arc<watch::Sender<u64>>,
 }
 
 struct Slot {
@@ -65,6 +67,7 @@ impl SqliteStore {
             open: Mutex::default(),
             due: Mutex::default(),
             clock: AtomicU64::new(0),
+            wake: Arc::default(),
         })
     }
 
@@ -79,8 +82,8 @@ impl SqliteStore {
             return Ok(file);
         }
         let due = self.due.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default().clone();
-        let (location, connections, name) = (self.location.clone(), self.connections, id.clone());
-        let file = blocking(move || TenantFile::open(&location, connections, name, due)).await?;
+        let (location, connections, name, wake) = (self.location.clone(), self.connections, id.clone(), self.wake.clone());
+        let file = blocking(move || TenantFile::open(&location, connections, name, due, wake)).await?;
         Ok(self.insert(id, Arc::new(file)))
     }
 
@@ -196,6 +199,27 @@ impl Store for SqliteStore {
 
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         self.tenant(tenant).await?.verify().await
+    }
+
+    async fn claim(
+        &self,
+        tenant: &TenantId,
+        pass: &'static str,
+        holder: &str,
+        now: Timestamp,
+        for_ms: u64,
+    ) -> Result<Option<Fence>, StoreError> {
+        let (t, holder) = (tenant.clone(), holder.to_owned());
+        self.tenant(tenant).await?.write(move |db| lease::claim(db, &t, pass, &holder, now, for_ms)).await
+    }
+
+    async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
+        let (t, fence) = (tenant.clone(), fence.clone());
+        self.tenant(tenant).await?.write(move |db| lease::release(db, &t, &fence)).await
+    }
+
+    fn wake(&self) -> watch::Receiver<u64> {
+        self.wake.subscribe()
     }
 
     fn features(&self) -> StoreFeatures {

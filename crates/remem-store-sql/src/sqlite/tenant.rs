@@ -23,6 +23,8 @@ pub(super) struct State {
     pub writer: Mutex<Connection>,
     pub due: Arc<Due>,
     pub revision: watch::Sender<Revision>,
+    /// Rings for passes.
+    pub wake: Arc<watch::Sender<u64>>,
 }
 
 /// Whether the purge pass has to look at a tenant; outlives the open file, so that nobody has to open it to ask.
@@ -62,7 +64,13 @@ fn snapshot<T>(db: &Connection, query: impl FnOnce(&Connection) -> Result<T, Sto
 
 impl TenantFile {
     /// Opens (and where needed creates) the tenant's file.
-    pub fn open(location: &Location, connections: usize, tenant: TenantId, due: Arc<Due>) -> Result<TenantFile, StoreError> {
+    pub fn open(
+        location: &Location,
+        connections: usize,
+        tenant: TenantId,
+        due: Arc<Due>,
+        wake: Arc<watch::Sender<u64>>,
+    ) -> Result<TenantFile, StoreError> {
         let (writer, readers) = match location {
             Location::Folder(folder) => {
                 let path = tenant_path(folder, &tenant);
@@ -74,7 +82,7 @@ impl TenantFile {
         };
         let start = maintain::start(&writer, &tenant)?;
         due.next_expiry.store(start.next_expiry, Ordering::Relaxed);
-        let state = Arc::new(State { tenant, writer: Mutex::new(writer), due, revision: watch::Sender::new(start.revision) });
+        let state = Arc::new(State { tenant, writer: Mutex::new(writer), due, revision: watch::Sender::new(start.revision), wake });
         Ok(TenantFile { group: Group::new(state.clone()), state, readers })
     }
 
@@ -86,10 +94,20 @@ impl TenantFile {
         self.group.run(Work::Scrub { keys_before, compact }).await
     }
 
-    /// Runs on the writer's connection: the check of the search index is a write to SQLite.
+    /// The check of the search index is a write to SQLite.
     pub async fn verify(&self) -> Result<u64, StoreError> {
+        let tenant = self.state.tenant.clone();
+        self.write(move |db| maintain::verify(db, &tenant)).await
+    }
+
+    /// Runs on the writer's connection, between two groups.
+    pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
         let state = self.state.clone();
-        blocking(move || maintain::verify(&state.writer.lock().unwrap_or_else(PoisonError::into_inner), &state.tenant)).await
+        blocking(move || work(&state.writer.lock().unwrap_or_else(PoisonError::into_inner))).await
     }
 
     pub fn watch(&self) -> watch::Receiver<Revision> {

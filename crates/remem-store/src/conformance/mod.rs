@@ -4,6 +4,7 @@
 
 mod events;
 mod isolation;
+mod leases;
 mod reads;
 mod repeats;
 mod search;
@@ -22,6 +23,7 @@ pub async fn exercise(store: &dyn Store) {
     time::exercise(store).await;
     events::exercise(store).await;
     repeats::exercise(store).await;
+    leases::exercise(store).await;
     isolation::exercise(store).await;
 }
 

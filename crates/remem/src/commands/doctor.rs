@@ -45,16 +45,17 @@ async fn examine(global: &Global) -> Vec<Finding> {
     };
     findings.push(finding("configuration", true, "valid"));
     let dir = &config.storage.data_dir;
-    if !dir.is_dir() {
+    if config.storage.database.is_none() && !dir.is_dir() {
         findings.push(finding("data directory", true, format!("{} does not exist yet; `remem serve` makes it", dir.display())));
         return findings;
     }
-    match host::engine(&config) {
-        Ok(engine) => {
-            findings.push(finding("data directory", true, dir.display().to_string()));
-            findings.extend(examine_engine(&engine).await);
+    let check = if config.storage.database.is_some() { "database" } else { "data directory" };
+    match host::open(&config).await {
+        Ok(host) => {
+            findings.push(finding(check, true, host.place));
+            findings.extend(examine_engine(&host.engine).await);
         }
-        Err(error) => findings.push(finding("data directory", false, format!("{error:#}"))),
+        Err(error) => findings.push(finding(check, false, format!("{error:#}"))),
     }
     findings
 }
@@ -68,7 +69,7 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
                 let check = format!("tenant {tenant}");
                 findings.push(match result {
                     Ok(count) => finding(check, true, format!("{count} events and texts agree with their hashes")),
-                    Err(error) => finding(check, false, format!("{error}; restore this tenant's file from a backup")),
+                    Err(error) => finding(check, false, format!("{error}; restore this tenant from a backup")),
                 });
             }
         }

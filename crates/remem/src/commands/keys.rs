@@ -1,4 +1,4 @@
-//! `remem key`: make, list and revoke API keys. Opens the embedded store, or a server with --url.
+//! `remem key`: make, list and revoke API keys. Opens the store itself, or a server with --url.
 
 use super::entries::instant;
 use super::own_door;
@@ -51,13 +51,13 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// In the embedded store a first key may name a new tenant; a server creates it itself if the caller may.
+/// Where the store is opened directly, a first key may name a new tenant; a server creates it itself if the caller may.
 async fn create_tenant(global: &Global) -> anyhow::Result<()> {
     if global.url.is_some() {
         return Ok(());
     }
     let Some(tenant) = TenantId::parse(&global.tenant) else { return Ok(()) };
-    let engine = host::engine(&config::load(global, None)?)?;
+    let engine = host::engine(&config::load(global, None)?).await?;
     if engine.local_caller(&tenant).await.is_err() {
         engine.ensure_tenant(tenant.clone(), ShapePolicy::default()).await?;
         eprintln!("tenant {tenant} created");

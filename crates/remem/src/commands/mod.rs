@@ -7,6 +7,7 @@ mod export;
 mod import;
 mod keys;
 mod mcp;
+mod migrate;
 mod passes;
 mod redact;
 mod serve;
@@ -26,6 +27,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
     let global = &cli.global;
     match &cli.command {
         Command::Serve(serve) => serve::run(&config::load(global, Some(serve))?).await,
+        Command::Migrate => migrate::run(global).await,
         Command::Mcp => mcp::run(global).await,
         Command::Put(put) => entries::put(global, put).await,
         Command::Get(one) => entries::get(global, one).await,

@@ -9,7 +9,6 @@ use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{Ids, RandomIds};
 use remem_engine::{Engine, runner};
 use remem_server::{App, serve};
-use remem_store_sql::SqliteStore;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -27,7 +26,8 @@ const BOOTSTRAP_KEY: &str = "REMEM_BOOTSTRAP_KEY";
 
 pub async fn run(config: &Config) -> anyhow::Result<()> {
     log_to_stderr(config)?;
-    let engine = host::engine(config)?;
+    let host = host::open(config).await?;
+    let engine = host.engine;
     let key = bootstrap(config, &engine).await?;
     let listen = &config.server.listen;
     let listener =
@@ -37,7 +37,7 @@ pub async fn run(config: &Config) -> anyhow::Result<()> {
     let app = App::new(engine.clone(), Some(metrics()?), config.server.metrics_public, stopping.clone());
     // Before the greeting: whoever reads it may ask the host to stop at once.
     let asked_to_stop = stop_signal()?;
-    greet(config, listener.local_addr()?, &key);
+    greet(config, listener.local_addr()?, &key, &host.place);
     let serving = serve::serve(listener, app, stopping);
     tokio::pin!(serving);
     tokio::select! {
@@ -91,9 +91,11 @@ async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<Firs
     }
     let caller = engine.local_caller(&request.tenant).await?;
     let somebody = engine.keys(&caller, &request.tenant).await?.iter().any(|key| key.revoked_at.is_none());
-    if somebody || config.storage.store != "embedded" {
+    if somebody || config.storage.database.is_none() && config.storage.store != "embedded" {
         return Ok(FirstKey::Earlier);
     }
+    host::private_folder(&config.storage.data_dir)
+        .with_context(|| format!("cannot use the data directory {} for the first key", config.storage.data_dir.display()))?;
     let key = RandomIds.api_key();
     let path = config.storage.data_dir.join(BOOTSTRAP_FILE);
     write_key(&path, &key).with_context(|| format!("cannot write the first key to {}", path.display()))?;
@@ -111,11 +113,10 @@ fn write_key(path: &Path, key: &str) -> std::io::Result<()> {
     file.sync_all()
 }
 
-fn greet(config: &Config, address: SocketAddr, key: &FirstKey) {
+fn greet(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
     let (url, dir) = (format!("http://{address}"), config.storage.data_dir.display());
     println!("Remembrancer {} is ready at {url}", env!("CARGO_PKG_VERSION"));
-    let place = if config.storage.store == "memory" { "process memory: gone when this stops".to_owned() } else { dir.to_string() };
-    println!("  data  {place} (SQLite {})", SqliteStore::version());
+    println!("  data  {place}");
     let bearer = match key {
         FirstKey::Given => {
             println!("  key   the one in {BOOTSTRAP_KEY}, for tenant {DEFAULT_TENANT}, every scope");
@@ -130,7 +131,8 @@ fn greet(config: &Config, address: SocketAddr, key: &FirstKey) {
             format!("$(cat {dir}/{BOOTSTRAP_FILE})")
         }
         FirstKey::Earlier => {
-            println!("  key   one of yours; make another with `remem key create --data-dir {dir}`");
+            let place = config.storage.database.as_ref().map_or_else(|| format!("--data-dir {dir}"), |_| "--database URL".to_owned());
+            println!("  key   one of yours; make another with `remem key create {place}`");
             "$REMEM_KEY".to_owned()
         }
     };

@@ -1,4 +1,4 @@
-//! `remem tenant`: create and list tenants. Opens the embedded store, or a server with --url.
+//! `remem tenant`: create and list tenants. Opens the store itself, or a server with --url.
 
 use super::own_door;
 use crate::cli::{Global, Tenant};

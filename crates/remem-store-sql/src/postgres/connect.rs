@@ -1,0 +1,197 @@
+//! From a URL to connections: parameters, encryption, the settings that every session has, the pools.
+//!
+//! Encryption: `sslmode=disable` none; `prefer` (the default) encrypts if the server offers it, without looking at its
+//! certificate; `require`, `verify-ca` and `verify-full` demand a certificate that the machine, or the file named by
+//! `sslrootcert`, vouches for.
+
+use super::error::failed;
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use remem_store::StoreError;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_platform_verifier::BuilderVerifierExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, Connection, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+/// A connection attempt that takes longer has failed.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+
+/// Bounds on what one session may hold up: a lock that another one waits for, a transaction that its node forgot.
+/// `synchronous_commit` is named so that a default of the server cannot take away what an answer promises.
+const SESSION: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s'; SET statement_timeout = '10s';
+     SET synchronous_commit = on; SET TIME ZONE 'UTC'";
+
+/// What is wrong with a database URL. Never echoes it: it may hold a password.
+#[derive(Debug, thiserror::Error)]
+pub enum UrlError {
+    /// Not a URL of this kind.
+    #[error("the database URL is not valid: {0}")]
+    Malformed(String),
+    /// `sslrootcert` cannot be used.
+    #[error("the certificates of sslrootcert cannot be read")]
+    Certificates,
+    /// The TLS library refused.
+    #[error("encryption cannot be set up: {0}")]
+    Tls(String),
+}
+
+/// Where to connect, and how.
+#[derive(Clone)]
+pub struct Target {
+    pub(super) config: Config,
+    pub(super) tls: MakeRustlsConnect,
+}
+
+impl Target {
+    /// Reads a database URL.
+    pub fn parse(url: &str) -> Result<Target, UrlError> {
+        let (plain, verify, ca) = split_parameters(url);
+        let mut config: Config = plain.parse().map_err(|e: tokio_postgres::Error| UrlError::Malformed(reason(&e)))?;
+        if verify {
+            config.ssl_mode(SslMode::Require);
+        }
+        config.application_name("remem").connect_timeout(CONNECT_WITHIN).keepalives_idle(Duration::from_secs(10));
+        config.tcp_user_timeout(Duration::from_secs(10));
+        let tls = encryption(verify || config.get_ssl_mode() == SslMode::Require, ca.as_deref())?;
+        Ok(Target { config, tls: MakeRustlsConnect::new(tls) })
+    }
+
+    /// The database's name.
+    #[must_use]
+    pub fn database(&self) -> String {
+        self.config.get_dbname().or(self.config.get_user()).unwrap_or("postgres").to_owned()
+    }
+
+    /// The same place as another role, from the first statement on.
+    #[must_use]
+    pub fn as_role(&self, role: &str) -> Target {
+        let mut target = self.clone();
+        let options = self.config.get_options().map(|o| format!("{o} ")).unwrap_or_default();
+        target.config.options(format!("{options}-c role={}", role.replace('\\', "\\\\").replace(' ', "\\ ")));
+        target
+    }
+
+    pub(super) fn pool(&self, size: usize, wait: Duration) -> Result<Pool, StoreError> {
+        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let set_up = Hook::async_fn(|client, _| Box::pin(async move { client.batch_execute(SESSION).await.map_err(HookError::Backend) }));
+        Pool::builder(Manager::from_config(self.config.clone(), self.tls.clone(), manager))
+            .max_size(size.max(1))
+            .wait_timeout(Some(wait))
+            .create_timeout(Some(CONNECT_WITHIN))
+            .recycle_timeout(Some(CONNECT_WITHIN))
+            .runtime(Runtime::Tokio1)
+            .post_create(set_up)
+            .build()
+            .map_err(|e| StoreError::Unavailable(Box::new(e)))
+    }
+
+    /// A connection of its own, with the task that drives it.
+    pub(super) async fn connect(&self) -> Result<(Client, Driver), StoreError> {
+        let attempt = tokio::time::timeout(CONNECT_WITHIN, self.config.connect(self.tls.clone())).await;
+        attempt.map_err(|_| super::error::unavailable(super::error::DatabaseError::Deadline))?.map_err(failed)
+    }
+}
+
+/// What moves the bytes of one connection.
+pub(super) type Driver = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
+/// The driver's texts name the parameter that is wrong, never its value.
+fn reason(error: &tokio_postgres::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// Takes out what the driver does not know: `sslmode=verify-…` and `sslrootcert`.
+fn split_parameters(url: &str) -> (String, bool, Option<String>) {
+    let Some((place, query)) = url.split_once('?') else { return (url.to_owned(), false, None) };
+    let (mut kept, mut verify, mut ca) = (Vec::new(), false, None);
+    for pair in query.split('&') {
+        match pair.split_once('=') {
+            Some(("sslmode", "verify-ca" | "verify-full")) => verify = true,
+            Some(("sslrootcert", file)) => ca = Some(file.replace("%2F", "/").replace("%2f", "/").replace("%20", " ")),
+            _ => kept.push(pair),
+        }
+    }
+    let question = if kept.is_empty() { "" } else { "?" };
+    (format!("{place}{question}{}", kept.join("&")), verify, ca)
+}
+
+fn encryption(verify: bool, ca: Option<&str>) -> Result<ClientConfig, UrlError> {
+    let provider = Arc::new(ring::default_provider());
+    let tls = |e: rustls::Error| UrlError::Tls(e.to_string());
+    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().map_err(tls)?;
+    if let Some(file) = ca {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_file_iter(file).map_err(|_| UrlError::Certificates)? {
+            roots.add(certificate.map_err(|_| UrlError::Certificates)?).map_err(tls)?;
+        }
+        return Ok(builder.with_root_certificates(roots).with_no_client_auth());
+    }
+    if verify {
+        return Ok(builder.with_platform_verifier().map_err(tls)?.with_no_client_auth());
+    }
+    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider))).with_no_client_auth())
+}
+
+/// For `sslmode=prefer`, which also accepts no encryption at all: against someone who only listens.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_that_the_driver_does_not_know_are_taken_out() {
+        let (url, verify, ca) = split_parameters("postgres://u@h/d?sslmode=verify-full&application_name=x&sslrootcert=%2Fca.pem");
+        assert_eq!((url.as_str(), verify, ca.as_deref()), ("postgres://u@h/d?application_name=x", true, Some("/ca.pem")));
+        assert_eq!(split_parameters("postgres://u@h/d?sslmode=require").0, "postgres://u@h/d?sslmode=require");
+        assert_eq!(split_parameters("postgres://u@h/d?sslmode=verify-ca").0, "postgres://u@h/d");
+    }
+
+    #[test]
+    fn a_wrong_url_is_not_echoed() {
+        for url in ["postgres://u:hunter2secret@h:notaport/d", "nonsense hunter2secret", "postgres://u:hunter2secret@h/d?nonsense=1"] {
+            let error = Target::parse(url).err().expect("refused").to_string();
+            assert!(!error.contains("hunter2secret"), "{error}");
+        }
+    }
+}

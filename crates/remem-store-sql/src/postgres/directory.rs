@@ -1,0 +1,166 @@
+//! Tenants and keys in PostgreSQL. Read on every request, so what was found is kept for a moment: until another node says
+//! that something changed, and never longer than a second.
+
+use super::gate::{Identity, Role, call};
+use super::monitor;
+use super::rows::{get, get_bytes};
+use super::shared::Shared;
+use async_trait::async_trait;
+use remem_core::{Permission, PrincipalId, TenantId, Timestamp};
+use remem_store::{Directory, KeyHash, KeyRecord, StoreError, Tenant};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_postgres::Row;
+
+/// Longest time that a key can outlive its revocation on another node, should the notification be lost.
+const KEPT_FOR: Duration = Duration::from_secs(1);
+/// Keys and tenants kept in mind.
+const KEPT_MAX: usize = 10_000;
+
+/// Tenants and keys.
+pub struct PostgresDirectory {
+    shared: Arc<Shared>,
+    keys: Kept<KeyHash, KeyRecord>,
+    tenants: Kept<TenantId, Tenant>,
+}
+
+/// What was found, as of which version of the directory, and until when that may be believed.
+struct Kept<K, V>(Mutex<HashMap<K, (u64, Instant, V)>>);
+
+impl<K: std::hash::Hash + Eq + Clone, V: Clone> Kept<K, V> {
+    fn find(&self, shared: &Shared, key: &K) -> Option<V> {
+        // Without the monitor's connection nobody would tell of a change.
+        if !shared.reachable.load(Ordering::SeqCst) {
+            return None;
+        }
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (version, until, value) = kept.get(key)?;
+        (*version == shared.directory_version.load(Ordering::SeqCst) && Instant::now() < *until).then(|| value.clone())
+    }
+
+    /// `version` is that of before the value was read.
+    fn keep(&self, version: u64, key: &K, value: &V) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT_MAX {
+            kept.clear();
+        }
+        kept.insert(key.clone(), (version, Instant::now() + KEPT_FOR, value.clone()));
+    }
+}
+
+impl PostgresDirectory {
+    pub(super) fn new(shared: Arc<Shared>) -> PostgresDirectory {
+        PostgresDirectory { shared, keys: Kept(Mutex::default()), tenants: Kept(Mutex::default()) }
+    }
+
+    fn version(&self) -> u64 {
+        self.shared.directory_version.load(Ordering::SeqCst)
+    }
+
+    /// Runs a change and tells the other nodes in the same transaction. Answers how the change's `RETURNING` looks.
+    async fn change(&self, who: Identity<'_>, change: super::gate::Call<'_>) -> Result<Vec<Row>, StoreError> {
+        let tell = call("SELECT pg_notify($1, '')", &[&monitor::DIRECTORY]);
+        let mut answers = self.shared.gate.write(Role::App, who, vec![change, tell]).await?;
+        self.shared.directory_version.fetch_add(1, Ordering::SeqCst);
+        Ok(answers.remove(0))
+    }
+}
+
+fn unreadable() -> StoreError {
+    StoreError::Damaged("a tenant or key cannot be read")
+}
+
+fn tenant(row: &Row) -> Result<Tenant, StoreError> {
+    Ok(Tenant {
+        id: TenantId::parse(get(row, 0)?).ok_or_else(unreadable)?,
+        created_at: Timestamp(get(row, 1)?),
+        shapes: get::<&str>(row, 2)?.parse().map_err(|_| unreadable())?,
+    })
+}
+
+const KEY: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at FROM remem.api_key";
+
+fn key(row: &Row) -> Result<KeyRecord, StoreError> {
+    let permissions = get::<&str>(row, 4)?.split_whitespace().map(str::parse::<Permission>).collect::<Result<Vec<_>, _>>();
+    Ok(KeyRecord {
+        id: PrincipalId::parse(get(row, 0)?).ok_or_else(unreadable)?,
+        tenant: TenantId::parse(get(row, 1)?).ok_or_else(unreadable)?,
+        label: get(row, 2)?,
+        hash: get_bytes(row, 3)?,
+        permissions: permissions.map_err(|_| unreadable())?,
+        created_at: Timestamp(get(row, 5)?),
+        expires_at: get::<Option<i64>>(row, 6)?.map(Timestamp),
+        revoked_at: get::<Option<i64>>(row, 7)?.map(Timestamp),
+    })
+}
+
+#[async_trait]
+impl Directory for PostgresDirectory {
+    async fn tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError> {
+        if let Some(found) = self.tenants.find(&self.shared, id) {
+            return Ok(Some(found));
+        }
+        let (version, sql) = (self.version(), "SELECT tenant_id, created_at, shapes FROM remem.tenant WHERE tenant_id = $1");
+        let rows = self.shared.gate.read(Role::App, Identity::host(), sql, &[&id.as_str()]).await?;
+        let found = rows.first().map(tenant).transpose()?;
+        if let Some(found) = &found {
+            self.tenants.keep(version, id, found);
+        }
+        Ok(found)
+    }
+
+    async fn is_reachable(&self) -> bool {
+        self.shared.reachable.load(Ordering::SeqCst)
+    }
+
+    async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
+        let sql = "SELECT tenant_id, created_at, shapes FROM remem.tenant ORDER BY tenant_id";
+        self.shared.gate.read(Role::App, Identity::host(), sql, &[]).await?.iter().map(tenant).collect()
+    }
+
+    async fn put_tenant(&self, tenant: &Tenant) -> Result<bool, StoreError> {
+        // xmax is 0 for a row that this statement inserted.
+        let sql = "INSERT INTO remem.tenant (tenant_id, created_at, shapes) VALUES ($1, $2, $3)
+                   ON CONFLICT (tenant_id) DO UPDATE SET shapes = excluded.shapes RETURNING xmax = 0";
+        let (id, shapes) = (tenant.id.as_str(), tenant.shapes.to_string());
+        let rows = self.change(Identity::host(), call(sql, &[&id, &tenant.created_at.0, &shapes])).await?;
+        rows.first().map_or(Ok(false), |row| get(row, 0))
+    }
+
+    async fn find_key(&self, hash: &KeyHash) -> Result<Option<KeyRecord>, StoreError> {
+        if let Some(found) = self.keys.find(&self.shared, hash) {
+            return Ok(Some(found));
+        }
+        let (version, sql) = (self.version(), format!("{KEY} WHERE hash = $1 ORDER BY created_at, tenant_id LIMIT 1"));
+        let rows = self.shared.gate.read(Role::App, Identity::key(hash), &sql, &[&hash.as_slice()]).await?;
+        let found = rows.first().map(key).transpose()?;
+        if let Some(found) = &found {
+            self.keys.keep(version, hash, found);
+        }
+        Ok(found)
+    }
+
+    async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRecord>, StoreError> {
+        let sql = format!("{KEY} WHERE tenant_id = $1 ORDER BY created_at, key_id");
+        self.shared.gate.read(Role::App, Identity::tenant(tenant), &sql, &[&tenant.as_str()]).await?.iter().map(key).collect()
+    }
+
+    async fn add_key(&self, key: &KeyRecord) -> Result<bool, StoreError> {
+        let sql = "INSERT INTO remem.api_key (tenant_id, key_id, label, hash, permissions, created_at, expires_at, revoked_at)
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant_id, hash) DO NOTHING RETURNING key_id";
+        let permissions = key.permissions.iter().map(|p| p.as_str()).collect::<Vec<_>>().join(" ");
+        let (tenant, id, hash) = (key.tenant.as_str(), key.id.as_str(), key.hash.as_slice());
+        let (expires_at, revoked_at) = (key.expires_at.map(|t| t.0), key.revoked_at.map(|t| t.0));
+        let change = call(sql, &[&tenant, &id, &key.label, &hash, &permissions, &key.created_at.0, &expires_at, &revoked_at]);
+        Ok(!self.change(Identity::tenant(&key.tenant), change).await?.is_empty())
+    }
+
+    async fn revoke_key(&self, tenant: &TenantId, id: &PrincipalId, at: Timestamp) -> Result<bool, StoreError> {
+        let sql = "UPDATE remem.api_key SET revoked_at = $3 WHERE tenant_id = $1 AND key_id = $2 AND revoked_at IS NULL RETURNING key_id";
+        let (name, id) = (tenant.as_str(), id.as_str());
+        Ok(!self.change(Identity::tenant(tenant), call(sql, &[&name, &id, &at.0])).await?.is_empty())
+    }
+}

@@ -1,0 +1,79 @@
+//! Database errors as the seam knows them. PostgreSQL puts values into its texts ("Key (id)=(…) already exists"), so only
+//! the code and the name of the constraint go on.
+
+use deadpool_postgres::{PoolError, TimeoutType};
+use remem_store::StoreError;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+/// What the database said, without what it said it about.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DatabaseError {
+    #[error("the database refused with code {code}{place}")]
+    Refused { code: String, place: String },
+    #[error("the connection to the database failed: {0}")]
+    Connection(String),
+    #[error("the database did not answer within the deadline")]
+    Deadline,
+}
+
+/// Maps a database error to what the caller can do about it.
+pub(super) fn failed(error: Error) -> StoreError {
+    let Some(refusal) = error.as_db_error() else {
+        return unavailable(DatabaseError::Connection(connection_text(&error)));
+    };
+    match refusal.code() {
+        code if *code == SqlState::DISK_FULL => StoreError::Full,
+        code if is_passing(code) => StoreError::Busy,
+        code if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
+            StoreError::Damaged("the database reports corrupted data")
+        }
+        code => {
+            let place = refusal.constraint().or(refusal.table()).map(|name| format!(" ({name})")).unwrap_or_default();
+            unavailable(DatabaseError::Refused { code: code.code().to_owned(), place })
+        }
+    }
+}
+
+/// Another try may well succeed: the transaction lost a race, or the server is out of connections.
+fn is_passing(code: &SqlState) -> bool {
+    [
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::QUERY_CANCELED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::TOO_MANY_CONNECTIONS,
+    ]
+    .contains(code)
+}
+
+/// The text of an error that is not the server's own: those name hosts and reasons, never values.
+fn connection_text(error: &Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error} ({source})"),
+        None => error.to_string(),
+    }
+}
+
+pub(super) fn unavailable(error: DatabaseError) -> StoreError {
+    StoreError::Unavailable(Box::new(error))
+}
+
+/// No connection: waited too long for a free one (come back soon), or none can be made.
+pub(super) fn no_connection(error: PoolError) -> StoreError {
+    match error {
+        PoolError::Timeout(TimeoutType::Wait) => StoreError::Busy,
+        PoolError::Backend(error) => match failed(error) {
+            // A statement of the set-up that is refused is the server's state, not a race that this caller lost.
+            StoreError::Busy => StoreError::Busy,
+            other => other,
+        },
+        other => unavailable(DatabaseError::Connection(other.to_string())),
+    }
+}
+
+/// Whether the batch itself is at fault, so that its neighbours may be tried without it.
+pub(super) fn concerns_one_batch(error: &Error) -> bool {
+    // Class 22 is data exceptions, class 23 integrity constraints, 54 limits.
+    error.code().is_some_and(|code| ["22", "23", "54"].contains(&&code.code()[..2]))
+}

@@ -1,0 +1,225 @@
+//! The gate: the one place that hands out connections, and every use of one is a transaction with an identity.
+//!
+//! Row-level security reads who is acting from settings that are local to a transaction (`SET LOCAL`, here as
+//! `set_config(…, true)` because that takes parameters). Outside this file nobody holds a connection, so no statement can
+//! run without an identity, and none can leave one behind: a connection goes back to the pool only after COMMIT.
+//!
+//! Statements of a transaction that do not depend on each other are sent together, so that a read costs one trip to the
+//! database and a group commit two.
+
+use super::error::{DatabaseError, failed, no_connection, unavailable};
+use deadpool_postgres::{Object, Pool};
+use remem_core::TenantId;
+use remem_store::{KeyHash, StoreError};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row, Statement};
+
+/// The database role that a transaction runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Serves requests.
+    App,
+    /// Looks after all tenants: sees which are due, holds leases, drops old records. Sees no more content than `App`.
+    Worker,
+}
+
+/// Who is acting, as the policies see it. Nothing means: no row of any tenant.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Identity<'a> {
+    tenant: Option<&'a TenantId>,
+    key: Option<&'a KeyHash>,
+}
+
+impl<'a> Identity<'a> {
+    /// A tenant. Rows that belong to one of its users stay out of sight: nobody acts for a single user yet.
+    pub fn tenant(tenant: &'a TenantId) -> Identity<'a> {
+        Identity { tenant: Some(tenant), ..Identity::default() }
+    }
+
+    /// Whoever presents a key, before it is known whose it is.
+    pub fn key(key: &'a KeyHash) -> Identity<'a> {
+        Identity { key: Some(key), ..Identity::default() }
+    }
+
+    /// The host itself: reaches tables without content only.
+    pub fn host() -> Identity<'a> {
+        Identity::default()
+    }
+}
+
+const SET_IDENTITY: &str =
+    "SELECT set_config('app.tenant_id', $1, true), set_config('app.user_id', '', true), set_config('app.key_hash', $2, true)";
+
+/// A statement and its parameters.
+pub(super) struct Call<'a> {
+    pub sql: &'a str,
+    pub params: Vec<&'a (dyn ToSql + Sync)>,
+}
+
+/// A call from a statement and its parameters.
+pub(super) fn call<'a>(sql: &'a str, params: &[&'a (dyn ToSql + Sync)]) -> Call<'a> {
+    Call { sql, params: params.to_vec() }
+}
+
+pub(super) struct Gate {
+    pub app: Pool,
+    pub worker: Pool,
+    /// How long a transaction may take, from the first statement to its end.
+    pub deadline: Duration,
+}
+
+impl Gate {
+    async fn connection(&self, role: Role) -> Result<Object, StoreError> {
+        let pool = match role {
+            Role::App => &self.app,
+            Role::Worker => &self.worker,
+        };
+        pool.get().await.map_err(no_connection)
+    }
+
+    /// One read-only transaction of one statement, in one trip.
+    pub async fn read(&self, role: Role, who: Identity<'_>, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
+        let transaction = self.begin("BEGIN READ ONLY", role, who, vec![call(sql, params)], true).await?;
+        Ok(transaction.1.into_iter().next_back().unwrap_or_default())
+    }
+
+    /// One writing transaction of a few statements that do not depend on each other, in one trip.
+    pub async fn write(&self, role: Role, who: Identity<'_>, calls: Vec<Call<'_>>) -> Result<Vec<Vec<Row>>, StoreError> {
+        Ok(self.begin("BEGIN", role, who, calls, true).await?.1)
+    }
+
+    /// Begins a transaction and runs its first statements, in one trip.
+    pub async fn open(
+        &self,
+        begin: &str,
+        role: Role,
+        who: Identity<'_>,
+        calls: Vec<Call<'_>>,
+    ) -> Result<(Transaction, Vec<Vec<Row>>), StoreError> {
+        self.begin(begin, role, who, calls, false).await
+    }
+
+    async fn begin(
+        &self,
+        begin: &str,
+        role: Role,
+        who: Identity<'_>,
+        calls: Vec<Call<'_>>,
+        commit: bool,
+    ) -> Result<(Transaction, Vec<Vec<Row>>), StoreError> {
+        let tenant = who.tenant.map_or("", TenantId::as_str);
+        let key = who.key.map(|hash| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>()).unwrap_or_default();
+        let transaction = Transaction { db: Some(self.connection(role).await?), deadline: self.deadline };
+        let mut all = vec![call(SET_IDENTITY, &[&tenant, &key])];
+        all.extend(calls);
+        let mut answers = transaction.trip(Some(begin), all, commit).await.map_err(Failed::into_store)?;
+        answers.remove(0);
+        if commit {
+            transaction.finish();
+            return Ok((Transaction { db: None, deadline: self.deadline }, answers));
+        }
+        Ok((transaction, answers))
+    }
+}
+
+/// An open transaction. One that is dropped before its end takes its connection with it, which rolls it back.
+pub(super) struct Transaction {
+    db: Option<Object>,
+    deadline: Duration,
+}
+
+/// Why a trip failed.
+pub(super) enum Failed {
+    Database(Error),
+    Deadline,
+}
+
+impl Failed {
+    pub fn into_store(self) -> StoreError {
+        match self {
+            Failed::Database(error) => failed(error),
+            Failed::Deadline => unavailable(DatabaseError::Deadline),
+        }
+    }
+}
+
+impl Transaction {
+    /// Runs further statements, sent together.
+    pub async fn run(&self, calls: Vec<Call<'_>>) -> Result<Vec<Vec<Row>>, Failed> {
+        self.trip(None, calls, false).await
+    }
+
+    /// Runs the last statements and commits, all sent together.
+    pub async fn commit(self, calls: Vec<Call<'_>>) -> Result<Vec<Vec<Row>>, Failed> {
+        let answers = self.trip(None, calls, true).await?;
+        self.finish();
+        Ok(answers)
+    }
+
+    /// The connection has seen its COMMIT and goes back to the pool.
+    fn finish(mut self) {
+        drop(self.db.take());
+    }
+
+    async fn trip(&self, begin: Option<&str>, calls: Vec<Call<'_>>, commit: bool) -> Result<Vec<Vec<Row>>, Failed> {
+        let db = self.db.as_ref().expect("an open transaction has its connection");
+        tokio::time::timeout(self.deadline, trip(db, begin, calls, commit)).await.unwrap_or(Err(Failed::Deadline))
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Some(db) = self.db.take() {
+            drop(Object::take(db));
+        }
+    }
+}
+
+type Sent<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
+
+/// Sends everything, then waits for everything. Should a statement fail, those after it fail too and COMMIT rolls back:
+/// the first error is the one that counts, and success needs all of them.
+async fn trip(db: &Object, begin: Option<&str>, calls: Vec<Call<'_>>, commit: bool) -> Result<Vec<Vec<Row>>, Failed> {
+    let mut statements: Vec<Statement> = Vec::with_capacity(calls.len());
+    for call in &calls {
+        statements.push(db.prepare_cached(call.sql).await.map_err(Failed::Database)?);
+    }
+    let mut sent: Vec<Sent<'_>> = Vec::with_capacity(calls.len() + 2);
+    if let Some(begin) = begin {
+        sent.push(Box::pin(async move { db.batch_execute(begin).await.map(|()| Vec::new()) }));
+    }
+    for (call, statement) in calls.iter().zip(&statements) {
+        sent.push(Box::pin(async move { db.query(statement, &call.params).await }));
+    }
+    if commit {
+        sent.push(Box::pin(async move { db.batch_execute("COMMIT").await.map(|()| Vec::new()) }));
+    }
+    let mut answers = in_order(sent).await.into_iter().collect::<Result<Vec<_>, _>>().map_err(Failed::Database)?;
+    if begin.is_some() {
+        answers.remove(0);
+    }
+    if commit {
+        answers.pop();
+    }
+    Ok(answers)
+}
+
+/// Polls all, the first one first: the driver sends a request when its future is first polled, so this order is the order
+/// in which the database sees them. (Joins of libraries leave the order open, or rotate it.)
+async fn in_order<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
+    let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(move |cx| {
+        for (future, slot) in futures.iter_mut().zip(&mut done) {
+            if slot.is_none()
+                && let Poll::Ready(value) = future.as_mut().poll(cx)
+            {
+                *slot = Some(value);
+            }
+        }
+        if done.iter().all(Option::is_some) { Poll::Ready(done.drain(..).flatten().collect()) } else { Poll::Pending }
+    })
+    .await
+}

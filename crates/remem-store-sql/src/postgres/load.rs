@@ -1,0 +1,218 @@
+//! What a group of batches needs to know before it is applied: the clock (locked), and the rows it names. One trip.
+
+use super::gate::{Call, Gate, Identity, Role, Transaction, call};
+use super::rows::{get, get_bytes, get_u64};
+use crate::stored::content_hash;
+use remem_core::{Batch, Change, EntryId, MemoryRef, Revision, Seq, TenantId, Timestamp};
+use remem_store::StoreError;
+use std::collections::{HashMap, HashSet};
+use tokio_postgres::Row;
+
+/// The tenant's clocks while a transaction runs; saved once at its end.
+#[derive(Clone, PartialEq)]
+pub(super) struct Clock {
+    pub revision: Revision,
+    pub seq: Seq,
+    pub at: Timestamp,
+    pub chain: [u8; 32],
+}
+
+/// A memory that the group touches.
+pub(super) struct ScopeRow {
+    pub scope_id: i64,
+    pub documents: i64,
+    pub words: i64,
+    pub next_row: i64,
+    /// Whether it has to be written, and whether it is not there yet.
+    pub changed: bool,
+    pub new: bool,
+}
+
+/// An entry that the group names.
+pub(super) struct EntryRow {
+    pub scope_id: i64,
+    pub row_id: i64,
+    pub rev_from: i64,
+    pub removed: bool,
+    pub created_at: i64,
+    pub expires_at: Option<i64>,
+    /// Only if the group may remove it.
+    pub content: Vec<u8>,
+    pub tags: String,
+}
+
+/// An idempotency record.
+pub(super) struct Repeat {
+    pub body: [u8; 32],
+    pub at: Timestamp,
+    pub revision: Revision,
+    pub outcomes: String,
+}
+
+/// Everything that the group may look at. Batches are applied to it in order, so a later one sees an earlier one's effect.
+pub(super) struct Working {
+    pub clock: Clock,
+    pub scopes: HashMap<MemoryRef, ScopeRow>,
+    pub next_scope: i64,
+    pub entries: HashMap<(MemoryRef, EntryId), EntryRow>,
+    pub repeats: HashMap<(String, [u8; 32]), Repeat>,
+    pub fences: HashMap<String, u64>,
+}
+
+const LOCK_CLOCK: &str = "SELECT revision, seq, at, chain FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE";
+const START_CLOCK: &str =
+    "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ($1, 0, 0, 0, $2) ON CONFLICT DO NOTHING";
+const SCOPES: &str =
+    "SELECT memory_ref, scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND memory_ref = ANY($2)";
+const LAST_SCOPE: &str = "SELECT coalesce(max(scope_id), 0) FROM remem.scope WHERE tenant_id = $1";
+const ENTRIES: &str = "SELECT s.memory_ref, e.id, e.scope_id, e.row_id, e.rev_from, e.rev_to IS NOT NULL, e.created_at, e.expires_at,
+       CASE WHEN w.whole THEN e.content ELSE ''::bytea END, CASE WHEN w.whole THEN e.tags ELSE '' END
+     FROM unnest($2::text[], $3::bytea[], $4::bool[]) AS w (memory_ref, id_hash, whole)
+     JOIN remem.scope s ON s.tenant_id = $1 AND s.memory_ref = w.memory_ref
+     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = s.scope_id AND e.id_hash = w.id_hash";
+const REPEATS: &str =
+    "SELECT i.operation, i.key, i.body, i.at, i.revision, i.outcomes FROM unnest($2::text[], $3::bytea[]) AS w (operation, key)
+     JOIN remem.idempotency i ON i.tenant_id = $1 AND i.operation = w.operation AND i.key = w.key";
+const FENCES: &str = "SELECT pass, fence FROM remem.lease WHERE tenant_id = $1 AND pass = ANY($2) FOR SHARE";
+
+/// The names that a group mentions.
+struct Wanted<'a> {
+    refs: Vec<&'a str>,
+    entry_refs: Vec<&'a str>,
+    entry_ids: Vec<Vec<u8>>,
+    entry_whole: Vec<bool>,
+    operations: Vec<&'a str>,
+    keys: Vec<&'a [u8]>,
+    passes: Vec<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(group: &[&'a Batch]) -> Wanted<'a> {
+        let (mut refs, mut passes) = (HashSet::new(), HashSet::new());
+        let (mut entries, mut keys) = (HashMap::new(), HashSet::new());
+        for batch in group {
+            for change in batch.changes() {
+                refs.insert(change.memory_ref().as_str());
+                match change {
+                    Change::Put { id, admitted } if admitted.origin().is_some() => {
+                        entries.entry((admitted.scope().memory_ref.as_str(), id.as_str())).or_insert(false);
+                    }
+                    Change::Put { .. } => {}
+                    Change::Delete { memory_ref, id } | Change::Expire { memory_ref, id } => {
+                        entries.insert((memory_ref.as_str(), id.as_str()), true);
+                    }
+                }
+            }
+            for expected in batch.expectations() {
+                refs.insert(expected.memory_ref.as_str());
+                entries.entry((expected.memory_ref.as_str(), expected.id.as_str())).or_insert(false);
+            }
+            keys.extend(batch.idempotency().map(|key| (key.operation, key.key.as_slice())));
+            passes.extend(batch.fence().map(|fence| fence.pass));
+        }
+        Wanted {
+            refs: refs.into_iter().collect(),
+            entry_refs: entries.keys().map(|(memory_ref, _)| *memory_ref).collect(),
+            entry_ids: entries.keys().map(|(_, id)| content_hash(id.as_bytes()).to_vec()).collect(),
+            entry_whole: entries.values().copied().collect(),
+            operations: keys.iter().map(|(operation, _)| *operation).collect(),
+            keys: keys.iter().map(|(_, key)| *key).collect(),
+            passes: passes.into_iter().collect(),
+        }
+    }
+
+    /// The clock comes first: once its row is locked, what the later statements see is what the last commit left.
+    fn calls(&'a self, tenant: &'a &'a str) -> Vec<Call<'a>> {
+        let mut calls = vec![call(LOCK_CLOCK, &[tenant]), call(SCOPES, &[tenant, &self.refs]), call(LAST_SCOPE, &[tenant])];
+        if !self.entry_refs.is_empty() {
+            calls.push(call(ENTRIES, &[tenant, &self.entry_refs, &self.entry_ids, &self.entry_whole]));
+        }
+        if !self.keys.is_empty() {
+            calls.push(call(REPEATS, &[tenant, &self.operations, &self.keys]));
+        }
+        if !self.passes.is_empty() {
+            calls.push(call(FENCES, &[tenant, &self.passes]));
+        }
+        calls
+    }
+}
+
+/// Opens the group's transaction, locks the tenant's clock and reads what the batches name.
+pub(super) async fn load(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result<(Transaction, Working), StoreError> {
+    let (wanted, name) = (Wanted::of(group), tenant.as_str());
+    let (transaction, mut answers) = gate.open("BEGIN", Role::App, Identity::tenant(tenant), wanted.calls(&name)).await?;
+    if answers[0].is_empty() {
+        // The tenant's first write. What was read above was read without the lock: read it again.
+        let zeros = [0u8; 32].to_vec();
+        let mut calls = vec![call(START_CLOCK, &[&name, &zeros])];
+        calls.extend(wanted.calls(&name));
+        answers = transaction.run(calls).await.map_err(super::gate::Failed::into_store)?;
+        answers.remove(0);
+    }
+    let working = working(&wanted, answers)?;
+    Ok((transaction, working))
+}
+
+fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, StoreError> {
+    let mut answers = answers.into_iter();
+    let mut next = move || answers.next().unwrap_or_default();
+    let clock = next().first().map(clock).transpose()?.ok_or(StoreError::Damaged("a tenant has no clock"))?;
+    let mut working = Working {
+        clock,
+        scopes: next().iter().map(scope).collect::<Result<_, _>>()?,
+        next_scope: next().first().map_or(Ok(0), |row| get::<i64>(row, 0))? + 1,
+        entries: HashMap::new(),
+        repeats: HashMap::new(),
+        fences: HashMap::new(),
+    };
+    if !wanted.entry_refs.is_empty() {
+        working.entries = next().iter().map(entry).collect::<Result<_, _>>()?;
+    }
+    if !wanted.keys.is_empty() {
+        working.repeats = next().iter().map(repeat).collect::<Result<_, _>>()?;
+    }
+    if !wanted.passes.is_empty() {
+        working.fences = next().iter().map(|row| Ok((get(row, 0)?, get_u64(row, 1)?))).collect::<Result<_, StoreError>>()?;
+    }
+    Ok(working)
+}
+
+pub(super) fn clock(row: &Row) -> Result<Clock, StoreError> {
+    Ok(Clock { revision: Revision(get_u64(row, 0)?), seq: Seq(get_u64(row, 1)?), at: Timestamp(get(row, 2)?), chain: get_bytes(row, 3)? })
+}
+
+fn name<T>(parsed: Option<T>) -> Result<T, StoreError> {
+    parsed.ok_or(StoreError::Damaged("a name is malformed"))
+}
+
+fn scope(row: &Row) -> Result<(MemoryRef, ScopeRow), StoreError> {
+    let found = ScopeRow {
+        scope_id: get(row, 1)?,
+        documents: get(row, 2)?,
+        words: get(row, 3)?,
+        next_row: get(row, 4)?,
+        changed: false,
+        new: false,
+    };
+    Ok((name(MemoryRef::parse(get(row, 0)?))?, found))
+}
+
+fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
+    let found = EntryRow {
+        scope_id: get(row, 2)?,
+        row_id: get(row, 3)?,
+        rev_from: get(row, 4)?,
+        removed: get(row, 5)?,
+        created_at: get(row, 6)?,
+        expires_at: get(row, 7)?,
+        content: get(row, 8)?,
+        tags: get(row, 9)?,
+    };
+    Ok(((name(MemoryRef::parse(get(row, 0)?))?, name(EntryId::parse(get(row, 1)?))?), found))
+}
+
+fn repeat(row: &Row) -> Result<((String, [u8; 32]), Repeat), StoreError> {
+    let found =
+        Repeat { body: get_bytes(row, 2)?, at: Timestamp(get(row, 3)?), revision: Revision(get_u64(row, 4)?), outcomes: get(row, 5)? };
+    Ok(((get(row, 0)?, get_bytes(row, 1)?), found))
+}

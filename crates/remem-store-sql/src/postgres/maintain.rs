@@ -1,0 +1,64 @@
+//! Upkeep: what is expired and where, old records, leases on passes.
+
+use super::gate::{Gate, Identity, Role, call};
+use super::rows::{get, get_u64};
+use remem_core::{EntryId, Fence, MemoryRef, TenantId, Timestamp};
+use remem_store::StoreError;
+use tokio_postgres::types::ToSql;
+
+impl Gate {
+    pub async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+                   WHERE e.tenant_id = $1 AND e.rev_to IS NULL AND e.expires_at IS NOT NULL AND e.expires_at <= $2
+                   ORDER BY e.expires_at LIMIT $3";
+        let params: [&(dyn ToSql + Sync); 3] = [&tenant.as_str(), &at.0, &i64::from(limit)];
+        let rows = self.read(Role::Worker, Identity::tenant(tenant), sql, &params).await?;
+        rows.iter()
+            .map(|row| MemoryRef::parse(get(row, 0)?).zip(EntryId::parse(get(row, 1)?)).ok_or(StoreError::Damaged("a name is malformed")))
+            .collect()
+    }
+
+    /// Across tenants, before any of their identities is assumed: from a table that holds names and instants only.
+    pub async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+        let sql = "SELECT tenant_id FROM remem.upkeep WHERE next_expiry <= $1 ORDER BY next_expiry LIMIT 1000";
+        let rows = self.read(Role::Worker, Identity::host(), sql, &[&at.0]).await?;
+        rows.iter().map(|row| TenantId::parse(get(row, 0)?).ok_or(StoreError::Damaged("a tenant's name is malformed"))).collect()
+    }
+
+    /// Drops old idempotency records and works out anew when the tenant is due. The clock's lock keeps a commit from
+    /// setting an earlier instant in between.
+    pub async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp) -> Result<(), StoreError> {
+        let name = tenant.as_str();
+        let calls = vec![
+            call("DELETE FROM remem.idempotency WHERE tenant_id = $1 AND at < $2", &[&name, &keys_before.0]),
+            call("SELECT 1 FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE", &[&name]),
+            call(
+                "UPDATE remem.upkeep SET next_expiry = coalesce((SELECT min(expires_at) FROM remem.entry WHERE tenant_id = $1
+                   AND rev_to IS NULL AND expires_at IS NOT NULL), 9223372036854775807) WHERE tenant_id = $1",
+                &[&name],
+            ),
+        ];
+        self.write(Role::Worker, Identity::tenant(tenant), calls).await?;
+        Ok(())
+    }
+
+    /// By the database's clock, which all nodes share.
+    pub async fn claim(&self, tenant: &TenantId, pass: &'static str, holder: &str, for_ms: u64) -> Result<Option<Fence>, StoreError> {
+        let sql = "INSERT INTO remem.lease AS l (tenant_id, pass, holder, fence, until)
+                     SELECT $1, $2, $3, 1, now.ms + $4 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms) now
+                   ON CONFLICT (tenant_id, pass) DO UPDATE SET holder = excluded.holder, until = excluded.until,
+                     fence = CASE WHEN l.holder = excluded.holder AND l.until > excluded.until - $4 THEN l.fence ELSE l.fence + 1 END
+                   WHERE l.until <= excluded.until - $4 OR l.holder = excluded.holder
+                   RETURNING fence";
+        let (name, for_ms) = (tenant.as_str(), i64::try_from(for_ms).unwrap_or(i64::MAX / 4));
+        let answers = self.write(Role::Worker, Identity::tenant(tenant), vec![call(sql, &[&name, &pass, &holder, &for_ms])]).await?;
+        answers.first().and_then(|rows| rows.first()).map(|row| Ok(Fence { pass, number: get_u64(row, 0)? })).transpose()
+    }
+
+    pub async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
+        let sql = "UPDATE remem.lease SET until = 0 WHERE tenant_id = $1 AND pass = $2 AND fence = $3";
+        let (name, number) = (tenant.as_str(), fence.number.cast_signed());
+        self.write(Role::Worker, Identity::tenant(tenant), vec![call(sql, &[&name, &fence.pass, &number])]).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! PostgreSQL at the same seam: one schema for all tenants behind two walls, many nodes over one database.
+//!
+//! This file owns what a node holds open; statements live in `read`, `search`, `load`, `save`, `maintain`, `verify`, and
+//! nobody but `gate` hands out a connection.
+
+mod apply;
+mod connect;
+mod directory;
+mod error;
+mod gate;
+mod group;
+mod guard;
+mod load;
+mod maintain;
+mod monitor;
+mod read;
+mod rows;
+mod save;
+mod schema;
+mod search;
+mod shared;
+mod verify;
+
+pub use connect::{Target, UrlError};
+pub use directory::PostgresDirectory;
+pub use guard::{GuardError, Server};
+pub use schema::{Migrated, Roles, SchemaError, migrate};
+
+use async_trait::async_trait;
+use gate::{Gate, Identity, Role, call};
+use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Revision, Scope, Seq, TenantId, Timestamp};
+use remem_store::{Candidate, Committed, Filter, Head, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Store, StoreError, StoreFeatures};
+use shared::Shared;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Connections for passes: few, since they only save time.
+const WORKER_CONNECTIONS: usize = 2;
+
+/// How to open a database.
+pub struct Options {
+    /// The database, as the application's role.
+    pub target: Target,
+    /// The same as the worker's role, if it has a login of its own; the application becomes it otherwise.
+    pub worker: Option<Target>,
+    /// Connections for requests.
+    pub connections: usize,
+    /// How long a request waits for one of them.
+    pub wait: Duration,
+    /// How long a transaction may take.
+    pub deadline: Duration,
+    /// This machine's clock, in milliseconds.
+    pub local_ms: fn() -> i64,
+}
+
+/// Why a database could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Its schema does not fit.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The wall does not stand.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    /// It does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The store.
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+    server: Server,
+    local_ms: fn() -> i64,
+    monitor: JoinHandle<()>,
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.monitor.abort();
+    }
+}
+
+impl PostgresStore {
+    /// Opens a prepared database, after a look at its schema and its walls.
+    pub async fn open(options: Options) -> Result<PostgresStore, OpenError> {
+        let server = examine(&options.target).await?;
+        let worker = options.worker.unwrap_or_else(|| options.target.as_role(&Roles::of(&server.database).worker));
+        examine(&worker).await?;
+        let gate = Gate {
+            app: options.target.pool(options.connections, options.wait)?,
+            worker: worker.pool(WORKER_CONNECTIONS, options.wait)?,
+            deadline: options.deadline,
+        };
+        let shared = Arc::new(Shared::new(gate));
+        #[expect(clippy::disallowed_methods, reason = "the monitor lives as long as the store")]
+        let monitor = tokio::spawn(monitor::watch(shared.clone(), options.target, options.local_ms));
+        Ok(PostgresStore { shared, server, local_ms: options.local_ms, monitor })
+    }
+
+    /// Tenants and keys in the same database.
+    #[must_use]
+    pub fn directory(&self) -> PostgresDirectory {
+        PostgresDirectory::new(self.shared.clone())
+    }
+
+    /// What is known about the server.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Now, by the database's clock: what makes nodes agree on when an entry ends.
+    #[must_use]
+    pub fn clock(&self) -> Box<dyn Fn() -> Timestamp + Send + Sync> {
+        let (shared, local_ms) = (self.shared.clone(), self.local_ms);
+        Box::new(move || Timestamp(local_ms() + shared.clock_ahead_ms.load(Ordering::SeqCst)))
+    }
+
+    /// The key of all keyed digests that this database holds; `fresh` becomes it if there is none.
+    pub async fn host_secret(&self, fresh: &[u8; 32]) -> Result<[u8; 32], StoreError> {
+        let insert = "INSERT INTO remem.host_secret (secret) VALUES ($1) ON CONFLICT DO NOTHING";
+        self.shared.gate.write(Role::App, Identity::host(), vec![call(insert, &[&fresh.as_slice()])]).await?;
+        let rows = self.shared.gate.read(Role::App, Identity::host(), "SELECT secret FROM remem.host_secret", &[]).await?;
+        rows.first().map_or(Err(StoreError::Damaged("the host's secret is missing")), |row| rows::get_bytes(row, 0))
+    }
+}
+
+/// Looks at a database on a connection of its own, before anything is served from it.
+async fn examine(target: &Target) -> Result<Server, OpenError> {
+    let (client, driver) = target.connect().await?;
+    #[expect(clippy::disallowed_methods, reason = "the connection is driven while its statements wait for it")]
+    let driving = tokio::spawn(driver);
+    let examined = async {
+        schema::check(&client).await?;
+        Ok(guard::check(&client).await?)
+    };
+    let examined = examined.await;
+    drop(client);
+    let _ = driving.await; // its errors have reached the statements
+    examined
+}
+
+/// A tag with a NUL is on no entry, and PostgreSQL would refuse to look.
+fn matches_nothing(filter: &Filter) -> bool {
+    filter.tags.iter().any(|tag| tag.contains('\0'))
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn get(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
+        self.shared.gate.entry(scope, id, at).await
+    }
+
+    async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
+        if matches_nothing(filter) {
+            return Ok(Vec::new());
+        }
+        self.shared.gate.entries(scope, filter, page, at).await
+    }
+
+    async fn candidates(
+        &self,
+        scope: &Scope,
+        probe: &Probe,
+        filter: &Filter,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Candidate>, StoreError> {
+        if matches_nothing(filter) {
+            return Ok(Vec::new());
+        }
+        self.shared.gate.candidates(scope, probe, filter, limit, at).await
+    }
+
+    async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
+        self.shared.gate.stats(scope, at).await
+    }
+
+    async fn scopes(&self, tenant: &TenantId, after: Option<&MemoryRef>, limit: u32, at: &ReadAt) -> Result<Vec<ScopeSummary>, StoreError> {
+        self.shared.gate.scopes(tenant, after, limit, at).await
+    }
+
+    async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
+        self.shared.gate.events(tenant, after, limit).await
+    }
+
+    async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
+        self.shared.gate.head(tenant).await
+    }
+
+    async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {
+        let handle = self.shared.tenant(tenant);
+        let receiver = handle.watch();
+        handle.rang(self.shared.gate.head(tenant).await?.revision);
+        Ok(receiver)
+    }
+
+    async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        self.shared.gate.expired(tenant, at, limit).await
+    }
+
+    async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+        self.shared.gate.due(at).await
+    }
+
+    /// The server's own vacuum takes erased text out of the pages; the application may not run it.
+    async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, _compact: bool) -> Result<(), StoreError> {
+        self.shared.gate.scrub(tenant, keys_before).await
+    }
+
+    async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        self.shared.gate.verify(tenant).await
+    }
+
+    async fn claim(
+        &self,
+        tenant: &TenantId,
+        pass: &'static str,
+        holder: &str,
+        _now: Timestamp,
+        for_ms: u64,
+    ) -> Result<Option<Fence>, StoreError> {
+        self.shared.gate.claim(tenant, pass, holder, for_ms).await
+    }
+
+    async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
+        self.shared.gate.release(tenant, fence).await
+    }
+
+    fn wake(&self) -> watch::Receiver<u64> {
+        self.shared.wake.subscribe()
+    }
+
+    fn features(&self) -> StoreFeatures {
+        StoreFeatures { durable: self.server.durable, lexical: true }
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
+        group::commit(&self.shared, batch).await
+    }
+}

@@ -1,0 +1,155 @@
+//! Reads: get, list, stats, memories, events, clocks. Each is one statement, so each sees one commit.
+
+use super::gate::{Gate, Identity, Role};
+use super::rows::{ENTRY_COLUMNS, Param, Statement, entry, get, get_bytes, get_u64};
+use crate::stored::content_hash;
+use remem_core::{Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, Scope, Seq, TenantId, Timestamp};
+use remem_store::{Filter, Head, Page, ReadAt, ScopeStats, ScopeSummary, StoreError};
+use tokio_postgres::Row;
+
+impl Gate {
+    async fn ask(&self, tenant: &TenantId, statement: &Statement<'_>) -> Result<Vec<Row>, StoreError> {
+        self.read(Role::App, Identity::tenant(tenant), &statement.sql, &statement.params()).await
+    }
+
+    pub async fn entry(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
+        let hash = content_hash(id.as_str().as_bytes());
+        let mut statement = one_memory(&format!("SELECT {ENTRY_COLUMNS}"), scope, at);
+        statement.push(" AND e.id_hash = ? AND e.id = ?", [Param::Bytes(&hash), Param::Text(id.as_str())]);
+        let rows = self.ask(&scope.tenant, &statement).await?;
+        rows.first().map(|row| entry(row, &scope.memory_ref)).transpose()
+    }
+
+    pub async fn entries(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
+        let statement = list(scope, filter, page, at);
+        let rows = self.ask(&scope.tenant, &statement).await?;
+        rows.iter().map(|row| entry(row, &scope.memory_ref)).collect()
+    }
+
+    pub async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
+        let columns =
+            "SELECT count(*), coalesce(sum(octet_length(e.content)), 0)::bigint, min(e.created_at), max(e.created_at), count(e.expires_at)";
+        let rows = self.ask(&scope.tenant, &one_memory(columns, scope, at)).await?;
+        let Some(row) = rows.first() else { return Ok(ScopeStats::default()) };
+        Ok(ScopeStats {
+            entries: get_u64(row, 0)?,
+            content_bytes: get_u64(row, 1)?,
+            oldest: get::<Option<i64>>(row, 2)?.map(Timestamp),
+            newest: get::<Option<i64>>(row, 3)?.map(Timestamp),
+            expiring: get_u64(row, 4)?,
+        })
+    }
+
+    pub async fn scopes(
+        &self,
+        tenant: &TenantId,
+        after: Option<&MemoryRef>,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<ScopeSummary>, StoreError> {
+        let mut statement = Statement::new("SELECT s.memory_ref, (SELECT count(*) FROM remem.entry e WHERE ");
+        statement.push_live(tenant.as_str(), at);
+        statement.push(
+            ") FROM remem.scope s WHERE s.tenant_id = ? AND s.memory_ref > ? ORDER BY s.memory_ref LIMIT ?",
+            [Param::Text(tenant.as_str()), Param::Text(after.map_or("", MemoryRef::as_str)), Param::Number(limit.into())],
+        );
+        let rows = self.ask(tenant, &statement).await?;
+        rows.iter()
+            .map(|row| {
+                let memory_ref = MemoryRef::parse(get(row, 0)?).ok_or(StoreError::Damaged("a memory has a malformed name"))?;
+                Ok(ScopeSummary { memory_ref, entries: get_u64(row, 1)? })
+            })
+            .collect()
+    }
+
+    pub async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
+        let sql = "SELECT revision, seq, at FROM remem.tenant_clock WHERE tenant_id = $1";
+        let rows = self.read(Role::App, Identity::tenant(tenant), sql, &[&tenant.as_str()]).await?;
+        let Some(row) = rows.first() else { return Ok(Head::default()) };
+        Ok(Head { revision: Revision(get_u64(row, 0)?), seq: Seq(get_u64(row, 1)?), at: Timestamp(get(row, 2)?) })
+    }
+
+    pub async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
+        let (after, limit) = (after.0.cast_signed(), i64::from(limit));
+        let rows = self.read(Role::App, Identity::tenant(tenant), EVENTS, &[&tenant.as_str(), &after, &limit]).await?;
+        rows.iter().map(event).collect()
+    }
+}
+
+const EVENTS: &str = "SELECT seq, revision, at, run_id, kind, payload, hash FROM remem.event
+                      WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+
+fn event(row: &Row) -> Result<Event, StoreError> {
+    let (run, kind, payload): (Option<&str>, &str, &str) = (get(row, 3)?, get(row, 4)?, get(row, 5)?);
+    Ok(Event {
+        seq: Seq(get_u64(row, 0)?),
+        revision: Revision(get_u64(row, 1)?),
+        at: Timestamp(get(row, 2)?),
+        run: run.and_then(RunId::parse),
+        body: EventBody::from_stored(kind, payload).ok_or(StoreError::Damaged("an event cannot be read"))?,
+        hash: get_bytes(row, 6)?,
+    })
+}
+
+/// `columns` of the live entries `e` of one memory `s`.
+pub(super) fn one_memory<'a>(columns: &str, scope: &'a Scope, at: &'a ReadAt) -> Statement<'a> {
+    let mut statement = Statement::new(format!("{columns} FROM remem.scope s JOIN remem.entry e ON "));
+    statement.push_live(scope.tenant.as_str(), at);
+    push_scope(&mut statement, scope);
+    statement
+}
+
+/// The memory `s`.
+pub(super) fn push_scope<'a>(statement: &mut Statement<'a>, scope: &'a Scope) {
+    statement
+        .push(" WHERE s.tenant_id = ? AND s.memory_ref = ?", [Param::Text(scope.tenant.as_str()), Param::Text(scope.memory_ref.as_str())]);
+}
+
+fn list<'a>(scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt) -> Statement<'a> {
+    let mut statement = Statement::new(format!("SELECT {ENTRY_COLUMNS} FROM remem.scope s JOIN "));
+    // With a tag, walk the tag's own index in order and fetch each entry.
+    let (created_at, head, rest) = match filter.tags.split_first() {
+        Some((first, rest)) => {
+            statement
+                .push("remem.entry_tag g ON g.tenant_id = s.tenant_id AND g.scope_id = s.scope_id AND g.tag = ?", [Param::Text(first)]);
+            statement.push(" JOIN remem.entry e ON e.row_id = g.row_id AND ", []);
+            ("g.created_at", "g.id_head", rest)
+        }
+        None => {
+            statement.push("remem.entry e ON ", []);
+            ("e.created_at", "left(e.id, 100)", &[][..])
+        }
+    };
+    statement.push_live(scope.tenant.as_str(), at);
+    push_scope(&mut statement, scope);
+    push_tags(&mut statement, rest);
+    push_created(&mut statement, filter, created_at);
+    if let Some(after) = &page.after {
+        let (at, id) = (after.created_at.0, after.id.as_str());
+        statement.push(
+            &format!(" AND {created_at} <= ? AND ({created_at} < ? OR e.id < ?)"),
+            [Param::Number(at), Param::Number(at), Param::Text(id)],
+        );
+    }
+    // The index holds the first 100 characters of an id; the whole id decides what those leave open.
+    statement.push(&format!(" ORDER BY {created_at} DESC, {head} DESC, e.id DESC LIMIT ?"), [Param::Number(page.limit.into())]);
+    statement
+}
+
+/// Every one of these tags must be on `e`.
+pub(super) fn push_tags<'a>(statement: &mut Statement<'a>, tags: &'a [String]) {
+    for tag in tags {
+        let sql = " AND EXISTS (SELECT 1 FROM remem.entry_tag x WHERE x.tenant_id = e.tenant_id AND x.scope_id = e.scope_id
+                     AND x.tag = ? AND x.created_at = e.created_at AND x.id_head = left(e.id, 100) AND x.row_id = e.row_id)";
+        statement.push(sql, [Param::Text(tag)]);
+    }
+}
+
+pub(super) fn push_created<'a>(statement: &mut Statement<'a>, filter: &'a Filter, column: &str) {
+    if let Some(from) = filter.created_from {
+        statement.push(&format!(" AND {column} >= ?"), [Param::Number(from.0)]);
+    }
+    if let Some(to) = filter.created_to {
+        statement.push(&format!(" AND {column} < ?"), [Param::Number(to.0)]);
+    }
+}

@@ -1,0 +1,117 @@
+//! Rows to values, and the one fragment that says which rows a reader may see.
+
+use super::error::failed;
+use remem_core::{Entry, EntryId, MemoryRef, Revision, RunId, Timestamp, entry::RevRange};
+use remem_store::{ReadAt, StoreError};
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, ToSql};
+
+/// Columns of an entry in the order that `entry` reads them.
+pub(super) const ENTRY_COLUMNS: &str =
+    "e.id, e.content, e.tags, e.metadata, e.created_at, e.expires_at, e.tier, e.typology, e.rev_from, e.rev_to, e.scan";
+
+/// A column's value.
+pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
+    row.try_get(column).map_err(failed)
+}
+
+pub(super) fn get_u64(row: &Row, column: usize) -> Result<u64, StoreError> {
+    Ok(get::<i64>(row, column)?.cast_unsigned())
+}
+
+pub(super) fn get_bytes<const N: usize>(row: &Row, column: usize) -> Result<[u8; N], StoreError> {
+    get::<&[u8]>(row, column)?.try_into().map_err(|_| StoreError::Damaged("a digest has the wrong length"))
+}
+
+pub(super) fn entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreError> {
+    let unreadable = StoreError::Damaged("an entry cannot be read");
+    let (id, content): (&str, &[u8]) = (get(row, 0)?, get(row, 1)?);
+    let (tags, metadata): (&str, Option<&str>) = (get(row, 2)?, get(row, 3)?);
+    let (tier, typology): (&str, &str) = (get(row, 6)?, get(row, 7)?);
+    let (Some(id), Ok(content), Ok(tags)) = (EntryId::parse(id), std::str::from_utf8(content), serde_json::from_str(tags)) else {
+        return Err(unreadable);
+    };
+    let (Ok(metadata), Ok(tier), Ok(typology)) = (metadata.map(serde_json::from_str).transpose(), tier.parse(), typology.parse()) else {
+        return Err(unreadable);
+    };
+    Ok(Entry {
+        id,
+        memory_ref: memory_ref.clone(),
+        content: content.to_owned(),
+        tags,
+        metadata,
+        created_at: Timestamp(get(row, 4)?),
+        expires_at: get::<Option<i64>>(row, 5)?.map(Timestamp),
+        tier,
+        typology,
+        visible: RevRange { from: Revision(get_u64(row, 8)?), to: get::<Option<i64>>(row, 9)?.map(|r| Revision(r.cast_unsigned())) },
+        scan: get_u64(row, 10)?,
+    })
+}
+
+/// A statement under construction: text, and parameters in the order of their `$n`.
+pub(super) struct Statement<'a> {
+    pub sql: String,
+    pub params: Vec<Param<'a>>,
+}
+
+/// A parameter.
+pub(super) enum Param<'a> {
+    Text(&'a str),
+    Number(i64),
+    Bytes(&'a [u8]),
+    Texts(Vec<&'a str>),
+    Numbers(Vec<i64>),
+}
+
+impl Param<'_> {
+    fn as_sql(&self) -> &(dyn ToSql + Sync) {
+        match self {
+            Param::Text(value) => value,
+            Param::Number(value) => value,
+            Param::Bytes(value) => value,
+            Param::Texts(value) => value,
+            Param::Numbers(value) => value,
+        }
+    }
+}
+
+impl<'a> Statement<'a> {
+    pub fn new(sql: impl Into<String>) -> Statement<'a> {
+        Statement { sql: sql.into(), params: Vec::new() }
+    }
+
+    /// Appends text; each `?` in it becomes the next parameter.
+    pub fn push(&mut self, sql: &str, params: impl IntoIterator<Item = Param<'a>>) {
+        let mut params = params.into_iter();
+        for (n, piece) in sql.split('?').enumerate() {
+            if n > 0 {
+                self.params.extend(params.next());
+                self.sql.push_str(&format!("${}", self.params.len()));
+            }
+            self.sql.push_str(piece);
+        }
+    }
+
+    /// Which rows of `e` a reader may see: this tenant, this memory (`s`), live at that moment. Every read of content goes
+    /// through here. `Entry::is_live` says the same in Rust; the conformance suite holds the two together.
+    pub fn push_live(&mut self, tenant: &'a str, at: &'a ReadAt) {
+        self.push("e.tenant_id = ? AND e.scope_id = s.scope_id", [Param::Text(tenant)]);
+        match at {
+            ReadAt::Now(_) => self.push(" AND e.rev_to IS NULL", []),
+            ReadAt::Snapshot { revision, own_runs, .. } => self.push_snapshot(*revision, own_runs),
+        }
+        self.push(" AND (e.expires_at IS NULL OR e.expires_at > ?)", [Param::Number(at.instant().0)]);
+    }
+
+    fn push_snapshot(&mut self, revision: Revision, own_runs: &'a [RunId]) {
+        let revision = revision.0.cast_signed();
+        self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.rev_to > ?)", [Param::Number(revision)]);
+        let own = own_runs.iter().map(RunId::as_str).collect();
+        self.push(" AND (e.rev_from <= ? OR e.written_by_run = ANY(?))", [Param::Number(revision), Param::Texts(own)]);
+    }
+
+    pub fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        self.params.iter().map(Param::as_sql).collect()
+    }
+}

@@ -1,0 +1,229 @@
+//! The schema: its steps, twins of the embedded store's (same number, same name), and `migrate`, which prepares a
+//! database: roles, schema, steps, rights. One transaction; a second one at the same time waits for the first.
+
+use super::connect::Target;
+use super::error::failed;
+use remem_store::StoreError;
+use tokio_postgres::{Client, Error};
+
+struct Step {
+    number: i32,
+    name: &'static str,
+    sql: &'static str,
+}
+
+macro_rules! step {
+    ($series:literal, $number:literal, $name:literal) => {
+        Step { number: $number, name: $name, sql: include_str!(concat!("../../migrations/", $series, "/", $name, ".sql")) }
+    };
+}
+
+/// The host's own tables come first: the tenants' ones use their functions.
+const SERIES: [(&str, &[Step]); 2] = [
+    ("host", &[step!("postgres-host", 1, "0001_directory")]),
+    ("memory", &[step!("postgres", 1, "0001_memory"), step!("postgres", 2, "0002_owner_and_lease")]),
+];
+
+/// The three roles of a database. The owner owns and never logs in; the others serve and own nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// Owns the tables.
+    pub owner: String,
+    /// What `serve` logs in as.
+    pub app: String,
+    /// What passes run as; the application may become it.
+    pub worker: String,
+}
+
+impl Roles {
+    /// Roles belong to the whole server, so their names carry the database's.
+    #[must_use]
+    pub fn of(database: &str) -> Roles {
+        let role = |part| format!("{database}_{part}");
+        Roles { owner: role("owner"), app: role("app"), worker: role("worker") }
+    }
+}
+
+/// What `migrate` did.
+#[derive(Debug)]
+pub struct Migrated {
+    /// The roles.
+    pub roles: Roles,
+    /// Whether the application's role was created just now, with the password that was given.
+    pub app_created: bool,
+    /// Steps that were applied, by name.
+    pub applied: Vec<&'static str>,
+}
+
+/// Why a database cannot be used as it is, and what mends it.
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    /// Never migrated.
+    #[error("this database is not prepared: run `remem migrate --database URL` with a user that may create roles and schemas")]
+    Unprepared,
+    /// An earlier remem prepared it.
+    #[error("the database's schema ({series}) is at step {found}, this remem needs step {needed}: run `remem migrate --database URL`")]
+    Older {
+        /// Which series.
+        series: &'static str,
+        /// Where it is.
+        found: i32,
+        /// Where it must be.
+        needed: i32,
+    },
+    /// A later remem prepared it.
+    #[error("the database's schema ({series}) is at step {found}, this remem knows up to {known}: use a newer remem")]
+    Newer {
+        /// Which series.
+        series: &'static str,
+        /// Where it is.
+        found: i32,
+        /// What this program knows.
+        known: i32,
+    },
+    /// Roles are missing and the user may not create them.
+    #[error("this user may not create roles; have an administrator run:\n{0}\nand then run `remem migrate` again")]
+    RolesMissing(String),
+    /// The database refused.
+    #[error(transparent)]
+    Database(#[from] StoreError),
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Prepares a database, or brings it up to date. `password` is for the application's role, should it be new.
+pub async fn migrate(target: &Target, password: &str) -> Result<Migrated, SchemaError> {
+    let (client, driver) = target.connect().await?;
+    #[expect(clippy::disallowed_methods, reason = "the connection is driven while its statements wait for it")]
+    let driving = tokio::spawn(driver);
+    let done = in_transaction(&client, password).await;
+    drop(client);
+    let _ = driving.await; // its errors have reached the statements
+    done
+}
+
+async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, SchemaError> {
+    let failed = |error: Error| SchemaError::Database(failed(error));
+    client.batch_execute("BEGIN; SET LOCAL lock_timeout = '60s'").await.map_err(failed)?;
+    client.query("SELECT pg_advisory_xact_lock(hashtext('remem migrate'))", &[]).await.map_err(failed)?;
+    let database: String = client.query_one("SELECT current_database()::text", &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+    let roles = Roles::of(&database);
+    let app_created = prepare_roles(client, &roles, &database, password).await?;
+    let (owner, app, worker) = (quoted(&roles.owner), quoted(&roles.app), quoted(&roles.worker));
+    let schema = format!(
+        "SET LOCAL ROLE {owner}; CREATE SCHEMA IF NOT EXISTS remem; GRANT USAGE ON SCHEMA remem TO {app}, {worker};
+         CREATE TABLE IF NOT EXISTS remem.schema_step (series text NOT NULL, number integer NOT NULL, name text NOT NULL,
+           applied_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (series, number));
+         GRANT SELECT ON remem.schema_step TO {app}, {worker}"
+    );
+    client.batch_execute(&schema).await.map_err(failed)?;
+    let mut applied = Vec::new();
+    for (series, steps) in &SERIES {
+        let found = step_of(client, series).await.map_err(failed)?;
+        refuse_newer(series, steps, found)?;
+        for step in steps.iter().filter(|step| step.number > found) {
+            let sql = step.sql.replace("{owner}", &owner).replace("{app}", &app).replace("{worker}", &worker);
+            client.batch_execute(&sql).await.map_err(failed)?;
+            let record = "INSERT INTO remem.schema_step (series, number, name) VALUES ($1, $2, $3)";
+            client.execute(record, &[series, &step.number, &step.name]).await.map_err(failed)?;
+            applied.push(step.name);
+        }
+    }
+    client.batch_execute("COMMIT").await.map_err(failed)?;
+    Ok(Migrated { roles, app_created, applied })
+}
+
+/// Answers whether the application's role is new.
+async fn prepare_roles(client: &Client, roles: &Roles, database: &str, password: &str) -> Result<bool, SchemaError> {
+    let failed = |error: Error| SchemaError::Database(failed(error));
+    let (owner, app, worker) = (quoted(&roles.owner), quoted(&roles.app), quoted(&roles.worker));
+    // The server sees a verifier and never the password: statements may be logged.
+    let verifier = postgres_protocol::password::scram_sha_256(password.as_bytes());
+    let wanted = [
+        (&roles.owner, format!("CREATE ROLE {owner} NOLOGIN"), String::new()),
+        (&roles.worker, format!("CREATE ROLE {worker} NOLOGIN"), String::new()),
+        // NOINHERIT: it becomes the worker only where it says so.
+        (&roles.app, format!("CREATE ROLE {app} LOGIN NOINHERIT"), format!(" PASSWORD '{verifier}'")),
+    ];
+    let names: Vec<&str> = wanted.iter().map(|(name, ..)| name.as_str()).collect();
+    let there = client.query("SELECT rolname::text FROM pg_roles WHERE rolname = ANY($1)", &[&names]).await.map_err(failed)?;
+    let there: Vec<String> = there.iter().filter_map(|row| row.try_get(0).ok()).collect();
+    let missing: Vec<_> = wanted.iter().filter(|(name, ..)| !there.contains(name)).collect();
+    let may = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user";
+    let may: bool = client.query_one(may, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+    if !missing.is_empty() && !may {
+        let mut statements: Vec<String> = missing.iter().map(|(_, sql, _)| format!("  {sql};")).collect();
+        statements.push(format!("  GRANT {worker} TO {app};\n  GRANT {owner} TO CURRENT_USER_OF_THE_URL;"));
+        statements.push(format!("  GRANT CREATE ON DATABASE {} TO {owner};", quoted(database)));
+        return Err(SchemaError::RolesMissing(statements.join("\n")));
+    }
+    for (_, sql, rest) in &missing {
+        client.batch_execute(&format!("{sql}{rest}")).await.map_err(failed)?;
+    }
+    if may {
+        let grants = format!(
+            "GRANT {worker} TO {app}; GRANT {owner} TO CURRENT_USER; GRANT CREATE, CONNECT ON DATABASE {} TO {owner}",
+            quoted(database)
+        );
+        let connect = format!("GRANT CONNECT ON DATABASE {} TO {app}, {worker}", quoted(database));
+        client.batch_execute(&format!("{grants}; {connect}")).await.map_err(failed)?;
+    }
+    Ok(missing.iter().any(|(name, ..)| **name == roles.app))
+}
+
+async fn step_of(client: &Client, series: &str) -> Result<i32, Error> {
+    client.query_one("SELECT coalesce(max(number), 0) FROM remem.schema_step WHERE series = $1", &[&series]).await?.try_get(0)
+}
+
+fn refuse_newer(series: &'static str, steps: &[Step], found: i32) -> Result<(), SchemaError> {
+    let known = steps.last().map_or(0, |step| step.number);
+    if found > known { Err(SchemaError::Newer { series, found, known }) } else { Ok(()) }
+}
+
+/// Refuses a database whose schema is not the one this program was written for.
+pub(super) async fn check(client: &Client) -> Result<(), SchemaError> {
+    let failed = |error: Error| SchemaError::Database(failed(error));
+    let there = "SELECT to_regclass('remem.schema_step') IS NOT NULL";
+    let there: bool = client.query_one(there, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+    if !there {
+        return Err(SchemaError::Unprepared);
+    }
+    for (series, steps) in &SERIES {
+        let found = step_of(client, series).await.map_err(failed)?;
+        refuse_newer(series, steps, found)?;
+        let needed = steps.last().map_or(0, |step| step.number);
+        if found < needed {
+            return Err(SchemaError::Older { series, found, needed });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    fn names(folder: &str) -> Vec<String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(folder);
+        let mut names: Vec<String> = fs::read_dir(folder).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn every_step_has_a_twin_of_the_same_number_and_name() {
+        for (embedded, postgres, (_, steps)) in [("sqlite-host", "postgres-host", &SERIES[0]), ("sqlite", "postgres", &SERIES[1])] {
+            assert_eq!(names(embedded), names(postgres));
+            let listed: Vec<String> = steps.iter().map(|step| format!("{}.sql", step.name)).collect();
+            assert_eq!(listed, names(postgres), "every file is a step");
+            for (n, step) in steps.iter().enumerate() {
+                assert_eq!(step.number as usize, n + 1);
+                assert!(step.name.starts_with(&format!("{:04}_", n + 1)));
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What the parts of one node's store share: the gate, the tenants it knows, the bells it rings.
+
+use super::gate::Gate;
+use super::group::Commits;
+use remem_core::{Revision, TenantId};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Notify, watch};
+
+/// Tenants kept in mind at once; beyond that, those that nobody waits for are dropped.
+const TENANTS_MAX: usize = 4_096;
+
+pub(super) struct Shared {
+    pub gate: Gate,
+    tenants: Mutex<HashMap<TenantId, Arc<Tenant>>>,
+    /// Rings for passes.
+    pub wake: watch::Sender<u64>,
+    /// Commits that other nodes have not heard of yet, and whether passes may have work.
+    outbox: Mutex<HashMap<TenantId, (Revision, bool)>>,
+    pub posted: Notify,
+    /// The database answered the last time it was asked.
+    pub reachable: AtomicBool,
+    /// How far the database's clock is ahead of this machine's, in milliseconds.
+    pub clock_ahead_ms: AtomicI64,
+    /// Grows when tenants or keys may have changed, or notifications may have been missed.
+    pub directory_version: AtomicU64,
+}
+
+/// One tenant on this node.
+#[derive(Default)]
+pub(super) struct Tenant {
+    pub commits: Commits,
+    revision: watch::Sender<Revision>,
+}
+
+impl Tenant {
+    pub fn rang(&self, revision: Revision) {
+        self.revision.send_if_modified(|known| std::mem::replace(known, revision.max(*known)) < revision);
+    }
+
+    pub fn watch(&self) -> watch::Receiver<Revision> {
+        self.revision.subscribe()
+    }
+}
+
+impl Shared {
+    pub fn new(gate: Gate) -> Shared {
+        Shared {
+            gate,
+            tenants: Mutex::default(),
+            wake: watch::Sender::default(),
+            outbox: Mutex::default(),
+            posted: Notify::new(),
+            reachable: AtomicBool::new(true),
+            clock_ahead_ms: AtomicI64::new(0),
+            directory_version: AtomicU64::new(0),
+        }
+    }
+
+    pub fn tenant(&self, id: &TenantId) -> Arc<Tenant> {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tenant) = tenants.get(id) {
+            return tenant.clone();
+        }
+        if tenants.len() >= TENANTS_MAX {
+            tenants.retain(|_, t| Arc::strong_count(t) > 1 || t.revision.receiver_count() > 0 || !t.commits.is_idle());
+        }
+        tenants.entry(id.clone()).or_default().clone()
+    }
+
+    /// A commit of this node: rings here at once, and elsewhere as soon as the outbox is carried off.
+    pub fn committed(&self, id: &TenantId, revision: Revision, due: bool) {
+        self.tenant(id).rang(revision);
+        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = outbox.entry(id.clone()).or_default();
+        *slot = (slot.0.max(revision), slot.1 || due);
+        drop(outbox);
+        self.posted.notify_one();
+    }
+
+    /// A commit of another node.
+    pub fn heard(&self, id: &TenantId, revision: Revision, due: bool) {
+        let tenant = self.tenants.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        if let Some(tenant) = tenant {
+            tenant.rang(revision);
+        }
+        if due {
+            self.wake.send_modify(|rung| *rung += 1);
+        }
+    }
+
+    /// Empties the outbox into payloads that fit a notification: lines of tenant, revision and a mark.
+    pub fn take_outbox(&self) -> Vec<String> {
+        let outbox = std::mem::take(&mut *self.outbox.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut payloads = vec![String::new()];
+        for (tenant, (revision, due)) in outbox {
+            let line = format!("{tenant} {} {}\n", revision.0, if due { "due" } else { "-" });
+            if payloads.last().is_some_and(|p| p.len() + line.len() > PAYLOAD_BYTES_MAX) {
+                payloads.push(String::new());
+            }
+            payloads.last_mut().expect("there is one").push_str(&line);
+        }
+        payloads.retain(|payload| !payload.is_empty());
+        payloads
+    }
+
+    /// Reads a payload; lines that make no sense are skipped, since anybody who can connect can notify.
+    pub fn read_payload(&self, payload: &str) {
+        for line in payload.lines() {
+            let mut words = line.split(' ');
+            let (tenant, revision) = (words.next().and_then(TenantId::parse), words.next().and_then(|r| r.parse().ok()));
+            if let (Some(tenant), Some(revision)) = (tenant, revision) {
+                self.heard(&tenant, Revision(revision), words.next() == Some("due"));
+            }
+        }
+    }
+}
+
+/// PostgreSQL takes 8,000 bytes.
+const PAYLOAD_BYTES_MAX: usize = 7_000;

@@ -1,0 +1,176 @@
+//! Checks a tenant's data against itself: the event chain, texts and their hashes, and that tags, search index and
+//! counters are exactly what the texts make them. One transaction at one instant, page by page.
+
+use super::apply::id_head;
+use super::gate::{Failed, Gate, Identity, Role, Transaction, call};
+use super::load::clock;
+use super::rows::{get, get_bytes, get_u64};
+use crate::stored::content_hash;
+use crate::terms;
+use remem_core::event::chain_hash;
+use remem_core::{Revision, Seq, TenantId, Timestamp};
+use remem_store::StoreError;
+use std::collections::HashMap;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+/// Rows held in memory at once.
+const PAGE: i64 = 2_000;
+
+impl Gate {
+    /// Answers how many events and texts were checked.
+    pub async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
+        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '5min'";
+        let (transaction, _) = self.open(begin, Role::Worker, Identity::tenant(tenant), Vec::new()).await?;
+        let checking = Checking { transaction: &transaction, tenant: tenant.as_str() };
+        let (expected, texts) = checking.texts().await?;
+        let count = checking.chain().await? + texts;
+        if checking.index().await? != expected {
+            return Err(StoreError::Damaged("tags, search index or counters do not match the texts"));
+        }
+        transaction.commit(Vec::new()).await.map_err(Failed::into_store)?;
+        Ok(count)
+    }
+}
+
+/// A bag of rows as a sum that does not depend on their order.
+#[derive(Default, PartialEq, Eq)]
+struct Bag {
+    rows: u64,
+    sum: u128,
+}
+
+impl Bag {
+    fn add(&mut self, numbers: &[i64], texts: &[&str]) {
+        let mut hasher = blake3::Hasher::new();
+        for number in numbers {
+            hasher.update(&number.to_le_bytes());
+        }
+        for text in texts {
+            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        }
+        let mut short = [0; 16];
+        short.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        self.rows += 1;
+        self.sum = self.sum.wrapping_add(u128::from_le_bytes(short));
+    }
+}
+
+/// What follows from the texts: tags, search index, counters of each memory that has any.
+#[derive(Default, PartialEq, Eq)]
+struct Derived {
+    tags: Bag,
+    postings: Bag,
+    counters: HashMap<i64, (i64, i64)>,
+}
+
+struct Checking<'a> {
+    transaction: &'a Transaction,
+    tenant: &'a str,
+}
+
+impl Checking<'_> {
+    async fn page(&self, sql: &str, after: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&self.tenant, &PAGE];
+        params.extend(after);
+        Ok(self.transaction.run(vec![call(sql, &params)]).await.map_err(Failed::into_store)?.remove(0))
+    }
+
+    async fn chain(&self) -> Result<u64, StoreError> {
+        let sql = "SELECT seq, revision, at, kind, payload, hash FROM remem.event WHERE tenant_id = $1 AND seq > $3 ORDER BY seq LIMIT $2";
+        let (mut count, mut chain) = (0u64, [0; 32]);
+        loop {
+            let page = self.page(sql, &[&count.cast_signed()]).await?;
+            if page.is_empty() {
+                break;
+            }
+            for row in &page {
+                let (seq, revision, at) = (Seq(get_u64(row, 0)?), Revision(get_u64(row, 1)?), Timestamp(get(row, 2)?));
+                count += 1;
+                chain = chain_hash(&chain, seq, revision, at, get(row, 3)?, get(row, 4)?);
+                if seq.0 != count || chain != get_bytes(row, 5)? {
+                    return Err(StoreError::Damaged("the event chain is broken"));
+                }
+            }
+        }
+        let rows = self.page("SELECT revision, seq, at, chain FROM remem.tenant_clock WHERE tenant_id = $1 LIMIT $2", &[]).await?;
+        let end = rows.first().map(clock).transpose()?.map_or((Seq(0), [0; 32]), |clock| (clock.seq, clock.chain));
+        if end == (Seq(count), chain) { Ok(count) } else { Err(StoreError::Damaged("the event chain does not end where the clock says")) }
+    }
+
+    async fn texts(&self) -> Result<(Derived, u64), StoreError> {
+        let sql = "SELECT scope_id, row_id, id, content, tags, content_hash, created_at FROM remem.entry
+                   WHERE tenant_id = $1 AND erased_at IS NULL AND (scope_id, row_id) > ($3, $4) ORDER BY scope_id, row_id LIMIT $2";
+        let (mut count, mut after, mut derived) = (0u64, (0i64, 0i64), Derived::default());
+        loop {
+            let page = self.page(sql, &[&after.0, &after.1]).await?;
+            let Some(last) = page.last() else { return Ok((derived, count)) };
+            after = (get(last, 0)?, get(last, 1)?);
+            for row in &page {
+                derive(row, &mut derived)?;
+                count += 1;
+            }
+        }
+    }
+
+    /// The same, as it is stored.
+    async fn index(&self) -> Result<Derived, StoreError> {
+        let mut derived = Derived::default();
+        let sql = "SELECT scope_id, word, row_id, times, words FROM remem.posting
+                   WHERE tenant_id = $1 AND (scope_id, word, row_id) > ($3, $4, $5) ORDER BY scope_id, word, row_id LIMIT $2";
+        let mut after = (0i64, i64::MIN, 0i64);
+        loop {
+            let page = self.page(sql, &[&after.0, &after.1, &after.2]).await?;
+            let Some(last) = page.last() else { break };
+            after = (get(last, 0)?, get(last, 1)?, get(last, 2)?);
+            for row in &page {
+                let (times, words): (i16, i32) = (get(row, 3)?, get(row, 4)?);
+                derived.postings.add(&[get(row, 0)?, get(row, 1)?, get(row, 2)?, times.into(), words.into()], &[]);
+            }
+        }
+        let sql = "SELECT scope_id, row_id, created_at, tag, id_head FROM remem.entry_tag WHERE tenant_id = $1
+                   AND (scope_id, row_id, tag) > ($3, $4, $5) ORDER BY scope_id, row_id, tag LIMIT $2";
+        let mut after = (0i64, 0i64, String::new());
+        loop {
+            let page = self.page(sql, &[&after.0, &after.1, &after.2]).await?;
+            let Some(last) = page.last() else { break };
+            after = (get(last, 0)?, get(last, 1)?, get(last, 3)?);
+            for row in &page {
+                derived.tags.add(&[get(row, 0)?, get(row, 1)?, get(row, 2)?], &[get(row, 3)?, get(row, 4)?]);
+            }
+        }
+        let sql = "SELECT scope_id, documents, words FROM remem.scope WHERE tenant_id = $1 AND scope_id > $3 ORDER BY scope_id LIMIT $2";
+        let mut after = 0i64;
+        loop {
+            let page = self.page(sql, &[&after]).await?;
+            let Some(last) = page.last() else { return Ok(derived) };
+            after = get(last, 0)?;
+            for row in &page {
+                let counters: (i64, i64) = (get(row, 1)?, get(row, 2)?);
+                if counters != (0, 0) {
+                    derived.counters.insert(get(row, 0)?, counters);
+                }
+            }
+        }
+    }
+}
+
+fn derive(row: &Row, derived: &mut Derived) -> Result<(), StoreError> {
+    let (scope, row_id, created_at): (i64, i64, i64) = (get(row, 0)?, get(row, 1)?, get(row, 6)?);
+    let (id, content, tags): (&str, &[u8], &str) = (get(row, 2)?, get(row, 3)?, get(row, 4)?);
+    if get::<Option<&[u8]>>(row, 5)? != Some(&content_hash(content)) {
+        return Err(StoreError::Damaged("a text does not match its hash"));
+    }
+    let text = std::str::from_utf8(content).map_err(|_| StoreError::Damaged("a text is not UTF-8"))?;
+    let words = terms::words(text);
+    for (word, times) in &words.counts {
+        derived.postings.add(&[scope, *word, row_id, i64::from(*times), words.total.into()], &[]);
+    }
+    let tags: Vec<String> = serde_json::from_str(tags).map_err(|_| StoreError::Damaged("an entry cannot be read"))?;
+    for tag in &tags {
+        derived.tags.add(&[scope, row_id, created_at], &[tag, id_head(id)]);
+    }
+    let counters = derived.counters.entry(scope).or_default();
+    *counters = (counters.0 + 1, counters.1 + i64::from(words.total));
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! What both stores write the same way: digests and the outcomes of a repeated request.
+
+use remem_core::{EntryId, Timestamp};
+use remem_store::Outcome;
+use serde_json::{Value, json};
+
+/// Detects a damaged text; kept only as long as the text.
+pub(crate) fn content_hash(content: &[u8]) -> [u8; 16] {
+    let hash = blake3::hash(content);
+    let mut short = [0; 16];
+    short.copy_from_slice(&hash.as_bytes()[..16]);
+    short
+}
+
+pub(crate) fn outcomes_to_stored(outcomes: &[Outcome]) -> String {
+    let list: Vec<Value> = outcomes
+        .iter()
+        .map(|outcome| match outcome {
+            Outcome::Stored { id, created_at } => json!([id.as_str(), created_at.0]),
+            Outcome::Removed => json!(1),
+            Outcome::Nothing => json!(0),
+        })
+        .collect();
+    Value::from(list).to_string()
+}
+
+pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
+    let list: Vec<Value> = serde_json::from_str(text).ok()?;
+    list.iter()
+        .map(|value| match value {
+            Value::Array(pair) => {
+                let id = EntryId::parse(pair.first()?.as_str()?)?;
+                Some(Outcome::Stored { id, created_at: Timestamp(pair.get(1)?.as_i64()?) })
+            }
+            Value::Number(n) if n.as_i64() == Some(1) => Some(Outcome::Removed),
+            Value::Number(_) => Some(Outcome::Nothing),
+            _ => None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_survive_storage() {
+        let id = EntryId::parse("mem_\"1\"").unwrap();
+        let outcomes = vec![Outcome::Stored { id, created_at: Timestamp(5) }, Outcome::Removed, Outcome::Nothing];
+        assert_eq!(outcomes_from_stored(&outcomes_to_stored(&outcomes)), Some(outcomes));
+        assert_eq!(outcomes_from_stored("nonsense"), None);
+    }
+}
