@@ -26,6 +26,7 @@ pub(crate) struct Waiting {
 }
 
 /// What a leader does: commit a batch, or other work `W` that needs the writer between two groups.
+#[expect(clippy::large_enum_variant, reason = "nearly all jobs are commits")]
 pub(crate) enum Job<W> {
     Commit(Waiting),
     Work(W, Answer<()>),

@@ -6,7 +6,7 @@
 mod common;
 
 use common::client::BASE;
-use common::{Client, KEY, Ran, Server, remem, run, run_with_input};
+use common::{Client, KEY, Ran, Server, place, remem, remem_on, run, run_with_input};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -21,9 +21,9 @@ struct User<'a> {
 
 impl User<'_> {
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = remem();
+        let mut command = remem_on(self.dir);
         // A command that forgets its data directory must not find another one.
-        command.current_dir(self.dir).arg("--data-dir").arg(self.dir);
+        command.current_dir(self.dir);
         match self.url {
             Some(url) => command.args(["--url", url, "--key", KEY]),
             None => command.arg("--local"),
@@ -142,21 +142,25 @@ fn a_repeated_put_with_a_key_is_one_entry() {
 fn a_fresh_host_writes_a_first_key_that_commands_find() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &[], &[("REMEM_BOOTSTRAP_KEY", "")]);
-    let plain = |arguments: &[&str]| run(remem().arg("--data-dir").arg(folder.path()).args(["--url", &server.url]).args(arguments));
+    let plain = |arguments: &[&str]| run(remem_on(folder.path()).args(["--url", &server.url]).args(arguments));
     plain(&["put", MEMORY, "hello"]).exits(0);
     let key = std::fs::read_to_string(folder.path().join("bootstrap.key")).unwrap();
     assert!(!server.output().contains(key.trim()), "the greeting tells where the key is, not the key");
     #[cfg(unix)]
     for file in ["bootstrap.key", "host.key"] {
+        if file == "host.key" && place::is_postgres() {
+            assert!(!folder.path().join(file).exists(), "nodes share the secret in the database");
+            continue;
+        }
         let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(folder.path().join(file)).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600, "{file} is its owner's alone");
     }
 }
 
 /// Made and revoked with `manage`, tried out on the server, which must know at once.
-async fn a_key_lives_and_dies(server: &Server, manage: &[&str]) {
+async fn a_key_lives_and_dies(server: &Server, manage: impl Fn() -> Command) {
     let path = Client::memory(MEMORY, "entries");
-    let manage = |arguments: &[&str]| run(remem().args(manage).args(arguments));
+    let manage = |arguments: &[&str]| run(manage().args(arguments));
     let made = manage(&["--json", "key", "create", "--label", "reader", "--scopes", "memory:read"]).exits(0).json();
     let (key, id) = (text(&made["key"]), text(&made["id"]));
     let reader = server.client().with_key(&key);
@@ -187,25 +191,29 @@ async fn a_key_lives_and_dies(server: &Server, manage: &[&str]) {
 async fn keys_are_managed_in_the_files_of_a_running_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    a_key_lives_and_dies(&server, &["--data-dir", folder.path().to_str().unwrap()]).await;
+    a_key_lives_and_dies(&server, || remem_on(folder.path())).await;
+}
+
+fn over_http(server: &Server) -> Command {
+    let mut command = remem();
+    command.args(["--url", &server.url, "--key", KEY]);
+    command
 }
 
 #[tokio::test]
 async fn keys_are_managed_over_http() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    a_key_lives_and_dies(&server, &["--url", &server.url, "--key", KEY]).await;
+    a_key_lives_and_dies(&server, || over_http(&server)).await;
 }
 
 #[tokio::test]
 async fn tenants_are_created_and_kept_apart() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    let dir = ["--data-dir", folder.path().to_str().unwrap()];
-    let http = ["--url", &server.url, "--key", KEY];
-    for (manage, name) in [(dir, "acme"), (http[..2].try_into().unwrap(), "globex")] {
-        let key = if manage == dir { &[][..] } else { &http[2..] };
-        let manage = |arguments: &[&str]| run(remem().args(manage).args(key).args(arguments));
+    for (direct, name) in [(true, "acme"), (false, "globex")] {
+        let command = || if direct { remem_on(folder.path()) } else { over_http(&server) };
+        let manage = |arguments: &[&str]| run(command().args(arguments));
         let made = manage(&["--json", "tenant", "create", name, "--shapes", "flag"]).exits(0).json();
         assert_eq!((made["id"].as_str(), made["shapes"].as_str()), (Some(name), Some("flag")));
         assert!(manage(&["tenant", "create", name]).exits(0).stdout.contains("redact"), "a second time changes the settings");
@@ -220,7 +228,7 @@ async fn tenants_are_created_and_kept_apart() {
         theirs.get(&format!("{BASE}/tenants")).await.is(403);
     }
     assert!(server.client().all_entries(MEMORY).await.is_empty(), "the default tenant sees nothing of theirs");
-    let local = run(remem().args(dir).args(["--local", "--tenant", "acme", "--json", "list", MEMORY])).exits(0);
+    let local = run(remem_on(folder.path()).args(["--local", "--tenant", "acme", "--json", "list", MEMORY])).exits(0);
     assert_eq!(local.json_lines()[0]["content"], "of acme");
 }
 
@@ -383,7 +391,7 @@ fn exit_codes_say_what_happened() {
 #[test]
 fn a_missing_key_has_the_exit_code_of_a_missing_key() {
     let folder = tempfile::tempdir().unwrap();
-    let ran = run(remem().arg("--data-dir").arg(folder.path()).args(["--url", "http://127.0.0.1:1", "stats", MEMORY])).exits(5);
+    let ran = run(remem_on(folder.path()).args(["--url", "http://127.0.0.1:1", "stats", MEMORY])).exits(5);
     assert!(ran.stderr.contains("--key"), "says what to do: {}", ran.stderr);
 }
 
@@ -412,6 +420,20 @@ fn the_configuration_is_printed_read_back_and_checked() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "looking at the configuration makes no data directory");
 }
 
+/// Changes one letter of "entry 12", past everything that would notice.
+fn damage_a_text(dir: &Path) {
+    if let Some(url) = place::database_of(dir) {
+        let url = place::as_superuser(&place::server_url(), &url);
+        place::psql(&url, "UPDATE remem.entry SET content = 'Entry 12' WHERE content = 'entry 12'");
+        return;
+    }
+    let database = dir.join("tenants").join("default.db");
+    let mut bytes = std::fs::read(&database).unwrap();
+    let at = bytes.windows(8).position(|window| window == b"entry 12").expect("a text is in the file");
+    bytes[at] = b'E';
+    std::fs::write(&database, bytes).unwrap();
+}
+
 #[test]
 fn doctor_finds_a_sound_installation_sound_and_a_damaged_one_damaged() {
     let folder = tempfile::tempdir().unwrap();
@@ -422,11 +444,7 @@ fn doctor_finds_a_sound_installation_sound_and_a_damaged_one_damaged() {
     let findings = user.json(&["doctor"]);
     assert!(findings.as_array().unwrap().iter().all(|f| f["ok"] == true), "{findings}");
     assert!(user.text(&["doctor"]).contains("tenant default"));
-    let database = folder.path().join("tenants").join("default.db");
-    let mut bytes = std::fs::read(&database).unwrap();
-    let at = bytes.windows(8).position(|window| window == b"entry 12").expect("a text is in the file");
-    bytes[at] = b'E';
-    std::fs::write(&database, bytes).unwrap();
+    damage_a_text(folder.path());
     let bad = user.run(&["--json", "doctor"]).exits(1);
     let tenant = bad.json().as_array().unwrap().iter().find(|f| f["check"] == "tenant default").cloned().unwrap();
     assert_eq!(tenant["ok"], false, "{tenant}");

@@ -1,5 +1,8 @@
-//! A host in process: real engine, real SQLite (in memory), fixed clock, counted ids, the real router.
+//! A host in process: real engine, real store, fixed clock, counted ids, the real router.
 #![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+
+mod storage;
 
 use axum::Router;
 use axum::body::Body;
@@ -12,7 +15,6 @@ use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
 use remem_engine::{Engine, HostKey, Parts, Secrets};
 use remem_server::{App, router};
-use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -55,9 +57,10 @@ impl Host {
         let clock = Arc::new(FixedClock::at(NOON));
         let key = HostKey::new([7; 32]);
         let secrets = secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
+        let (store, directory) = storage::open().await;
         let engine = Arc::new(Engine::new(Parts {
-            store: Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()),
-            directory: Arc::new(SqliteDirectory::open(&Location::Memory).unwrap()),
+            store,
+            directory,
             clock: clock.clone(),
             ids: Arc::new(CountedIds::default()),
             policy,

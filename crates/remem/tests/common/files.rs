@@ -17,10 +17,14 @@ pub fn all(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Which needles are in which file, as phrases for a failure message.
+/// Which needles are in which file under a folder, as phrases for a failure message.
 pub fn find<'a>(folder: &Path, needles: impl IntoIterator<Item = &'a String>) -> Vec<String> {
-    let files = all(folder);
-    assert!(files.iter().any(|(_, text)| !text.is_empty()), "nothing to look through under {}", folder.display());
+    find_in(&all(folder), needles)
+}
+
+/// Which needles are in which file.
+pub fn find_in<'a>(files: &[(PathBuf, String)], needles: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    assert!(files.iter().any(|(_, text)| !text.is_empty()), "there is nothing to look through");
     let mut found = Vec::new();
     for needle in needles {
         for (path, _) in files.iter().filter(|(_, text)| text.contains(needle.as_str())) {

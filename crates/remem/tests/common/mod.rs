@@ -4,11 +4,14 @@
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
+pub mod books;
 pub mod client;
 pub mod files;
+pub mod place;
 pub mod random;
 
 pub use client::Client;
+pub use place::remem_on;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -67,8 +70,8 @@ impl Server {
 
     /// Starts the process and waits for nothing.
     pub fn spawn(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Server {
-        let mut command = remem();
-        command.arg("serve").arg("--data-dir").arg(dir).args(["--listen", "127.0.0.1:0"]).args(arguments);
+        let mut command = remem_on(dir);
+        command.arg("serve").args(["--listen", "127.0.0.1:0"]).args(arguments);
         command.env("REMEM_BOOTSTRAP_KEY", KEY);
         for (name, value) in environment {
             // An empty value takes a variable away.
@@ -212,7 +215,7 @@ pub fn run_with_input(command: &mut Command, input: &str) -> Ran {
 
 /// `remem --data-dir DIR ARGUMENTS`.
 pub fn run_on(dir: &Path, arguments: &[&str]) -> Ran {
-    run(remem().arg("--data-dir").arg(dir).args(arguments))
+    run(remem_on(dir).args(arguments))
 }
 
 /// Asks again and again until the answer is yes; fails when the deadline passes first.
