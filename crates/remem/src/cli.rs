@@ -85,6 +85,8 @@ pub enum Command {
     Import(Import),
     /// Write entries as JSON lines
     Export(Export),
+    /// Move a whole host from one store to another: tenants, keys and memory, exactly as they are
+    Copy(Copy),
     /// Make erased text physically gone now and give free space back
     Vacuum,
     /// Redact text as a write would
@@ -274,6 +276,22 @@ pub struct Export {
     /// Go on with a file that an earlier export left unfinished
     #[arg(long)]
     pub resume: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "PLACE is sqlite:DIR (a data directory) or postgres://USER:PASSWORD@HOST/NAME (prepared with `remem migrate`).\n\
+                        Stop the source first, or run the copy again once it is stopped. An interrupted copy goes on when the same \
+                        command is run again. With --tenant, only that tenant is copied.")]
+pub struct Copy {
+    /// Where the host is
+    #[arg(long, value_name = "PLACE")]
+    pub from: String,
+    /// Where it goes
+    #[arg(long, value_name = "PLACE")]
+    pub to: String,
+    /// Only look and count
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Args)]

@@ -172,6 +172,15 @@ fn set(value: &mut String, flag: &Option<String>) {
 }
 
 impl Config {
+    /// For showing: a URL keeps its user and place, not its password.
+    #[must_use]
+    pub fn without_passwords(mut self) -> Config {
+        for url in [&mut self.storage.database, &mut self.storage.worker_database].into_iter().flatten() {
+            *url = without_password(url);
+        }
+        self
+    }
+
     /// The policy these settings make.
     pub fn policy(&self) -> anyhow::Result<Policy> {
         let l = &self.limits;
@@ -199,6 +208,14 @@ impl Config {
     }
 }
 
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "(not a URL)".to_owned() };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let Some((user, place)) = rest[..end].rsplit_once('@') else { return url.to_owned() };
+    let shown = user.split_once(':').map_or(user.to_owned(), |(name, _)| format!("{name}:***"));
+    format!("{scheme}://{shown}@{place}{}", &rest[end..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,6 +231,14 @@ mod tests {
                 assert!(documented.contains(&row), "docs/configuration.md lacks: {row}");
             }
         }
+    }
+
+    #[test]
+    fn a_shown_url_has_no_password() {
+        assert_eq!(without_password("postgres://u:p@h:1/d?x=y"), "postgres://u:***@h:1/d?x=y");
+        assert_eq!(without_password("postgres://u:a@b@h/d"), "postgres://u:***@h/d");
+        assert_eq!(without_password("postgres://h/d"), "postgres://h/d");
+        assert_eq!(without_password("host=h password=p"), "(not a URL)");
     }
 
     #[test]

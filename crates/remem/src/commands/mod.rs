@@ -1,5 +1,6 @@
 //! Commands: one file each. A command opens a door, calls it, prints.
 
+mod copy;
 mod doctor;
 mod entries;
 mod events;
@@ -42,6 +43,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Pass(pass) => passes::run(global, pass).await,
         Command::Import(import) => import::run(global, import).await,
         Command::Export(export) => export::run(global, export).await,
+        Command::Copy(copy) => copy::run(global, copy).await,
         Command::Vacuum => passes::vacuum(global).await,
         Command::Redact(redact) => redact::run(redact),
         Command::Doctor => doctor::run(global).await,
@@ -54,7 +56,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
 }
 
 fn print_config(global: &Global) -> anyhow::Result<()> {
-    let config = config::load(global, None)?;
+    let config = config::load(global, None)?.without_passwords();
     if global.json {
         return output::json(&config);
     }
