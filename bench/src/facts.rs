@@ -77,6 +77,33 @@ pub fn thread_time() -> Option<Duration> {
     Some(Duration::from_nanos(nanos))
 }
 
+/// Processor time of a process, in ticks of a hundredth of a second.
+#[derive(Clone, Copy)]
+pub struct Ticks {
+    pub parent: u32,
+    /// Of the process itself.
+    pub alone: u64,
+    /// Of its children that have ended.
+    pub ended: u64,
+}
+
+/// What a process has used so far; `self` is this one.
+pub fn ticks_of(pid: &str) -> Option<Ticks> {
+    let stat = read(&format!("/proc/{pid}/stat"))?;
+    // The name in parentheses may hold blanks; figures come after it. utime is the twelfth of these.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let sum = |from: usize| fields.iter().skip(from).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
+    Some(Ticks { parent: fields.get(1)?.parse().ok()?, alone: sum(11), ended: sum(13) })
+}
+
+/// Ticks of a process, of its children, and of those children that have ended.
+pub fn ticks_of_family(pid: u32) -> u64 {
+    let names = fs::read_dir("/proc").into_iter().flatten().filter_map(|item| item.ok()?.file_name().into_string().ok());
+    let children = names.filter(|name| name.starts_with(|c: char| c.is_ascii_digit())).filter_map(|name| ticks_of(&name));
+    let alive: u64 = children.filter(|child| child.parent == pid).map(|child| child.alone).sum();
+    alive + ticks_of(&pid.to_string()).map_or(0, |parent| parent.alone + parent.ended)
+}
+
 /// Processor time of the machine and of this process with the servers it has stopped, in ticks.
 #[derive(Clone, Copy)]
 pub struct Cpu {
@@ -91,22 +118,20 @@ impl Cpu {
         let stat = read("/proc/stat").unwrap_or_default();
         let ticks: Vec<u64> = stat.lines().next().unwrap_or_default().split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
         let at = |n: usize| ticks.get(n).copied().unwrap_or(0);
-        let own = read("/proc/self/stat").unwrap_or_default();
-        // The name in parentheses may hold blanks; figures come after it. utime is the twelfth of these.
-        let own = own.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().skip(11).take(4);
         Ok(Cpu {
             busy: at(0) + at(1) + at(2) + at(5) + at(6),
             total: ticks.iter().take(8).sum(),
             stolen: at(7),
-            own: own.filter_map(|n| n.parse::<u64>().ok()).sum(),
+            own: ticks_of("self").map_or(0, |own| own.alone + own.ended),
         })
     }
 
-    /// How much of the machine others used since then.
-    pub fn summary(&self) -> anyhow::Result<String> {
+    /// How much of the machine others used since then. `servers` are ticks of servers that are no children of this
+    /// process.
+    pub fn summary(&self, servers: u64) -> anyhow::Result<String> {
         let now = Cpu::now()?;
         let total = (now.total - self.total).max(1) as f64;
-        let own = (now.own - self.own) as f64;
+        let own = (now.own - self.own + servers) as f64;
         let others = ((now.busy - self.busy) as f64 - own).max(0.0);
         let percent = |ticks: f64| format!("{:.0} %", 100.0 * ticks / total);
         Ok(format!(

@@ -28,10 +28,15 @@ pub struct Host {
 impl Host {
     /// Starts a server on a data directory and waits until it serves.
     pub fn start(setup: &Setup, data: &Path) -> anyhow::Result<Host> {
+        Host::start_with(setup, data, &[])
+    }
+
+    /// The same with further options.
+    pub fn start_with(setup: &Setup, data: &Path, options: &[&str]) -> anyhow::Result<Host> {
         std::fs::create_dir_all(data)?;
         let log = File::create(data.with_extension("log"))?;
         let mut command = command(setup, data);
-        command.args(["serve", "--listen", "127.0.0.1:0"]).env("REMEM_BOOTSTRAP_KEY", KEY);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(options).env("REMEM_BOOTSTRAP_KEY", KEY);
         let begun = Instant::now();
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().context("cannot start the server")?;
         let mut output = BufReader::new(child.stdout.take().context("the server's output was asked for")?);
@@ -48,6 +53,10 @@ impl Host {
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Memory in use: `VmRSS` now, `VmHWM` at the most so far.

@@ -18,20 +18,42 @@ pub struct Load {
 }
 
 impl Load {
-    /// Runs for a while; `request(client, n)` is a client's n-th request. What happens in the first fifth is not
-    /// counted: connections, caches and files are new then.
+    /// Runs for a while against one server; `request(client, n)` is a client's n-th request.
     pub fn drive(&self, address: SocketAddr, request: impl Fn(usize, usize) -> Request + Sync) -> anyhow::Result<Sample> {
+        self.spread(&[address], request)
+    }
+
+    /// The same with the clients spread evenly over some servers.
+    pub fn spread(&self, addresses: &[SocketAddr], request: impl Fn(usize, usize) -> Request + Sync) -> anyhow::Result<Sample> {
+        let request = &request;
+        self.race(|number| {
+            let mut client = Client::connect(addresses[number % addresses.len()])?;
+            Ok(move |n| {
+                let request = request(number, n);
+                let sent = Instant::now();
+                client.send(&request)?;
+                Ok(sent)
+            })
+        })
+    }
+
+    /// Runs clients of any kind: `connect(client)` makes one, which does its n-th piece of work and says when it began
+    /// with it. What happens in the first fifth is not counted: connections, caches and files are new then.
+    pub fn race<C>(&self, connect: impl Fn(usize) -> anyhow::Result<C>) -> anyhow::Result<Sample>
+    where
+        C: FnMut(usize) -> anyhow::Result<Instant> + Send,
+    {
         let start = Barrier::new(self.clients);
-        let clients: Vec<Client> = (0..self.clients).map(|_| Client::connect(address)).collect::<Result<_, _>>()?;
+        let clients: Vec<C> = (0..self.clients).map(connect).collect::<Result<_, _>>()?;
         let results = std::thread::scope(|scope| {
-            let spawn = |(number, client)| {
-                let (start, request) = (&start, &request);
+            let spawn = |client| {
+                let start = &start;
                 scope.spawn(move || {
                     start.wait();
-                    self.one(client, |n| request(number, n))
+                    self.one(client)
                 })
             };
-            let threads: Vec<_> = clients.into_iter().enumerate().map(spawn).collect();
+            let threads: Vec<_> = clients.into_iter().map(spawn).collect();
             threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a client panicked"))).collect::<Vec<_>>()
         });
         let mut nanos = Vec::new();
@@ -41,18 +63,16 @@ impl Load {
         Ok(Sample::new(nanos, self.run.as_secs_f64()))
     }
 
-    fn one(&self, mut client: Client, request: impl Fn(usize) -> Request) -> anyhow::Result<Vec<u64>> {
-        let begun = Instant::now();
-        let (warm, end) = (self.run / 5, self.run / 5 + self.run);
+    fn one(&self, mut client: impl FnMut(usize) -> anyhow::Result<Instant>) -> anyhow::Result<Vec<u64>> {
+        let warm = Instant::now() + self.run / 5;
+        let end = warm + self.run;
         let mut nanos = Vec::new();
         for n in 0..REQUESTS_MAX {
-            let request = request(n);
-            let sent = begun.elapsed();
-            if sent >= end {
+            if Instant::now() >= end {
                 break;
             }
-            client.send(&request)?;
-            let answered = begun.elapsed();
+            let sent = client(n)?;
+            let answered = Instant::now();
             // Counted where it ends, so that the rate holds neither half a request too many nor one too few.
             if answered >= warm && answered < end {
                 nanos.push((answered - sent).as_nanos() as u64);

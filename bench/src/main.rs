@@ -5,13 +5,19 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time and starts load")]
 
 mod client;
+mod cores;
 mod corpus;
+mod database;
 mod facts;
 mod floor;
 mod footprint;
 mod host;
 mod load;
+mod nodes;
 mod peer;
+mod postgres;
+mod postgres_peer;
+mod postgres_reads;
 mod puts;
 mod reads;
 mod redact;
@@ -42,7 +48,7 @@ struct Cli {
     /// Seconds for each figure over HTTP.
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
-    /// Entries for `reads`, `import` and `footprint`.
+    /// Entries for `reads`, `import`, `footprint` and `postgres`.
     #[arg(long, default_value_t = 100_000)]
     entries: usize,
     /// Megabytes of text for `redact`.
@@ -65,6 +71,8 @@ enum Benchmark {
     Import,
     /// Size of the program, start-up, memory in use.
     Footprint,
+    /// The host on PostgreSQL, against itself on SQLite and plain INSERTs; one to three nodes.
+    Postgres,
     /// All of these.
     All,
 }
@@ -124,7 +132,8 @@ fn main() -> anyhow::Result<()> {
     if wants(Benchmark::Puts) {
         puts::run(&setup)?;
     }
-    if wants(Benchmark::Import) || wants(Benchmark::Reads) || wants(Benchmark::Footprint) {
+    let mut servers = Ok(0);
+    if [Benchmark::Import, Benchmark::Reads, Benchmark::Footprint, Benchmark::Postgres].into_iter().any(wants) {
         let mut corpus = Corpus::write(&setup)?;
         if wants(Benchmark::Import) {
             transfer::run(&setup, &mut corpus)?;
@@ -135,7 +144,10 @@ fn main() -> anyhow::Result<()> {
         if wants(Benchmark::Footprint) {
             footprint::run(&setup, &mut corpus)?;
         }
+        if wants(Benchmark::Postgres) {
+            servers = postgres::run(&setup, &mut corpus);
+        }
     }
-    println!("\n{}", cpu.summary()?);
-    Ok(())
+    println!("\n{}", cpu.summary(*servers.as_ref().unwrap_or(&0))?);
+    servers.map(|_| ())
 }

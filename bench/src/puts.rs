@@ -14,12 +14,12 @@ use std::time::Duration;
 
 const BATCH: usize = 100;
 
-struct Case {
-    name: &'static str,
-    clients: usize,
+pub struct Case {
+    pub name: &'static str,
+    pub clients: usize,
     /// Entries of one request.
-    rows: usize,
-    idempotent: bool,
+    pub rows: usize,
+    pub idempotent: bool,
 }
 
 const CASES: [Case; 6] = [
@@ -31,10 +31,10 @@ const CASES: [Case; 6] = [
     Case { name: "batch of 100, 8 clients", clients: 8, rows: BATCH, idempotent: false },
 ];
 
-struct Measured {
-    sample: Sample,
+pub struct Measured {
+    pub sample: Sample,
     /// Requests that shared a flush.
-    requests_per_commit: f64,
+    pub requests_per_commit: f64,
 }
 
 pub fn run(setup: &Setup) -> anyhow::Result<()> {
@@ -44,7 +44,9 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     let mut measured = Vec::new();
     for case in &CASES {
         floors.push(flushes(setup)?);
-        measured.push(measure(setup, &contents, case)?);
+        let host = Host::start(setup, &setup.fresh("puts-")?)?;
+        measured.push(measure(setup, &contents, case, &host)?);
+        host.stop()?;
     }
     // Load from elsewhere can only slow a flush down: the best that was seen is the nearest to what the disk can do.
     let floor = floors.into_iter().max_by(|a, b| a.rate().total_cmp(&b.rate())).context("the floor was measured")?;
@@ -63,17 +65,15 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn flushes(setup: &Setup) -> anyhow::Result<Sample> {
+pub fn flushes(setup: &Setup) -> anyhow::Result<Sample> {
     floor::appends(setup.folder.path(), Duration::from_secs(1))
 }
 
-fn measure(setup: &Setup, contents: &Contents, case: &Case) -> anyhow::Result<Measured> {
-    let host = Host::start(setup, &setup.fresh("puts-")?)?;
+pub fn measure(setup: &Setup, contents: &Contents, case: &Case, host: &Host) -> anyhow::Result<Measured> {
     let load = Load { clients: case.clients, run: setup.run };
     let sample: Sample = load.drive(host.address(), |client, n| request(contents, case, client, n))?;
     let commits = host.metric("remem_commit_group_batches_count")?;
     let requests = host.metric("remem_commit_group_batches_sum")?;
-    host.stop()?;
     eprintln!("{}: {} in {}", case.name, sample.count(), ms(setup.run.as_secs_f64() * 1e3));
     Ok(Measured { sample, requests_per_commit: requests / commits.max(1.0) })
 }

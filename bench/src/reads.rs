@@ -15,7 +15,7 @@ use std::time::Duration;
 const CLIENTS: [usize; 2] = [1, 8];
 
 #[derive(Clone, Copy)]
-enum Read {
+pub enum Read {
     Health,
     Get,
     List(usize),
@@ -24,7 +24,7 @@ enum Read {
 
 /// How common the words of a search are.
 #[derive(Clone, Copy)]
-enum Words {
+pub enum Words {
     /// Two words that a few dozen entries hold.
     Rare,
     /// A question: three telling words among common ones, a thousand entries or so.
@@ -74,7 +74,7 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
 }
 
 impl Read {
-    fn request(self, contents: &Contents, entries: usize, n: usize) -> Request {
+    pub fn request(self, contents: &Contents, entries: usize, n: usize) -> Request {
         match self {
             Read::Health => Request::get(KEY, "/health"),
             Read::Get => Request::get(KEY, &memory(MEMORY, &format!("entries/{}", some_id(entries, n)))),
@@ -96,13 +96,14 @@ impl Read {
     }
 }
 
-fn some_id(entries: usize, n: usize) -> String {
+/// The id of an entry that is there.
+pub fn some_id(entries: usize, n: usize) -> String {
     corpus::id(Random::new(n as u64).below(entries))
 }
 
 impl Words {
     /// The words to look up.
-    fn telling(self, contents: &Contents, n: usize) -> Vec<String> {
+    pub fn telling(self, contents: &Contents, n: usize) -> Vec<String> {
         let mut random = Random::new(77 + n as u64);
         let (ranks, count) = match self {
             Words::Rare => (2_000..15_000, 2),

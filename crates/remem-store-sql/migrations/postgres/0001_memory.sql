@@ -58,8 +58,7 @@ CREATE TABLE remem.entry_tag (
   created_at bigint NOT NULL,
   id_head    text   COLLATE "C" NOT NULL,   -- the first 100 characters of the entry's id
   row_id     bigint NOT NULL,
-  PRIMARY KEY (tenant_id, scope_id, tag, created_at, id_head, row_id),
-  FOREIGN KEY (tenant_id, scope_id, row_id) REFERENCES remem.entry (tenant_id, scope_id, row_id)
+  PRIMARY KEY (tenant_id, scope_id, tag, created_at, id_head, row_id) -- written with its entry; a foreign key would look it up again
 );
 
 -- The search index as an ordinary table: policies switch off GIN (its operators are not leakproof), equality on a B-tree

@@ -25,8 +25,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Bounds on what one session may hold up: a lock that another one waits for, a transaction that its node forgot.
 /// `synchronous_commit` is named so that a default of the server cannot take away what an answer promises.
-const SESSION: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s'; SET statement_timeout = '10s';
-     SET synchronous_commit = on; SET TIME ZONE 'UTC'";
+const SESSION: &str =
+    "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s'; SET synchronous_commit = on; SET TIME ZONE 'UTC'";
 
 /// What is wrong with a database URL. Never echoes it: it may hold a password.
 #[derive(Debug, thiserror::Error)]
@@ -78,9 +78,14 @@ impl Target {
         target
     }
 
-    pub(super) fn pool(&self, size: usize, wait: Duration) -> Result<Pool, StoreError> {
+    /// Up to `size` connections; who finds none free waits for `wait` at the most. No statement takes longer than `deadline`.
+    pub(super) fn pool(&self, size: usize, wait: Duration, deadline: Duration) -> Result<Pool, StoreError> {
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let set_up = Hook::async_fn(|client, _| Box::pin(async move { client.batch_execute(SESSION).await.map_err(HookError::Backend) }));
+        let session: Arc<str> = format!("{SESSION}; SET statement_timeout = {}", deadline.as_millis()).into();
+        let set_up = Hook::async_fn(move |client, _| {
+            let session = session.clone();
+            Box::pin(async move { client.batch_execute(&session).await.map_err(HookError::Backend) })
+        });
         Pool::builder(Manager::from_config(self.config.clone(), self.tls.clone(), manager))
             .max_size(size.max(1))
             .wait_timeout(Some(wait))

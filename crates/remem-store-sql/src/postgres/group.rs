@@ -17,6 +17,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
+/// Entries that end within this time are worth waking passes for.
+const SOON_MS: i64 = 1_000;
+
 /// Batches of one tenant that wait on this node.
 pub(super) type Commits = Queue<Infallible>;
 
@@ -48,7 +51,7 @@ async fn commit_group(shared: &Shared, tenant: &TenantId, group: Vec<Waiting>) {
     let batches: Vec<&Batch> = group.iter().map(|w| &w.batch).collect();
     match transaction(&shared.gate, tenant, &batches).await {
         Ok(applied) => {
-            shared.committed(tenant, applied.revision, applied.erased);
+            shared.committed(tenant, applied.revision, applied.due);
             for (waiting, result) in group.into_iter().zip(applied.results) {
                 tell(waiting.answer, result);
             }
@@ -68,7 +71,8 @@ async fn commit_group(shared: &Shared, tenant: &TenantId, group: Vec<Waiting>) {
 
 struct Applied {
     revision: Revision,
-    erased: bool,
+    /// An entry ends before a pass would look on its own.
+    due: bool,
     results: Vec<Result<Committed, StoreError>>,
 }
 
@@ -111,5 +115,6 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
         Failed::Database(error) if concerns_one_batch(&error) => Spoilt::ByOneBatch,
         other => Spoilt::ByStore(other.into_store()),
     })?;
-    Ok(Applied { revision: working.clock.revision, erased: writes.erases(), results })
+    let due = writes.next_expiry <= working.clock.at.0.saturating_add(SOON_MS);
+    Ok(Applied { revision: working.clock.revision, due, results })
 }

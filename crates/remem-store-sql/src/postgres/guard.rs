@@ -38,8 +38,6 @@ pub struct Server {
     pub database: String,
     /// Whether commits survive a crash of the machine: `fsync` and `full_page_writes` are on.
     pub durable: bool,
-    /// Whether the pgvector extension can be had.
-    pub vector: bool,
 }
 
 /// Tables that carry a tenant's name and are not walled off: the list of tenants itself.
@@ -57,12 +55,11 @@ pub(super) async fn check(client: &Client) -> Result<Server, GuardError> {
 
 async fn server(client: &Client) -> Result<Server, GuardError> {
     let sql = "SELECT current_setting('server_version'), current_setting('server_version_num')::int, current_database()::text,
-                 current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
-                 EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector')";
+                 current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'";
     let read = async {
         let row = client.query_one(sql, &[]).await?;
         let number: i32 = row.try_get(1)?;
-        let server = Server { version: row.try_get(0)?, database: row.try_get(2)?, durable: row.try_get(3)?, vector: row.try_get(4)? };
+        let server = Server { version: row.try_get(0)?, database: row.try_get(2)?, durable: row.try_get(3)? };
         Ok::<_, Error>((server, number))
     };
     let (server, number) = read.await.map_err(failed)?;

@@ -69,7 +69,8 @@ const ENTRIES: &str = "SELECT s.memory_ref, e.id, e.scope_id, e.row_id, e.rev_fr
        CASE WHEN w.whole THEN e.content ELSE ''::bytea END, CASE WHEN w.whole THEN e.tags ELSE '' END
      FROM unnest($2::text[], $3::bytea[], $4::bool[]) AS w (memory_ref, id_hash, whole)
      JOIN remem.scope s ON s.tenant_id = $1 AND s.memory_ref = w.memory_ref
-     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = s.scope_id AND e.id_hash = w.id_hash";
+     CROSS JOIN LATERAL (SELECT * FROM remem.entry e
+       WHERE e.tenant_id = $1 AND e.scope_id = s.scope_id AND e.id_hash = w.id_hash OFFSET 0) e";
 const REPEATS: &str =
     "SELECT i.operation, i.key, i.body, i.at, i.revision, i.outcomes FROM unnest($2::text[], $3::bytea[]) AS w (operation, key)
      JOIN remem.idempotency i ON i.tenant_id = $1 AND i.operation = w.operation AND i.key = w.key";

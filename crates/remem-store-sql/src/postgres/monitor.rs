@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Notification};
+use tokio_postgres::{AsyncMessage, Client, Notification, Statement};
 
 /// Commits.
 const COMMITS: &str = "remem_commit";
@@ -23,6 +23,7 @@ const COMMITS: &str = "remem_commit";
 pub(super) const DIRECTORY: &str = "remem_directory";
 const BEAT: Duration = Duration::from_millis(250);
 const BEAT_WITHIN: Duration = Duration::from_millis(500);
+const GATHER: Duration = Duration::from_millis(3);
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Keeps watching until it is aborted.
@@ -48,14 +49,16 @@ async fn watch_once(shared: &Shared, target: &Target, local_ms: fn() -> i64) -> 
     // Nothing is written here, so nothing has to be waited for.
     let listen = format!("SET synchronous_commit = off; SET statement_timeout = '5s'; LISTEN {COMMITS}; LISTEN {DIRECTORY}");
     client.batch_execute(&listen).await.map_err(failed)?;
+    let notify = client.prepare("SELECT pg_notify($1, $2)").await.map_err(failed)?;
+    let time = client.prepare("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").await.map_err(failed)?;
     loop {
-        beat(shared, &client, local_ms).await?;
+        beat(shared, &client, &time, local_ms).await?;
         let next = tokio::time::sleep(BEAT);
         tokio::pin!(next);
         loop {
             tokio::select! {
                 () = &mut next => break,
-                () = shared.posted.notified() => send(shared, &client).await?,
+                () = shared.posted.notified() => send(shared, &client, &notify).await?,
                 heard = notified.recv() => match heard {
                     Some(notification) => hear(shared, &notification),
                     None => return Err(unavailable(DatabaseError::Connection("closed".to_owned()))),
@@ -84,9 +87,9 @@ async fn drive(mut driver: Driver, notify: mpsc::UnboundedSender<Notification>) 
 }
 
 /// Asks the database for its time. An answer in time is what "reachable" means.
-async fn beat(shared: &Shared, client: &Client, local_ms: fn() -> i64) -> Result<(), StoreError> {
+async fn beat(shared: &Shared, client: &Client, time: &Statement, local_ms: fn() -> i64) -> Result<(), StoreError> {
     let before = local_ms();
-    let ask = client.query_one("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", &[]);
+    let ask = client.query_one(time, &[]);
     let row = tokio::time::timeout(BEAT_WITHIN, ask).await.map_err(|_| unavailable(DatabaseError::Deadline))?.map_err(failed)?;
     let database: i64 = row.try_get(0).map_err(failed)?;
     shared.clock_ahead_ms.store(database - i64::midpoint(before, local_ms()), Ordering::SeqCst);
@@ -97,10 +100,12 @@ async fn beat(shared: &Shared, client: &Client, local_ms: fn() -> i64) -> Result
     Ok(())
 }
 
-async fn send(shared: &Shared, client: &Client) -> Result<(), StoreError> {
+/// Commits of a few milliseconds travel together.
+async fn send(shared: &Shared, client: &Client, notify: &Statement) -> Result<(), StoreError> {
+    tokio::time::sleep(GATHER).await;
     for payload in shared.take_outbox() {
         let params: [&(dyn ToSql + Sync); 2] = [&COMMITS, &payload];
-        let tell = client.execute("SELECT pg_notify($1, $2)", &params);
+        let tell = client.execute(notify, &params);
         tokio::time::timeout(BEAT_WITHIN, tell).await.map_err(|_| unavailable(DatabaseError::Deadline))?.map_err(failed)?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Reads: get, list, stats, memories, events, clocks. Each is one statement, so each sees one commit.
 
-use super::gate::{Gate, Identity, Role};
+use super::gate::{Gate, Identity, Role, call};
 use super::rows::{ENTRY_COLUMNS, Param, Statement, entry, get, get_bytes, get_u64};
 use crate::stored::content_hash;
 use remem_core::{Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, Scope, Seq, TenantId, Timestamp};
@@ -22,7 +22,8 @@ impl Gate {
 
     pub async fn entries(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
         let statement = list(scope, filter, page, at);
-        let rows = self.ask(&scope.tenant, &statement).await?;
+        let call = call(&statement.sql, &statement.params());
+        let rows = self.read_in_order(Role::App, Identity::tenant(&scope.tenant), call).await?;
         rows.iter().map(|row| entry(row, &scope.memory_ref)).collect()
     }
 
@@ -48,7 +49,7 @@ impl Gate {
         at: &ReadAt,
     ) -> Result<Vec<ScopeSummary>, StoreError> {
         let mut statement = Statement::new("SELECT s.memory_ref, (SELECT count(*) FROM remem.entry e WHERE ");
-        statement.push_live(tenant.as_str(), at);
+        statement.push_live(tenant.as_str(), "s.scope_id", at);
         statement.push(
             ") FROM remem.scope s WHERE s.tenant_id = ? AND s.memory_ref > ? ORDER BY s.memory_ref LIMIT ?",
             [Param::Text(tenant.as_str()), Param::Text(after.map_or("", MemoryRef::as_str)), Param::Number(limit.into())],
@@ -91,38 +92,45 @@ fn event(row: &Row) -> Result<Event, StoreError> {
     })
 }
 
-/// `columns` of the live entries `e` of one memory `s`.
-pub(super) fn one_memory<'a>(columns: &str, scope: &'a Scope, at: &'a ReadAt) -> Statement<'a> {
-    let mut statement = Statement::new(format!("{columns} FROM remem.scope s JOIN remem.entry e ON "));
-    statement.push_live(scope.tenant.as_str(), at);
-    push_scope(&mut statement, scope);
+/// The memory as a value of its own rather than a join: an index on entries then keeps their order.
+const ONE_SCOPE: &str = "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
+
+/// `columns` of the live entries `e` of one memory.
+fn one_memory<'a>(columns: &str, scope: &'a Scope, at: &'a ReadAt) -> Statement<'a> {
+    let mut statement = of_memory(columns, scope);
+    statement.push(" FROM remem.entry e WHERE ", []);
+    statement.push_live(scope.tenant.as_str(), ONE_SCOPE, at);
     statement
 }
 
-/// The memory `s`.
-pub(super) fn push_scope<'a>(statement: &mut Statement<'a>, scope: &'a Scope) {
+/// A statement whose first two parameters are the tenant and the memory.
+fn of_memory<'a>(columns: &str, scope: &'a Scope) -> Statement<'a> {
+    let mut statement = Statement::new(columns);
+    statement.params.extend([Param::Text(scope.tenant.as_str()), Param::Text(scope.memory_ref.as_str())]);
     statement
-        .push(" WHERE s.tenant_id = ? AND s.memory_ref = ?", [Param::Text(scope.tenant.as_str()), Param::Text(scope.memory_ref.as_str())]);
 }
 
 fn list<'a>(scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt) -> Statement<'a> {
-    let mut statement = Statement::new(format!("SELECT {ENTRY_COLUMNS} FROM remem.scope s JOIN "));
+    let tenant = scope.tenant.as_str();
+    let mut statement = of_memory(&format!("SELECT {ENTRY_COLUMNS} FROM "), scope);
     // With a tag, walk the tag's own index in order and fetch each entry.
-    let (created_at, head, rest) = match filter.tags.split_first() {
+    let (created_at, head) = match filter.tags.split_first() {
         Some((first, rest)) => {
-            statement
-                .push("remem.entry_tag g ON g.tenant_id = s.tenant_id AND g.scope_id = s.scope_id AND g.tag = ?", [Param::Text(first)]);
-            statement.push(" JOIN remem.entry e ON e.row_id = g.row_id AND ", []);
-            ("g.created_at", "g.id_head", rest)
+            statement.push("remem.entry_tag g JOIN remem.entry e ON e.row_id = g.row_id AND ", []);
+            statement.push_live(tenant, ONE_SCOPE, at);
+            statement.push(
+                &format!(" WHERE g.tenant_id = ? AND g.scope_id = {ONE_SCOPE} AND g.tag = ?"),
+                [Param::Text(tenant), Param::Text(first)],
+            );
+            push_tags(&mut statement, rest);
+            ("g.created_at", "g.id_head")
         }
         None => {
-            statement.push("remem.entry e ON ", []);
-            ("e.created_at", "left(e.id, 100)", &[][..])
+            statement.push("remem.entry e WHERE ", []);
+            statement.push_live(tenant, ONE_SCOPE, at);
+            ("e.created_at", "left(e.id, 100)")
         }
     };
-    statement.push_live(scope.tenant.as_str(), at);
-    push_scope(&mut statement, scope);
-    push_tags(&mut statement, rest);
     push_created(&mut statement, filter, created_at);
     if let Some(after) = &page.after {
         let (at, id) = (after.created_at.0, after.id.as_str());

@@ -11,7 +11,7 @@ pub(super) const ENTRY_COLUMNS: &str =
     "e.id, e.content, e.tags, e.metadata, e.created_at, e.expires_at, e.tier, e.typology, e.rev_from, e.rev_to, e.scan";
 
 /// A column's value.
-pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
+pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
     row.try_get(column).map_err(failed)
 }
 
@@ -93,10 +93,11 @@ impl<'a> Statement<'a> {
         }
     }
 
-    /// Which rows of `e` a reader may see: this tenant, this memory (`s`), live at that moment. Every read of content goes
-    /// through here. `Entry::is_live` says the same in Rust; the conformance suite holds the two together.
-    pub fn push_live(&mut self, tenant: &'a str, at: &'a ReadAt) {
-        self.push("e.tenant_id = ? AND e.scope_id = s.scope_id", [Param::Text(tenant)]);
+    /// Which rows of `e` a reader may see: this tenant, this memory, live at that moment. Every read of content goes through
+    /// here. `Entry::is_live` says the same in Rust; the conformance suite holds the two together.
+    pub fn push_live(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt) {
+        self.push("e.tenant_id = ?", [Param::Text(tenant)]);
+        self.push(&format!(" AND e.scope_id = {scope_id}"), []);
         match at {
             ReadAt::Now(_) => self.push(" AND e.rev_to IS NULL", []),
             ReadAt::Snapshot { revision, own_runs, .. } => self.push_snapshot(*revision, own_runs),

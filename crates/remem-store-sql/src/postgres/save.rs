@@ -164,11 +164,6 @@ impl Writes<'_> {
         self.repeats.revision.push(repeat.revision.0.cast_signed());
         self.repeats.outcomes.push(repeat.outcomes.clone());
     }
-
-    /// Whether text was erased.
-    pub fn erases(&self) -> bool {
-        !self.removals.row.is_empty()
-    }
 }
 
 /// Rows of `scope` as columns.

@@ -1,7 +1,9 @@
 //! Lexical search: postings of the memory's words, ranked by BM25 with the memory's own counts.
 //!
 //! Policies let only leakproof operators near an index; equality on the key of `posting` is one, so the cost grows with
-//! the hits and not with the tenant. Entries are fetched in the order of their score until there are enough live ones.
+//! the hits and not with the tenant. Words are looked up one by one (`OFFSET 0` keeps the planner from doing it otherwise):
+//! a plan that is kept for all callers knows nothing of how large a memory is. Entries are fetched in the order of their
+//! score until there are enough live ones.
 
 use super::gate::{Gate, Identity, Role};
 use super::read::{push_created, push_tags};
@@ -47,18 +49,18 @@ pub(super) fn statement<'a>(scope: &'a Scope, words: Vec<i64>, filter: &'a Filte
     let mut statement = Statement::new("");
     statement.push(
         "WITH s AS MATERIALIZED (SELECT scope_id, documents, words FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?),
-         hit AS MATERIALIZED (SELECT p.word, p.row_id, p.times, p.words FROM remem.posting p
-           WHERE p.tenant_id = ? AND p.scope_id = (SELECT scope_id FROM s) AND p.word = ANY(?)),
+         hit AS MATERIALIZED (SELECT p.word, p.row_id, p.times, p.words FROM unnest(?::bigint[]) AS w (word)
+           CROSS JOIN LATERAL (SELECT p.word, p.row_id, p.times, p.words FROM remem.posting p
+             WHERE p.tenant_id = ? AND p.scope_id = (SELECT scope_id FROM s) AND p.word = w.word OFFSET 0) p),
          rare AS (SELECT word, ln(1 + (greatest((SELECT documents FROM s), count(*)) - count(*) + 0.5::float8) / (count(*) + 0.5::float8))
              AS weight FROM hit GROUP BY word),
          ranked AS (SELECT h.row_id, sum(round(1e6::float8 * r.weight * h.times * 2.2::float8
              / (h.times + 1.2::float8 * (0.25::float8 + 0.75::float8 * h.words * (SELECT greatest(documents, 1)::float8 / greatest(words, 1) FROM s))))) AS score
            FROM hit h JOIN rare r ON r.word = h.word GROUP BY h.row_id ORDER BY score DESC, h.row_id DESC)",
-        [Param::Text(tenant), Param::Text(scope.memory_ref.as_str()), Param::Text(tenant), Param::Numbers(words)],
+        [Param::Text(tenant), Param::Text(scope.memory_ref.as_str()), Param::Numbers(words), Param::Text(tenant)],
     );
-    statement
-        .push(&format!(" SELECT {ENTRY_COLUMNS}, k.score FROM ranked k CROSS JOIN s JOIN remem.entry e ON e.row_id = k.row_id AND "), []);
-    statement.push_live(tenant, at);
+    statement.push(&format!(" SELECT {ENTRY_COLUMNS}, k.score FROM ranked k JOIN remem.entry e ON e.row_id = k.row_id AND "), []);
+    statement.push_live(tenant, "(SELECT scope_id FROM s)", at);
     statement.push(" WHERE true", []);
     push_tags(&mut statement, &filter.tags);
     push_created(&mut statement, filter, "e.created_at");

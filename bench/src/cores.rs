@@ -1,0 +1,34 @@
+//! Who used the processor while a figure was taken: the database, the host, or the load. They share the machine, so this
+//! says which of them a figure is bound by.
+
+use crate::database::Server;
+use crate::facts;
+use crate::host::Host;
+use crate::table::number;
+use std::time::Instant;
+
+/// Column heads of `Watch::cells`.
+pub const HEADS: [&str; 3] = ["cores: PostgreSQL", "cores: remem", "cores: load"];
+
+/// Ticks of the database, the hosts and this process.
+pub struct Watch {
+    begun: Instant,
+    before: [u64; 3],
+}
+
+fn ticks(server: &Server, hosts: &[&Host]) -> [u64; 3] {
+    let alone = |pid: &str| facts::ticks_of(pid).map_or(0, |ticks| ticks.alone);
+    [server.ticks(), hosts.iter().map(|host| alone(&host.pid().to_string())).sum(), alone("self")]
+}
+
+impl Watch {
+    pub fn start(server: &Server, hosts: &[&Host]) -> Watch {
+        Watch { begun: Instant::now(), before: ticks(server, hosts) }
+    }
+
+    /// Cores that each of them kept busy since the start.
+    pub fn cells(&self, server: &Server, hosts: &[&Host]) -> [String; 3] {
+        let (now, seconds) = (ticks(server, hosts), self.begun.elapsed().as_secs_f64());
+        [0, 1, 2].map(|at| number(now[at].saturating_sub(self.before[at]) as f64 / 100.0 / seconds))
+    }
+}

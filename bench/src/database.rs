@@ -1,0 +1,148 @@
+//! A PostgreSQL server of the benchmark's own, on the disk to be measured, and databases in it, one for each figure. A
+//! shell waits beside it for the end of this process, however that comes, and then stops the server.
+
+use crate::Setup;
+use crate::host::{Host, command, timed};
+use crate::{facts, table};
+use anyhow::{Context, ensure};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, NoTls, Row};
+
+/// What the shell beside the server does: waits until its input ends, then stops the server.
+const GUARD: &str = "read -r _; exec \"$1\" stop \"$2\"";
+
+/// A running server. Dropping it stops it and removes its data.
+pub struct Server {
+    /// The superuser's, without the name of a database.
+    url: String,
+    postmaster: u32,
+    databases: AtomicUsize,
+    guard: Child,
+}
+
+impl Server {
+    pub fn start(setup: &Setup) -> anyhow::Result<Server> {
+        // The server may run as another user, who has to get through.
+        std::fs::set_permissions(setup.folder.path(), PermissionsExt::from_mode(0o755))?;
+        let folder = setup.folder.path().canonicalize()?.join("postgres");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres");
+        let mut guard = Command::new("sh");
+        guard.args(["-c", GUARD, "guard"]).arg(&script).arg(&folder);
+        // A group of its own: an interrupt at the keyboard must not end it.
+        let guard = guard.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let mut server = Server { url: String::new(), postmaster: 0, databases: AtomicUsize::new(0), guard };
+        let mut start = Command::new(&script);
+        start.arg("start").arg(&folder);
+        let (_, url) = timed(start).context("cannot start PostgreSQL (`scripts/postgres install` brings it)")?;
+        url.trim().strip_suffix("/postgres").context("the script did not print a URL")?.clone_into(&mut server.url);
+        let place = PathBuf::from(std::fs::read_to_string(folder.join("place"))?.trim());
+        let same = place.metadata()?.dev() == folder.metadata()?.dev();
+        ensure!(same, "PostgreSQL cannot use --dir and is on another disk: name a folder with a short path that others may enter");
+        let pid = std::fs::read_to_string(place.join("data/postmaster.pid"))?;
+        server.postmaster = pid.lines().next().unwrap_or_default().trim().parse()?;
+        Ok(server)
+    }
+
+    /// Processor time of the whole server so far, in ticks.
+    pub fn ticks(&self) -> u64 {
+        facts::ticks_of_family(self.postmaster)
+    }
+
+    /// A connection as the superuser.
+    pub fn admin(&self) -> anyhow::Result<Session> {
+        Session::open(&format!("{}/postgres", self.url))
+    }
+
+    /// An empty database; gone when dropped.
+    pub fn fresh(&self) -> anyhow::Result<Database<'_>> {
+        let name = format!("bench_{}", self.databases.fetch_add(1, Ordering::SeqCst));
+        self.admin()?.batch(&format!("CREATE DATABASE {name}"))?;
+        Ok(Database { server: self, url: format!("{}/{name}", self.url), name })
+    }
+
+    /// What decides about its speed and its durability.
+    pub fn settings(&self) -> anyhow::Result<String> {
+        let names = ["server_version", "fsync", "synchronous_commit", "full_page_writes", "wal_sync_method", "wal_level", "shared_buffers"];
+        let rows =
+            self.admin()?.query("SELECT string_agg(n || ' ' || current_setting(n), ', ') FROM unnest($1::text[]) n", &[&&names[..]])?;
+        Ok(rows.first().context("settings were asked for")?.get(0))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.guard.stdin.take());
+        let _ = self.guard.wait(); // it has said nothing that could be passed on
+    }
+}
+
+pub struct Database<'a> {
+    server: &'a Server,
+    /// The superuser's.
+    pub url: String,
+    name: String,
+}
+
+impl Database<'_> {
+    /// Prepares it for the host; answers the URL that the host uses.
+    pub fn migrate(&self, setup: &Setup) -> anyhow::Result<String> {
+        let mut command = command(setup, &setup.fresh("migrate-")?);
+        command.args(["--database", &self.url, "migrate"]);
+        Ok(timed(command)?.1.trim().to_owned())
+    }
+
+    /// What autovacuum would do in a while: searches need a visibility map, plans need statistics.
+    pub fn settle(&self) -> anyhow::Result<()> {
+        let session = Session::open(&self.url)?;
+        session.batch("VACUUM ANALYZE")?;
+        session.batch("CHECKPOINT")?;
+        let rows = session.query("SELECT pg_database_size(current_database())", &[])?;
+        eprintln!("{} holds {}", self.name, table::mib(rows.first().map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned()));
+        Ok(())
+    }
+}
+
+impl Drop for Database<'_> {
+    fn drop(&mut self) {
+        // If this fails, the server's end does it.
+        let _ = self.server.admin().and_then(|session| session.batch(&format!("DROP DATABASE {} WITH (FORCE)", self.name)));
+    }
+}
+
+/// A node of the host on a database.
+pub fn node(setup: &Setup, url: &str) -> anyhow::Result<Host> {
+    Host::start_with(setup, &setup.fresh("node-")?, &["--database", url])
+}
+
+/// One connection, driven by the thread that uses it.
+pub struct Session {
+    runtime: Runtime,
+    client: Client,
+}
+
+impl Session {
+    pub fn open(url: &str) -> anyhow::Result<Session> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (client, connection) = runtime.block_on(tokio_postgres::connect(url, NoTls))?;
+        runtime.spawn(connection);
+        Ok(Session { runtime, client })
+    }
+
+    pub fn batch(&self, sql: &str) -> anyhow::Result<()> {
+        Ok(self.runtime.block_on(self.client.batch_execute(sql))?)
+    }
+
+    pub fn prepare(&self, sql: &str) -> anyhow::Result<tokio_postgres::Statement> {
+        Ok(self.runtime.block_on(self.client.prepare(sql))?)
+    }
+
+    pub fn query(&self, sql: &(impl tokio_postgres::ToStatement + ?Sized), params: &[&(dyn ToSql + Sync)]) -> anyhow::Result<Vec<Row>> {
+        Ok(self.runtime.block_on(self.client.query(sql, params))?)
+    }
+}

@@ -1,0 +1,105 @@
+//! Many nodes over one database: whether they get in each other's way. The database, the nodes and the load share one
+//! machine, so this cannot show how far they scale, only what a second and a third node cost or bring there.
+
+use crate::Setup;
+use crate::client::{Request, memory};
+use crate::cores::{self, Watch};
+use crate::corpus::Contents;
+use crate::database::{Server, node};
+use crate::host::{Host, KEY, command, timed};
+use crate::load::Load;
+use crate::reads::Read;
+use crate::table::{Sample, Table, ms, number, ratio};
+use serde_json::json;
+use std::net::SocketAddr;
+
+const NODES: [usize; 3] = [1, 2, 3];
+const CLIENTS: usize = 64;
+const TENANTS: usize = 16;
+
+#[derive(Clone, Copy)]
+enum Work {
+    /// All clients write to one memory.
+    OneTenant,
+    /// Each client writes to one of some tenants; a tenant's clients are on different nodes.
+    Tenants,
+    /// Reads of the memory with the corpus.
+    Gets,
+}
+
+const WORK: [(&str, Work); 3] =
+    [("put, all in one tenant", Work::OneTenant), ("put, 16 tenants", Work::Tenants), ("get, one tenant", Work::Gets)];
+
+/// `filled` is the URL of a database with the corpus.
+pub fn run(setup: &Setup, server: &Server, contents: &Contents, filled: &str) -> anyhow::Result<()> {
+    let heads = ["Load of 64 clients", "nodes", "requests/s", "p50", "p99", "requests per commit", "requests/s : 1 node"];
+    let mut table = Table::new(&[&heads[..], &cores::HEADS[..]].concat());
+    for (name, work) in WORK {
+        let mut alone = 0.0;
+        for nodes in NODES {
+            let (sample, grouped, cores) = match work {
+                Work::Gets => measure(setup, server, contents, work, nodes, filled)?,
+                _ => {
+                    let database = server.fresh()?;
+                    measure(setup, server, contents, work, nodes, &database.migrate(setup)?)?
+                }
+            };
+            if nodes == 1 {
+                alone = sample.rate();
+            }
+            let latency = [50.0, 99.0].map(|percent| ms(sample.percentile(percent)));
+            let cells = [name.to_owned(), nodes.to_string(), number(sample.rate())].into_iter().chain(latency);
+            let grouped = grouped.map_or_else(String::new, number);
+            table.row(cells.chain([grouped, ratio(sample.rate(), alone)]).chain(cores));
+            eprintln!("{name}, nodes: {nodes}: {}", sample.count());
+        }
+    }
+    table.print("## PostgreSQL, nodes: 1 to 3 over the same database");
+    let machine = std::thread::available_parallelism().map_or(0, usize::from);
+    println!(
+        "\nThis machine has {machine} cores, and the database, the nodes and the load share them: once they are busy, a further node can \
+         bring nothing. What counts is that it takes nothing away. A tenant's clients are spread over all nodes, the worst case for \
+         nodes that take turns at the tenant's clock."
+    );
+    Ok(())
+}
+
+type Figure = (Sample, Option<f64>, [String; 3]);
+
+fn measure(setup: &Setup, server: &Server, contents: &Contents, work: Work, nodes: usize, url: &str) -> anyhow::Result<Figure> {
+    let keys = if matches!(work, Work::Tenants) { keys(setup, url)? } else { vec![KEY.to_owned()] };
+    let hosts: Vec<Host> = (0..nodes).map(|_| node(setup, url)).collect::<Result<_, _>>()?;
+    let all: Vec<&Host> = hosts.iter().collect();
+    let addresses: Vec<SocketAddr> = hosts.iter().map(Host::address).collect();
+    let watch = Watch::start(server, &all);
+    let sample = Load { clients: CLIENTS, run: setup.run }.spread(&addresses, |client, n| match work {
+        Work::Gets => Read::Get.request(contents, setup.entries, client << 32 | n),
+        _ => {
+            let body = json!({"content": contents.at(n * CLIENTS + client)}).to_string();
+            Request::post(&keys[client % keys.len()], &memory("puts", "entries"), &body)
+        }
+    })?;
+    let cores = watch.cells(server, &all);
+    let grouped = if matches!(work, Work::Gets) { None } else { Some(requests_per_commit(&hosts)?) };
+    hosts.into_iter().try_for_each(Host::stop)?;
+    Ok((sample, grouped, cores))
+}
+
+fn requests_per_commit(hosts: &[Host]) -> anyhow::Result<f64> {
+    let (mut commits, mut requests) = (0.0, 0.0);
+    for host in hosts {
+        commits += host.metric("remem_commit_group_batches_count")?;
+        requests += host.metric("remem_commit_group_batches_sum")?;
+    }
+    Ok(requests / f64::max(commits, 1.0))
+}
+
+/// A key for each of some new tenants.
+fn keys(setup: &Setup, url: &str) -> anyhow::Result<Vec<String>> {
+    let one = |tenant: usize| {
+        let mut command = command(setup, &setup.fresh("key-")?);
+        command.args(["--database", url, "--tenant", &format!("t{tenant}"), "key", "create"]);
+        Ok(timed(command)?.1.trim().to_owned())
+    };
+    (0..TENANTS).map(one).collect()
+}

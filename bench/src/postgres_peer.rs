@@ -1,0 +1,128 @@
+//! The named peer on PostgreSQL: the design of the OpenWOP reference host. One autocommitted INSERT a write through a
+//! pooled driver, here a connection for each client with prepared statements; one table, its key and one index. No HTTP,
+//! API keys, redaction, events, hash chain, idempotency, revisions, row-level security or, for writes, search index.
+
+use crate::corpus::{self, Contents, MEMORY};
+use crate::database::{Database, Server, Session};
+use crate::load::Load;
+use crate::puts::Case;
+use crate::reads::{Read, some_id};
+use crate::table::Sample;
+use anyhow::ensure;
+use std::time::{Duration, Instant};
+
+const TENANT: &str = "default";
+const TABLE: &str = "CREATE TABLE memory (tenant text NOT NULL, memory_ref text NOT NULL, id text NOT NULL, content text NOT NULL,
+       tags jsonb NOT NULL, created_at bigint NOT NULL, PRIMARY KEY (tenant, memory_ref, id));
+     CREATE INDEX memory_list ON memory (tenant, memory_ref, created_at DESC)";
+const SEARCH_INDEX: &str = "ALTER TABLE memory ADD COLUMN words tsvector GENERATED ALWAYS AS (to_tsvector('english', content)) STORED;
+     CREATE INDEX memory_words ON memory USING gin (words)";
+const INSERT: &str = "INSERT INTO memory (tenant, memory_ref, id, content, tags, created_at) VALUES ($1, $2, $3, $4, '[]', $5)";
+const INSERT_MANY: &str = "INSERT INTO memory (tenant, memory_ref, id, content, tags, created_at)
+     SELECT $1, $2, n.id, n.content, '[]', n.at FROM unnest($3::text[], $4::text[], $5::bigint[]) AS n (id, content, at)";
+const GET: &str = "SELECT id, content, tags::text, created_at FROM memory WHERE tenant = $1 AND memory_ref = $2 AND id = $3";
+const LIST: &str = "SELECT id, content, tags::text, created_at FROM memory WHERE tenant = $1 AND memory_ref = $2
+     ORDER BY created_at DESC LIMIT $3";
+const SEARCH: &str = "SELECT id, content, tags::text, created_at, ts_rank(words, q) AS score FROM memory, to_tsquery('english', $3) q
+     WHERE tenant = $1 AND memory_ref = $2 AND words @@ q ORDER BY score DESC LIMIT 10";
+/// The smallest transaction that has something to flush: a record of its own in the log, and no table.
+const EMPTY: &str = "SELECT pg_logical_emit_message(true, 'bench', '')";
+/// Rows of one statement when the corpus is loaded.
+const LOAD_ROWS: usize = 500;
+
+/// How the peer writes several entries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Many {
+    /// As it writes one, again and again: its design.
+    Singly,
+    /// In one statement, which it does not have.
+    Together,
+}
+
+/// Durable commits of one connection.
+pub fn commits(server: &Server, run: Duration) -> anyhow::Result<Sample> {
+    Load { clients: 1, run }.race(|_| {
+        let session = server.admin()?;
+        let statement = session.prepare(EMPTY)?;
+        Ok(move |_| {
+            let sent = Instant::now();
+            session.query(&statement, &[])?;
+            Ok(sent)
+        })
+    })
+}
+
+pub fn puts(database: &Database, contents: &Contents, case: &Case, many: Many, run: Duration) -> anyhow::Result<Sample> {
+    Session::open(&database.url)?.batch(TABLE)?;
+    Load { clients: case.clients, run }.race(|client| {
+        let session = Session::open(&database.url)?;
+        let (one, all) = (session.prepare(INSERT)?, session.prepare(INSERT_MANY)?);
+        Ok(move |n| {
+            let first = (n * case.clients + client) * case.rows;
+            let rows = Rows::new(contents, first, case.rows);
+            let sent = Instant::now();
+            match many {
+                Many::Together => rows.insert(&session, &all)?,
+                Many::Singly => {
+                    for ((id, content), at) in rows.ids.iter().zip(&rows.contents).zip(&rows.at) {
+                        session.query(&one, &[&TENANT, &MEMORY, id, content, at])?;
+                    }
+                }
+            }
+            Ok(sent)
+        })
+    })
+}
+
+/// Entries, column by column.
+struct Rows {
+    ids: Vec<String>,
+    contents: Vec<String>,
+    at: Vec<i64>,
+}
+
+impl Rows {
+    fn new(contents: &Contents, first: usize, count: usize) -> Rows {
+        let numbers = || first..first + count;
+        Rows {
+            ids: numbers().map(corpus::id).collect(),
+            contents: numbers().map(|number| contents.at(number)).collect(),
+            at: numbers().map(|number| number as i64).collect(),
+        }
+    }
+
+    fn insert(&self, session: &Session, statement: &tokio_postgres::Statement) -> anyhow::Result<()> {
+        session.query(statement, &[&TENANT, &MEMORY, &self.ids, &self.contents, &self.at]).map(|_| ())
+    }
+}
+
+/// The corpus with a search index.
+pub fn load(database: &Database, contents: &Contents, entries: usize) -> anyhow::Result<()> {
+    let session = Session::open(&database.url)?;
+    session.batch(TABLE)?;
+    let statement = session.prepare(INSERT_MANY)?;
+    for first in (0..entries).step_by(LOAD_ROWS) {
+        Rows::new(contents, first, LOAD_ROWS.min(entries - first)).insert(&session, &statement)?;
+    }
+    session.batch(SEARCH_INDEX)
+}
+
+pub fn reads(database: &Database, contents: &Contents, entries: usize, read: Read, load: Load) -> anyhow::Result<Sample> {
+    load.race(|client| {
+        let session = Session::open(&database.url)?;
+        let (get, list, search) = (session.prepare(GET)?, session.prepare(LIST)?, session.prepare(SEARCH)?);
+        Ok(move |n| {
+            let n = client << 32 | n;
+            let (id, words) = (some_id(entries, n), if let Read::Search(words) = read { words.telling(contents, n) } else { Vec::new() });
+            let sent = Instant::now();
+            let rows = match read {
+                Read::Health => session.query("SELECT 1", &[])?,
+                Read::Get => session.query(&get, &[&TENANT, &MEMORY, &id])?,
+                Read::List(limit) => session.query(&list, &[&TENANT, &MEMORY, &(limit as i64)])?,
+                Read::Search(_) => session.query(&search, &[&TENANT, &MEMORY, &words.join(" | ")])?,
+            };
+            ensure!(!rows.is_empty() || matches!(read, Read::Search(_)), "the peer found nothing");
+            Ok(sent)
+        })
+    })
+}

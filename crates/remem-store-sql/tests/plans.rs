@@ -1,0 +1,432 @@
+//! What the store really sends, seen by a recorder between it and the server: every statement runs under an identity and
+//! binds that tenant, and PostgreSQL answers each read from an index that starts with the tenant, policies and all.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests drive their own connections and read the machine's clock")]
+
+mod support;
+
+use remem_core::{Batch, Draft, PrincipalId, Seq, ShapePolicy, Timestamp};
+use remem_store::conformance::{self, NOON, admit, draft, id, scope};
+use remem_store::{Directory, Filter, KeyRecord, Page, Position, Probe, ReadAt, Store, Tenant};
+use remem_store_sql::PostgresStore;
+use remem_store_sql::postgres::{Options, Target};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use support::Database;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OnceCell;
+use tokio_postgres::types::{FromSql, Type};
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+/// A statement that was run: its text, and its parameters as they went over the wire.
+#[derive(Clone, Debug)]
+struct Sent {
+    connection: usize,
+    sql: String,
+    params: Vec<Vec<u8>>,
+}
+
+/// Everything that was run, in the order of sending.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<Sent>>>);
+
+impl Log {
+    fn push(&self, connection: usize, sql: String, params: Vec<Vec<u8>>) {
+        self.0.lock().unwrap().push(Sent { connection, sql, params });
+    }
+
+    fn take(&self) -> Vec<Sent> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    /// The one statement on the tenants' tables that was run since the last look, and how its transaction was begun.
+    fn one(&self) -> (String, Sent) {
+        let (begins, sent): (Vec<Sent>, Vec<Sent>) = self.take().into_iter().partition(|sent| sent.sql.starts_with("BEGIN"));
+        let sent: Vec<Sent> = sent.into_iter().filter(|sent| sent.sql.contains("remem.")).collect();
+        assert_eq!((begins.len(), sent.len()), (1, 1), "one call is one transaction of one statement: {sent:?}");
+        (begins.into_iter().next().unwrap().sql, sent.into_iter().next().unwrap())
+    }
+}
+
+/// A store whose connections all lead through a recorder.
+async fn recorded(database: &Database) -> (PostgresStore, Log) {
+    let (login, place) = database.app_url.rsplit_once('@').unwrap();
+    let (server, name) = place.split_once('/').unwrap();
+    let (listener, log) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), Log::default());
+    let url = format!("{login}@{}/{name}?sslmode=disable", listener.local_addr().unwrap());
+    let (server, kept) = (server.to_owned(), log.clone());
+    tokio::spawn(async move {
+        let mut count = 0;
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(&server).await.unwrap();
+            client.set_nodelay(true).unwrap();
+            server.set_nodelay(true).unwrap();
+            let ((from, mut back), (mut answers, to)) = (client.into_split(), server.into_split());
+            tokio::spawn(async move { tokio::io::copy(&mut answers, &mut back).await });
+            tokio::spawn(record(from, to, count, kept.clone()));
+            count += 1;
+        }
+    });
+    let store = PostgresStore::open(Options { target: Target::parse(&url).unwrap(), ..database.options(4) }).await.unwrap();
+    (store, log)
+}
+
+/// Passes one connection's requests on, message by message, and writes down what is run.
+async fn record(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, connection: usize, log: Log) -> std::io::Result<()> {
+    let mut prepared: HashMap<String, String> = HashMap::new();
+    let mut started = false;
+    loop {
+        // The first message has no kind.
+        let kind = if started { from.read_u8().await? } else { 0 };
+        let length = from.read_u32().await?;
+        let mut body = vec![0; length as usize - 4];
+        from.read_exact(&mut body).await?;
+        let mut fields = Fields(&body);
+        match kind {
+            b'P' => {
+                let (name, sql) = (fields.text(), fields.text());
+                prepared.insert(name, sql);
+            }
+            b'B' => {
+                let (_, name) = (fields.text(), fields.text());
+                log.push(connection, prepared[&name].clone(), fields.params());
+            }
+            b'Q' => log.push(connection, fields.text(), Vec::new()),
+            _ => {}
+        }
+        let head = [&[kind][usize::from(!started)..], &length.to_be_bytes()].concat();
+        to.write_all(&[head, body].concat()).await?;
+        started = true;
+    }
+}
+
+/// The fields of a message.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn text(&mut self) -> String {
+        let end = self.0.iter().position(|byte| *byte == 0).unwrap();
+        let text = String::from_utf8(self.0[..end].to_vec()).unwrap();
+        self.0 = &self.0[end + 1..];
+        text
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let (bytes, rest) = self.0.split_at(length);
+        self.0 = rest;
+        bytes.to_vec()
+    }
+
+    fn number(&mut self, length: usize) -> i64 {
+        self.bytes(length).into_iter().fold(0, |number, byte| number << 8 | i64::from(byte))
+    }
+
+    /// The parameters of a Bind message; NULL reads as empty.
+    fn params(&mut self) -> Vec<Vec<u8>> {
+        let formats = self.number(2);
+        self.bytes(formats as usize * 2);
+        let count = self.number(2);
+        let mut value = || match self.number(4) {
+            0xffff_ffff => Vec::new(),
+            length => self.bytes(length as usize),
+        };
+        (0..count).map(|_| value()).collect()
+    }
+}
+
+/// What the store sends that names no tenant, and why that is right.
+fn across_tenants(sql: &str) -> bool {
+    // Before an identity is assumed: which tenants are due (names and instants only), and whose key was presented.
+    sql.starts_with("SELECT tenant_id FROM remem.upkeep WHERE next_expiry <= $1")
+        || sql.contains("FROM remem.api_key WHERE hash = $1")
+        // Tables without a tenant's rows.
+        || ["remem.schema_step", "remem.host_secret", "remem.tenant "].iter().any(|table| sql.contains(table))
+}
+
+const WALLED: [&str; 10] = ["tenant_clock", "scope", "entry", "entry_tag", "posting", "event", "idempotency", "lease", "upkeep", "api_key"];
+
+/// How often a statement names a table of tenants' rows.
+fn mentions(sql: &str) -> usize {
+    let words = sql.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
+    words.filter(|word| word.strip_prefix("remem.").is_some_and(|table| WALLED.contains(&table))).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_statement_runs_under_an_identity_and_binds_that_tenant() {
+    let database = Database::fresh().await;
+    let (store, log) = recorded(&database).await;
+    use_the_directory(&store).await;
+    conformance::exercise(&store).await;
+    store.host_secret(&[1; 32]).await.unwrap();
+    let (mut identity, mut texts) = (HashMap::<usize, Option<Vec<u8>>>::new(), HashMap::<String, usize>::new());
+    for sent in log.take() {
+        let now = identity.entry(sent.connection).or_default();
+        if sent.sql.starts_with("BEGIN") || sent.sql == "COMMIT" {
+            *now = None;
+        } else if sent.sql.starts_with("SELECT set_config('app.tenant_id', $1, true)") {
+            assert!(now.is_none(), "an identity is set once in a transaction");
+            *now = Some(sent.params[0].clone());
+        } else if mentions(&sent.sql) > 0 {
+            let who = now.as_ref().unwrap_or_else(|| panic!("a statement without an identity: {}", sent.sql));
+            *texts.entry(sent.sql.clone()).or_default() += 1;
+            if !across_tenants(&sent.sql) {
+                assert!(!who.is_empty() && sent.params.contains(who), "its tenant is the one that acts: {}", sent.sql);
+            }
+        }
+    }
+    assert!(texts.len() > 30, "the recorder saw the store's statements: {}", texts.len());
+    for sql in texts.keys().filter(|sql| !across_tenants(sql)) {
+        let inserts = sql.starts_with("INSERT") && (sql.contains("SELECT $1,") || sql.contains("VALUES ($1,"));
+        let bound = sql.matches("tenant_id = ").count() + usize::from(inserts);
+        assert!(bound >= mentions(sql), "each of its tables is bound to a tenant: {sql}");
+    }
+}
+
+async fn use_the_directory(store: &PostgresStore) {
+    let (directory, tenant) = (store.directory(), scope("keys", "m").tenant);
+    directory.put_tenant(&Tenant { id: tenant.clone(), created_at: NOON, shapes: ShapePolicy::Off }).await.unwrap();
+    let name = PrincipalId::parse("k").unwrap();
+    let key = KeyRecord {
+        id: name.clone(),
+        tenant: tenant.clone(),
+        label: String::new(),
+        hash: [1; 32],
+        permissions: Vec::new(),
+        created_at: NOON,
+        expires_at: None,
+        revoked_at: None,
+    };
+    assert!(directory.add_key(&key).await.unwrap());
+    assert!(directory.find_key(&[1; 32]).await.unwrap().is_some());
+    assert_eq!(directory.keys(&tenant).await.unwrap().len(), 1);
+    assert!(directory.revoke_key(&tenant, &name, NOON).await.unwrap());
+    assert_eq!((directory.tenants().await.unwrap().len(), directory.tenant(&tenant).await.unwrap().is_some()), (1, true));
+}
+
+/// Entries of a tenant's big memory, how many of them hold the rare word, and small memories beside it.
+const ENTRIES: usize = 4_000;
+const BATCH: usize = 500;
+const RARE: usize = 8;
+const SMALL: usize = 250;
+const PAGE: usize = 20;
+
+/// Four tenants whose memories have the same names, ids and words: 20,000 entries. Loaded once, only read afterwards.
+async fn loaded() -> &'static Database {
+    static LOADED: OnceCell<Database> = OnceCell::const_new();
+    LOADED
+        .get_or_init(|| async {
+            let database = Database::fresh().await;
+            load(&database, &database.open().await).await;
+            database
+        })
+        .await
+}
+
+async fn load(database: &Database, store: &PostgresStore) {
+    for tenant in ["t0", "t1", "t2", "t3"] {
+        let big = scope(tenant, "big");
+        for start in (0..ENTRIES + 4 * SMALL).step_by(BATCH) {
+            let at = Timestamp(NOON.0 + start as i64);
+            let mut batch = Batch::new(big.tenant.clone(), at);
+            for n in start..start + BATCH {
+                let s = if n < ENTRIES { big.clone() } else { scope(tenant, &format!("small {}", n % SMALL)) };
+                let rare = if n % BATCH == 7 { "quagga" } else { "horse" };
+                let tags = if start + BATCH == ENTRIES { vec!["late".to_owned()] } else { Vec::new() };
+                let text = format!("the falcon number{n} saw a {rare} by river{} on day{}", n % 50, n % 365);
+                batch = batch.put(id(&format!("e{n:05}")), admit(&s, Draft { tags, ..draft(&text) }, at));
+            }
+            store.commit(batch).await.unwrap();
+        }
+    }
+    let admin = database.admin().await;
+    for table in WALLED {
+        admin.batch_execute(&format!("VACUUM ANALYZE remem.{table}")).await.unwrap();
+    }
+}
+
+/// A part of a plan.
+struct Node {
+    kind: String,
+    relation: String,
+    index: String,
+    condition: String,
+    /// Rows that it answered or threw away, over all loops.
+    read: f64,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {} {} read {}", self.kind, self.relation, self.index, self.condition, self.read)
+    }
+}
+
+fn nodes(plan: &Value, found: &mut Vec<Node>) {
+    let text = |key: &str| plan[key].as_str().unwrap_or_default().to_owned();
+    let number = |key: &str| plan[key].as_f64().unwrap_or_default();
+    let rows = number("Actual Rows") + number("Rows Removed by Filter") + number("Rows Removed by Index Recheck");
+    let read = rows * number("Actual Loops");
+    let (kind, relation, index) = (text("Node Type"), text("Relation Name"), text("Index Name"));
+    found.push(Node { kind, relation, index, condition: text("Index Cond"), read });
+    plan["Plans"].as_array().into_iter().flatten().for_each(|below| nodes(below, found));
+}
+
+/// A parameter as it would be written in SQL.
+fn literal(kind: &Type, raw: &[u8]) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    match *kind {
+        Type::TEXT => quoted(std::str::from_utf8(raw).unwrap()),
+        Type::INT8 => i64::from_sql(kind, raw).unwrap().to_string(),
+        Type::BYTEA => format!("'\\x{}'", raw.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        Type::INT8_ARRAY => {
+            format!("'{{{}}}'", Vec::<i64>::from_sql(kind, raw).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+        }
+        ref other => panic!("a parameter of a kind that this test does not know: {other}"),
+    }
+}
+
+async fn explained(client: &Client, explain: &str) -> Value {
+    let answer = client.simple_query(explain).await.unwrap();
+    let text = answer.iter().find_map(|message| if let SimpleQueryMessage::Row(row) = message { row.get(0) } else { None });
+    serde_json::from_str(text.unwrap()).unwrap()
+}
+
+/// How PostgreSQL runs a statement for the application, the first time and after ten times: the store prepares its
+/// statements, and from the sixth use on PostgreSQL may turn to a plan that fits any parameters.
+async fn plans(app: &Client, (begin, sent): &(String, Sent), tenant: &str) -> Vec<Vec<Node>> {
+    let kinds = app.prepare(&sent.sql).await.unwrap();
+    let arguments: Vec<String> = kinds.params().iter().zip(&sent.params).map(|(kind, raw)| literal(kind, raw)).collect();
+    let execute = format!("EXECUTE real({})", arguments.join(", "));
+    app.batch_execute(&format!("{begin}; SET LOCAL app.tenant_id = '{tenant}'; PREPARE real AS {}", sent.sql)).await.unwrap();
+    let mut plans = Vec::new();
+    for uses in [0, 10] {
+        for _ in 0..uses {
+            app.batch_execute(&execute).await.unwrap();
+        }
+        let (plan, mut found) = (explained(app, &format!("EXPLAIN (ANALYZE, FORMAT JSON) {execute}")).await, Vec::new());
+        nodes(&plan[0]["Plan"], &mut found);
+        assert!(!found.iter().any(|node| node.kind.contains("Seq Scan")), "after {uses} uses of {}: {found:#?}", sent.sql);
+        plans.push(found);
+    }
+    app.batch_execute("DEALLOCATE real; ROLLBACK").await.unwrap();
+    plans
+}
+
+/// What a plan reads from a table: by which index, by which columns, how many rows.
+fn reads_by(plan: &[Node], relation: &str, index: &str, columns: &[&str]) -> f64 {
+    let on: Vec<&Node> = plan.iter().filter(|node| node.relation == relation || node.index.starts_with(index)).collect();
+    let by = on.iter().find(|node| !node.index.is_empty()).unwrap_or_else(|| panic!("{relation} by an index: {plan:#?}"));
+    assert!(by.index.starts_with(index), "{relation} by {index}: {plan:#?}");
+    for column in columns {
+        assert!(by.condition.contains(column), "{relation} by {column}: {plan:#?}");
+    }
+    on.iter().map(|node| node.read).fold(0.0, f64::max)
+}
+
+/// The loaded database: a store with a recorder, and the application's own connection with the settings of the store's.
+async fn watched() -> (PostgresStore, Log, Client) {
+    let database = loaded().await;
+    let (store, log) = recorded(database).await;
+    let app = database.app().await;
+    store.head(&scope("t1", "big").tenant).await.unwrap();
+    let settings: Vec<Sent> = log.take().into_iter().filter(|sent| sent.sql.starts_with("SET lock_timeout")).collect();
+    assert_eq!(settings.len(), 1, "a connection is set up once");
+    app.batch_execute(&settings[0].sql).await.unwrap();
+    (store, log, app)
+}
+
+fn late() -> ReadAt {
+    ReadAt::Now(NOON.plus_ms(1_000_000))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_search_reads_the_postings_of_its_words_and_the_entries_that_it_shows() {
+    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    // A word of a few entries, one of every entry, and both.
+    for (terms, hits) in [(vec!["quagga"], RARE), (vec!["falcon"], ENTRIES), (vec!["quagga", "falcon"], ENTRIES + RARE)] {
+        let probe = Probe::Lexical { terms: terms.iter().map(|term| (*term).to_owned()).collect() };
+        let found = store.candidates(&s, &probe, &Filter::default(), PAGE as u32, &late()).await.unwrap();
+        assert_eq!(found.len(), hits.min(PAGE));
+        for plan in plans(&app, &log.one(), "t1").await {
+            let postings = reads_by(&plan, "posting", "posting_pkey", &["tenant_id", "scope_id", "word"]);
+            assert!(postings <= hits as f64, "{postings} postings for {hits} hits: {plan:#?}");
+            let entries = reads_by(&plan, "entry", "entry_pkey", &["tenant_id", "scope_id", "row_id"]);
+            assert!(entries <= 3.0 * PAGE as f64, "{entries} entries for a page of {PAGE}: {plan:#?}");
+            assert!(reads_by(&plan, "scope", "scope_", &["tenant_id", "memory_ref"]) <= 1.0, "{plan:#?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_get_reads_one_entry_and_a_page_of_events_that_page() {
+    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    assert!(store.get(&s, &id("e01234"), &late()).await.unwrap().is_some());
+    for plan in plans(&app, &log.one(), "t1").await {
+        assert!(reads_by(&plan, "entry", "entry_tenant_id_scope_id_id_hash", &["tenant_id", "scope_id", "id_hash"]) <= 1.0, "{plan:#?}");
+        assert!(reads_by(&plan, "scope", "scope_", &["tenant_id", "memory_ref"]) <= 1.0, "{plan:#?}");
+    }
+    assert_eq!(store.events(&s.tenant, Seq(4_000), 100).await.unwrap().len(), 100);
+    for plan in plans(&app, &log.one(), "t1").await {
+        assert!(reads_by(&plan, "event", "event_pkey", &["tenant_id", "seq"]) <= 100.0, "{plan:#?}");
+    }
+}
+
+/// In the index's own order: what is not shown need not be read, let alone sorted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_a_list_reads_that_page() {
+    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    let after = Some(Position { created_at: Timestamp(NOON.0 + 2_000), id: id("e02345") });
+    for (after, tags, table, index) in [
+        (None, vec![], "entry", "entry_list"),
+        (after, vec![], "entry", "entry_list"),
+        (None, vec!["late".to_owned()], "entry_tag", "entry_tag_pkey"),
+    ] {
+        let (filter, page) = (Filter { tags, ..Filter::default() }, Page { limit: PAGE as u32, after });
+        assert_eq!(store.list(&s, &filter, &page, &late()).await.unwrap().len(), PAGE);
+        for plan in plans(&app, &log.one(), "t1").await {
+            let read = reads_by(&plan, table, index, &["tenant_id", "scope_id"]);
+            // A page may begin inside a batch, all of which was written at one instant.
+            assert!(read <= (BATCH + 10 * PAGE) as f64, "{read} rows of {index}: {plan:#?}");
+        }
+    }
+}
+
+/// Why the words are a table of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_a_policy_the_index_that_postgresql_has_for_texts_is_not_used() {
+    let database = loaded().await;
+    let (admin, app) = (database.admin().await, database.app().await);
+    let copy = format!(
+        "CREATE SCHEMA contrast;
+         CREATE TABLE contrast.entry AS SELECT tenant_id, row_id, convert_from(content, 'UTF8') AS content FROM remem.entry;
+         CREATE INDEX words ON contrast.entry USING gin (to_tsvector('simple', content));
+         GRANT USAGE ON SCHEMA contrast TO {name}_app; GRANT SELECT ON contrast.entry TO {name}_app",
+        name = database.name
+    );
+    admin.batch_execute(&copy).await.unwrap();
+    admin.batch_execute("ANALYZE contrast.entry").await.unwrap();
+    let explain = "EXPLAIN (ANALYZE, FORMAT JSON) SELECT row_id FROM contrast.entry
+                   WHERE tenant_id = 't1' AND to_tsvector('simple', content) @@ to_tsquery('simple', 'quagga')";
+    let indexes = async |client: &Client| {
+        client.batch_execute("BEGIN; SET LOCAL app.tenant_id = 't1'; SET LOCAL enable_seqscan = off").await.unwrap();
+        let plan = explained(client, explain).await;
+        client.batch_execute("ROLLBACK").await.unwrap();
+        let mut found = Vec::new();
+        nodes(&plan[0]["Plan"], &mut found);
+        found.iter().any(|node| node.index == "words")
+    };
+    assert!(indexes(&app).await, "without a policy, the index answers");
+    admin
+        .batch_execute(
+            "ALTER TABLE contrast.entry ENABLE ROW LEVEL SECURITY; ALTER TABLE contrast.entry FORCE ROW LEVEL SECURITY;
+             CREATE POLICY tenant_wall ON contrast.entry AS RESTRICTIVE USING (tenant_id = remem.current_tenant());
+             CREATE POLICY tenant_rows ON contrast.entry USING (true)",
+        )
+        .await
+        .unwrap();
+    assert!(!indexes(&app).await, "with one, it does not, not even where nothing else is left");
+}
