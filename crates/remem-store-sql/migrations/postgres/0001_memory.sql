@@ -96,21 +96,3 @@ CREATE TABLE remem.idempotency (            -- digests and outcomes only, never 
   PRIMARY KEY (tenant_id, operation, key)
 );
 CREATE INDEX idempotency_age ON remem.idempotency (tenant_id, at);
-
--- The second wall. RESTRICTIVE: no policy that is added later can widen it.
-DO $$ DECLARE t text; BEGIN
-  FOREACH t IN ARRAY ARRAY['tenant_clock', 'scope', 'entry', 'entry_tag', 'posting', 'event', 'idempotency'] LOOP
-    EXECUTE format('ALTER TABLE remem.%I ENABLE ROW LEVEL SECURITY', t);
-    EXECUTE format('ALTER TABLE remem.%I FORCE ROW LEVEL SECURITY', t);
-    EXECUTE format('CREATE POLICY tenant_wall ON remem.%I AS RESTRICTIVE USING (tenant_id = remem.current_tenant()) WITH CHECK (tenant_id = remem.current_tenant())', t);
-    EXECUTE format('CREATE POLICY tenant_rows ON remem.%I USING (true) WITH CHECK (true)', t);
-  END LOOP;
-END $$;
-
--- Events and skeletons are never deleted, the log is never rewritten, and nobody may TRUNCATE (which policies do not see).
-GRANT SELECT, INSERT, UPDATE ON remem.tenant_clock, remem.scope, remem.entry TO {app};
-GRANT SELECT, INSERT, DELETE ON remem.entry_tag, remem.posting TO {app};
-GRANT SELECT, INSERT ON remem.event, remem.idempotency TO {app};
-GRANT SELECT ON remem.tenant_clock, remem.scope, remem.entry, remem.entry_tag, remem.posting, remem.event TO {worker};
-GRANT UPDATE ON remem.tenant_clock TO {worker};         -- to lock it, nothing else
-GRANT SELECT, DELETE ON remem.idempotency TO {worker};

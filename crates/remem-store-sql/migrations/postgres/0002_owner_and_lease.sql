@@ -11,13 +11,6 @@ ALTER TABLE remem.entry ADD COLUMN owner_key text COLLATE "C" NOT NULL GENERATED
 ALTER TABLE remem.entry DROP CONSTRAINT entry_tenant_id_scope_id_fkey;
 ALTER TABLE remem.entry ADD FOREIGN KEY (tenant_id, scope_id, owner_key) REFERENCES remem.scope (tenant_id, scope_id, owner_key);
 
-DROP POLICY tenant_rows ON remem.scope;
-CREATE POLICY owner_or_shared ON remem.scope
-  USING (owner IS NULL OR owner = remem.current_user_id()) WITH CHECK (owner IS NULL OR owner = remem.current_user_id());
-DROP POLICY tenant_rows ON remem.entry;
-CREATE POLICY owner_or_shared ON remem.entry
-  USING (owner IS NULL OR owner = remem.current_user_id()) WITH CHECK (owner IS NULL OR owner = remem.current_user_id());
-
 CREATE TABLE remem.lease (                  -- who runs a pass for a tenant, until when; `fence` grows with each change of hands
   tenant_id text   COLLATE "C" NOT NULL CHECK (tenant_id <> ''),
   pass      text   COLLATE "C" NOT NULL,
@@ -26,10 +19,3 @@ CREATE TABLE remem.lease (                  -- who runs a pass for a tenant, unt
   until     bigint NOT NULL,
   PRIMARY KEY (tenant_id, pass)
 );
-ALTER TABLE remem.lease ENABLE ROW LEVEL SECURITY;
-ALTER TABLE remem.lease FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant_wall ON remem.lease AS RESTRICTIVE
-  USING (tenant_id = remem.current_tenant()) WITH CHECK (tenant_id = remem.current_tenant());
-CREATE POLICY tenant_rows ON remem.lease USING (true) WITH CHECK (true);
-GRANT SELECT, INSERT, UPDATE ON remem.lease TO {worker};
-GRANT SELECT, UPDATE ON remem.lease TO {app};           -- UPDATE to lock the row while a fenced batch commits

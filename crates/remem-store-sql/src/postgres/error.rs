@@ -9,8 +9,8 @@ use tokio_postgres::error::SqlState;
 /// What the database said, without what it said it about.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DatabaseError {
-    #[error("the database refused with code {code}{place}")]
-    Refused { code: String, place: String },
+    #[error("the database refused with code {code}{place}{hint}")]
+    Refused { code: String, place: String, hint: &'static str },
     #[error("the connection to the database failed: {0}")]
     Connection(String),
     #[error("the database did not answer within the deadline")]
@@ -30,8 +30,19 @@ pub(super) fn failed(error: Error) -> StoreError {
         }
         code => {
             let place = refusal.constraint().or(refusal.table()).map(|name| format!(" ({name})")).unwrap_or_default();
-            unavailable(DatabaseError::Refused { code: code.code().to_owned(), place })
+            unavailable(DatabaseError::Refused { code: code.code().to_owned(), place, hint: hint(code) })
         }
+    }
+}
+
+/// What a code means to a person who is setting things up.
+fn hint(code: &SqlState) -> &'static str {
+    match code.code() {
+        "28P01" => ": the user or the password is wrong",
+        "28000" => ": the server does not let this user in from here (pg_hba.conf)",
+        "3D000" => ": there is no such database",
+        "42501" => ": this role lacks the right to do it",
+        _ => "",
     }
 }
 

@@ -22,7 +22,9 @@ pub enum GuardError {
         app: String,
     },
     /// Tables are open.
-    #[error("the wall between tenants has gaps: {0}; run `remem migrate --database URL`, and find out who took it down")]
+    #[error(
+        "the wall between tenants has gaps: {0}; run `remem migrate --database URL`, which puts policies and rights up anew, and find out who took them down"
+    )]
     Gaps(String),
     /// The database refused.
     #[error(transparent)]
@@ -40,16 +42,19 @@ pub struct Server {
     pub durable: bool,
 }
 
-/// Tables that carry a tenant's name and are not walled off: the list of tenants itself.
-const OPEN_TABLES: [&str; 1] = ["tenant"];
-
 /// Checks the role and the tables.
 pub(super) async fn check(client: &Client) -> Result<Server, GuardError> {
+    // So that expressions are shown with the full names that are compared below.
+    client.batch_execute("SET search_path = pg_catalog").await.map_err(failed)?;
     let server = server(client).await?;
-    check_role(client, &super::schema::Roles::of(&server.database)).await?;
-    let mut gaps = texts(client, GAPS).await?;
-    gaps.retain(|gap| !OPEN_TABLES.iter().any(|open| gap.starts_with(&format!("table {open} "))));
-    gaps.extend(texts(client, BEHIND_THE_WALL).await?);
+    let roles = super::schema::Roles::of(&server.database);
+    check_role(client, &roles).await?;
+    let mut gaps: Vec<String> = Vec::new();
+    for sql in [TABLES, POLICIES, FUNCTIONS, VIEWS] {
+        for row in client.query(sql, &[&roles.app]).await.map_err(failed)? {
+            gaps.push(row.try_get(0).map_err(failed)?);
+        }
+    }
     if gaps.is_empty() { Ok(server) } else { Err(GuardError::Gaps(gaps.join("; "))) }
 }
 
@@ -66,17 +71,25 @@ async fn server(client: &Client) -> Result<Server, GuardError> {
     if number < 150_000 { Err(GuardError::Version(server.version)) } else { Ok(server) }
 }
 
-/// Each column is a reason not to serve as this user.
-const ROLE: &str = "SELECT current_user::text, r.rolsuper, r.rolbypassrls,
+/// Each column is a reason not to serve as this user, whether it holds for it or for a role that it may become.
+const ROLE: &str = "SELECT current_user::text, bool_or(r.rolsuper), bool_or(r.rolbypassrls),
      EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
        WHERE n.nspname = 'remem' AND pg_has_role(current_user, c.relowner, 'MEMBER')),
-     EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-       WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND has_table_privilege(current_user, c.oid, 'TRUNCATE')),
-     has_schema_privilege(current_user, 'remem', 'CREATE')
-   FROM pg_roles r WHERE r.rolname = current_user";
+     bool_or(EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+       WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND (has_table_privilege(r.oid, c.oid, 'TRUNCATE')
+         OR c.relname IN ('entry', 'event') AND has_table_privilege(r.oid, c.oid, 'DELETE')
+         OR c.relname = 'event' AND has_any_column_privilege(r.oid, c.oid, 'UPDATE')))),
+     bool_or(has_schema_privilege(r.oid, 'remem', 'CREATE'))
+   FROM pg_roles r WHERE pg_has_role(current_user, r.oid, 'MEMBER')";
 
 async fn check_role(client: &Client, roles: &super::schema::Roles) -> Result<(), GuardError> {
-    let whys = ["is a superuser", "has BYPASSRLS", "owns the tables, or may become their owner", "may TRUNCATE", "may create tables here"];
+    let whys = [
+        "is a superuser or may become one",
+        "has BYPASSRLS or may become a role that has it",
+        "owns the tables, or may become their owner",
+        "may TRUNCATE, delete entries or rewrite events",
+        "may create tables here",
+    ];
     let row = client.query_one(ROLE, &[]).await.map_err(failed)?;
     let user: String = row.try_get(0).map_err(failed)?;
     for (n, why) in whys.into_iter().enumerate() {
@@ -87,23 +100,49 @@ async fn check_role(client: &Client, roles: &super::schema::Roles) -> Result<(),
     Ok(())
 }
 
-/// Tables with a tenant's name that have no enabled and forced security, or no restrictive policy for tenants.
-const GAPS: &str = "SELECT format('table %s %s', c.relname, CASE
-       WHEN NOT c.relrowsecurity THEN 'has no row-level security' WHEN NOT c.relforcerowsecurity THEN 'does not force it on its owner'
-       ELSE 'has no restrictive policy for tenants' END)
-     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
-     WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND NOT a.attisdropped
-       AND NOT (c.relrowsecurity AND c.relforcerowsecurity AND EXISTS (SELECT 1 FROM pg_policy p
-         WHERE p.polrelid = c.oid AND NOT p.polpermissive AND p.polcmd = '*' AND pg_get_expr(p.polqual, p.polrelid) LIKE '%current_tenant()%'))";
+// Each of these lists what is wrong; $1 is the application's role.
 
-/// Views run with their owner's rights unless told otherwise, functions if they are told so.
-const BEHIND_THE_WALL: &str = "SELECT format('view %s does not run as its caller', c.relname) FROM pg_class c
-       JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'remem' AND (c.relkind = 'm'
-         OR c.relkind = 'v' AND NOT coalesce(c.reloptions::text LIKE '%security_invoker=true%', false))
+/// Tables with a tenant's name (but the list of tenants itself) whose security is off, or not forced on their owner.
+const TABLES: &str = "SELECT format('table %s %s', c.relname, CASE WHEN NOT c.relrowsecurity THEN 'has no row-level security'
+       ELSE 'does not force it on its owner' END)
+     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
+     WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND NOT a.attisdropped AND c.relname <> 'tenant' AND $1::text IS NOT NULL
+       AND NOT (c.relrowsecurity AND c.relforcerowsecurity)";
+
+/// Tables without exactly the policies of postgres-walls.sql: the wall, and the one that lets a tenant's or a user's rows
+/// through. `polroles` is 0 for everybody.
+const POLICIES: &str = "WITH tables AS (SELECT c.oid, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
+       WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND c.relname <> 'tenant'),
+     wanted AS (SELECT oid, relname, 'tenant_wall' AS name, false AS permissive,
+         CASE relname WHEN 'upkeep' THEN (SELECT r.oid FROM pg_roles r WHERE r.rolname = $1::text) ELSE 0::oid END AS role,
+         CASE relname WHEN 'api_key' THEN '((tenant_id = remem.current_tenant()) OR (hash = remem.current_key()))'
+           ELSE '(tenant_id = remem.current_tenant())' END AS qual, '(tenant_id = remem.current_tenant())' AS checked FROM tables
+       UNION ALL SELECT oid, relname, 'tenant_rows', true, 0::oid, 'true', 'true' FROM tables WHERE relname NOT IN ('scope', 'entry')
+       UNION ALL SELECT oid, relname, 'owner_or_shared', true, 0::oid, '((owner IS NULL) OR (owner = remem.current_user_id()))',
+         '((owner IS NULL) OR (owner = remem.current_user_id()))' FROM tables WHERE relname IN ('scope', 'entry')),
+     found AS (SELECT t.oid, p.polname::text AS name, p.polpermissive AS permissive, p.polroles[1] AS role,
+         pg_get_expr(p.polqual, t.oid) AS qual, pg_get_expr(p.polwithcheck, t.oid) AS checked
+       FROM tables t JOIN pg_policy p ON p.polrelid = t.oid WHERE p.polcmd = '*' AND cardinality(p.polroles) = 1)
+     SELECT format('table %s lacks its policy %s', w.relname, w.name) FROM wanted w
+       WHERE NOT EXISTS (SELECT 1 FROM found f WHERE f.oid = w.oid AND f.name = w.name AND f.permissive = w.permissive
+         AND f.role = w.role AND f.qual = w.qual AND f.checked = w.checked)
+     UNION ALL SELECT format('table %s has a policy %s that is not ours', t.relname, p.polname) FROM tables t
+       JOIN pg_policy p ON p.polrelid = t.oid WHERE NOT EXISTS (SELECT 1 FROM wanted w WHERE w.oid = t.oid AND w.name = p.polname)";
+
+/// The functions that say who is acting must be ours, and none may run with its owner's rights.
+const FUNCTIONS: &str = "SELECT format('function %s is not the one that was installed', w.name) FROM (VALUES
+         ('current_tenant', 'nullif(current_setting(''app.tenant_id'', true), '''')'),
+         ('current_user_id', 'nullif(current_setting(''app.user_id'', true), '''')'),
+         ('current_key', 'decode(nullif(current_setting(''app.key_hash'', true), ''''), ''hex'')')) AS w (name, source)
+       WHERE $1::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+         WHERE n.nspname = 'remem' AND p.proname = w.name AND p.pronargs = 0 AND btrim(p.prosrc) = 'SELECT ' || w.source)
      UNION ALL SELECT format('function %s runs as its owner', p.proname) FROM pg_proc p
        JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'remem' AND p.prosecdef";
 
-async fn texts(client: &Client, sql: &str) -> Result<Vec<String>, GuardError> {
-    let rows = client.query(sql, &[]).await.map_err(failed)?;
-    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, Error>>().map_err(failed)?)
-}
+/// Views on our tables, wherever they are, must run with their caller's rights.
+const VIEWS: &str = "SELECT DISTINCT format('view %s does not run as its caller', v.relname) FROM pg_class v
+       JOIN pg_rewrite r ON r.ev_class = v.oid JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+       JOIN pg_class t ON t.oid = d.refobjid AND d.refclassid = 'pg_class'::regclass JOIN pg_namespace n ON n.oid = t.relnamespace
+     WHERE n.nspname = 'remem' AND t.relkind IN ('r', 'p') AND v.relkind IN ('v', 'm') AND $1::text IS NOT NULL AND NOT EXISTS
+       (SELECT 1 FROM pg_options_to_table(v.reloptions) o WHERE o.option_name = 'security_invoker' AND o.option_value::boolean)";

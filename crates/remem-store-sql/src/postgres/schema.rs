@@ -1,5 +1,5 @@
 //! The schema: its steps, twins of the embedded store's (same number, same name), and `migrate`, which prepares a
-//! database: roles, schema, steps, rights. One transaction; a second one at the same time waits for the first.
+//! database: roles, schema, steps, walls. One transaction; a second one at the same time waits for the first.
 
 use super::connect::Target;
 use super::error::failed;
@@ -23,6 +23,9 @@ const SERIES: [(&str, &[Step]); 2] = [
     ("host", &[step!("postgres-host", 1, "0001_directory")]),
     ("memory", &[step!("postgres", 1, "0001_memory"), step!("postgres", 2, "0002_owner_and_lease")]),
 ];
+
+/// Policies and rights: put up anew by every `migrate`.
+const WALLS: &str = include_str!("../../migrations/postgres-walls.sql");
 
 /// The three roles of a database. The owner owns and never logs in; the others serve and own nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,10 +116,9 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
     let app_created = prepare_roles(client, &roles, &database, password).await?;
     let (owner, app, worker) = (quoted(&roles.owner), quoted(&roles.app), quoted(&roles.worker));
     let schema = format!(
-        "SET LOCAL ROLE {owner}; CREATE SCHEMA IF NOT EXISTS remem; GRANT USAGE ON SCHEMA remem TO {app}, {worker};
+        "SET LOCAL ROLE {owner}; CREATE SCHEMA IF NOT EXISTS remem;
          CREATE TABLE IF NOT EXISTS remem.schema_step (series text NOT NULL, number integer NOT NULL, name text NOT NULL,
-           applied_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (series, number));
-         GRANT SELECT ON remem.schema_step TO {app}, {worker}"
+           applied_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (series, number))"
     );
     client.batch_execute(&schema).await.map_err(failed)?;
     let mut applied = Vec::new();
@@ -124,13 +126,13 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
         let found = step_of(client, series).await.map_err(failed)?;
         refuse_newer(series, steps, found)?;
         for step in steps.iter().filter(|step| step.number > found) {
-            let sql = step.sql.replace("{owner}", &owner).replace("{app}", &app).replace("{worker}", &worker);
-            client.batch_execute(&sql).await.map_err(failed)?;
+            client.batch_execute(step.sql).await.map_err(failed)?;
             let record = "INSERT INTO remem.schema_step (series, number, name) VALUES ($1, $2, $3)";
             client.execute(record, &[series, &step.number, &step.name]).await.map_err(failed)?;
             applied.push(step.name);
         }
     }
+    client.batch_execute(&WALLS.replace("{app}", &app).replace("{worker}", &worker)).await.map_err(failed)?;
     client.batch_execute("COMMIT").await.map_err(failed)?;
     Ok(Migrated { roles, app_created, applied })
 }

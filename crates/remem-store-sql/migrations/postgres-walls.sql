@@ -1,0 +1,63 @@
+-- The second wall: who is acting, what the policies let through, who may do what. Not a step: `remem migrate` puts it up
+-- anew every time, so that running it mends what somebody took down. Runs in the transaction of the steps, as the owner;
+-- {app} and {worker} stand for the roles. `postgres/guard.rs` knows these texts and refuses to serve with others.
+
+-- Who is acting: set for one transaction by the code that hands out transactions, and nothing (NULL, so no row) otherwise.
+-- `nullif` because a setting that was local to an earlier transaction reads as '' afterwards, not as absent.
+CREATE OR REPLACE FUNCTION remem.current_tenant() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
+  AS $$ SELECT nullif(current_setting('app.tenant_id', true), '') $$;
+CREATE OR REPLACE FUNCTION remem.current_user_id() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
+  AS $$ SELECT nullif(current_setting('app.user_id', true), '') $$;
+CREATE OR REPLACE FUNCTION remem.current_key() RETURNS bytea LANGUAGE sql STABLE PARALLEL SAFE
+  AS $$ SELECT decode(nullif(current_setting('app.key_hash', true), ''), 'hex') $$;
+
+-- Every policy goes before it comes back; none that was added by hand stays.
+DO $$ DECLARE p record; BEGIN
+  FOR p IN SELECT polname, polrelid::regclass AS tab FROM pg_policy WHERE polrelid IN
+      (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'remem') LOOP
+    EXECUTE format('DROP POLICY %I ON %s', p.polname, p.tab);
+  END LOOP;
+END $$;
+
+-- RESTRICTIVE: no policy that is added later can widen it.
+DO $$ DECLARE t text; BEGIN
+  FOREACH t IN ARRAY ARRAY['tenant_clock', 'scope', 'entry', 'entry_tag', 'posting', 'event', 'idempotency', 'lease', 'api_key', 'upkeep'] LOOP
+    EXECUTE format('ALTER TABLE remem.%I ENABLE ROW LEVEL SECURITY', t);
+    EXECUTE format('ALTER TABLE remem.%I FORCE ROW LEVEL SECURITY', t);
+    IF t NOT IN ('api_key', 'upkeep') THEN
+      EXECUTE format('CREATE POLICY tenant_wall ON remem.%I AS RESTRICTIVE USING (tenant_id = remem.current_tenant()) WITH CHECK (tenant_id = remem.current_tenant())', t);
+    END IF;
+    IF t NOT IN ('scope', 'entry') THEN
+      EXECUTE format('CREATE POLICY tenant_rows ON remem.%I USING (true) WITH CHECK (true)', t);
+    END IF;
+  END LOOP;
+END $$;
+
+-- A key is found by presenting its digest, or listed inside its own tenant; nothing enumerates the keys of all.
+CREATE POLICY tenant_wall ON remem.api_key AS RESTRICTIVE
+  USING (tenant_id = remem.current_tenant() OR hash = remem.current_key()) WITH CHECK (tenant_id = remem.current_tenant());
+-- The one table that a worker reads for all tenants: names and instants.
+CREATE POLICY tenant_wall ON remem.upkeep AS RESTRICTIVE TO {app}
+  USING (tenant_id = remem.current_tenant()) WITH CHECK (tenant_id = remem.current_tenant());
+-- A user of a tenant sees its own rows and those that are the tenant's.
+CREATE POLICY owner_or_shared ON remem.scope
+  USING (owner IS NULL OR owner = remem.current_user_id()) WITH CHECK (owner IS NULL OR owner = remem.current_user_id());
+CREATE POLICY owner_or_shared ON remem.entry
+  USING (owner IS NULL OR owner = remem.current_user_id()) WITH CHECK (owner IS NULL OR owner = remem.current_user_id());
+
+-- Rights. Events and skeletons are never deleted, the log is never rewritten, and nobody may TRUNCATE (policies do not see it).
+REVOKE ALL ON ALL TABLES IN SCHEMA remem FROM PUBLIC, {app}, {worker};
+GRANT USAGE ON SCHEMA remem TO {app}, {worker};
+GRANT SELECT ON remem.schema_step TO {app}, {worker};
+GRANT SELECT, INSERT, UPDATE ON remem.tenant, remem.api_key, remem.upkeep TO {app};
+GRANT SELECT, INSERT ON remem.host_secret TO {app};
+GRANT SELECT, INSERT, UPDATE ON remem.tenant_clock, remem.scope, remem.entry TO {app};
+GRANT SELECT, INSERT, DELETE ON remem.entry_tag, remem.posting TO {app};
+GRANT SELECT, INSERT ON remem.event, remem.idempotency TO {app};
+GRANT SELECT, UPDATE ON remem.lease TO {app};           -- UPDATE to lock the row while a fenced batch commits
+GRANT SELECT ON remem.tenant TO {worker};
+GRANT SELECT, UPDATE, DELETE ON remem.upkeep TO {worker};
+GRANT SELECT ON remem.scope, remem.entry, remem.entry_tag, remem.posting, remem.event TO {worker};
+GRANT SELECT, UPDATE ON remem.tenant_clock TO {worker}; -- UPDATE to lock it, nothing else
+GRANT SELECT, DELETE ON remem.idempotency TO {worker};
+GRANT SELECT, INSERT, UPDATE ON remem.lease TO {worker};
