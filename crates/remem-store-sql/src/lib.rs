@@ -2,6 +2,7 @@
 //!
 //! This crate may not decide anything: what is stored was decided in `remem-core`, when is decided by the engine.
 
+pub mod copy;
 pub mod postgres;
 mod queue;
 pub mod sqlite;

@@ -5,16 +5,17 @@
 
 mod apply;
 mod connect;
+pub(crate) mod copy;
 mod directory;
 mod error;
-mod gate;
+pub(crate) mod gate;
 mod group;
 mod guard;
 mod load;
 mod maintain;
 mod monitor;
 mod read;
-mod rows;
+pub(crate) mod rows;
 mod save;
 mod schema;
 mod search;
@@ -91,8 +92,8 @@ impl PostgresStore {
         let worker = options.worker.unwrap_or_else(|| options.target.as_role(&Roles::of(&server.database).worker));
         examine(&worker).await?;
         let gate = Gate {
-            app: options.target.pool(options.connections, options.wait)?,
-            worker: worker.pool(WORKER_CONNECTIONS, options.wait)?,
+            app: options.target.pool(options.connections, options.wait, options.deadline)?,
+            worker: worker.pool(WORKER_CONNECTIONS, options.wait, options.deadline)?,
             deadline: options.deadline,
         };
         let shared = Arc::new(Shared::new(gate));
@@ -105,6 +106,11 @@ impl PostgresStore {
     #[must_use]
     pub fn directory(&self) -> PostgresDirectory {
         PostgresDirectory::new(self.shared.clone())
+    }
+
+    /// For the copy of a whole host.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.shared.gate
     }
 
     /// What is known about the server.

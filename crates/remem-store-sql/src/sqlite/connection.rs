@@ -148,7 +148,7 @@ fn migration_step(db: &Connection, migrations: &[Migration], known: i64) -> Resu
 }
 
 /// Maps a database error to what the caller can do about it. SQLite's texts name tables and columns, never values.
-pub(super) fn failed(error: rusqlite::Error) -> StoreError {
+pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged("the database file is malformed"),

@@ -13,6 +13,7 @@ mod rows;
 mod search;
 mod tenant;
 
+pub(crate) use connection::failed;
 pub use directory::SqliteDirectory;
 
 use async_trait::async_trait;
@@ -107,6 +108,40 @@ impl SqliteStore {
         open.entry(id.clone()).or_insert(Slot { file, used }).file.clone()
     }
 
+    /// For the copy of a whole host: a reader of its own, on one commit until it is dropped. `None`: there is no file yet.
+    pub(crate) async fn snapshot(&self, tenant: &TenantId) -> Result<Option<Connection>, StoreError> {
+        let Location::Folder(folder) = &self.location else { return Ok(None) };
+        let path = tenant_path(folder, tenant);
+        if !path.exists() {
+            return Ok(None);
+        }
+        self.tenant(tenant).await?; // brings the schema up to date
+        blocking(move || {
+            let db = connection::reader(&path)?;
+            db.execute_batch("BEGIN").map_err(failed)?;
+            Ok(Some(db))
+        })
+        .await
+    }
+
+    /// For the copy of a whole host: runs on the tenant's writer, all of it or nothing.
+    pub(crate) async fn transact<F>(&self, tenant: &TenantId, work: F) -> Result<(), StoreError>
+    where
+        F: FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static,
+    {
+        let file = self.tenant(tenant).await?;
+        file.write(move |db| {
+            db.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+            let done = work(db).and_then(|()| db.execute_batch("COMMIT").map_err(failed));
+            if done.is_err() {
+                // The first error is the one to report.
+                let _ = db.execute_batch("ROLLBACK");
+            }
+            done
+        })
+        .await
+    }
+
     async fn read<T, F>(&self, tenant: &TenantId, query: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -131,7 +166,7 @@ fn tenant_path(folder: &Path, tenant: &TenantId) -> PathBuf {
 }
 
 /// Runs blocking work off the async threads.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Result<T, StoreError> {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Result<T, StoreError> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(StoreError::Unavailable(Box::new(e))))
 }
 

@@ -1,0 +1,256 @@
+//! PostgreSQL as a place to copy from and to, through the gate like everything else: reads in one transaction at one
+//! instant, writes page by page as the application, inside the tenant's identity.
+//!
+//! Entries themselves are written by `crate::postgres::copy`, next to the statements of a commit that it shares.
+
+use super::error::{CopyError, End};
+use super::rows::{self, ClockRow, EntryRow, EventRow, PAGE_BYTES, PAGE_ROWS, RepeatRow, ScopeRow};
+use super::side::{Secret, Side, Snapshot};
+use crate::postgres::copy::put_entries;
+use crate::postgres::gate::{Failed, Identity, Role, Transaction, call};
+use crate::postgres::rows::get;
+use crate::postgres::{Options, PostgresDirectory, PostgresStore};
+use async_trait::async_trait;
+use remem_core::TenantId;
+use remem_store::{Directory, Store, StoreError};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+/// One instant for as long as the other side needs.
+const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '5min';
+     SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL plan_cache_mode = force_custom_plan";
+
+pub(super) struct Database {
+    store: PostgresStore,
+    directory: PostgresDirectory,
+    /// From outside the database.
+    secret: Option<Secret>,
+}
+
+pub(super) async fn open(options: Options, secret: Option<Secret>, end: End) -> Result<Database, CopyError> {
+    let store = PostgresStore::open(options).await.map_err(|error| CopyError::Database(end, Box::new(error)))?;
+    Ok(Database { directory: store.directory(), store, secret })
+}
+
+struct Reader {
+    transaction: Transaction,
+    tenant: TenantId,
+}
+
+impl Reader {
+    /// `$1` is the tenant.
+    async fn rows(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
+        let name = self.tenant.as_str();
+        let mut all: Vec<&(dyn ToSql + Sync)> = vec![&name];
+        all.extend(params);
+        let mut answers = self.transaction.run(vec![call(sql, &all)]).await.map_err(Failed::into_store)?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+}
+
+const LIMIT: i64 = PAGE_ROWS as i64;
+
+#[async_trait]
+impl Snapshot for Reader {
+    async fn clock(&self) -> Result<ClockRow, StoreError> {
+        let rows = self.rows("SELECT revision, seq, at, chain FROM remem.tenant_clock WHERE tenant_id = $1", &[]).await?;
+        Ok(rows.first().map(clock).transpose()?.unwrap_or_default())
+    }
+
+    async fn last_event(&self) -> Result<Option<(i64, Vec<u8>)>, StoreError> {
+        let rows = self.rows("SELECT seq, hash FROM remem.event WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1", &[]).await?;
+        rows.first().map(|row| Ok((get(row, 0)?, get(row, 1)?))).transpose()
+    }
+
+    async fn event_hash(&self, seq: i64) -> Result<Option<Vec<u8>>, StoreError> {
+        let rows = self.rows("SELECT hash FROM remem.event WHERE tenant_id = $1 AND seq = $2", &[&seq]).await?;
+        rows.first().map(|row| get(row, 0)).transpose()
+    }
+
+    async fn entry_count(&self) -> Result<u64, StoreError> {
+        let rows = self.rows("SELECT count(*) FROM remem.entry WHERE tenant_id = $1", &[]).await?;
+        rows.first().map_or(Ok(0), |row| Ok(get::<i64>(row, 0)?.cast_unsigned()))
+    }
+
+    async fn events(&self, after: i64) -> Result<Vec<EventRow>, StoreError> {
+        let sql = format!("SELECT {} FROM remem.event WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3", rows::EVENT);
+        self.rows(&sql, &[&after, &LIMIT]).await?.iter().map(event).collect()
+    }
+
+    async fn scopes(&self, after: i64) -> Result<Vec<ScopeRow>, StoreError> {
+        let sql = format!("SELECT {} FROM remem.scope WHERE tenant_id = $1 AND scope_id > $2 ORDER BY scope_id LIMIT $3", rows::SCOPE);
+        let rows = self.rows(&sql, &[&after, &LIMIT]).await?;
+        rows.iter().map(|row| Ok(ScopeRow { scope_id: get(row, 0)?, memory_ref: get(row, 1)?, owner: get(row, 2)? })).collect()
+    }
+
+    /// The sizes of texts are known without reading them, so the page ends before it gets too large.
+    async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError> {
+        let sql = format!(
+            "SELECT {} FROM (SELECT *, sum(octet_length(content)) OVER (ORDER BY scope_id, row_id) - octet_length(content) AS before
+               FROM remem.entry WHERE tenant_id = $1 AND (scope_id, row_id) > ($2, $3) ORDER BY scope_id, row_id LIMIT $4) e
+             WHERE before < $5 ORDER BY scope_id, row_id",
+            rows::ENTRY
+        );
+        self.rows(&sql, &[&after.0, &after.1, &LIMIT, &(PAGE_BYTES as i64)]).await?.iter().map(entry).collect()
+    }
+
+    async fn repeats(&self, after: &(String, Vec<u8>)) -> Result<Vec<RepeatRow>, StoreError> {
+        let sql = format!(
+            "SELECT {} FROM remem.idempotency WHERE tenant_id = $1 AND (operation, key) > ($2, $3) ORDER BY operation, key LIMIT $4",
+            rows::REPEAT
+        );
+        self.rows(&sql, &[&after.0, &after.1, &LIMIT]).await?.iter().map(repeat).collect()
+    }
+
+    async fn end(self: Box<Self>) -> Result<(), StoreError> {
+        self.transaction.commit(Vec::new()).await.map_err(Failed::into_store).map(|_| ())
+    }
+}
+
+fn clock(row: &Row) -> Result<ClockRow, StoreError> {
+    Ok(ClockRow { revision: get(row, 0)?, seq: get(row, 1)?, at: get(row, 2)?, chain: get(row, 3)? })
+}
+
+fn event(row: &Row) -> Result<EventRow, StoreError> {
+    Ok(EventRow {
+        seq: get(row, 0)?,
+        revision: get(row, 1)?,
+        at: get(row, 2)?,
+        run_id: get(row, 3)?,
+        kind: get(row, 4)?,
+        payload: get(row, 5)?,
+        hash: get(row, 6)?,
+    })
+}
+
+fn entry(row: &Row) -> Result<EntryRow, StoreError> {
+    Ok(EntryRow {
+        scope_id: get(row, 0)?,
+        row_id: get(row, 1)?,
+        id: get(row, 2)?,
+        tier: get(row, 3)?,
+        typology: get(row, 4)?,
+        content: String::from_utf8(get(row, 5)?).map_err(|_| StoreError::Damaged("a text is not UTF-8"))?,
+        tags: get(row, 6)?,
+        metadata: get(row, 7)?,
+        created_at: get(row, 8)?,
+        expires_at: get(row, 9)?,
+        written_by: get(row, 10)?,
+        written_by_run: get(row, 11)?,
+        scan: get(row, 12)?,
+        content_hash: get(row, 13)?,
+        rev_from: get(row, 14)?,
+        rev_to: get(row, 15)?,
+        removed_reason: get(row, 16)?,
+        erased_at: get(row, 17)?,
+        owner: get(row, 18)?,
+    })
+}
+
+fn repeat(row: &Row) -> Result<RepeatRow, StoreError> {
+    Ok(RepeatRow {
+        operation: get(row, 0)?,
+        key: get(row, 1)?,
+        body: get(row, 2)?,
+        at: get(row, 3)?,
+        revision: get(row, 4)?,
+        outcomes: get(row, 5)?,
+    })
+}
+
+const PUT_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, kind, payload, hash)
+     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bytea[])
+     ON CONFLICT DO NOTHING";
+const PUT_SCOPES: &str = "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref)
+     SELECT $1, * FROM unnest($2::bigint[], $3::text[]) ON CONFLICT DO NOTHING";
+const PUT_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes)
+     SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[]) ON CONFLICT DO NOTHING";
+const DROP_REPEATS: &str = "DELETE FROM remem.idempotency WHERE tenant_id = $1 AND at < $2";
+const PUT_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ($1, $2, $3, $4, $5)
+     ON CONFLICT (tenant_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq, at = excluded.at, chain = excluded.chain";
+const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry) SELECT $1, min(expires_at) FROM remem.entry
+       WHERE tenant_id = $1 AND rev_to IS NULL AND expires_at IS NOT NULL HAVING min(expires_at) IS NOT NULL
+     ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = excluded.next_expiry";
+/// The server's own start and the database's number: the same under whatever address.
+const IDENTITY: &str = "SELECT format('%s %s', pg_postmaster_start_time(), oid) FROM pg_database WHERE datname = current_database()";
+
+/// One column of a page.
+fn column<'a, R, T>(page: &'a [R], field: impl Fn(&'a R) -> T) -> Vec<T> {
+    page.iter().map(field).collect()
+}
+
+#[async_trait]
+impl Side for Database {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    fn directory(&self) -> &dyn Directory {
+        &self.directory
+    }
+
+    async fn identity(&self) -> Result<String, CopyError> {
+        let rows = self.store.gate().read(Role::App, Identity::host(), IDENTITY, &[]).await?;
+        Ok(rows.first().map_or(Ok(String::new()), |row| get(row, 0))?)
+    }
+
+    async fn secret(&self) -> Result<Option<Secret>, CopyError> {
+        if self.secret.is_some() {
+            return Ok(self.secret);
+        }
+        let rows = self.store.gate().read(Role::App, Identity::host(), "SELECT secret FROM remem.host_secret", &[]).await?;
+        let secret = |row| get::<Vec<u8>>(row, 0)?.try_into().map_err(|_| StoreError::Damaged("the host's secret is not 32 bytes"));
+        Ok(rows.first().map(secret).transpose()?)
+    }
+
+    async fn keep_secret(&self, secret: &Secret) -> Result<Secret, CopyError> {
+        Ok(self.store.host_secret(secret).await?)
+    }
+
+    async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError> {
+        let (transaction, _) = self.store.gate().open(READ, Role::App, Identity::tenant(tenant), Vec::new()).await?;
+        Ok(Box::new(Reader { transaction, tenant: tenant.clone() }))
+    }
+
+    async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError> {
+        let (name, seq, revision) = (tenant.as_str(), column(&page, |r| r.seq), column(&page, |r| r.revision));
+        let (at, run, kind) = (column(&page, |r| r.at), column(&page, |r| r.run_id.as_deref()), column(&page, |r| r.kind.as_str()));
+        let (payload, hash) = (column(&page, |r| r.payload.as_str()), column(&page, |r| r.hash.as_slice()));
+        let put = call(PUT_EVENTS, &[&name, &seq, &revision, &at, &run, &kind, &payload, &hash]);
+        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put]).await.map(|_| ())
+    }
+
+    async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), CopyError> {
+        if page.iter().any(|row| row.owner.is_some()) {
+            return Err(CopyError::Owned(tenant.clone()));
+        }
+        let (name, id, memory_ref) = (tenant.as_str(), column(&page, |r| r.scope_id), column(&page, |r| r.memory_ref.as_str()));
+        let put = call(PUT_SCOPES, &[&name, &id, &memory_ref]);
+        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put]).await?;
+        Ok(())
+    }
+
+    async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError> {
+        put_entries(self.store.gate(), tenant, &page).await
+    }
+
+    async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError> {
+        let (name, operation, key) = (tenant.as_str(), column(&page, |r| r.operation.as_str()), column(&page, |r| r.key.as_slice()));
+        let (body, at) = (column(&page, |r| r.body.as_slice()), column(&page, |r| r.at));
+        let (revision, outcomes) = (column(&page, |r| r.revision), column(&page, |r| r.outcomes.as_str()));
+        let put = call(PUT_REPEATS, &[&name, &operation, &key, &body, &at, &revision, &outcomes]);
+        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put]).await.map(|_| ())
+    }
+
+    /// As the worker: the application may not forget what makes a repetition safe.
+    async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError> {
+        let name = tenant.as_str();
+        self.store.gate().write(Role::Worker, Identity::tenant(tenant), vec![call(DROP_REPEATS, &[&name, &before])]).await.map(|_| ())
+    }
+
+    async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
+        let name = tenant.as_str();
+        let calls = vec![call(PUT_DUE, &[&name]), call(PUT_CLOCK, &[&name, &clock.revision, &clock.seq, &clock.at, &clock.chain])];
+        self.store.gate().write(Role::App, Identity::tenant(tenant), calls).await.map(|_| ())
+    }
+}

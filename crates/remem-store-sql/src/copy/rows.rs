@@ -1,0 +1,224 @@
+//! What is moved, one plain row a table, and the digest by which two places are compared.
+//!
+//! Numbers that a place counts for itself (`row_id`) are read to go on after them and are no part of the digest. Rows are
+//! summed, so that each place may be read in the order that suits it.
+
+use blake3::Hasher;
+use remem_core::EventKind;
+
+/// Rows of one page at the most.
+pub(crate) const PAGE_ROWS: usize = 1_000;
+/// Text of one page; a single entry may be larger.
+pub(crate) const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Where a tenant's clocks stand; a tenant that was never written to has none, which is the same as zeros.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClockRow {
+    pub revision: i64,
+    pub seq: i64,
+    pub at: i64,
+    pub chain: Vec<u8>,
+}
+
+impl Default for ClockRow {
+    fn default() -> ClockRow {
+        ClockRow { revision: 0, seq: 0, at: 0, chain: vec![0; 32] }
+    }
+}
+
+pub(crate) struct ScopeRow {
+    pub scope_id: i64,
+    pub memory_ref: String,
+    pub owner: Option<String>,
+}
+
+pub(crate) struct EntryRow {
+    pub scope_id: i64,
+    pub row_id: i64,
+    pub id: String,
+    pub tier: String,
+    pub typology: String,
+    pub content: String,
+    pub tags: String,
+    pub metadata: Option<String>,
+    pub created_at: i64,
+    pub expires_at: Option<i64>,
+    pub written_by: Option<String>,
+    pub written_by_run: Option<String>,
+    pub scan: i64,
+    pub content_hash: Option<Vec<u8>>,
+    pub rev_from: i64,
+    pub rev_to: Option<i64>,
+    pub removed_reason: Option<String>,
+    pub erased_at: Option<i64>,
+    pub owner: Option<String>,
+}
+
+impl EntryRow {
+    /// How much of a page it takes.
+    pub fn bytes(&self) -> usize {
+        self.content.len() + self.metadata.as_ref().map_or(0, String::len)
+    }
+}
+
+pub(crate) struct EventRow {
+    pub seq: i64,
+    pub revision: i64,
+    pub at: i64,
+    pub run_id: Option<String>,
+    pub kind: String,
+    pub payload: String,
+    pub hash: Vec<u8>,
+}
+
+/// An idempotency record.
+pub(crate) struct RepeatRow {
+    pub operation: String,
+    pub key: Vec<u8>,
+    pub body: Vec<u8>,
+    pub at: i64,
+    pub revision: i64,
+    pub outcomes: String,
+}
+
+/// Columns in the order in which both places read them.
+pub(crate) const SCOPE: &str = "scope_id, memory_ref, owner";
+pub(crate) const ENTRY: &str = "scope_id, row_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
+     written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner";
+pub(crate) const EVENT: &str = "seq, revision, at, run_id, kind, payload, hash";
+pub(crate) const REPEAT: &str = "operation, key, body, at, revision, outcomes";
+
+/// Counts and a sum over all rows of a tenant, and its clock.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Digest {
+    pub clock: ClockRow,
+    pub scopes: u64,
+    pub entries: u64,
+    pub events: u64,
+    pub repeats: u64,
+    /// Events that tell of a new entry: each has its row, erased or not.
+    pub written: u64,
+    sum: [u64; 4],
+}
+
+/// One row, field by field; lengths and marks keep neighbours apart.
+struct Fields(Hasher);
+
+impl Fields {
+    fn of(table: &str) -> Fields {
+        Fields(Hasher::new()).bytes(table.as_bytes())
+    }
+
+    fn bytes(mut self, bytes: &[u8]) -> Fields {
+        self.0.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+        self
+    }
+
+    fn text(self, text: &str) -> Fields {
+        self.bytes(text.as_bytes())
+    }
+
+    fn numbers(mut self, numbers: &[i64]) -> Fields {
+        for number in numbers {
+            self.0.update(&number.to_le_bytes());
+        }
+        self
+    }
+
+    fn maybe_bytes(mut self, bytes: Option<&[u8]>) -> Fields {
+        self.0.update(&[u8::from(bytes.is_some())]);
+        self.bytes(bytes.unwrap_or_default())
+    }
+
+    fn maybe_text(self, text: Option<&String>) -> Fields {
+        self.maybe_bytes(text.map(String::as_bytes))
+    }
+
+    fn maybe_number(mut self, number: Option<i64>) -> Fields {
+        self.0.update(&[u8::from(number.is_some())]);
+        self.numbers(&[number.unwrap_or_default()])
+    }
+}
+
+impl Digest {
+    /// Of nothing yet, at this clock.
+    pub fn at(clock: ClockRow) -> Digest {
+        Digest { clock, ..Digest::default() }
+    }
+
+    fn add(&mut self, fields: &Fields) {
+        let hash = fields.0.finalize();
+        for (lane, bytes) in self.sum.iter_mut().zip(hash.as_bytes().chunks_exact(8)) {
+            let mut number = [0; 8];
+            number.copy_from_slice(bytes);
+            *lane = lane.wrapping_add(u64::from_le_bytes(number));
+        }
+    }
+
+    pub fn scope(&mut self, row: &ScopeRow) {
+        self.scopes += 1;
+        self.add(&Fields::of("scope").numbers(&[row.scope_id]).text(&row.memory_ref).maybe_text(row.owner.as_ref()));
+    }
+
+    pub fn entry(&mut self, row: &EntryRow) {
+        self.entries += 1;
+        let fields = Fields::of("entry").numbers(&[row.scope_id, row.created_at, row.scan, row.rev_from]).text(&row.id).text(&row.tier);
+        let fields = fields.text(&row.typology).text(&row.content).text(&row.tags).maybe_text(row.metadata.as_ref());
+        let fields = fields.maybe_number(row.expires_at).maybe_number(row.rev_to).maybe_number(row.erased_at);
+        let fields = fields.maybe_text(row.written_by.as_ref()).maybe_text(row.written_by_run.as_ref());
+        let fields = fields.maybe_bytes(row.content_hash.as_deref()).maybe_text(row.removed_reason.as_ref()).maybe_text(row.owner.as_ref());
+        self.add(&fields);
+    }
+
+    pub fn event(&mut self, row: &EventRow) {
+        self.events += 1;
+        self.written += u64::from(row.kind == EventKind::Written.as_str());
+        let fields = Fields::of("event").numbers(&[row.seq, row.revision, row.at]).maybe_text(row.run_id.as_ref());
+        self.add(&fields.text(&row.kind).text(&row.payload).bytes(&row.hash));
+    }
+
+    pub fn repeat(&mut self, row: &RepeatRow) {
+        self.repeats += 1;
+        let fields = Fields::of("idempotency").numbers(&[row.at, row.revision]).text(&row.operation);
+        self.add(&fields.bytes(&row.key).bytes(&row.body).text(&row.outcomes));
+    }
+
+    /// All of it as one short text.
+    pub fn hex(&self) -> String {
+        let clock = &self.clock;
+        let mut hasher = Fields::of("tenant").numbers(&[clock.revision, clock.seq, clock.at]).bytes(&clock.chain).0;
+        for number in [self.scopes, self.entries, self.events, self.repeats].iter().chain(&self.sum) {
+            hasher.update(&number.to_le_bytes());
+        }
+        hasher.finalize().to_hex()[..32].to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(seq: i64, run_id: Option<&str>, kind: &str) -> EventRow {
+        EventRow { seq, revision: 1, at: 1, run_id: run_id.map(str::to_owned), kind: kind.to_owned(), payload: "{}".into(), hash: vec![1] }
+    }
+
+    fn digest(rows: &[EventRow]) -> String {
+        let mut digest = Digest::default();
+        rows.iter().for_each(|row| digest.event(row));
+        digest.hex()
+    }
+
+    #[test]
+    fn the_order_of_rows_does_not_count_and_every_field_does() {
+        let base = digest(&[event(1, None, "a"), event(2, None, "b")]);
+        assert_eq!(base, digest(&[event(2, None, "b"), event(1, None, "a")]));
+        for other in [
+            vec![event(1, None, "a")],
+            vec![event(1, None, "a"), event(2, None, "b"), event(2, None, "b")],
+            vec![event(1, Some(""), "a"), event(2, None, "b")],
+            vec![event(1, None, "b"), event(2, None, "a")],
+        ] {
+            assert_ne!(base, digest(&other));
+        }
+    }
+}

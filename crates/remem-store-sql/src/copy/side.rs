@@ -1,0 +1,52 @@
+//! What the copy asks of a place: to be read at one instant, to take rows, to keep the host's secret. Both stores answer
+//! the same questions, so one driver serves every direction.
+
+use super::error::CopyError;
+use super::rows::{ClockRow, EntryRow, EventRow, RepeatRow, ScopeRow};
+use async_trait::async_trait;
+use remem_core::TenantId;
+use remem_store::{Directory, Store, StoreError};
+
+/// The key of all keyed digests.
+pub(crate) type Secret = [u8; 32];
+
+/// One tenant as one commit left it, however long the reading takes. Pages are bounded; an empty one is the end.
+/// One that is dropped takes its connection with it, which is safe; `end` gives it back.
+#[async_trait]
+pub(crate) trait Snapshot: Send + Sync {
+    async fn clock(&self) -> Result<ClockRow, StoreError>;
+    /// Sequence and hash of the newest event that is there, whatever the clock says.
+    async fn last_event(&self) -> Result<Option<(i64, Vec<u8>)>, StoreError>;
+    async fn event_hash(&self, seq: i64) -> Result<Option<Vec<u8>>, StoreError>;
+    async fn entry_count(&self) -> Result<u64, StoreError>;
+    async fn events(&self, after: i64) -> Result<Vec<EventRow>, StoreError>;
+    async fn scopes(&self, after: i64) -> Result<Vec<ScopeRow>, StoreError>;
+    /// After the entry of this memory and row.
+    async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError>;
+    /// After the record of this operation and key.
+    async fn repeats(&self, after: &(String, Vec<u8>)) -> Result<Vec<RepeatRow>, StoreError>;
+    async fn end(self: Box<Self>) -> Result<(), StoreError>;
+}
+
+/// A place that holds a host. Each `put` is one transaction; rows that are there stay as they are.
+#[async_trait]
+pub(crate) trait Side: Send + Sync {
+    fn store(&self) -> &dyn Store;
+    fn directory(&self) -> &dyn Directory;
+    /// Tells two names of one place.
+    async fn identity(&self) -> Result<String, CopyError>;
+    async fn secret(&self) -> Result<Option<Secret>, CopyError>;
+    /// Keeps the secret if there is none, and answers the one that is there then.
+    async fn keep_secret(&self, secret: &Secret) -> Result<Secret, CopyError>;
+    async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError>;
+    async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError>;
+    async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), CopyError>;
+    /// Entries with what follows from them (tags, search index, counters). One that is there and was removed at the source
+    /// since is erased here, too.
+    async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError>;
+    async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError>;
+    /// Drops records that the source has forgotten since an earlier copy.
+    async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError>;
+    /// The tenant is complete: sets its clock, and when passes are due.
+    async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError>;
+}

@@ -1,0 +1,324 @@
+//! The embedded store as a place to copy from and to: pages of one tenant's file, and a folder with `host.db` and
+//! `host.key`. Reads see one commit; each page that is written is one transaction.
+
+use super::error::{CopyError, End};
+use super::rows::{self, ClockRow, EntryRow, EventRow, PAGE_BYTES, PAGE_ROWS, RepeatRow, ScopeRow};
+use super::secret;
+use super::side::{Secret, Side, Snapshot};
+use crate::sqlite::{Location, SqliteDirectory, SqliteStore, blocking, failed};
+use async_trait::async_trait;
+use remem_core::TenantId;
+use remem_store::{Directory, Store, StoreError};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(super) struct Folder {
+    path: PathBuf,
+    end: End,
+    store: SqliteStore,
+    directory: SqliteDirectory,
+}
+
+/// A source must be there; a target is made, unless nothing may be written.
+pub(super) fn open(path: PathBuf, end: End, dry_run: bool) -> Result<Option<Folder>, CopyError> {
+    if !path.join("host.db").is_file() && (end == End::Source || dry_run) {
+        return Ok(None);
+    }
+    let refused = |error| CopyError::Folder(end, error);
+    secret::private_folder(&path).map_err(|e| refused(StoreError::Unavailable(Box::new(e))))?;
+    let location = Location::Folder(path.clone());
+    let store = SqliteStore::open(location.clone(), 1).map_err(refused)?;
+    let directory = SqliteDirectory::open(&location).map_err(refused)?;
+    Ok(Some(Folder { path, end, store, directory }))
+}
+
+/// A reader inside its transaction; `None` where no file is.
+struct Reader {
+    db: Option<Arc<Mutex<Connection>>>,
+    tenant: TenantId,
+}
+
+impl Reader {
+    async fn read<T, F>(&self, query: F) -> Result<T, StoreError>
+    where
+        T: Default + Send + 'static,
+        F: FnOnce(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (Some(db), tenant) = (self.db.clone(), self.tenant.clone()) else { return Ok(T::default()) };
+        blocking(move || query(&db.lock().unwrap_or_else(PoisonError::into_inner), tenant.as_str()).map_err(failed)).await
+    }
+}
+
+#[async_trait]
+impl Snapshot for Reader {
+    async fn clock(&self) -> Result<ClockRow, StoreError> {
+        let sql = "SELECT revision, seq, at, chain FROM tenant_clock WHERE tenant_id = ?1";
+        let clock = |row: &Row<'_>| Ok(ClockRow { revision: row.get(0)?, seq: row.get(1)?, at: row.get(2)?, chain: row.get(3)? });
+        Ok(self.read(move |db, tenant| db.prepare_cached(sql)?.query_row([tenant], clock).optional()).await?.unwrap_or_default())
+    }
+
+    async fn last_event(&self) -> Result<Option<(i64, Vec<u8>)>, StoreError> {
+        let sql = "SELECT seq, hash FROM event WHERE tenant_id = ?1 ORDER BY seq DESC LIMIT 1";
+        self.read(move |db, tenant| db.prepare_cached(sql)?.query_row([tenant], |row| Ok((row.get(0)?, row.get(1)?))).optional()).await
+    }
+
+    async fn event_hash(&self, seq: i64) -> Result<Option<Vec<u8>>, StoreError> {
+        let sql = "SELECT hash FROM event WHERE tenant_id = ?1 AND seq = ?2";
+        self.read(move |db, tenant| db.prepare_cached(sql)?.query_row(params![tenant, seq], |row| row.get(0)).optional()).await
+    }
+
+    async fn entry_count(&self) -> Result<u64, StoreError> {
+        let sql = "SELECT count(*) FROM entry WHERE tenant_id = ?1";
+        self.read(move |db, tenant| db.prepare_cached(sql)?.query_row([tenant], |row| row.get(0))).await
+    }
+
+    async fn events(&self, after: i64) -> Result<Vec<EventRow>, StoreError> {
+        let sql = format!("SELECT {} FROM event WHERE tenant_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3", rows::EVENT);
+        self.read(move |db, tenant| db.prepare_cached(&sql)?.query_map(params![tenant, after, PAGE_ROWS], event)?.collect()).await
+    }
+
+    async fn scopes(&self, after: i64) -> Result<Vec<ScopeRow>, StoreError> {
+        let sql = format!("SELECT {} FROM scope WHERE tenant_id = ?1 AND scope_id > ?2 ORDER BY scope_id LIMIT ?3", rows::SCOPE);
+        self.read(move |db, tenant| db.prepare_cached(&sql)?.query_map(params![tenant, after, PAGE_ROWS], scope)?.collect()).await
+    }
+
+    /// In the order of the file: `NOT INDEXED` keeps SQLite from sorting all of the tenant's rows for each page.
+    async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError> {
+        let sql = format!("SELECT {} FROM entry NOT INDEXED WHERE tenant_id = ?1 AND row_id > ?2 ORDER BY row_id LIMIT ?3", rows::ENTRY);
+        self.read(move |db, tenant| {
+            let mut query = db.prepare_cached(&sql)?;
+            let (mut page, mut bytes) = (Vec::new(), 0);
+            for row in query.query_map(params![tenant, after.1, PAGE_ROWS], entry)? {
+                let row = row?;
+                bytes += row.bytes();
+                page.push(row);
+                if bytes >= PAGE_BYTES {
+                    break;
+                }
+            }
+            Ok(page)
+        })
+        .await
+    }
+
+    async fn repeats(&self, after: &(String, Vec<u8>)) -> Result<Vec<RepeatRow>, StoreError> {
+        let sql = format!(
+            "SELECT {} FROM idempotency WHERE tenant_id = ?1 AND (operation, key) > (?2, ?3) ORDER BY operation, key LIMIT ?4",
+            rows::REPEAT
+        );
+        let (operation, key) = after.clone();
+        self.read(move |db, tenant| db.prepare_cached(&sql)?.query_map(params![tenant, operation, key, PAGE_ROWS], repeat)?.collect()).await
+    }
+
+    async fn end(self: Box<Self>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
+    Ok(EventRow {
+        seq: row.get(0)?,
+        revision: row.get(1)?,
+        at: row.get(2)?,
+        run_id: row.get(3)?,
+        kind: row.get(4)?,
+        payload: row.get(5)?,
+        hash: row.get(6)?,
+    })
+}
+
+fn scope(row: &Row<'_>) -> rusqlite::Result<ScopeRow> {
+    Ok(ScopeRow { scope_id: row.get(0)?, memory_ref: row.get(1)?, owner: row.get(2)? })
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
+    Ok(EntryRow {
+        scope_id: row.get(0)?,
+        row_id: row.get(1)?,
+        id: row.get(2)?,
+        tier: row.get(3)?,
+        typology: row.get(4)?,
+        content: row.get(5)?,
+        tags: row.get(6)?,
+        metadata: row.get(7)?,
+        created_at: row.get(8)?,
+        expires_at: row.get(9)?,
+        written_by: row.get(10)?,
+        written_by_run: row.get(11)?,
+        scan: row.get(12)?,
+        content_hash: row.get(13)?,
+        rev_from: row.get(14)?,
+        rev_to: row.get(15)?,
+        removed_reason: row.get(16)?,
+        erased_at: row.get(17)?,
+        owner: row.get(18)?,
+    })
+}
+
+fn repeat(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
+    Ok(RepeatRow {
+        operation: row.get(0)?,
+        key: row.get(1)?,
+        body: row.get(2)?,
+        at: row.get(3)?,
+        revision: row.get(4)?,
+        outcomes: row.get(5)?,
+    })
+}
+
+#[async_trait]
+impl Side for Folder {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    fn directory(&self) -> &dyn Directory {
+        &self.directory
+    }
+
+    async fn identity(&self) -> Result<String, CopyError> {
+        let path = self.path.canonicalize().map_err(|e| CopyError::Folder(self.end, StoreError::Unavailable(Box::new(e))))?;
+        Ok(path.display().to_string())
+    }
+
+    async fn secret(&self) -> Result<Option<Secret>, CopyError> {
+        secret::read(&self.path, self.end)
+    }
+
+    async fn keep_secret(&self, secret: &Secret) -> Result<Secret, CopyError> {
+        secret::keep(&self.path, secret).map_err(|e| CopyError::SecretFile(self.end, e.to_string()))?;
+        secret::read(&self.path, self.end)?.ok_or(CopyError::NoSecret)
+    }
+
+    async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError> {
+        let db = self.store.snapshot(tenant).await?.map(|db| Arc::new(Mutex::new(db)));
+        let reader = Reader { db, tenant: tenant.clone() };
+        reader.clock().await?; // the first read decides which commit is seen
+        Ok(Box::new(reader))
+    }
+
+    async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_event(db, name.as_str(), row)).map_err(failed)).await
+    }
+
+    async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), CopyError> {
+        let name = tenant.clone();
+        let put = move |db: &Connection| page.iter().try_for_each(|row| put_scope(db, name.as_str(), row)).map_err(failed);
+        Ok(self.store.transact(tenant, put).await?)
+    }
+
+    async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_entry(db, name.as_str(), row)).map_err(failed)).await
+    }
+
+    async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_repeat(db, name.as_str(), row)).map_err(failed)).await
+    }
+
+    async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        let sql = "DELETE FROM idempotency WHERE tenant_id = ?1 AND at < ?2";
+        self.store.transact(tenant, move |db| db.execute(sql, params![name.as_str(), before]).map(|_| ()).map_err(failed)).await
+    }
+
+    /// When passes are due is worked out by whoever opens the file.
+    async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        let sql = "INSERT INTO tenant_clock (tenant_id, revision, seq, at, chain) VALUES (?1, ?2, ?3, ?4, ?5)
+                   ON CONFLICT (tenant_id) DO UPDATE SET revision = ?2, seq = ?3, at = ?4, chain = ?5";
+        let save = move |db: &Connection| db.execute(sql, params![name.as_str(), clock.revision, clock.seq, clock.at, clock.chain]);
+        self.store.transact(tenant, move |db| save(db).map(|_| ()).map_err(failed)).await
+    }
+}
+
+fn put_event(db: &Connection, tenant: &str, row: &EventRow) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO event (tenant_id, seq, revision, at, run_id, kind, payload, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+               ON CONFLICT DO NOTHING";
+    let values = params![tenant, row.seq, row.revision, row.at, row.run_id, row.kind, row.payload, row.hash];
+    db.prepare_cached(sql)?.execute(values).map(|_| ())
+}
+
+fn put_scope(db: &Connection, tenant: &str, row: &ScopeRow) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO scope (tenant_id, scope_id, memory_ref, owner) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    db.prepare_cached(sql)?.execute(params![tenant, row.scope_id, row.memory_ref, row.owner]).map(|_| ())
+}
+
+fn put_repeat(db: &Connection, tenant: &str, row: &RepeatRow) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO idempotency (tenant_id, operation, key, body, at, revision, outcomes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+               ON CONFLICT DO NOTHING";
+    let values = params![tenant, row.operation, row.key, row.body, row.at, row.revision, row.outcomes];
+    db.prepare_cached(sql)?.execute(values).map(|_| ())
+}
+
+fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
+    let sql = "SELECT row_id, erased_at IS NULL FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3";
+    let there: Option<(i64, bool)> =
+        db.prepare_cached(sql)?.query_row(params![tenant, row.scope_id, row.id], |r| Ok((r.get(0)?, r.get(1)?))).optional()?;
+    match there {
+        None => insert_entry(db, tenant, row),
+        Some((row_id, true)) if row.erased_at.is_some() => erase_entry(db, tenant, row_id, row),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The file counts its rows itself.
+fn insert_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO entry (tenant_id, scope_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
+                 written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+    db.prepare_cached(sql)?.execute(params![
+        tenant,
+        row.scope_id,
+        row.id,
+        row.tier,
+        row.typology,
+        row.content,
+        row.tags,
+        row.metadata,
+        row.created_at,
+        row.expires_at,
+        row.written_by,
+        row.written_by_run,
+        row.scan,
+        row.content_hash,
+        row.rev_from,
+        row.rev_to,
+        row.removed_reason,
+        row.erased_at,
+        row.owner,
+    ])?;
+    if row.erased_at.is_some() {
+        return Ok(());
+    }
+    let index = "INSERT INTO entry_fts (rowid, scope_key, content) VALUES (?1, 's' || ?2, ?3)";
+    db.prepare_cached(index)?.execute(params![db.last_insert_rowid(), row.scope_id, row.content])?;
+    let tag = "INSERT INTO entry_tag (tenant_id, scope_id, tag, created_at, id) VALUES (?1, ?2, ?3, ?4, ?5)";
+    for name in tags(&row.tags)? {
+        db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
+    }
+    Ok(())
+}
+
+/// An earlier copy brought the text, and it was removed at the source since.
+fn erase_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> rusqlite::Result<()> {
+    let sql = "SELECT content, tags FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
+    let (content, names): (String, String) =
+        db.prepare_cached(sql)?.query_row(params![tenant, row_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let index = "INSERT INTO entry_fts (entry_fts, rowid, scope_key, content) VALUES ('delete', ?1, 's' || ?2, ?3)";
+    db.prepare_cached(index)?.execute(params![row_id, row.scope_id, content])?;
+    let tag = "DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5";
+    for name in tags(&names)? {
+        db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
+    }
+    let sql = "UPDATE entry SET content = '', tags = '[]', metadata = NULL, content_hash = NULL, rev_to = ?3, removed_reason = ?4,
+                 erased_at = ?5 WHERE tenant_id = ?1 AND row_id = ?2";
+    db.prepare_cached(sql)?.execute(params![tenant, row_id, row.rev_to, row.removed_reason, row.erased_at]).map(|_| ())
+}
+
+fn tags(text: &str) -> rusqlite::Result<Vec<String>> {
+    serde_json::from_str(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e)))
+}

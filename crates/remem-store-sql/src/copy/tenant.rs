@@ -1,0 +1,228 @@
+//! One tenant from one place to the other: history first compared, then events, memories, entries, idempotency records,
+//! the clock; then both places are compared, and only then tenant and keys are written.
+
+use super::error::CopyError;
+use super::rows::{ClockRow, Digest};
+use super::side::{Side, Snapshot};
+use super::{OnProgress, Progress, Step, TenantReport};
+use remem_core::TenantId;
+use remem_store::{KeyRecord, Tenant};
+
+pub(super) async fn copy(
+    source: &dyn Side,
+    target: &dyn Side,
+    tenant: &Tenant,
+    dry_run: bool,
+    on_progress: &mut OnProgress<'_>,
+) -> Result<TenantReport, CopyError> {
+    let id = &tenant.id;
+    let snapshot = source.snapshot(id).await?;
+    let clock = snapshot.clock().await?;
+    let has = refuse_other_history(snapshot.as_ref(), &clock, target, id).await?;
+    if dry_run {
+        return count(source, id).await;
+    }
+    let (entries, events) = ((0, snapshot.entry_count().await?), (0, clock.seq.cast_unsigned()));
+    let progress = Progress { tenant: id.clone(), step: Step::Copying, entries, events };
+    let digest = Digest::at(clock);
+    let mut copying = Copying { snapshot: snapshot.as_ref(), target, progress, on_progress, digest };
+    copying.rows(has).await?;
+    copying.compare().await?;
+    let digest = copying.digest;
+    snapshot.end().await?;
+    publish(source, target, tenant).await?;
+    let now = source.snapshot(id).await?;
+    let moved = now.clock().await? != digest.clock;
+    now.end().await?;
+    Ok(TenantReport { tenant: id.clone(), entries: digest.entries, events: digest.events, hash: digest.hex(), verified: true, moved })
+}
+
+/// What there is to copy.
+pub(super) async fn count(source: &dyn Side, tenant: &TenantId) -> Result<TenantReport, CopyError> {
+    let snapshot = source.snapshot(tenant).await?;
+    let (events, entries) = (snapshot.clock().await?.seq.cast_unsigned(), snapshot.entry_count().await?);
+    snapshot.end().await?;
+    Ok(TenantReport { tenant: tenant.clone(), entries, events, hash: String::new(), verified: false, moved: false })
+}
+
+/// The target's events must be the first ones of the source: each hash covers all events before it. Answers the number of
+/// the last one that is there.
+async fn refuse_other_history(source: &dyn Snapshot, clock: &ClockRow, target: &dyn Side, tenant: &TenantId) -> Result<i64, CopyError> {
+    let target = target.snapshot(tenant).await?;
+    let there = target.clock().await?;
+    let last = target.last_event().await?.unwrap_or((0, vec![0; 32]));
+    if last.0.max(there.seq) > clock.seq {
+        let same = clock.seq > 0 && target.event_hash(clock.seq).await?.as_ref() == Some(&clock.chain);
+        return Err(if same { CopyError::Ahead(tenant.clone()) } else { CopyError::OtherHistory(tenant.clone()) });
+    }
+    for (seq, hash) in [(there.seq, &there.chain), (last.0, &last.1)] {
+        if seq > 0 && source.event_hash(seq).await?.as_ref() != Some(hash) {
+            return Err(CopyError::OtherHistory(tenant.clone()));
+        }
+    }
+    target.end().await?;
+    Ok(last.0)
+}
+
+struct Copying<'a, 'p> {
+    snapshot: &'a dyn Snapshot,
+    target: &'a dyn Side,
+    progress: Progress,
+    on_progress: &'a mut OnProgress<'p>,
+    /// Of the source, as it is read.
+    digest: Digest,
+}
+
+impl Copying<'_, '_> {
+    fn tell(&mut self) -> Result<(), CopyError> {
+        if (self.on_progress)(&self.progress).is_break() { Err(CopyError::Stopped) } else { Ok(()) }
+    }
+
+    /// Everything, the clock last. `has` is the newest event that the target has.
+    async fn rows(&mut self, has: i64) -> Result<(), CopyError> {
+        self.tell()?;
+        self.events(has).await?;
+        self.scopes().await?;
+        self.entries().await?;
+        self.repeats().await?;
+        let (written, found) = (self.digest.written, self.digest.entries);
+        if written != found {
+            return Err(CopyError::Hidden { tenant: self.progress.tenant.clone(), written, found });
+        }
+        if self.digest.clock != ClockRow::default() {
+            self.target.finish(&self.progress.tenant, self.digest.clock.clone()).await?;
+        }
+        self.tell()
+    }
+
+    async fn events(&mut self, has: i64) -> Result<(), CopyError> {
+        let mut after = 0;
+        loop {
+            let mut page = self.snapshot.events(after).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.seq;
+            page.iter().for_each(|row| self.digest.event(row));
+            self.progress.events.0 += page.len() as u64;
+            page.retain(|row| row.seq > has);
+            if !page.is_empty() {
+                self.target.put_events(&self.progress.tenant, page).await?;
+            }
+            self.tell()?;
+        }
+    }
+
+    async fn scopes(&mut self) -> Result<(), CopyError> {
+        let mut after = 0;
+        loop {
+            let page = self.snapshot.scopes(after).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.scope_id;
+            page.iter().for_each(|row| self.digest.scope(row));
+            self.target.put_scopes(&self.progress.tenant, page).await?;
+            self.tell()?;
+        }
+    }
+
+    /// The next page is read while one is written.
+    async fn entries(&mut self) -> Result<(), CopyError> {
+        let mut page = self.snapshot.entries((0, 0)).await?;
+        while let Some(last) = page.last() {
+            let after = (last.scope_id, last.row_id);
+            page.iter().for_each(|row| self.digest.entry(row));
+            self.progress.entries.0 += page.len() as u64;
+            let tenant = &self.progress.tenant;
+            let ((), next) = tokio::try_join!(self.target.put_entries(tenant, page), self.snapshot.entries(after))?;
+            page = next;
+            self.tell()?;
+        }
+        Ok(())
+    }
+
+    async fn repeats(&mut self) -> Result<(), CopyError> {
+        let (mut after, mut oldest) = ((String::new(), Vec::new()), i64::MAX);
+        loop {
+            let page = self.snapshot.repeats(&after).await?;
+            let Some(last) = page.last() else { break };
+            after = (last.operation.clone(), last.key.clone());
+            page.iter().for_each(|row| self.digest.repeat(row));
+            oldest = page.iter().map(|row| row.at).fold(oldest, i64::min);
+            self.target.put_repeats(&self.progress.tenant, page).await?;
+            self.tell()?;
+        }
+        // What is forgotten is older than all that is kept.
+        Ok(self.target.drop_repeats(&self.progress.tenant, oldest).await?)
+    }
+
+    /// Reads the target again, all of it, and lets it check itself.
+    async fn compare(&mut self) -> Result<(), CopyError> {
+        let tenant = self.progress.tenant.clone();
+        self.progress.step = Step::Checking;
+        (self.progress.entries.0, self.progress.events.0) = (0, 0);
+        self.tell()?;
+        let snapshot = self.target.snapshot(&tenant).await?;
+        let there = self.read(snapshot.as_ref()).await?;
+        snapshot.end().await?;
+        if let Some(what) = difference(&self.digest, &there) {
+            return Err(CopyError::Mismatch { tenant, what });
+        }
+        self.target.store().verify(&tenant).await.map_err(|error| CopyError::Unsound(tenant, error))?;
+        self.tell()
+    }
+
+    async fn read(&mut self, there: &dyn Snapshot) -> Result<Digest, CopyError> {
+        let mut digest = Digest::at(there.clock().await?);
+        let (mut after_event, mut after_scope, mut after_entry, mut after_repeat) = (0, 0, (0, 0), (String::new(), Vec::new()));
+        loop {
+            let events = there.events(after_event).await?;
+            let scopes = there.scopes(after_scope).await?;
+            let entries = there.entries(after_entry).await?;
+            let repeats = there.repeats(&after_repeat).await?;
+            events.iter().for_each(|row| digest.event(row));
+            scopes.iter().for_each(|row| digest.scope(row));
+            entries.iter().for_each(|row| digest.entry(row));
+            repeats.iter().for_each(|row| digest.repeat(row));
+            if events.is_empty() && scopes.is_empty() && entries.is_empty() && repeats.is_empty() {
+                return Ok(digest);
+            }
+            after_event = events.last().map_or(after_event, |row| row.seq);
+            after_scope = scopes.last().map_or(after_scope, |row| row.scope_id);
+            after_entry = entries.last().map_or(after_entry, |row| (row.scope_id, row.row_id));
+            after_repeat = repeats.into_iter().next_back().map_or(after_repeat, |row| (row.operation, row.key));
+            (self.progress.entries.0, self.progress.events.0) = (digest.entries, digest.events);
+            self.tell()?;
+        }
+    }
+}
+
+fn difference(here: &Digest, there: &Digest) -> Option<&'static str> {
+    let pairs = [
+        (here.clock == there.clock, "clocks"),
+        (here.events == there.events, "numbers of events"),
+        (here.scopes == there.scopes, "numbers of memories"),
+        (here.entries == there.entries, "numbers of entries"),
+        (here.repeats == there.repeats, "numbers of idempotency records"),
+        (here == there, "contents of rows"),
+    ];
+    pairs.into_iter().find(|(same, _)| !same).map(|(_, what)| what)
+}
+
+/// Tenant and keys. A key that was revoked at the source since is revoked here, too; keys that only the target has stay.
+async fn publish(source: &dyn Side, target: &dyn Side, tenant: &Tenant) -> Result<(), CopyError> {
+    target.directory().put_tenant(tenant).await?;
+    let keys = source.directory().keys(&tenant.id).await?;
+    for key in &keys {
+        let added = target.directory().add_key(key).await?;
+        if let (false, Some(at)) = (added, key.revoked_at) {
+            target.directory().revoke_key(&tenant.id, &key.id, at).await?;
+        }
+    }
+    let there = target.directory().keys(&tenant.id).await?;
+    let is_there = |key: &KeyRecord| {
+        let same = there.iter().find(|other| (&other.id, &other.hash) == (&key.id, &key.hash));
+        same.is_some_and(|other| other.revoked_at.is_some() || key.revoked_at.is_none())
+    };
+    if keys.iter().all(is_there) {
+        return Ok(());
+    }
+    Err(CopyError::Mismatch { tenant: tenant.id.clone(), what: "keys" })
+}

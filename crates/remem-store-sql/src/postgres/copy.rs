@@ -1,0 +1,214 @@
+//! A page of copied entries (see `crate::copy`): one transaction that looks what is there, and writes the rest with its
+//! tags, search index and counters, by the statements that a commit uses. Two copies at once take turns, page by page.
+
+use super::gate::{Call, Failed, Gate, Identity, Role, call};
+use super::rows::get;
+use super::save::{self, Saving, Scopes, Writes};
+use crate::copy::rows::EntryRow;
+use crate::stored::content_hash;
+use crate::terms;
+use remem_core::TenantId;
+use remem_store::StoreError;
+use std::collections::HashMap;
+use tokio_postgres::Row;
+
+/// Plans are made anew, because tables that are being filled outgrow them; large pages may take their time.
+const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '5min'; SET LOCAL idle_in_transaction_session_timeout = '5min';
+     SET LOCAL lock_timeout = '5min'; SET LOCAL plan_cache_mode = force_custom_plan";
+const TAKE_TURNS: &str = "SELECT pg_advisory_xact_lock(hashtextextended('remem copy ' || $1, 0))";
+const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL,
+       CASE WHEN w.erased THEN e.content ELSE ''::bytea END, CASE WHEN w.erased THEN e.tags ELSE '[]' END
+     FROM unnest($2::bigint[], $3::bytea[], $4::bool[]) AS w (scope_id, id_hash, erased)
+     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash";
+const COUNTERS: &str = "SELECT scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND scope_id = ANY($2)";
+const COUNT: &str = "UPDATE remem.scope s SET documents = n.documents, words = n.words, next_row = n.next_row
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (scope_id, documents, words, next_row)
+     WHERE s.tenant_id = $1 AND s.scope_id = n.scope_id";
+const INSERT: &str = "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, metadata,
+       created_at, expires_at, written_by, written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at)
+     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::bytea[], $9::text[],
+       $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bytea[], $17::bigint[], $18::bigint[],
+       $19::text[], $20::bigint[])";
+
+type IdHash = [u8; 16];
+
+/// An entry that the target has.
+struct There {
+    row_id: i64,
+    erased: bool,
+    /// Only if the source has erased it.
+    content: Vec<u8>,
+    tags: Vec<String>,
+}
+
+#[derive(Default)]
+struct Counters {
+    documents: i64,
+    words: i64,
+    next_row: i64,
+}
+
+/// What a page changes.
+#[derive(Default)]
+struct Changes<'a> {
+    new: Vec<(i64, IdHash, &'a EntryRow)>,
+    index: Writes<'a>,
+    counters: HashMap<i64, Counters>,
+}
+
+pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow]) -> Result<(), StoreError> {
+    let name = tenant.as_str();
+    let hashes: Vec<IdHash> = page.iter().map(|row| content_hash(row.id.as_bytes())).collect();
+    let scopes: Vec<i64> = page.iter().map(|row| row.scope_id).collect();
+    let ids: Vec<&[u8]> = hashes.iter().map(<[u8; 16]>::as_slice).collect();
+    let erased: Vec<bool> = page.iter().map(|row| row.erased_at.is_some()).collect();
+    let calls = vec![call(TAKE_TURNS, &[&name]), call(THERE, &[&name, &scopes, &ids, &erased]), call(COUNTERS, &[&name, &scopes])];
+    let (transaction, answers) = gate.open(BEGIN, Role::App, Identity::tenant(tenant), calls).await?;
+    let mut changes = Changes::default();
+    for row in &answers[2] {
+        changes.counters.insert(get(row, 0)?, Counters { documents: get(row, 1)?, words: get(row, 2)?, next_row: get(row, 3)? });
+    }
+    let there = answers[1].iter().map(there).collect::<Result<HashMap<_, _>, StoreError>>()?;
+    for (row, hash) in page.iter().zip(&hashes) {
+        match there.get(&(row.scope_id, *hash)) {
+            None => changes.insert(row, *hash)?,
+            Some(old) if row.erased_at.is_some() && !old.erased => changes.erase(row, old),
+            Some(_) => {}
+        }
+    }
+    let columns = Columns::of(&changes);
+    let (none, no_entries) = (Scopes::default(), save::Entries::of(&[]));
+    let saving = Saving { tenant: &name, new_scopes: &none, old_scopes: &none, entries: &no_entries, clock: None };
+    let mut calls = columns.calls(&name);
+    calls.extend(save::calls(&saving, &changes.index));
+    transaction.commit(calls).await.map_err(Failed::into_store)?;
+    Ok(())
+}
+
+fn there(row: &Row) -> Result<((i64, IdHash), There), StoreError> {
+    let damaged = || StoreError::Damaged("an entry cannot be read");
+    let hash: IdHash = get::<&[u8]>(row, 1)?.try_into().map_err(|_| damaged())?;
+    let tags = serde_json::from_str(get(row, 5)?).map_err(|_| damaged())?;
+    Ok(((get(row, 0)?, hash), There { row_id: get(row, 2)?, erased: get(row, 3)?, content: get(row, 4)?, tags }))
+}
+
+impl<'a> Changes<'a> {
+    fn insert(&mut self, row: &'a EntryRow, hash: IdHash) -> Result<(), StoreError> {
+        let counters = self.counters.get_mut(&row.scope_id).ok_or(StoreError::Damaged("an entry has no memory"))?;
+        let row_id = counters.next_row;
+        counters.next_row += 1;
+        self.new.push((row_id, hash, row));
+        if row.erased_at.is_some() {
+            return Ok(());
+        }
+        let words = terms::words(&row.content);
+        counters.documents += 1;
+        counters.words += i64::from(words.total);
+        let tags: Vec<String> = serde_json::from_str(&row.tags).map_err(|_| StoreError::Damaged("an entry cannot be read"))?;
+        let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+        self.index.postings(row.scope_id, row_id, &words);
+        self.index.tags(row.scope_id, row_id, &tags, row.created_at, &row.id);
+        Ok(())
+    }
+
+    /// An earlier copy brought the text, and it was removed at the source since.
+    fn erase(&mut self, row: &EntryRow, old: &There) {
+        let words = terms::words(&String::from_utf8_lossy(&old.content));
+        if let Some(counters) = self.counters.get_mut(&row.scope_id) {
+            counters.documents -= 1;
+            counters.words -= i64::from(words.total);
+        }
+        self.index.unpost(row.scope_id, old.row_id, &words);
+        self.index.untag(row.scope_id, old.row_id, &old.tags, row.created_at, &row.id);
+        let reason = if row.removed_reason.as_deref() == Some("expired") { "expired" } else { "deleted" };
+        self.index.removal(row.scope_id, old.row_id, row.rev_to.unwrap_or_default(), reason, row.erased_at.unwrap_or_default());
+    }
+}
+
+/// New rows and changed counters, column by column.
+struct Columns<'a> {
+    scope: Vec<i64>,
+    row: Vec<i64>,
+    id: Vec<&'a str>,
+    id_hash: Vec<&'a [u8]>,
+    tier: Vec<&'a str>,
+    typology: Vec<&'a str>,
+    content: Vec<&'a [u8]>,
+    tags: Vec<&'a str>,
+    metadata: Vec<Option<&'a str>>,
+    created_at: Vec<i64>,
+    expires_at: Vec<Option<i64>>,
+    written_by: Vec<Option<&'a str>>,
+    written_by_run: Vec<Option<&'a str>>,
+    scan: Vec<i64>,
+    content_hash: Vec<Option<&'a [u8]>>,
+    rev_from: Vec<i64>,
+    rev_to: Vec<Option<i64>>,
+    removed_reason: Vec<Option<&'a str>>,
+    erased_at: Vec<Option<i64>>,
+    counters: [Vec<i64>; 4],
+}
+
+impl<'a> Columns<'a> {
+    fn of(changes: &'a Changes<'a>) -> Columns<'a> {
+        let new = &changes.new;
+        let counters = |field: fn(&Counters) -> i64| changes.counters.values().map(field).collect();
+        Columns {
+            scope: new.iter().map(|(_, _, e)| e.scope_id).collect(),
+            row: new.iter().map(|(row, _, _)| *row).collect(),
+            id: new.iter().map(|(_, _, e)| e.id.as_str()).collect(),
+            id_hash: new.iter().map(|(_, hash, _)| hash.as_slice()).collect(),
+            tier: new.iter().map(|(_, _, e)| e.tier.as_str()).collect(),
+            typology: new.iter().map(|(_, _, e)| e.typology.as_str()).collect(),
+            content: new.iter().map(|(_, _, e)| e.content.as_bytes()).collect(),
+            tags: new.iter().map(|(_, _, e)| e.tags.as_str()).collect(),
+            metadata: new.iter().map(|(_, _, e)| e.metadata.as_deref()).collect(),
+            created_at: new.iter().map(|(_, _, e)| e.created_at).collect(),
+            expires_at: new.iter().map(|(_, _, e)| e.expires_at).collect(),
+            written_by: new.iter().map(|(_, _, e)| e.written_by.as_deref()).collect(),
+            written_by_run: new.iter().map(|(_, _, e)| e.written_by_run.as_deref()).collect(),
+            scan: new.iter().map(|(_, _, e)| e.scan).collect(),
+            content_hash: new.iter().map(|(_, _, e)| e.content_hash.as_deref()).collect(),
+            rev_from: new.iter().map(|(_, _, e)| e.rev_from).collect(),
+            rev_to: new.iter().map(|(_, _, e)| e.rev_to).collect(),
+            removed_reason: new.iter().map(|(_, _, e)| e.removed_reason.as_deref()).collect(),
+            erased_at: new.iter().map(|(_, _, e)| e.erased_at).collect(),
+            counters: [
+                changes.counters.keys().copied().collect(),
+                counters(|c| c.documents),
+                counters(|c| c.words),
+                counters(|c| c.next_row),
+            ],
+        }
+    }
+
+    fn calls(&'a self, tenant: &'a &'a str) -> Vec<Call<'a>> {
+        let (e, [scope, documents, words, next_row]) = (self, &self.counters);
+        let insert = call(
+            INSERT,
+            &[
+                tenant,
+                &e.scope,
+                &e.row,
+                &e.id,
+                &e.id_hash,
+                &e.tier,
+                &e.typology,
+                &e.content,
+                &e.tags,
+                &e.metadata,
+                &e.created_at,
+                &e.expires_at,
+                &e.written_by,
+                &e.written_by_run,
+                &e.scan,
+                &e.content_hash,
+                &e.rev_from,
+                &e.rev_to,
+                &e.removed_reason,
+                &e.erased_at,
+            ],
+        );
+        vec![insert, call(COUNT, &[tenant, scope, documents, words, next_row])]
+    }
+}

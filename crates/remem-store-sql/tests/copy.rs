@@ -1,0 +1,704 @@
+//! Copies of whole hosts between the stores: what a tenant can see stays the same in every direction, an interrupted copy
+//! goes on, a target that grew on its own is refused. A failure prints its seed; rerun it with `REMEM_COPY_SEED=<seed>`.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "a writer beside the copy is a task of its own")]
+
+mod support;
+
+use remem_core::{
+    Batch, Draft, EntryId, Idempotency, MemoryRef, Origin, Permission, PrincipalId, Revision, RunId, Scope, Seq, ShapePolicy, TenantId,
+    Tier, Timestamp, Typology,
+};
+use remem_store::conformance::{admit, id};
+use remem_store::{Directory, Filter, KeyRecord, Page, Probe, ReadAt, Store, StoreError, Tenant};
+use remem_store_sql::copy::{CopyError, Options, Place, Progress, Step, TenantReport, copy};
+use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use std::hash::{BuildHasher, Hasher};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use support::Database;
+
+const START: i64 = 1_700_000_000_000;
+const TENANTS: [&str; 3] = ["acme", "Globex", "in.it-ech"];
+const WORDS: [&str; 12] =
+    ["falcon", "falcons", "Über", "running", "naïve", "42", "日本語", "don't", "invoice", "\u{0}", "émigré", "harbour"];
+
+struct Random(u64);
+
+impl Random {
+    fn fresh() -> Random {
+        let given = std::env::var("REMEM_COPY_SEED").ok().map(|text| text.parse().unwrap());
+        let seed = given.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
+        println!("seed: REMEM_COPY_SEED={seed}");
+        Random(seed)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+
+    fn one_in(&mut self, of: u64) -> bool {
+        self.below(of) == 0
+    }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+fn tenant(name: &str) -> TenantId {
+    TenantId::parse(name).unwrap()
+}
+
+fn tenants() -> Vec<TenantId> {
+    TENANTS.iter().map(|name| tenant(name)).collect()
+}
+
+/// A host somewhere.
+enum Home {
+    Folder(tempfile::TempDir),
+    Database(Database),
+}
+
+impl Home {
+    /// A folder with a secret of its own.
+    fn folder() -> Home {
+        let home = Home::new_folder();
+        std::fs::write(home.path().join("host.key"), [7; 32]).unwrap();
+        home
+    }
+
+    fn new_folder() -> Home {
+        Home::Folder(tempfile::tempdir().unwrap())
+    }
+
+    async fn database() -> Home {
+        Home::Database(Database::fresh().await)
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Home::Folder(folder) => folder.path(),
+            Home::Database(_) => panic!("not a folder"),
+        }
+    }
+
+    fn place(&self) -> Place {
+        match self {
+            Home::Folder(folder) => Place::Folder(folder.path().into()),
+            Home::Database(database) => Place::Database { options: Box::new(database.options(4)), secret: None },
+        }
+    }
+
+    async fn open(&self) -> (Arc<dyn Store>, Arc<dyn Directory>) {
+        match self {
+            Home::Folder(folder) => {
+                let location = Location::Folder(folder.path().into());
+                (Arc::new(SqliteStore::open(location.clone(), 2).unwrap()), Arc::new(SqliteDirectory::open(&location).unwrap()))
+            }
+            Home::Database(database) => {
+                let store = database.open().await;
+                let directory = store.directory();
+                (Arc::new(store), Arc::new(directory))
+            }
+        }
+    }
+}
+
+async fn copied(from: &Home, to: &Home) -> Result<Vec<TenantReport>, CopyError> {
+    copy(from.place(), to.place(), &Options::default(), &mut |_| ControlFlow::Continue(())).await
+}
+
+/// What was done to a host.
+struct World {
+    random: Random,
+    now: i64,
+    count: u64,
+    /// Batches with an idempotency key.
+    repeatable: Vec<Batch>,
+    snapshots: Vec<Revision>,
+}
+
+impl World {
+    fn new() -> World {
+        World { random: Random::fresh(), now: START, count: 0, repeatable: Vec::new(), snapshots: Vec::new() }
+    }
+
+    fn scope(&mut self, tenant: &TenantId) -> Scope {
+        let name = self.random.pick(&["notes", "user:1", "Überblick", "z"]);
+        Scope::new(tenant.clone(), MemoryRef::parse(name).unwrap())
+    }
+
+    fn new_id(&mut self) -> EntryId {
+        self.count += 1;
+        match self.count % 50 {
+            0 => id(&format!("{}{}", "long ".repeat(40), self.count)),
+            _ => id(&format!("e{}", self.count)),
+        }
+    }
+
+    /// An id that may or may not be there, removed or not.
+    fn old_id(&mut self) -> EntryId {
+        let number = self.random.below(self.count + 1);
+        id(&format!("e{number}"))
+    }
+
+    fn draft(&mut self) -> Draft {
+        let words: Vec<&str> = (0..1 + self.random.below(12)).map(|_| self.random.pick(&WORDS)).collect();
+        let tags: Vec<String> = (0..self.random.below(3)).map(|_| self.random.pick(&["red", "blue", "Größe"]).to_owned()).collect();
+        let metadata = self.random.one_in(4).then(|| serde_json::json!({"n": self.count, "z\u{0}": [1.5, null]}));
+        let mut draft = Draft { content: words.join(" "), tags, ..Draft::default() };
+        draft.metadata = metadata.and_then(|value| value.as_object().cloned());
+        if self.random.one_in(5) {
+            draft.expires_at = Some(Timestamp(self.now + 1 + self.random.below(2_000) as i64));
+        }
+        if self.random.one_in(6) {
+            (draft.tier, draft.typology) = (Tier::Session, Typology::Procedural);
+        }
+        draft
+    }
+
+    fn change(&mut self, batch: Batch) -> Batch {
+        let scope = self.scope(batch.tenant());
+        let at = batch.at();
+        match self.random.below(10) {
+            0..=5 => {
+                let (id, draft) = (self.new_id(), self.draft());
+                batch.put(id, admit(&scope, draft, at))
+            }
+            6 => {
+                let id = if self.random.one_in(2) { self.old_id() } else { self.new_id() };
+                let origin = Origin { id: id.clone(), created_at: Some(Timestamp(START - self.random.below(9_000) as i64)) };
+                let draft = Draft { origin: Some(origin), ..self.draft() };
+                batch.put(id, admit(&scope, draft, at))
+            }
+            _ => {
+                let id = self.old_id();
+                batch.delete(scope.memory_ref, id)
+            }
+        }
+    }
+
+    fn batch(&mut self, tenant: &TenantId) -> Batch {
+        self.now += self.random.below(5) as i64;
+        let mut batch = Batch::new(tenant.clone(), Timestamp(self.now));
+        if self.random.one_in(3) {
+            batch = batch.by(PrincipalId::parse("key_1").unwrap()).in_run(RunId::parse("run-7").unwrap());
+        }
+        for _ in 0..1 + self.random.below(8) {
+            batch = self.change(batch);
+        }
+        if self.random.one_in(4) {
+            let key = *blake3(self.count, self.now).as_slice().first_chunk().unwrap();
+            batch = batch.idempotent(Some(Idempotency { operation: "entries.put", key, body: [3; 32] }));
+        }
+        batch
+    }
+
+    async fn write(&mut self, store: &dyn Store, tenant: &TenantId, batches: u64) {
+        for _ in 0..batches {
+            let batch = self.batch(tenant);
+            match store.commit(batch.clone()).await {
+                Ok(committed) => self.snapshots.push(committed.revision),
+                // Two ids of one batch were the same.
+                Err(StoreError::Unavailable(_)) => continue,
+                Err(error) => panic!("{error:?}"),
+            }
+            if batch.idempotency().is_some() {
+                self.repeatable.push(batch);
+            }
+            if self.random.one_in(20) {
+                self.purge(store, tenant).await;
+            }
+        }
+    }
+
+    async fn purge(&mut self, store: &dyn Store, tenant: &TenantId) {
+        let at = Timestamp(self.now);
+        let mut batch = Batch::new(tenant.clone(), at);
+        for (memory_ref, id) in store.expired(tenant, at, 100).await.unwrap() {
+            batch = batch.expire(memory_ref, id);
+        }
+        store.commit(batch).await.unwrap();
+    }
+
+    /// Tenants with keys and memory.
+    async fn fill(&mut self, home: &Home, batches: u64) {
+        let (store, directory) = home.open().await;
+        for (n, tenant) in tenants().into_iter().enumerate() {
+            let shapes = if n == 1 { ShapePolicy::Off } else { ShapePolicy::Redact };
+            directory.put_tenant(&Tenant { id: tenant.clone(), created_at: Timestamp(START + n as i64), shapes }).await.unwrap();
+            for number in 0..3u8 {
+                directory.add_key(&key(&tenant, n as u8 * 10 + number)).await.unwrap();
+            }
+            self.write(store.as_ref(), &tenant, batches).await;
+        }
+    }
+}
+
+fn blake3(count: u64, now: i64) -> Vec<u8> {
+    let mut seed = Random(count.rotate_left(32) ^ now.cast_unsigned());
+    (0..32).map(|_| seed.below(256) as u8).collect()
+}
+
+fn key(tenant: &TenantId, number: u8) -> KeyRecord {
+    KeyRecord {
+        id: PrincipalId::parse(&format!("key_{number}")).unwrap(),
+        tenant: tenant.clone(),
+        label: "Schlüssel".to_owned(),
+        hash: [number; 32],
+        permissions: vec![Permission::MemoryWrite, Permission::MemoryRead],
+        created_at: Timestamp(START),
+        expires_at: number.is_multiple_of(2).then_some(Timestamp(START * 2)),
+        revoked_at: number.is_multiple_of(3).then_some(Timestamp(START + 5)),
+    }
+}
+
+/// Everything that a tenant can see, as text.
+async fn view(home: &Home, tenant: &TenantId, at: Timestamp, snapshots: &[Revision], scores: bool) -> Vec<String> {
+    let (store, directory) = home.open().await;
+    let mut seen = vec![
+        format!("{:?}", directory.tenant(tenant).await.unwrap()),
+        format!("{:?}", directory.keys(tenant).await.unwrap()),
+        format!("{:?}", store.head(tenant).await.unwrap()),
+        format!("{:?}", store.events(tenant, Seq(0), 1_000_000).await.unwrap()),
+        format!("{:?}", store.expired(tenant, at, 1_000_000).await.unwrap().into_iter().collect::<std::collections::BTreeSet<_>>()),
+    ];
+    let mut moments = vec![ReadAt::Now(at), ReadAt::Now(Timestamp(START))];
+    let own_runs = vec![RunId::parse("run-7").unwrap()];
+    moments.extend(snapshots.iter().map(|r| ReadAt::Snapshot { revision: *r, at, own_runs: own_runs.clone() }));
+    for moment in &moments {
+        let scopes = store.scopes(tenant, None, 1_000, moment).await.unwrap();
+        seen.push(format!("{scopes:?}"));
+        for memory in scopes {
+            seen.extend(view_memory(store.as_ref(), &Scope::new(tenant.clone(), memory.memory_ref), moment, scores).await);
+        }
+    }
+    store.verify(tenant).await.unwrap();
+    seen
+}
+
+async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt, scores: bool) -> Vec<String> {
+    let mut seen = vec![format!("{:?}", store.stats(scope, at).await.unwrap())];
+    let red = Filter { tags: vec!["red".to_owned()], ..Filter::default() };
+    for filter in [Filter::default(), red] {
+        let entries = store.list(scope, &filter, &Page { limit: 1_000_000, after: None }, at).await.unwrap();
+        seen.extend(entries.iter().map(shown));
+        for entry in entries.iter().step_by(17) {
+            assert_eq!(store.get(scope, &entry.id, at).await.unwrap().as_ref(), Some(entry));
+        }
+    }
+    for word in WORDS {
+        let probe = Probe::Lexical { terms: vec![word.to_lowercase()] };
+        let found = store.candidates(scope, &probe, &Filter::default(), 1_000_000, at).await.unwrap();
+        let mut found: Vec<String> =
+            found.iter().map(|c| if scores { format!("{} {}", c.entry.id, c.score) } else { c.entry.id.to_string() }).collect();
+        if !scores {
+            found.sort();
+        }
+        seen.push(format!("{word}: {found:?}"));
+    }
+    seen
+}
+
+/// `Debug` of an entry holds no text.
+fn shown(e: &remem_core::Entry) -> String {
+    format!(
+        "{e:?} {:?} {:?} {:?} {:?} {:?} {}",
+        e.content,
+        e.tags,
+        e.metadata,
+        e.visible,
+        (e.tier, e.typology, e.created_at, e.expires_at),
+        e.scan
+    )
+}
+
+#[track_caller]
+fn assert_same(left: &[String], right: &[String]) {
+    for (l, r) in left.iter().zip(right) {
+        assert!(l == r, "\n{}\n{}", &l.chars().take(600).collect::<String>(), &r.chars().take(600).collect::<String>());
+    }
+    assert_eq!(left.len(), right.len());
+}
+
+/// Two homes look the same to every tenant, and a repetition is answered alike.
+async fn compare(world: &mut World, left: &Home, right: &Home, scores: bool) {
+    let at = Timestamp(world.now);
+    let some: Vec<Revision> = (0..2).map(|_| world.snapshots[world.random.below(world.snapshots.len() as u64) as usize]).collect();
+    for tenant in tenants() {
+        assert_same(&view(left, &tenant, at, &some, scores).await, &view(right, &tenant, at, &some, scores).await);
+    }
+    let ((here, _), (there, directory)) = (left.open().await, right.open().await);
+    for batch in world.repeatable.iter().rev().take(40) {
+        let (one, other) = (here.commit(batch.clone()).await.unwrap(), there.commit(batch.clone()).await.unwrap());
+        assert!(other.replayed);
+        assert_eq!(one, other);
+    }
+    let found = directory.find_key(&[1; 32]).await.unwrap().unwrap();
+    assert_eq!((found.tenant, found.id.as_str()), (tenant(TENANTS[0]), "key_1"));
+}
+
+fn assert_verified(reports: &[TenantReport]) {
+    assert_eq!(reports.iter().map(|r| r.tenant.clone()).collect::<std::collections::BTreeSet<_>>(), tenants().into_iter().collect());
+    for report in reports {
+        assert!(report.verified && !report.moved && report.hash.len() == 32 && report.entries > 0 && report.events > 0, "{report:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn there_and_back_and_on() {
+    let (mut world, a, b, c, d) = (World::new(), Home::folder(), Home::database().await, Home::new_folder(), Home::database().await);
+    world.fill(&a, 70).await;
+    let first = copied(&a, &b).await.unwrap();
+    assert_verified(&first);
+    compare(&mut world, &a, &b, false).await;
+    assert_eq!(copied(&a, &b).await.unwrap(), first, "a second copy finds everything there");
+    // The copy goes on living, and goes back into files.
+    let (store, directory) = b.open().await;
+    for tenant in tenants() {
+        world.write(store.as_ref(), &tenant, 30).await;
+    }
+    let second = copied(&b, &c).await.unwrap();
+    assert_verified(&second);
+    assert_ne!(first, second);
+    compare(&mut world, &b, &c, false).await;
+    assert_eq!(std::fs::read(c.path().join("host.key")).unwrap(), [7; 32]);
+    // More is written and removed, keys are revoked: what an earlier copy brought is erased.
+    for tenant in tenants() {
+        world.write(store.as_ref(), &tenant, 30).await;
+        world.purge(store.as_ref(), &tenant).await;
+    }
+    directory.revoke_key(&tenant(TENANTS[0]), &PrincipalId::parse("key_1").unwrap(), Timestamp(START + 9)).await.unwrap();
+    let third = copied(&b, &c).await.unwrap();
+    assert_verified(&third);
+    compare(&mut world, &b, &c, false).await;
+    // And into another database: every place has the same hash.
+    assert_eq!(copied(&c, &d).await.unwrap(), third);
+    compare(&mut world, &c, &d, false).await;
+    let (store, _) = d.open().await;
+    for tenant in tenants() {
+        world.write(store.as_ref(), &tenant, 10).await;
+        store.verify(&tenant).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_folders_even_scores_stay() {
+    let (mut world, a, b) = (World::new(), Home::folder(), Home::new_folder());
+    world.fill(&a, 100).await;
+    assert_verified(&copied(&a, &b).await.unwrap());
+    compare(&mut world, &a, &b, true).await;
+}
+
+/// A page is bounded by its bytes, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_texts_make_small_pages() {
+    let (a, b, c, big) = (Home::folder(), Home::database().await, Home::new_folder(), tenant("big"));
+    let (store, directory) = a.open().await;
+    directory.put_tenant(&Tenant { id: big.clone(), created_at: Timestamp(START), shapes: ShapePolicy::Off }).await.unwrap();
+    let scope = Scope::new(big.clone(), MemoryRef::parse("m").unwrap());
+    for n in 0..200 {
+        let draft = Draft { content: "x".repeat(60_000), ..Draft::default() };
+        store
+            .commit(Batch::new(big.clone(), Timestamp(START)).put(id(&format!("e{n}")), admit(&scope, draft, Timestamp(START))))
+            .await
+            .unwrap();
+    }
+    for (from, to) in [(&a, &b), (&b, &c)] {
+        let mut seen = Vec::new();
+        let mut watch = |p: &Progress| {
+            seen.push(p.entries.0);
+            ControlFlow::Continue(())
+        };
+        let reports = copy(from.place(), to.place(), &Options::default(), &mut watch).await.unwrap();
+        assert!(reports[0].verified && reports[0].entries == 200);
+        let largest = seen.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max();
+        assert!((1..=71).contains(&largest.unwrap()), "{seen:?}");
+    }
+}
+
+/// Stops at every point in turn; the source changes in between.
+async fn interrupted(from: Home, to: Home) {
+    let mut world = World::new();
+    world.fill(&from, 40).await;
+    let (store, _) = from.open().await;
+    world.write(store.as_ref(), &tenant(TENANTS[0]), 280).await; // more than a page
+    let mut stops = 0;
+    for round in 0.. {
+        let mut left = world.random.below(1 + 2 * round);
+        let mut stop = |_: &Progress| {
+            left = left.wrapping_sub(1);
+            if left == u64::MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        match copy(from.place(), to.place(), &Options::default(), &mut stop).await {
+            Ok(reports) => {
+                assert_verified(&reports);
+                break;
+            }
+            Err(CopyError::Stopped) => stops += 1,
+            Err(error) => panic!("{error:?}"),
+        }
+        if world.random.one_in(3) {
+            let tenant = tenant(world.random.pick(&TENANTS));
+            world.write(store.as_ref(), &tenant, 3).await;
+        }
+    }
+    assert!(stops > 5, "{stops}");
+    copied(&from, &to).await.unwrap();
+    compare(&mut world, &from, &to, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_copy_into_a_database_goes_on() {
+    interrupted(Home::folder(), Home::database().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_copy_into_files_goes_on() {
+    let (seed, middle) = (Home::folder(), Home::database().await);
+    seed.open().await;
+    copied(&seed, &middle).await.unwrap(); // carries the secret
+    interrupted(middle, Home::new_folder()).await;
+}
+
+/// Stops once some entries are there, before the clock is.
+async fn half(from: &Home, to: &Home) {
+    let mut stop = |p: &Progress| if p.entries.0 > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    assert!(matches!(copy(from.place(), to.place(), &Options::default(), &mut stop).await, Err(CopyError::Stopped)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
+    for to in [Home::new_folder(), Home::database().await] {
+        let (mut world, from) = (World::new(), Home::folder());
+        world.fill(&from, 40).await;
+        half(&from, &to).await;
+        let (store, directory) = to.open().await;
+        assert_eq!(directory.tenants().await.unwrap(), []);
+        assert_eq!(directory.find_key(&[1; 32]).await.unwrap(), None);
+        let first = tenants().into_iter().min().unwrap();
+        assert_eq!(store.head(&first).await.unwrap().seq, Seq(0));
+        let scope = world.scope(&first);
+        let batch = Batch::new(first.clone(), Timestamp(world.now))
+            .put(id("new"), admit(&scope, Draft { content: "x".into(), ..Draft::default() }, Timestamp(world.now)));
+        assert!(store.commit(batch).await.is_err());
+        drop(store);
+        assert_verified(&copied(&from, &to).await.unwrap());
+        compare(&mut world, &from, &to, false).await;
+    }
+}
+
+/// A copy of a host that is being written to is one commit of each tenant, and says that there is more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_source_that_moves_is_copied_at_one_instant() {
+    let (mut world, from, to) = (World::new(), Home::folder(), Home::database().await);
+    world.fill(&from, 80).await;
+    let (store, _) = from.open().await;
+    let (done, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (flag, count) = (done.clone(), written.clone());
+    let writing = tokio::spawn(async move {
+        while !flag.load(Ordering::SeqCst) {
+            let tenant = tenant(world.random.pick(&TENANTS));
+            world.write(store.as_ref(), &tenant, 1).await;
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        world
+    });
+    let mut pace = |p: &Progress| {
+        if p.step == Step::Checking {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        ControlFlow::Continue(())
+    };
+    let reports = copy(from.place(), to.place(), &Options::default(), &mut pace).await.unwrap();
+    done.store(true, Ordering::SeqCst);
+    let mut world = writing.await.unwrap();
+    assert!(written.load(Ordering::SeqCst) > 10);
+    assert!(reports.iter().all(|r| r.verified) && reports.iter().any(|r| r.moved), "{reports:?}");
+    assert_verified(&copied(&from, &to).await.unwrap());
+    compare(&mut world, &from, &to, false).await;
+}
+
+/// Records that the source has forgotten since are forgotten at the target.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forgotten_records_do_not_come_between() {
+    let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
+    world.fill(&a, 40).await;
+    let first = copied(&a, &b).await.unwrap();
+    let (store, _) = a.open().await;
+    for before in [START + (world.now - START) / 2, i64::MAX] {
+        for tenant in tenants() {
+            store.scrub(&tenant, Timestamp(before), false).await.unwrap();
+        }
+        let again = copied(&a, &b).await.unwrap();
+        assert_verified(&again);
+        assert_ne!(first, again);
+    }
+}
+
+async fn refusal(from: Place, to: Place) -> String {
+    let error = copy(from, to, &Options::default(), &mut |_| ControlFlow::Continue(())).await.unwrap_err();
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(inner) = source {
+        text.push_str(&format!(": {inner}"));
+        source = inner.source();
+    }
+    text
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn places_that_do_not_fit_are_refused() {
+    let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
+    world.fill(&a, 20).await;
+    let nowhere = Place::Folder(a.path().join("nowhere"));
+    assert!(refusal(nowhere, b.place()).await.contains("there is no host.db"));
+    let empty = Home::Database(Database { app_url: String::new(), ..Database::empty().await });
+    let Home::Database(unprepared) = &empty else { unreachable!() };
+    let open = |d: &Database| {
+        let mut options = d.options(2);
+        options.target = remem_store_sql::postgres::Target::parse(&d.admin_url).unwrap();
+        Place::Database { options: Box::new(options), secret: None }
+    };
+    let unprepared =
+        Database { app_url: unprepared.admin_url.clone(), name: unprepared.name.clone(), admin_url: unprepared.admin_url.clone() };
+    let text = refusal(a.place(), open(&unprepared)).await;
+    assert!(text.contains("target") && text.contains("remem migrate"), "{text}");
+    assert!(refusal(open(&unprepared), a.place()).await.contains("the source cannot be used: this database is not prepared"));
+    assert!(refusal(a.place(), Place::Folder(a.path().join("."))).await.contains("the same place"));
+    copied(&a, &b).await.unwrap();
+    assert!(refusal(b.place(), b.place()).await.contains("the same place"));
+    let only = Options { tenant: Some(tenant("nobody")), dry_run: false };
+    let error = copy(a.place(), b.place(), &only, &mut |_| ControlFlow::Continue(())).await.unwrap_err();
+    assert!(matches!(error, CopyError::NoTenant(_)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_history_is_refused() {
+    for to in [Home::new_folder(), Home::database().await] {
+        let (mut world, from) = (World::new(), Home::folder());
+        world.fill(&from, 10).await;
+        copied(&from, &to).await.unwrap();
+        let (store, _) = to.open().await;
+        let globex = tenant("Globex");
+        world.write(store.as_ref(), &globex, 20).await;
+        let text = refusal(from.place(), to.place()).await;
+        assert!(text.contains("tenant Globex at the target is ahead"), "{text}");
+        // Both went on.
+        let (store, _) = from.open().await;
+        world.write(store.as_ref(), &globex, 60).await;
+        let text = refusal(from.place(), to.place()).await;
+        assert!(text.contains("tenant Globex at the target has another history"), "{text}");
+        // A source where nothing was ever written.
+        let other = Home::folder();
+        let (_, directory) = other.open().await;
+        directory.put_tenant(&Tenant { id: globex, created_at: Timestamp(0), shapes: ShapePolicy::Off }).await.unwrap();
+        assert!(refusal(other.place(), to.place()).await.contains("another history"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_secret_is_refused() {
+    let (mut world, a) = (World::new(), Home::folder());
+    world.fill(&a, 5).await;
+    for to in [Home::new_folder(), Home::database().await] {
+        let other = Home::new_folder();
+        std::fs::write(other.path().join("host.key"), [8; 32]).unwrap();
+        let (_, directory) = other.open().await;
+        copied(&other, &to).await.unwrap(); // carries the other secret, and nothing else
+        let text = refusal(a.place(), to.place()).await;
+        assert!(text.contains("another host secret, on which no key depends"), "{text}");
+        directory.put_tenant(&Tenant { id: tenant("x"), created_at: Timestamp(0), shapes: ShapePolicy::Off }).await.unwrap();
+        directory.add_key(&key(&tenant("x"), 1)).await.unwrap();
+        copied(&other, &to).await.unwrap();
+        let text = refusal(a.place(), to.place()).await;
+        assert!(text.contains("a host with another secret and holds its keys"), "{text}");
+    }
+    std::fs::remove_file(a.path().join("host.key")).unwrap();
+    assert!(refusal(a.place(), Home::database().await.place()).await.contains("the source has no host secret"));
+    // A secret that is kept outside the database.
+    let (b, secret) = (Database::fresh().await, Some([7; 32]));
+    std::fs::write(a.path().join("host.key"), [7; 32]).unwrap();
+    let outside = || Place::Database { options: Box::new(b.options(4)), secret };
+    assert_verified(&copy(a.place(), outside(), &Options::default(), &mut |_| ControlFlow::Continue(())).await.unwrap());
+    let rows = b.admin().await.query("SELECT 1 FROM remem.host_secret", &[]).await.unwrap();
+    assert!(rows.is_empty());
+    assert!(
+        refusal(Place::Database { options: Box::new(b.options(4)), secret: None }, Home::new_folder().place())
+            .await
+            .contains("no host secret")
+    );
+    assert_verified(&copy(outside(), Home::new_folder().place(), &Options::default(), &mut |_| ControlFlow::Continue(())).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memories_of_single_users_are_refused_rather_than_left_out() {
+    let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
+    world.fill(&a, 10).await;
+    copied(&a, &b).await.unwrap();
+    let Home::Database(database) = &b else { unreachable!() };
+    let sql = "BEGIN; ALTER TABLE remem.entry DROP CONSTRAINT entry_tenant_id_scope_id_owner_key_fkey;
+               UPDATE remem.entry SET owner = 'u1' WHERE tenant_id = 'acme' AND row_id = 1; COMMIT";
+    database.admin().await.batch_execute(sql).await.unwrap();
+    let text = refusal(b.place(), Home::new_folder().place()).await;
+    assert!(text.contains("tenant acme") && text.contains("single users"), "{text}");
+    let file = rusqlite::Connection::open(a.path().join("tenants/acme.db")).unwrap();
+    file.execute("UPDATE scope SET owner = 'u1' WHERE tenant_id = 'acme'", []).unwrap();
+    let text = refusal(a.place(), Home::database().await.place()).await;
+    assert!(text.contains("tenant acme has memories of single users"), "{text}");
+    assert_verified(&copied(&a, &Home::new_folder()).await.unwrap());
+}
+
+/// Damage at the target is told with the tenant's name, and the tenant is not opened to anybody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_difference_is_told() {
+    for (sql, what) in [
+        (
+            "UPDATE remem.entry SET written_by = 'somebody' WHERE ctid IN (SELECT ctid FROM remem.entry WHERE tenant_id = 'acme' LIMIT 1)",
+            "contents of rows differ",
+        ),
+        (
+            "INSERT INTO remem.idempotency VALUES ('acme', 'x', '\\x01', '\\x02', 9223372036854775806, 1, '[]')",
+            "numbers of idempotency records",
+        ),
+        ("DELETE FROM remem.posting WHERE ctid IN (SELECT ctid FROM remem.posting WHERE tenant_id = 'acme' LIMIT 1)", "the target's check"),
+    ] {
+        let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
+        world.fill(&a, 10).await;
+        copied(&a, &b).await.unwrap();
+        let Home::Database(database) = &b else { unreachable!() };
+        assert_eq!(database.admin().await.execute(sql, &[]).await.unwrap(), 1, "one row is damaged");
+        let text = refusal(a.place(), b.place()).await;
+        assert!(text.contains("tenant acme") && text.contains(what), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_counts_and_writes_nothing() {
+    let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
+    world.fill(&a, 10).await;
+    let options = Options { tenant: None, dry_run: true };
+    let counted = copy(a.place(), b.place(), &options, &mut |_| ControlFlow::Continue(())).await.unwrap();
+    assert!(counted.iter().all(|r| r.entries > 0 && !r.verified && r.hash.is_empty()));
+    let Home::Database(database) = &b else { unreachable!() };
+    for table in ["tenant", "event", "entry", "host_secret", "tenant_clock"] {
+        let rows = database.admin().await.query(&format!("SELECT 1 FROM remem.{table}"), &[]).await.unwrap();
+        assert!(rows.is_empty(), "{table}");
+    }
+    let nowhere = a.path().join("not/there");
+    let same = copy(a.place(), Place::Folder(nowhere.clone()), &options, &mut |_| ControlFlow::Continue(())).await.unwrap();
+    assert_eq!(same, counted);
+    assert!(!nowhere.exists());
+    let one = Options { tenant: Some(tenant("Globex")), dry_run: false };
+    let one = copy(a.place(), b.place(), &one, &mut |_| ControlFlow::Continue(())).await.unwrap();
+    assert_eq!(one.iter().map(|r| r.tenant.as_str()).collect::<Vec<_>>(), ["Globex"]);
+    assert_eq!(b.open().await.1.tenants().await.unwrap().len(), 1);
+}

@@ -1,0 +1,124 @@
+//! `remem copy`: a whole host from one store to another. Shows how far it is, then what was copied and compared.
+//!
+//! Places may hold passwords: no text of this file echoes one.
+
+use crate::cli::{Cli, Copy, Global};
+use crate::{config, output};
+use anyhow::{Context, bail};
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use indicatif::{ProgressBar, ProgressStyle};
+use remem_core::TenantId;
+use remem_engine::ports::{Clock, SystemClock};
+use remem_store_sql::copy::{self, Options, Place, Progress, Step, TenantReport};
+use remem_store_sql::postgres::{self, Target};
+use serde_json::json;
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A page with its index is one transaction, and the target's check reads all of a tenant in another.
+const DEADLINE: Duration = Duration::from_secs(300);
+/// One reads the snapshot, one writes, one looks up keys; the rest is room.
+const CONNECTIONS: usize = 6;
+
+pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
+    let config = config::load(global, None)?;
+    let secret = config.storage.host_key_file.as_deref().map(host_key).transpose()?;
+    let (from, to) = (place("--from", &copy.from, secret)?, place("--to", &copy.to, secret)?);
+    let options = Options { tenant: only_tenant()?, dry_run: copy.dry_run };
+    let bar = bar(global);
+    let reports = copy::copy(from, to, &options, &mut |progress| show(&bar, progress)).await;
+    bar.finish_and_clear();
+    let reports = reports?;
+    tell(global, copy, &reports)?;
+    let moved: Vec<&str> = reports.iter().filter(|r| r.moved).map(|r| r.tenant.as_str()).collect();
+    if !moved.is_empty() {
+        bail!("the source was written to during the copy (tenant {}): stop what writes to it and run this again", moved.join(", "));
+    }
+    Ok(())
+}
+
+/// The global `--tenant` has a default, which must not narrow a copy: only what was typed counts.
+fn only_tenant() -> anyhow::Result<Option<TenantId>> {
+    let Ok(matches) = Cli::command().try_get_matches_from(std::env::args_os()) else { return Ok(None) };
+    let Some(matches) = matches.subcommand_matches("copy") else { return Ok(None) };
+    if matches.value_source("tenant") != Some(ValueSource::CommandLine) {
+        return Ok(None);
+    }
+    let name: Option<&String> = matches.get_one("tenant");
+    name.map(|name| TenantId::parse(name).context("the tenant's name is not valid")).transpose()
+}
+
+fn host_key(file: &std::path::Path) -> anyhow::Result<[u8; 32]> {
+    let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    bytes.try_into().map_err(|_| anyhow::anyhow!("{} is not a host key of 32 bytes", file.display()))
+}
+
+fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<Place> {
+    if let Some(folder) = text.strip_prefix("sqlite:") {
+        let folder = folder.strip_prefix("//").unwrap_or(folder);
+        if folder.is_empty() {
+            wrong_usage(option)
+        }
+        return Ok(Place::Folder(PathBuf::from(folder)));
+    }
+    if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+        wrong_usage(option)
+    }
+    let target = Target::parse(text).with_context(|| option.to_owned())?;
+    let options = postgres::Options {
+        target,
+        worker: None,
+        connections: CONNECTIONS,
+        wait: DEADLINE,
+        deadline: DEADLINE,
+        local_ms: || SystemClock.now().0,
+    };
+    Ok(Place::Database { options: Box::new(options), secret })
+}
+
+/// Ends like every wrong usage, without clap's echo of the value.
+fn wrong_usage(option: &str) -> ! {
+    let text = format!("{option} must be sqlite:DIR or postgres://USER:PASSWORD@HOST/NAME");
+    Cli::command().error(ErrorKind::ValueValidation, text).exit()
+}
+
+fn bar(global: &Global) -> ProgressBar {
+    if global.json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{prefix} {bar:30} {msg} eta {eta}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(0).with_style(style)
+}
+
+fn show(bar: &ProgressBar, progress: &Progress) -> ControlFlow<()> {
+    let ((entries, of_entries), (events, of_events)) = (progress.entries, progress.events);
+    let step = if progress.step == Step::Copying { "copying" } else { "checking" };
+    bar.set_prefix(format!("{step} {}", progress.tenant));
+    bar.set_length(of_entries + of_events);
+    bar.set_position(entries + events);
+    bar.set_message(format!("{entries}/{of_entries} entries {events}/{of_events} events"));
+    ControlFlow::Continue(())
+}
+
+fn tell(global: &Global, copy: &Copy, reports: &[TenantReport]) -> anyhow::Result<()> {
+    if global.json {
+        let tenants: Vec<_> = reports.iter().map(report).collect();
+        return output::json(&json!({"dryRun": copy.dry_run, "tenants": tenants}));
+    }
+    let rows = reports.iter().map(|r| {
+        let hash = if r.hash.is_empty() { "-".to_owned() } else { r.hash.clone() };
+        let verified = if r.verified { "yes" } else { "-" };
+        vec![r.tenant.to_string(), r.entries.to_string(), r.events.to_string(), hash, verified.to_owned()]
+    });
+    output::table(&["TENANT", "ENTRIES", "EVENTS", "HASH", "VERIFIED"], rows.collect(), "no tenants");
+    Ok(())
+}
+
+fn report(r: &TenantReport) -> serde_json::Value {
+    let hash = (!r.hash.is_empty()).then_some(&r.hash);
+    json!({"tenant": r.tenant.as_str(), "entries": r.entries, "events": r.events, "hash": hash, "verified": r.verified, "moved": r.moved})
+}
