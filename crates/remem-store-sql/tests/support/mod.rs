@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests drive their own connections and read the machine's clock")]
 
 use remem_store_sql::postgres::{Options, PostgresStore, Target, migrate};
 use std::sync::atomic::{AtomicU32, Ordering};
