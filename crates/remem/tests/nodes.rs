@@ -236,7 +236,7 @@ async fn a_node_that_sleeps_does_not_hold_up_the_others_for_long() {
         tokio::time::sleep(Duration::from_millis(30 + 20 * round)).await;
         nodes.servers[0].signal("STOP");
         let begun = Instant::now();
-        put_somewhere(&[other.clone()], 0, &format!("while the other sleeps {round}")).await;
+        put_somewhere(std::slice::from_ref(&other), 0, &format!("while the other sleeps {round}")).await;
         assert!(begun.elapsed() < Duration::from_secs(15), "held up for {:?}", begun.elapsed());
         nodes.servers[0].signal("CONT");
         tasks.join_all().await;
