@@ -116,34 +116,48 @@ impl Checking<'_> {
     /// The same, as it is stored.
     async fn index(&self) -> Result<Derived, StoreError> {
         let mut derived = Derived::default();
+        self.postings(&mut derived).await?;
+        self.tags(&mut derived).await?;
+        self.counters(&mut derived).await?;
+        Ok(derived)
+    }
+
+    async fn postings(&self, derived: &mut Derived) -> Result<(), StoreError> {
         let sql = "SELECT scope_id, word, row_id, times, words FROM remem.posting
                    WHERE tenant_id = $1 AND (scope_id, word, row_id) > ($3, $4, $5) ORDER BY scope_id, word, row_id LIMIT $2";
         let mut after = (0i64, i64::MIN, 0i64);
         loop {
             let page = self.page(sql, &[&after.0, &after.1, &after.2]).await?;
-            let Some(last) = page.last() else { break };
+            let Some(last) = page.last() else { return Ok(()) };
             after = (get(last, 0)?, get(last, 1)?, get(last, 2)?);
             for row in &page {
                 let (times, words): (i16, i32) = (get(row, 3)?, get(row, 4)?);
                 derived.postings.add(&[get(row, 0)?, get(row, 1)?, get(row, 2)?, times.into(), words.into()], &[]);
             }
         }
+    }
+
+    async fn tags(&self, derived: &mut Derived) -> Result<(), StoreError> {
         let sql = "SELECT scope_id, row_id, created_at, tag, id_head FROM remem.entry_tag WHERE tenant_id = $1
-                   AND (scope_id, row_id, tag) > ($3, $4, $5) ORDER BY scope_id, row_id, tag LIMIT $2";
-        let mut after = (0i64, 0i64, String::new());
+                   AND (scope_id, tag, created_at, id_head, row_id) > ($3, $4, $5, $6, $7)
+                   ORDER BY scope_id, tag, created_at, id_head, row_id LIMIT $2";
+        let mut after = (0i64, String::new(), i64::MIN, String::new(), 0i64);
         loop {
-            let page = self.page(sql, &[&after.0, &after.1, &after.2]).await?;
-            let Some(last) = page.last() else { break };
-            after = (get(last, 0)?, get(last, 1)?, get(last, 3)?);
+            let page = self.page(sql, &[&after.0, &after.1, &after.2, &after.3, &after.4]).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = (get(last, 0)?, get(last, 3)?, get(last, 2)?, get(last, 4)?, get(last, 1)?);
             for row in &page {
                 derived.tags.add(&[get(row, 0)?, get(row, 1)?, get(row, 2)?], &[get(row, 3)?, get(row, 4)?]);
             }
         }
+    }
+
+    async fn counters(&self, derived: &mut Derived) -> Result<(), StoreError> {
         let sql = "SELECT scope_id, documents, words FROM remem.scope WHERE tenant_id = $1 AND scope_id > $3 ORDER BY scope_id LIMIT $2";
         let mut after = 0i64;
         loop {
             let page = self.page(sql, &[&after]).await?;
-            let Some(last) = page.last() else { return Ok(derived) };
+            let Some(last) = page.last() else { return Ok(()) };
             after = get(last, 0)?;
             for row in &page {
                 let counters: (i64, i64) = (get(row, 1)?, get(row, 2)?);
