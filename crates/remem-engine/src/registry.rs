@@ -94,6 +94,7 @@ impl PassLog {
 const LEASE_MS: u64 = 30_000;
 /// How often a person who asks for a pass tries to get the lease.
 const CLAIM_TRIES: u32 = 100;
+const RELEASE_TRIES: u32 = 4;
 const CLAIM_AGAIN: Duration = Duration::from_millis(50);
 
 impl Engine {
@@ -116,10 +117,18 @@ impl Engine {
         let holder = self.parts.ids.holder();
         let Some(fence) = self.parts.store.claim(tenant, pass.name, &holder, self.now(), LEASE_MS).await? else { return Ok(None) };
         let result = self.activate(pass, tenant, mode, Some(fence.clone())).await;
-        if let Err(error) = self.parts.store.release(tenant, &fence).await {
-            tracing::debug!(pass = pass.name, %error, "the lease stays until its time is up");
-        }
+        self.release(tenant, &fence).await;
         result.map(Some)
+    }
+
+    /// A lease that cannot be given back holds others up until its time is over, so it is worth more than one try.
+    async fn release(&self, tenant: &TenantId, fence: &Fence) {
+        for _ in 0..RELEASE_TRIES {
+            match self.parts.store.release(tenant, fence).await {
+                Ok(()) => return,
+                Err(error) => tracing::debug!(pass = fence.pass, %error, "a lease was not given back"),
+            }
+        }
     }
 
     async fn activate(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {

@@ -139,17 +139,27 @@ impl World {
         self.model.high_water += by.max(0);
     }
 
+    fn pass_time(&mut self, ms: i64) {
+        self.model.high_water += ms;
+        self.clock.set(Timestamp(self.model.high_water));
+    }
+
     async fn purge(&mut self, tenant: usize) {
         let pass = registry::find("purge").unwrap();
         let id = self.callers[tenant].tenant().clone();
-        // A pass may fail on the way; the next activation goes on where it stopped.
-        while self.engine.run_pass(pass, &id, Mode::Apply).await.is_err() {}
-        let again = loop {
-            if let Ok(report) = self.engine.run_pass(pass, &id, Mode::Apply).await {
-                break report;
+        let (mut activations, mut again) = (0, 0);
+        while activations < 2 {
+            match self.engine.run_pass(pass, &id, Mode::Apply).await {
+                Ok(report) => (activations, again) = (activations + 1, report.changed),
+                // It may fail on the way: the next activation goes on where it stopped. One whose lease could not be given
+                // back holds the next one up until its time has run out.
+                Err(_) => {
+                    activations = 0;
+                    self.pass_time(10_000);
+                }
             }
-        };
-        assert_eq!(again.changed, 0, "seed {}: a second activation found something to do", self.seed);
+        }
+        assert_eq!(again, 0, "seed {}: a second activation found something to do", self.seed);
     }
 
     async fn compare(&self, tenant: usize, memory: usize, word: &str) {
@@ -196,7 +206,8 @@ impl World {
     }
 }
 
-#[tokio::test]
+/// Waiting costs nothing here: the runtime's own time moves on when nothing else does.
+#[tokio::test(start_paused = true)]
 async fn the_host_agrees_with_the_model() {
     let given = std::env::var("REMEM_SIM_SEED").ok().and_then(|text| text.parse().ok());
     let seeds: Vec<u64> = given.map_or_else(|| (1..=24).collect(), |seed| vec![seed]);
