@@ -59,9 +59,9 @@ pub(super) fn statement<'a>(scope: &'a Scope, words: Vec<i64>, filter: &'a Filte
            FROM hit h JOIN rare r ON r.word = h.word GROUP BY h.row_id ORDER BY score DESC, h.row_id DESC)",
         [Param::Text(tenant), Param::Text(scope.memory_ref.as_str()), Param::Numbers(words), Param::Text(tenant)],
     );
-    statement.push(&format!(" SELECT {ENTRY_COLUMNS}, k.score FROM ranked k JOIN remem.entry e ON e.row_id = k.row_id AND "), []);
+    statement.push(&format!(" SELECT {ENTRY_COLUMNS}, k.score FROM ranked k CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE "), []);
     statement.push_live(tenant, "(SELECT scope_id FROM s)", at);
-    statement.push(" WHERE true", []);
+    statement.push(" AND e.row_id = k.row_id OFFSET 0) e WHERE true", []);
     push_tags(&mut statement, &filter.tags);
     push_created(&mut statement, filter, "e.created_at");
     statement.push(" ORDER BY k.score DESC, k.row_id DESC LIMIT ?", [Param::Number(limit.into())]);
