@@ -6,6 +6,7 @@
 use crate::entry::{Draft, Entry, Origin, Tier, Typology};
 use crate::ids::{Scope, Timestamp};
 use crate::policy::Policy;
+use crate::record::RecordBody;
 use crate::redact::{Redacted, Redactor, ShapeKind};
 use crate::rejection::Rejection;
 use serde_json::{Map, Value};
@@ -107,6 +108,12 @@ impl Admission<'_> {
             flags: flags.into_iter().collect(),
             scan: self.scan,
         })
+    }
+
+    /// Redacts every text of a record; the only maker of `RecordBody`. Limits are those of whoever makes the record.
+    #[must_use]
+    pub fn record(&self, body: Map<String, Value>) -> RecordBody {
+        RecordBody(self.clean_map(body, &mut BTreeSet::new()))
     }
 
     /// Looks at a stored entry again before it is shown: one that was written under other rules (a secret registered

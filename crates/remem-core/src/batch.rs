@@ -5,6 +5,7 @@
 use crate::admission::Admitted;
 use crate::event::{EntryRef, EventBody, Written, is_reserved_tag};
 use crate::ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, TenantId, Timestamp};
+use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind};
 
 /// What one transaction does to one tenant's memory.
 #[derive(Clone, Debug)]
@@ -43,6 +44,19 @@ pub enum Change {
         /// The entry.
         id: EntryId,
     },
+    /// Write a record, or take it away (`None`).
+    Record {
+        /// What it is about.
+        kind: RecordKind,
+        /// Its name.
+        key: String,
+        /// What it must be like before, else nothing of the batch is applied.
+        precondition: Precondition,
+        /// What it holds from now on.
+        body: Option<RecordBody>,
+    },
+    /// Append an event that stands for no change of memory.
+    Emit(Box<EventBody>),
 }
 
 /// A condition that must hold when the batch is applied, else nothing of it is.
@@ -144,6 +158,31 @@ impl Batch {
         self
     }
 
+    /// Writes a record.
+    ///
+    /// # Panics
+    /// If the name is longer than a store can index: names are bounded where they are made.
+    #[must_use]
+    pub fn set(mut self, kind: RecordKind, key: String, precondition: Precondition, body: RecordBody) -> Batch {
+        assert!(key.len() <= RECORD_KEY_BYTES_MAX, "a record's name is short");
+        self.changes.push(Change::Record { kind, key, precondition, body: Some(body) });
+        self
+    }
+
+    /// Takes a record away.
+    #[must_use]
+    pub fn unset(mut self, kind: RecordKind, key: String, precondition: Precondition) -> Batch {
+        self.changes.push(Change::Record { kind, key, precondition, body: None });
+        self
+    }
+
+    /// Appends an event.
+    #[must_use]
+    pub fn emit(mut self, body: EventBody) -> Batch {
+        self.changes.push(Change::Emit(Box::new(body)));
+        self
+    }
+
     /// Whose memory it changes.
     #[must_use]
     pub fn tenant(&self) -> &TenantId {
@@ -187,19 +226,22 @@ impl Batch {
 }
 
 impl Change {
-    /// The memory it touches.
+    /// The memory it touches, if it touches one.
     #[must_use]
-    pub fn memory_ref(&self) -> &MemoryRef {
+    pub fn memory_ref(&self) -> Option<&MemoryRef> {
         match self {
-            Change::Put { admitted, .. } => &admitted.scope().memory_ref,
-            Change::Delete { memory_ref, .. } | Change::Expire { memory_ref, .. } => memory_ref,
+            Change::Put { admitted, .. } => Some(&admitted.scope().memory_ref),
+            Change::Delete { memory_ref, .. } | Change::Expire { memory_ref, .. } => Some(memory_ref),
+            Change::Record { .. } | Change::Emit(_) => None,
         }
     }
 
-    /// The event that is stored with it.
+    /// The event that is stored with it. A record has none of its own: what it means is told by an event beside it.
     #[must_use]
-    pub fn event(&self) -> EventBody {
-        match self {
+    pub fn event(&self) -> Option<EventBody> {
+        let event = match self {
+            Change::Record { .. } => return None,
+            Change::Emit(body) => (**body).clone(),
             Change::Put { id, admitted } => EventBody::Written(Written {
                 memory_ref: admitted.scope().memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
@@ -208,6 +250,7 @@ impl Change {
             }),
             Change::Delete { memory_ref, id } => EventBody::Deleted(EntryRef::new(memory_ref, id)),
             Change::Expire { memory_ref, id } => EventBody::Expired(EntryRef::new(memory_ref, id)),
-        }
+        };
+        Some(event)
     }
 }

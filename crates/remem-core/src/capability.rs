@@ -22,6 +22,8 @@ pub struct Facts {
     pub attribution: bool,
     /// Runs read a stable snapshot that a replay can repeat.
     pub snapshots: bool,
+    /// Workspace files are kept.
+    pub workspace: bool,
 }
 
 /// One row of the capability model.
@@ -111,6 +113,7 @@ mod tests {
             compaction: bit(5),
             attribution: bit(6),
             snapshots: bit(7),
+            workspace: bit(8),
         }
     }
 

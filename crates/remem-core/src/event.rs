@@ -12,6 +12,8 @@ pub enum EventBody {
     Deleted(EntryRef),
     /// An entry's time ran out and its text was removed.
     Expired(EntryRef),
+    /// A workspace file has a new version, or was deleted.
+    WorkspaceUpdated(FileRef),
 }
 
 /// The kind of an event: its stable name.
@@ -23,6 +25,8 @@ pub enum EventKind {
     Deleted,
     /// `memory.expired`
     Expired,
+    /// `workspace.updated`
+    WorkspaceUpdated,
 }
 
 /// Payload of `memory.written`.
@@ -51,6 +55,16 @@ pub struct EntryRef {
     pub memory_id: String,
 }
 
+/// Payload of `workspace.updated`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileRef {
+    /// The file.
+    pub path: String,
+    /// Its version; a deletion counts as one.
+    pub version: u64,
+}
+
 impl EntryRef {
     /// The payload naming `id` in `memory_ref`.
     #[must_use]
@@ -70,7 +84,7 @@ pub fn is_reserved_tag(tag: &str) -> bool {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [EventKind; 3] = [EventKind::Written, EventKind::Deleted, EventKind::Expired];
+    pub const ALL: [EventKind; 4] = [EventKind::Written, EventKind::Deleted, EventKind::Expired, EventKind::WorkspaceUpdated];
 
     /// The stable name, as stored and sent.
     #[must_use]
@@ -79,6 +93,7 @@ impl EventKind {
             EventKind::Written => "memory.written",
             EventKind::Deleted => "memory.deleted",
             EventKind::Expired => "memory.expired",
+            EventKind::WorkspaceUpdated => "workspace.updated",
         }
     }
 }
@@ -91,6 +106,7 @@ impl EventBody {
             EventBody::Written(_) => EventKind::Written,
             EventBody::Deleted(_) => EventKind::Deleted,
             EventBody::Expired(_) => EventKind::Expired,
+            EventBody::WorkspaceUpdated(_) => EventKind::WorkspaceUpdated,
         }
     }
 
@@ -100,6 +116,7 @@ impl EventBody {
         match self {
             EventBody::Written(w) => serde_json::to_value(w),
             EventBody::Deleted(r) | EventBody::Expired(r) => serde_json::to_value(r),
+            EventBody::WorkspaceUpdated(file) => serde_json::to_value(file),
         }
         .expect("structs of strings always serialise")
     }
@@ -112,6 +129,7 @@ impl EventBody {
             EventKind::Written => serde_json::from_str(payload).ok().map(EventBody::Written),
             EventKind::Deleted => serde_json::from_str(payload).ok().map(EventBody::Deleted),
             EventKind::Expired => serde_json::from_str(payload).ok().map(EventBody::Expired),
+            EventKind::WorkspaceUpdated => serde_json::from_str(payload).ok().map(EventBody::WorkspaceUpdated),
         }
     }
 }
@@ -155,7 +173,10 @@ mod tests {
     fn bodies_survive_storage() {
         let entry = EntryRef { memory_ref: "m".into(), memory_id: "e".into() };
         let written = Written { memory_ref: "m".into(), memory_id: "e".into(), tags: vec!["source:chat".into()], flags: vec![] };
-        for body in [EventBody::Written(written), EventBody::Deleted(entry.clone()), EventBody::Expired(entry)] {
+        let file = FileRef { path: "a/b.md".into(), version: 3 };
+        for body in
+            [EventBody::Written(written), EventBody::Deleted(entry.clone()), EventBody::Expired(entry), EventBody::WorkspaceUpdated(file)]
+        {
             let stored = body.payload().to_string();
             assert_eq!(EventBody::from_stored(body.kind().as_str(), &stored), Some(body));
         }

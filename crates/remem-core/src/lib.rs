@@ -15,6 +15,7 @@ pub mod ids;
 pub mod permission;
 pub mod policy;
 pub mod query;
+pub mod record;
 pub mod redact;
 pub mod rejection;
 
@@ -26,5 +27,6 @@ pub use ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, Scope, Seq, Tena
 pub use permission::Permission;
 pub use policy::Policy;
 pub use query::Query;
+pub use record::{Precondition, Record, RecordBody, RecordKind};
 pub use redact::{Redacted, Redactor, ShapePolicy};
 pub use rejection::Rejection;

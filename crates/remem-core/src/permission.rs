@@ -16,12 +16,23 @@ pub enum Permission {
     KeysManage,
     /// Create tenants and their first keys.
     HostAdmin,
+    /// Read workspace files.
+    WorkspaceRead,
+    /// Write and delete workspace files.
+    WorkspaceWrite,
 }
 
 impl Permission {
     /// Every permission: what the bootstrap key holds.
-    pub const ALL: [Permission; 5] =
-        [Permission::MemoryRead, Permission::MemoryWrite, Permission::MemoryAdmin, Permission::KeysManage, Permission::HostAdmin];
+    pub const ALL: [Permission; 7] = [
+        Permission::MemoryRead,
+        Permission::MemoryWrite,
+        Permission::MemoryAdmin,
+        Permission::KeysManage,
+        Permission::HostAdmin,
+        Permission::WorkspaceRead,
+        Permission::WorkspaceWrite,
+    ];
 
     /// The stable name.
     #[must_use]
@@ -32,6 +43,8 @@ impl Permission {
             Permission::MemoryAdmin => "memory:admin",
             Permission::KeysManage => "keys:manage",
             Permission::HostAdmin => "host:admin",
+            Permission::WorkspaceRead => "workspace:read",
+            Permission::WorkspaceWrite => "workspace:write",
         }
     }
 }
@@ -44,7 +57,9 @@ impl fmt::Display for Permission {
 
 /// Not the name of a permission.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown scope; known scopes are memory:read, memory:write, memory:admin, keys:manage, host:admin")]
+#[error(
+    "unknown scope; known scopes are memory:read, memory:write, memory:admin, keys:manage, host:admin, workspace:read, workspace:write"
+)]
 pub struct UnknownPermission;
 
 impl FromStr for Permission {

@@ -44,6 +44,12 @@ pub struct Policy {
     pub at_least_wait_ms_max: u64,
     /// Entries that one purge step removes in one transaction.
     pub purge_batch_max: u32,
+    /// Bytes of a workspace file.
+    pub file_bytes_max: usize,
+    /// Workspace files of a tenant.
+    pub files_max: usize,
+    /// Versions of a workspace file that are kept.
+    pub file_versions_max: usize,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -70,6 +76,9 @@ impl Default for Policy {
             request_bytes_max: 8 * 1024 * 1024,
             at_least_wait_ms_max: 2_000,
             purge_batch_max: 500,
+            file_bytes_max: 262_144,
+            files_max: 1_000,
+            file_versions_max: 20,
             shapes: ShapePolicy::Redact,
         }
     }

@@ -18,6 +18,18 @@ pub enum EngineError {
     /// The revision named by `atLeast` was not reached in time.
     #[error("the revision asked for has not been reached on this node")]
     NotReached,
+    /// A workspace file is not at the version that the caller named.
+    #[error("the file is at another version")]
+    FileConflict {
+        /// Where it is; 0 if it is not there.
+        current_version: u64,
+    },
+    /// A workspace file is too large.
+    #[error("the file is too large")]
+    FileTooLarge {
+        /// How large it may be, in bytes.
+        limit: u64,
+    },
     /// Too many streams are open.
     #[error("too many event streams are open")]
     TooManyFeeds,

@@ -16,6 +16,7 @@ pub mod recall;
 pub mod registry;
 pub mod runner;
 pub mod secrets;
+pub mod workspace;
 pub mod write;
 
 pub use caller::Caller;

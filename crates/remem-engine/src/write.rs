@@ -141,7 +141,7 @@ fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
             visible: RevRange { from: committed.revision, to: None },
             scan: one.scan(),
         }),
-        Outcome::Removed | Outcome::Nothing => None,
+        Outcome::Recorded { .. } | Outcome::Emitted | Outcome::Removed | Outcome::Nothing => None,
     });
     Stored { entries: entries.collect(), revision: committed.revision, replayed: committed.replayed }
 }

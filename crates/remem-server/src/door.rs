@@ -89,6 +89,8 @@ pub fn problem(error: EngineError) -> Problem {
         EngineError::Forbidden(permission) => Problem::Forbidden(permission),
         EngineError::NotFound => Problem::NotFound,
         EngineError::NotReached => Problem::NotReached,
+        EngineError::FileConflict { current_version } => Problem::FileConflict { current_version },
+        EngineError::FileTooLarge { limit } => Problem::FileTooLarge { limit },
         EngineError::TooManyFeeds => Problem::TooManyFeeds { limit: 0 },
         EngineError::Store(StoreError::Rejected(rejection)) => Problem::Rejected(rejection),
         EngineError::Store(StoreError::Conflict) => Problem::Conflict,
@@ -119,7 +121,8 @@ pub fn denied(denied: Denied) -> Problem {
     }
 }
 
-fn fail(error: EngineError) -> Failure {
+/// An engine's error as an answer.
+pub(crate) fn fail(error: EngineError) -> Failure {
     problem(error).into()
 }
 
@@ -305,7 +308,7 @@ impl Door for EngineDoor {
 
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
         let permissions: Result<Vec<Permission>, _> = request.scopes.iter().map(|s| s.parse()).collect();
-        let known = "must be of memory:read, memory:write, memory:admin, keys:manage, host:admin";
+        let known = "must be of memory:read, memory:write, memory:admin, keys:manage, host:admin, workspace:read, workspace:write";
         let request = KeyRequest {
             tenant: self.tenant(&request.tenant)?,
             label: request.label,

@@ -35,6 +35,10 @@ async fn each_operation_needs_its_scope() {
         ("GET", "/v1/host/remembrancer/tenants".to_owned(), "", "host:admin"),
         ("POST", "/v1/host/remembrancer/tenants".to_owned(), r#"{"id": "t"}"#, "host:admin"),
         ("GET", "/metrics".to_owned(), "", "memory:admin"),
+        ("GET", "/v1/host/workspace/files".to_owned(), "", "workspace:read"),
+        ("GET", "/v1/host/workspace/files/a".to_owned(), "", "workspace:read"),
+        ("PUT", "/v1/host/workspace/files/a".to_owned(), r#"{"content": "x"}"#, "workspace:write"),
+        ("DELETE", "/v1/host/workspace/files/a".to_owned(), "", "workspace:write"),
     ];
     for (method, path, body, scope) in calls {
         let wrong = if scope == "memory:read" { "writer" } else { "reader" };
@@ -112,5 +116,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 23, "{operations:#?}");
+    assert_eq!(operations.len(), 27, "{operations:#?}");
 }

@@ -17,6 +17,8 @@ pub(crate) fn outcomes_to_stored(outcomes: &[Outcome]) -> String {
         .iter()
         .map(|outcome| match outcome {
             Outcome::Stored { id, created_at } => json!([id.as_str(), created_at.0]),
+            Outcome::Recorded { version } => json!({ "version": version }),
+            Outcome::Emitted => json!(2),
             Outcome::Removed => json!(1),
             Outcome::Nothing => json!(0),
         })
@@ -32,11 +34,18 @@ pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
                 let id = EntryId::parse(pair.first()?.as_str()?)?;
                 Some(Outcome::Stored { id, created_at: Timestamp(pair.get(1)?.as_i64()?) })
             }
+            Value::Object(record) => Some(Outcome::Recorded { version: record.get("version")?.as_u64()? }),
+            Value::Number(n) if n.as_i64() == Some(2) => Some(Outcome::Emitted),
             Value::Number(n) if n.as_i64() == Some(1) => Some(Outcome::Removed),
             Value::Number(_) => Some(Outcome::Nothing),
             _ => None,
         })
         .collect()
+}
+
+/// The first text, by bytes, after all that begin with `prefix`. No name holds the last character.
+pub(crate) fn after_prefix(prefix: &str) -> String {
+    format!("{prefix}{}", char::MAX)
 }
 
 #[cfg(test)]
@@ -46,7 +55,9 @@ mod tests {
     #[test]
     fn outcomes_survive_storage() {
         let id = EntryId::parse("mem_\"1\"").unwrap();
-        let outcomes = vec![Outcome::Stored { id, created_at: Timestamp(5) }, Outcome::Removed, Outcome::Nothing];
+        let recorded = Outcome::Recorded { version: 7 };
+        let outcomes =
+            vec![Outcome::Stored { id, created_at: Timestamp(5) }, recorded, Outcome::Emitted, Outcome::Removed, Outcome::Nothing];
         assert_eq!(outcomes_from_stored(&outcomes_to_stored(&outcomes)), Some(outcomes));
         assert_eq!(outcomes_from_stored("nonsense"), None);
     }

@@ -4,7 +4,7 @@
 use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
 use crate::store::{Committed, Head, Store, StoreError, StoreFeatures};
 use async_trait::async_trait;
-use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Revision, Scope, Seq, TenantId, Timestamp};
+use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, Scope, Seq, TenantId, Timestamp};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
@@ -123,6 +123,21 @@ impl<S: Store> Store for FaultyStore<S> {
     }
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         self.inner.verify(tenant).await
+    }
+    async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+        self.read_fault()?;
+        self.inner.record(tenant, kind, key).await
+    }
+    async fn records(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.read_fault()?;
+        self.inner.records(tenant, kind, prefix, after, limit).await
     }
     async fn claim(
         &self,

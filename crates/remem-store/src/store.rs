@@ -2,7 +2,9 @@
 
 use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
 use async_trait::async_trait;
-use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Rejection, Revision, Scope, Seq, TenantId, Timestamp};
+use remem_core::{
+    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Rejection, Revision, Scope, Seq, TenantId, Timestamp,
+};
 use tokio::sync::watch;
 
 /// Keeps the memory of many tenants apart from each other and through crashes.
@@ -39,6 +41,19 @@ pub trait Store: Send + Sync {
 
     /// Where the tenant's clocks stand.
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError>;
+
+    /// The record of that name.
+    async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError>;
+
+    /// Records whose name begins with `prefix` and comes after `after`, in the byte order of their names.
+    async fn records(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError>;
 
     /// Wakes whoever waits for the tenant's next commit. Only a hint: commits of other processes may ring late or not.
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError>;
@@ -127,7 +142,14 @@ pub enum Outcome {
         /// Its time.
         created_at: Timestamp,
     },
-    /// The entry was taken away.
+    /// The record was written; this is its version.
+    Recorded {
+        /// From 1.
+        version: u64,
+    },
+    /// The event was appended.
+    Emitted,
+    /// The entry or record was taken away.
     Removed,
     /// Nothing to do: no such live entry, or the imported id is taken.
     Nothing,
@@ -139,7 +161,8 @@ pub enum StoreError {
     /// The request itself cannot be (an idempotency key with another body).
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// Somebody else was first: an expectation of the batch does not hold, or its lease was taken over.
+    /// Somebody else was first: an expectation of the batch does not hold, a record is not as it was, or a lease was taken
+    /// over.
     #[error("an entry changed since it was read")]
     Conflict,
     /// Too many writes are waiting; try again soon.

@@ -45,6 +45,16 @@ fn families(capabilities: &Capabilities, policy: &Policy) -> Map<String, Value> 
     }
     let mut families = Map::new();
     families.insert("memory".to_owned(), memory);
+    if facts.workspace {
+        let workspace = json!({
+            "supported": true,
+            "versioned": true,
+            "maxFileBytes": policy.file_bytes_max,
+            "maxFiles": policy.files_max,
+            "maxVersions": policy.file_versions_max,
+        });
+        families.insert("workspace".to_owned(), workspace);
+    }
     if capabilities.supports("long-term-durability") {
         families.insert("agents".to_owned(), json!({ "supported": false, "memoryBackends": ["long-term"] }));
     }
@@ -67,6 +77,7 @@ mod tests {
         assert!(document["memory"].get("compaction").is_none());
         let poor = super::document(&Capabilities::compute(Facts::default()), &Policy::default());
         assert_eq!(poor["memory"]["writable"], json!(false));
+        assert!(poor.get("workspace").is_none());
         assert!(poor.get("agents").is_none() && poor["memory"].get("search").is_none());
     }
 }

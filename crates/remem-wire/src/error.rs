@@ -66,6 +66,10 @@ pub enum Problem {
     MethodNotAllowed,
     /// Somebody else was first.
     Conflict,
+    /// `If-Match` does not name the version that is there.
+    FileConflict { current_version: u64 },
+    /// The workspace file is larger than the host keeps.
+    FileTooLarge { limit: u64 },
     /// The mode or feature asked for is not one this host has.
     NotProvided { what: &'static str },
     /// `atLeast` was not reached in time.
@@ -122,6 +126,8 @@ impl Problem {
             Problem::NotFound => row(404, "not_found", "there is no such thing here"),
             Problem::MethodNotAllowed => row(405, "method_not_allowed", "this path does not take that method"),
             Problem::Conflict => row(409, "conflict", "an entry changed since it was read; read it again"),
+            Problem::FileConflict { .. } => row(409, "workspace_conflict", "the file is not at the version that If-Match names"),
+            Problem::FileTooLarge { .. } => row(413, "workspace_too_large", "the file is larger than this host keeps"),
             Problem::NotProvided { .. } => row(422, "capability_not_provided", &self.text()),
             Problem::NotReached => later(503, "revision_not_reached", "the revision named by atLeast has not been reached here", 1),
             Problem::TooManyFeeds { .. } => later(429, "rate_limited", "too many event streams of this tenant are open", 5),
@@ -155,7 +161,8 @@ impl Problem {
                 json!({"field": field, "unit": unit, "limit": limit, "actual": actual})
             }
             Problem::Rejected(rejection) => json!({"field": rejection.field()?}),
-            Problem::BodyTooLarge { limit } => json!({"limit": limit, "unit": "bytes"}),
+            Problem::BodyTooLarge { limit } | Problem::FileTooLarge { limit } => json!({"limit": limit, "unit": "bytes"}),
+            Problem::FileConflict { current_version } => json!({"currentVersion": current_version}),
             Problem::Forbidden(permission) => json!({"scopeRequired": permission.as_str()}),
             Problem::TooManyFeeds { limit } => json!({"limit": limit}),
             _ => return None,

@@ -206,7 +206,7 @@ pub enum Events {
 pub enum Key {
     /// Make a key; it is shown once
     Create {
-        /// What it allows, separated by commas: memory:read, memory:write, memory:admin, keys:manage, host:admin
+        /// What it allows, separated by commas: memory:read, memory:write, memory:admin, workspace:read, workspace:write, keys:manage, host:admin
         #[arg(long, value_delimiter = ',', default_value = "memory:read,memory:write")]
         scopes: Vec<String>,
         /// What to call it

@@ -53,7 +53,8 @@ pub async fn open(config: &Config) -> anyhow::Result<Host> {
         None => embedded(config)?,
     };
     let features = storage.store.features();
-    let facts = Facts { durable: features.durable, writable: true, lexical: features.lexical, ttl: true, ..Facts::default() };
+    let facts =
+        Facts { durable: features.durable, writable: true, lexical: features.lexical, ttl: true, workspace: true, ..Facts::default() };
     let secrets = match &config.redaction.secrets_file {
         Some(file) => Secrets::new(&storage.key, registered(file)?),
         None => Secrets::none(&storage.key),

@@ -9,6 +9,7 @@ mod memory;
 mod meta;
 mod passes;
 mod tenants;
+mod workspace;
 
 use crate::door::EngineDoor;
 use crate::mcp;
@@ -63,7 +64,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     components.add_security_scheme("key", bearer);
     document.security = Some(vec![utoipa::openapi::security::SecurityRequirement::new("key", Vec::<String>::new())]);
-    OpenApiRouter::with_openapi(document)
+    let (router, document) = OpenApiRouter::with_openapi(document)
         .routes(routes!(entries::put_entry, entries::list_entries))
         .routes(routes!(entries::put_entries))
         .routes(routes!(entries::import_entries))
@@ -78,12 +79,22 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(tenants::put_tenant, tenants::list_tenants))
         .routes(routes!(passes::list_passes))
         .routes(routes!(passes::run_pass))
+        .routes(routes!(workspace::list_files))
+        .routes(routes!(workspace::get_file, workspace::put_file, workspace::delete_file))
         .routes(routes!(meta::discovery))
         .routes(routes!(meta::openapi))
         .routes(routes!(meta::health))
         .routes(routes!(meta::ready))
         .routes(routes!(meta::metrics))
-        .split_for_parts()
+        .split_for_parts();
+    (router, plain_templates(document))
+}
+
+/// A parameter that may hold slashes has a star in the router's language and none in OpenAPI's.
+fn plain_templates(mut document: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
+    let paths = std::mem::take(&mut document.paths.paths);
+    document.paths.paths = paths.into_iter().map(|(template, item)| (template.replace("{*", "{"), item)).collect();
+    document
 }
 
 /// The whole HTTP surface.

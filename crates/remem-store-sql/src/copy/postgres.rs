@@ -4,7 +4,7 @@
 //! Entries themselves are written by `crate::postgres::copy`, next to the statements of a commit that it shares.
 
 use super::error::{CopyError, End};
-use super::rows::{self, ClockRow, EntryRow, EventRow, PAGE_BYTES, PAGE_ROWS, RepeatRow, ScopeRow};
+use super::rows::{self, ClockRow, EntryRow, EventRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ScopeRow};
 use super::side::{Secret, Side, Snapshot};
 use crate::postgres::copy::put_entries;
 use crate::postgres::gate::{Failed, Identity, Role, Transaction, call};
@@ -102,6 +102,14 @@ impl Snapshot for Reader {
         self.rows(&sql, &[&after.0, &after.1, &LIMIT]).await?.iter().map(repeat).collect()
     }
 
+    async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError> {
+        let sql = format!(
+            "SELECT {} FROM remem.record WHERE tenant_id = $1 AND (kind, key) > ($2, $3) ORDER BY kind, key LIMIT $4",
+            rows::RECORD
+        );
+        self.rows(&sql, &[&after.0, &after.1, &LIMIT]).await?.iter().map(record).collect()
+    }
+
     async fn end(self: Box<Self>) -> Result<(), StoreError> {
         self.transaction.commit(Vec::new()).await.map_err(Failed::into_store).map(|_| ())
     }
@@ -158,6 +166,13 @@ fn repeat(row: &Row) -> Result<RepeatRow, StoreError> {
     })
 }
 
+fn record(row: &Row) -> Result<RecordRow, StoreError> {
+    Ok(RecordRow { kind: get(row, 0)?, key: get(row, 1)?, version: get(row, 2)?, at: get(row, 3)?, body: get(row, 4)? })
+}
+
+const PUT_RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body)
+     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[]) ON CONFLICT DO NOTHING";
+const DROP_RECORDS: &str = "DELETE FROM remem.record WHERE tenant_id = $1";
 const PUT_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, kind, payload, hash)
      SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bytea[])
      ON CONFLICT DO NOTHING";
@@ -246,6 +261,18 @@ impl Side for Database {
     async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError> {
         let name = tenant.as_str();
         self.store.gate().write(Role::Worker, Identity::tenant(tenant), vec![call(DROP_REPEATS, &[&name, &before])]).await.map(|_| ())
+    }
+
+    async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
+        let name = tenant.as_str();
+        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![call(DROP_RECORDS, &[&name])]).await.map(|_| ())
+    }
+
+    async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError> {
+        let (name, kind, key) = (tenant.as_str(), column(&page, |r| r.kind.as_str()), column(&page, |r| r.key.as_str()));
+        let (version, at, body) = (column(&page, |r| r.version), column(&page, |r| r.at), column(&page, |r| r.body.as_str()));
+        let put = call(PUT_RECORDS, &[&name, &kind, &key, &version, &at, &body]);
+        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put]).await.map(|_| ())
     }
 
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {

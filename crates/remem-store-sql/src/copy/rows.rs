@@ -81,12 +81,23 @@ pub(crate) struct RepeatRow {
     pub outcomes: String,
 }
 
+/// A record beside the memory.
+pub(crate) struct RecordRow {
+    pub kind: String,
+    pub key: String,
+    pub version: i64,
+    pub at: i64,
+    pub body: String,
+}
+
 /// Columns in the order in which both places read them.
 pub(crate) const SCOPE: &str = "scope_id, memory_ref, owner";
 pub(crate) const ENTRY: &str = "scope_id, row_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
      written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner";
 pub(crate) const EVENT: &str = "seq, revision, at, run_id, kind, payload, hash";
 pub(crate) const REPEAT: &str = "operation, key, body, at, revision, outcomes";
+
+pub(crate) const RECORD: &str = "kind, key, version, at, body";
 
 /// Counts and a sum over all rows of a tenant, and its clock.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -96,6 +107,7 @@ pub(crate) struct Digest {
     pub entries: u64,
     pub events: u64,
     pub repeats: u64,
+    pub records: u64,
     /// Events that tell of a new entry: each has its row, erased or not.
     pub written: u64,
     sum: [u64; 4],
@@ -183,11 +195,16 @@ impl Digest {
         self.add(&fields.bytes(&row.key).bytes(&row.body).text(&row.outcomes));
     }
 
+    pub fn record(&mut self, row: &RecordRow) {
+        self.records += 1;
+        self.add(&Fields::of("record").numbers(&[row.version, row.at]).text(&row.kind).text(&row.key).text(&row.body));
+    }
+
     /// All of it as one short text.
     pub fn hex(&self) -> String {
         let clock = &self.clock;
         let mut hasher = Fields::of("tenant").numbers(&[clock.revision, clock.seq, clock.at]).bytes(&clock.chain).0;
-        for number in [self.scopes, self.entries, self.events, self.repeats].iter().chain(&self.sum) {
+        for number in [self.scopes, self.entries, self.events, self.repeats, self.records].iter().chain(&self.sum) {
             hasher.update(&number.to_le_bytes());
         }
         hasher.finalize().to_hex()[..32].to_owned()

@@ -2,7 +2,7 @@
 //! the same questions, so one driver serves every direction.
 
 use super::error::CopyError;
-use super::rows::{ClockRow, EntryRow, EventRow, RepeatRow, ScopeRow};
+use super::rows::{ClockRow, EntryRow, EventRow, RecordRow, RepeatRow, ScopeRow};
 use async_trait::async_trait;
 use remem_core::TenantId;
 use remem_store::{Directory, Store, StoreError};
@@ -25,6 +25,8 @@ pub(crate) trait Snapshot: Send + Sync {
     async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError>;
     /// After the record of this operation and key.
     async fn repeats(&self, after: &(String, Vec<u8>)) -> Result<Vec<RepeatRow>, StoreError>;
+    /// After the record of this kind and name.
+    async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError>;
     async fn end(self: Box<Self>) -> Result<(), StoreError>;
 }
 
@@ -47,6 +49,9 @@ pub(crate) trait Side: Send + Sync {
     async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError>;
     /// Drops records that the source has forgotten since an earlier copy.
     async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError>;
+    /// Takes all records away: they change, so a copy that goes on begins with them anew.
+    async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError>;
+    async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError>;
     /// The tenant is complete: sets its clock, and when passes are due.
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError>;
 }

@@ -2,7 +2,7 @@
 //! `host.key`. Reads see one commit; each page that is written is one transaction.
 
 use super::error::{CopyError, End};
-use super::rows::{self, ClockRow, EntryRow, EventRow, PAGE_BYTES, PAGE_ROWS, RepeatRow, ScopeRow};
+use super::rows::{self, ClockRow, EntryRow, EventRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ScopeRow};
 use super::secret;
 use super::side::{Secret, Side, Snapshot};
 use crate::sqlite::{Location, SqliteDirectory, SqliteStore, blocking, failed};
@@ -111,6 +111,13 @@ impl Snapshot for Reader {
         self.read(move |db, tenant| db.prepare_cached(&sql)?.query_map(params![tenant, operation, key, PAGE_ROWS], repeat)?.collect()).await
     }
 
+    async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError> {
+        let sql =
+            format!("SELECT {} FROM record WHERE tenant_id = ?1 AND (kind, key) > (?2, ?3) ORDER BY kind, key LIMIT ?4", rows::RECORD);
+        let (kind, key) = after.clone();
+        self.read(move |db, tenant| db.prepare_cached(&sql)?.query_map(params![tenant, kind, key, PAGE_ROWS], record)?.collect()).await
+    }
+
     async fn end(self: Box<Self>) -> Result<(), StoreError> {
         Ok(())
     }
@@ -165,6 +172,10 @@ fn repeat(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
         revision: row.get(4)?,
         outcomes: row.get(5)?,
     })
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
+    Ok(RecordRow { kind: row.get(0)?, key: row.get(1)?, version: row.get(2)?, at: row.get(3)?, body: row.get(4)? })
 }
 
 #[async_trait]
@@ -225,6 +236,17 @@ impl Side for Folder {
         self.store.transact(tenant, move |db| db.execute(sql, params![name.as_str(), before]).map(|_| ()).map_err(failed)).await
     }
 
+    async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        let sql = "DELETE FROM record WHERE tenant_id = ?1";
+        self.store.transact(tenant, move |db| db.execute(sql, params![name.as_str()]).map(|_| ()).map_err(failed)).await
+    }
+
+    async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_record(db, name.as_str(), row)).map_err(failed)).await
+    }
+
     /// When passes are due is worked out by whoever opens the file.
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
         let name = tenant.clone();
@@ -245,6 +267,11 @@ fn put_event(db: &Connection, tenant: &str, row: &EventRow) -> rusqlite::Result<
 fn put_scope(db: &Connection, tenant: &str, row: &ScopeRow) -> rusqlite::Result<()> {
     let sql = "INSERT INTO scope (tenant_id, scope_id, memory_ref, owner) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
     db.prepare_cached(sql)?.execute(params![tenant, row.scope_id, row.memory_ref, row.owner]).map(|_| ())
+}
+
+fn put_record(db: &Connection, tenant: &str, row: &RecordRow) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO record (tenant_id, kind, key, version, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
+    db.prepare_cached(sql)?.execute(params![tenant, row.kind, row.key, row.version, row.at, row.body]).map(|_| ())
 }
 
 fn put_repeat(db: &Connection, tenant: &str, row: &RepeatRow) -> rusqlite::Result<()> {

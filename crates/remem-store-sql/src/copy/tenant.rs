@@ -1,5 +1,5 @@
 //! One tenant from one place to the other: history first compared, then events, memories, entries, idempotency records,
-//! the clock; then both places are compared, and only then tenant and keys are written.
+//! other records, the clock; then both places are compared, and only then tenant and keys are written.
 
 use super::error::CopyError;
 use super::rows::{ClockRow, Digest};
@@ -85,6 +85,7 @@ impl Copying<'_, '_> {
         self.scopes().await?;
         self.entries().await?;
         self.repeats().await?;
+        self.records().await?;
         let (written, found) = (self.digest.written, self.digest.entries);
         if written != found {
             return Err(CopyError::Hidden { tenant: self.progress.tenant.clone(), written, found });
@@ -153,6 +154,19 @@ impl Copying<'_, '_> {
         Ok(self.target.drop_repeats(&self.progress.tenant, oldest).await?)
     }
 
+    async fn records(&mut self) -> Result<(), CopyError> {
+        self.target.drop_records(&self.progress.tenant).await?;
+        let mut after = (String::new(), String::new());
+        loop {
+            let page = self.snapshot.records(&after).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = (last.kind.clone(), last.key.clone());
+            page.iter().for_each(|row| self.digest.record(row));
+            self.target.put_records(&self.progress.tenant, page).await?;
+            self.tell()?;
+        }
+    }
+
     /// Reads the target again, all of it, and lets it check itself.
     async fn compare(&mut self) -> Result<(), CopyError> {
         let tenant = self.progress.tenant.clone();
@@ -172,22 +186,26 @@ impl Copying<'_, '_> {
     async fn read(&mut self, there: &dyn Snapshot) -> Result<Digest, CopyError> {
         let mut digest = Digest::at(there.clock().await?);
         let (mut after_event, mut after_scope, mut after_entry, mut after_repeat) = (0, 0, (0, 0), (String::new(), Vec::new()));
+        let mut after_record = (String::new(), String::new());
         loop {
             let events = there.events(after_event).await?;
             let scopes = there.scopes(after_scope).await?;
             let entries = there.entries(after_entry).await?;
             let repeats = there.repeats(&after_repeat).await?;
+            let records = there.records(&after_record).await?;
             events.iter().for_each(|row| digest.event(row));
             scopes.iter().for_each(|row| digest.scope(row));
             entries.iter().for_each(|row| digest.entry(row));
             repeats.iter().for_each(|row| digest.repeat(row));
-            if events.is_empty() && scopes.is_empty() && entries.is_empty() && repeats.is_empty() {
+            records.iter().for_each(|row| digest.record(row));
+            if events.is_empty() && scopes.is_empty() && entries.is_empty() && repeats.is_empty() && records.is_empty() {
                 return Ok(digest);
             }
             after_event = events.last().map_or(after_event, |row| row.seq);
             after_scope = scopes.last().map_or(after_scope, |row| row.scope_id);
             after_entry = entries.last().map_or(after_entry, |row| (row.scope_id, row.row_id));
             after_repeat = repeats.into_iter().next_back().map_or(after_repeat, |row| (row.operation, row.key));
+            after_record = records.into_iter().next_back().map_or(after_record, |row| (row.kind, row.key));
             (self.progress.entries.0, self.progress.events.0) = (digest.entries, digest.events);
             self.tell()?;
         }
@@ -201,6 +219,7 @@ fn difference(here: &Digest, there: &Digest) -> Option<&'static str> {
         (here.scopes == there.scopes, "numbers of memories"),
         (here.entries == there.entries, "numbers of entries"),
         (here.repeats == there.repeats, "numbers of idempotency records"),
+        (here.records == there.records, "numbers of records"),
         (here == there, "contents of rows"),
     ];
     pairs.into_iter().find(|(same, _)| !same).map(|(_, what)| what)

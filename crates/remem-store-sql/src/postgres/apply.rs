@@ -6,7 +6,7 @@ use super::save::{NewEntry, Writes};
 use crate::stored::{content_hash, outcomes_from_stored, outcomes_to_stored};
 use crate::terms;
 use remem_core::event::chain_hash;
-use remem_core::{Admitted, Batch, Change, EntryId, EventBody, MemoryRef, Rejection, Revision, Seq};
+use remem_core::{Admitted, Batch, Change, EntryId, EventBody, MemoryRef, Precondition, RecordBody, RecordKind, Rejection, Revision, Seq};
 use remem_store::{Committed, Outcome, StoreError};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(super) fn apply<'a>(batch: &'a Batch, working: &mut Working, writes: &mut Wr
     if let Some(answer) = replay(batch, working) {
         return answer;
     }
-    if !expectations_hold(batch, working) || !fence_holds(batch, working) {
+    if !expectations_hold(batch, working) || !fence_holds(batch, working) || !preconditions_hold(batch, working) {
         return Err(StoreError::Conflict);
     }
     let before = working.clock.revision;
@@ -32,9 +32,14 @@ pub(super) fn apply<'a>(batch: &'a Batch, working: &mut Working, writes: &mut Wr
             Change::Put { id, admitted } => put(batch, working, writes, id, admitted, before),
             Change::Delete { memory_ref, id } => remove(batch, working, writes, (memory_ref, id), "deleted", before),
             Change::Expire { memory_ref, id } => remove(batch, working, writes, (memory_ref, id), "expired", before),
+            Change::Record { kind, key, body, .. } => record(batch, working, writes, (*kind, key), body.as_ref(), before),
+            Change::Emit(_) => Outcome::Emitted,
         };
-        if outcome != Outcome::Nothing {
-            append(batch, working, writes, &change.event());
+        if outcome != Outcome::Nothing
+            && let Some(event) = change.event()
+        {
+            tick(batch, working, before);
+            append(batch, working, writes, &event);
         }
         outcomes.push(outcome);
     }
@@ -147,6 +152,43 @@ fn remove(
     writes.untag(scope_id, row_id, &serde_json::from_str::<Vec<String>>(&tags).unwrap_or_default(), created_at, id.as_str());
     writes.removal(scope_id, row_id, revision, reason, working.clock.at.0);
     Outcome::Removed
+}
+
+/// Writes a record, or takes it away. Its next version counts from the one that is there; a name that is free begins at 1.
+fn record<'a>(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'a>,
+    (kind, key): (RecordKind, &'a str),
+    body: Option<&'a RecordBody>,
+    before: Revision,
+) -> Outcome {
+    let place = (kind, key.to_owned());
+    let Some(body) = body else {
+        if working.records.remove(&place).is_none() {
+            return Outcome::Nothing;
+        }
+        tick(batch, working, before);
+        writes.unrecord(kind, key);
+        return Outcome::Removed;
+    };
+    tick(batch, working, before);
+    let version = working.records.get(&place).copied().unwrap_or(0) + 1;
+    working.records.insert(place, version);
+    writes.record(kind, key, version, working.clock.at.0, body);
+    Outcome::Recorded { version }
+}
+
+fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
+    batch.changes().iter().all(|change| {
+        let Change::Record { kind, key, precondition, .. } = change else { return true };
+        let version = working.records.get(&(*kind, key.clone()));
+        match precondition {
+            Precondition::None => true,
+            Precondition::Absent => version.is_none(),
+            Precondition::Version(expected) => version == Some(expected),
+        }
+    })
 }
 
 fn append(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, body: &EventBody) {

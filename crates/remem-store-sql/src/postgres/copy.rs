@@ -3,7 +3,7 @@
 
 use super::gate::{Call, Failed, Gate, Identity, Role, call};
 use super::rows::get;
-use super::save::{self, Saving, Scopes, Writes};
+use super::save::{self, Records, Saving, Scopes, Writes};
 use crate::copy::rows::EntryRow;
 use crate::stored::content_hash;
 use crate::terms;
@@ -78,7 +78,8 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
     }
     let columns = Columns::of(&changes);
     let (none, no_entries) = (Scopes::default(), save::Entries::of(&[]));
-    let saving = Saving { tenant: &name, new_scopes: &none, old_scopes: &none, entries: &no_entries, clock: None };
+    let saving =
+        Saving { tenant: &name, new_scopes: &none, old_scopes: &none, entries: &no_entries, records: &Records::default(), clock: None };
     let mut calls = columns.calls(&name);
     calls.extend(save::calls(&saving, &changes.index));
     transaction.commit(calls).await.map_err(Failed::into_store)?;

@@ -3,7 +3,7 @@
 use super::gate::{Call, Gate, Identity, Role, Transaction, call};
 use super::rows::{get, get_bytes, get_u64};
 use crate::stored::content_hash;
-use remem_core::{Batch, Change, EntryId, MemoryRef, Revision, Seq, TenantId, Timestamp};
+use remem_core::{Batch, Change, EntryId, MemoryRef, RecordKind, Revision, Seq, TenantId, Timestamp};
 use remem_store::StoreError;
 use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
@@ -56,6 +56,8 @@ pub(super) struct Working {
     pub next_scope: i64,
     pub entries: HashMap<(MemoryRef, EntryId), EntryRow>,
     pub repeats: HashMap<(String, [u8; 32]), Repeat>,
+    /// Versions of the records that the group names, as they are now.
+    pub records: HashMap<(RecordKind, String), u64>,
     pub fences: HashMap<String, u64>,
 }
 
@@ -74,6 +76,8 @@ const ENTRIES: &str = "SELECT s.memory_ref, e.id, e.scope_id, e.row_id, e.rev_fr
 const REPEATS: &str =
     "SELECT i.operation, i.key, i.body, i.at, i.revision, i.outcomes FROM unnest($2::text[], $3::bytea[]) AS w (operation, key)
      JOIN remem.idempotency i ON i.tenant_id = $1 AND i.operation = w.operation AND i.key = w.key";
+const RECORDS: &str = "SELECT r.kind, r.key, r.version FROM unnest($2::text[], $3::text[]) AS w (kind, key)
+     JOIN remem.record r ON r.tenant_id = $1 AND r.kind = w.kind AND r.key = w.key";
 const FENCES: &str = "SELECT pass, fence FROM remem.lease WHERE tenant_id = $1 AND pass = ANY($2) FOR SHARE";
 
 /// The names that a group mentions.
@@ -84,21 +88,24 @@ struct Wanted<'a> {
     entry_whole: Vec<bool>,
     operations: Vec<&'a str>,
     keys: Vec<&'a [u8]>,
+    record_kinds: Vec<&'static str>,
+    record_keys: Vec<&'a str>,
     passes: Vec<&'a str>,
 }
 
 impl<'a> Wanted<'a> {
     fn of(group: &[&'a Batch]) -> Wanted<'a> {
         let (mut refs, mut passes) = (HashSet::new(), HashSet::new());
-        let (mut entries, mut keys) = (HashMap::new(), HashSet::new());
+        let (mut entries, mut keys, mut records) = (HashMap::new(), HashSet::new(), HashSet::new());
         for batch in group {
             for change in batch.changes() {
-                refs.insert(change.memory_ref().as_str());
+                refs.extend(change.memory_ref().map(MemoryRef::as_str));
                 match change {
                     Change::Put { id, admitted } if admitted.origin().is_some() => {
                         entries.entry((admitted.scope().memory_ref.as_str(), id.as_str())).or_insert(false);
                     }
-                    Change::Put { .. } => {}
+                    Change::Put { .. } | Change::Emit(_) => {}
+                    Change::Record { kind, key, .. } => drop(records.insert((kind.as_str(), key.as_str()))),
                     Change::Delete { memory_ref, id } | Change::Expire { memory_ref, id } => {
                         entries.insert((memory_ref.as_str(), id.as_str()), true);
                     }
@@ -118,6 +125,8 @@ impl<'a> Wanted<'a> {
             entry_whole: entries.values().copied().collect(),
             operations: keys.iter().map(|(operation, _)| *operation).collect(),
             keys: keys.iter().map(|(_, key)| *key).collect(),
+            record_kinds: records.iter().map(|(kind, _)| *kind).collect(),
+            record_keys: records.iter().map(|(_, key)| *key).collect(),
             passes: passes.into_iter().collect(),
         }
     }
@@ -130,6 +139,9 @@ impl<'a> Wanted<'a> {
         }
         if !self.keys.is_empty() {
             calls.push(call(REPEATS, &[tenant, &self.operations, &self.keys]));
+        }
+        if !self.record_keys.is_empty() {
+            calls.push(call(RECORDS, &[tenant, &self.record_kinds, &self.record_keys]));
         }
         if !self.passes.is_empty() {
             calls.push(call(FENCES, &[tenant, &self.passes]));
@@ -164,6 +176,7 @@ fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, Store
         next_scope: next().first().map_or(Ok(0), |row| get::<i64>(row, 0))? + 1,
         entries: HashMap::new(),
         repeats: HashMap::new(),
+        records: HashMap::new(),
         fences: HashMap::new(),
     };
     if !wanted.entry_refs.is_empty() {
@@ -171,6 +184,9 @@ fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, Store
     }
     if !wanted.keys.is_empty() {
         working.repeats = next().iter().map(repeat).collect::<Result<_, _>>()?;
+    }
+    if !wanted.record_keys.is_empty() {
+        working.records = next().iter().map(record).collect::<Result<_, _>>()?;
     }
     if !wanted.passes.is_empty() {
         working.fences = next().iter().map(|row| Ok((get(row, 0)?, get_u64(row, 1)?))).collect::<Result<_, StoreError>>()?;
@@ -210,6 +226,12 @@ fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
         tags: get(row, 9)?,
     };
     Ok(((name(MemoryRef::parse(get(row, 0)?))?, name(EntryId::parse(get(row, 1)?))?), found))
+}
+
+fn record(row: &Row) -> Result<((RecordKind, String), u64), StoreError> {
+    let kind: &str = get(row, 0)?;
+    let kind = name(RecordKind::ALL.into_iter().find(|known| known.as_str() == kind))?;
+    Ok(((kind, get(row, 1)?), get_u64(row, 2)?))
 }
 
 fn repeat(row: &Row) -> Result<((String, [u8; 32]), Repeat), StoreError> {

@@ -15,6 +15,7 @@ mod load;
 mod maintain;
 mod monitor;
 mod read;
+mod record;
 pub(crate) mod rows;
 mod save;
 mod schema;
@@ -29,7 +30,7 @@ pub use schema::{Migrated, Roles, SchemaError, migrate};
 
 use async_trait::async_trait;
 use gate::{Gate, Identity, Role, call};
-use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Revision, Scope, Seq, TenantId, Timestamp};
+use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, Scope, Seq, TenantId, Timestamp};
 use remem_store::{Candidate, Committed, Filter, Head, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Store, StoreError, StoreFeatures};
 use shared::Shared;
 use std::sync::Arc;
@@ -196,6 +197,21 @@ impl Store for PostgresStore {
 
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
         self.shared.gate.head(tenant).await
+    }
+
+    async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+        self.shared.gate.record(tenant, kind, key).await
+    }
+
+    async fn records(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.shared.gate.records(tenant, kind, prefix, after, limit).await
     }
 
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {

@@ -5,7 +5,8 @@ use super::gate::{Call, call};
 use super::load::{Clock, Repeat, Working};
 use crate::stored::content_hash;
 use crate::terms::Words;
-use remem_core::Admitted;
+use remem_core::{Admitted, RecordBody, RecordKind};
+use std::collections::HashMap;
 
 /// A row of `entry`.
 pub(super) struct NewEntry<'a> {
@@ -31,8 +32,16 @@ pub(super) struct Writes<'a> {
     removals: Removals,
     events: Events,
     repeats: Repeats,
+    /// What becomes of each record that the group names: its last state, or `None` if it goes.
+    records: HashMap<(RecordKind, &'a str), Option<NewRecord>>,
     /// The earliest end of a new entry.
     pub next_expiry: i64,
+}
+
+struct NewRecord {
+    version: i64,
+    at: i64,
+    body: String,
 }
 
 #[derive(Default)]
@@ -94,6 +103,7 @@ impl Default for Writes<'_> {
             removals: Removals::default(),
             events: Events::default(),
             repeats: Repeats::default(),
+            records: HashMap::new(),
             next_expiry: i64::MAX,
         }
     }
@@ -118,6 +128,17 @@ impl Postings {
             self.times.push(*times);
             self.words.push(words.total);
         }
+    }
+}
+
+impl<'a> Writes<'a> {
+    pub fn record(&mut self, kind: RecordKind, key: &'a str, version: u64, at: i64, body: &RecordBody) {
+        let body = serde_json::to_string(body.map()).unwrap_or_default();
+        self.records.insert((kind, key), Some(NewRecord { version: version.cast_signed(), at, body }));
+    }
+
+    pub fn unrecord(&mut self, kind: RecordKind, key: &'a str) {
+        self.records.insert((kind, key), None);
     }
 }
 
@@ -188,6 +209,37 @@ impl Scopes {
             scopes.next_row.push(scope.next_row);
         }
         scopes
+    }
+}
+
+/// Rows of `record` as columns: those to write, and the names of those to take away.
+#[derive(Default)]
+pub(super) struct Records {
+    kind: Vec<&'static str>,
+    key: Vec<String>,
+    version: Vec<i64>,
+    at: Vec<i64>,
+    body: Vec<String>,
+    gone_kind: Vec<&'static str>,
+    gone_key: Vec<String>,
+}
+
+impl Records {
+    pub fn of(writes: &Writes<'_>) -> Records {
+        let mut records = Records::default();
+        for ((kind, key), record) in &writes.records {
+            let Some(record) = record else {
+                records.gone_kind.push(kind.as_str());
+                records.gone_key.push((*key).to_owned());
+                continue;
+            };
+            records.kind.push(kind.as_str());
+            records.key.push((*key).to_owned());
+            records.version.push(record.version);
+            records.at.push(record.at);
+            records.body.push(record.body.clone());
+        }
+        records
     }
 }
 
@@ -287,6 +339,11 @@ const NEW_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at,
      SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bytea[])";
 const NEW_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes)
      SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[])";
+const RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body)
+     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[])
+     ON CONFLICT (tenant_id, kind, key) DO UPDATE SET version = excluded.version, at = excluded.at, body = excluded.body";
+const OLD_RECORDS: &str = "DELETE FROM remem.record r USING unnest($2::text[], $3::text[]) AS o (kind, key)
+     WHERE r.tenant_id = $1 AND r.kind = o.kind AND r.key = o.key";
 const SAVE_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3, at = $4, chain = $5 WHERE tenant_id = $1";
 const SAVE_DUE: &str = "INSERT INTO remem.upkeep AS u (tenant_id, next_expiry) VALUES ($1, $2)
      ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = excluded.next_expiry WHERE u.next_expiry > excluded.next_expiry";
@@ -316,6 +373,7 @@ pub(super) struct Saving<'a> {
     pub new_scopes: &'a Scopes,
     pub old_scopes: &'a Scopes,
     pub entries: &'a Entries<'a>,
+    pub records: &'a Records,
     pub clock: Option<&'a ClockColumns>,
 }
 
@@ -342,6 +400,9 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     add(!e.seq.is_empty(), call(NEW_EVENTS, &[t, &e.seq, &e.revision, &e.at, &e.run, &e.kind, &e.payload, &e.hash]));
     let i = &writes.repeats;
     add(!i.key.is_empty(), call(NEW_REPEATS, &[t, &i.operation, &i.key, &i.body, &i.at, &i.revision, &i.outcomes]));
+    let r = saving.records;
+    add(!r.key.is_empty(), call(RECORDS, &[t, &r.kind, &r.key, &r.version, &r.at, &r.body]));
+    add(!r.gone_key.is_empty(), call(OLD_RECORDS, &[t, &r.gone_kind, &r.gone_key]));
     add(writes.next_expiry != i64::MAX, call(SAVE_DUE, &[t, &writes.next_expiry]));
     if let Some(clock) = saving.clock {
         calls.push(call(SAVE_CLOCK, &[t, &clock.revision, &clock.seq, &clock.at, &clock.chain]));

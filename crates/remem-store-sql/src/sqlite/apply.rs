@@ -1,5 +1,6 @@
 //! Applies one batch inside the group's transaction: check everything first, then write, events included.
 
+use super::record;
 use super::rows::{scope_id, scope_id_or_create};
 use crate::stored::{content_hash, outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::chain_hash;
@@ -54,15 +55,18 @@ impl Applying<'_> {
         if let Some(answer) = self.replay()? {
             return Ok(answer);
         }
-        if !self.expectations_hold()? || !self.fence_holds()? {
+        if !self.expectations_hold()? || !self.fence_holds()? || !self.preconditions_hold()? {
             return Ok(Err(StoreError::Conflict));
         }
         let before = self.clock.revision;
         let mut outcomes = Vec::with_capacity(self.batch.changes().len());
         for change in self.batch.changes() {
             let outcome = self.change(change, before)?;
-            if outcome != Outcome::Nothing {
-                self.append(&change.event())?;
+            if outcome != Outcome::Nothing
+                && let Some(event) = change.event()
+            {
+                self.tick(before);
+                self.append(&event)?;
             }
             outcomes.push(outcome);
         }
@@ -85,6 +89,15 @@ impl Applying<'_> {
             Change::Put { id, admitted } => self.put(id, admitted, before),
             Change::Delete { memory_ref, id } => self.remove(memory_ref, id, "deleted", before),
             Change::Expire { memory_ref, id } => self.remove(memory_ref, id, "expired", before),
+            Change::Record { kind, key, body, .. } => {
+                let (tenant, at) = (self.batch.tenant(), self.clock.at.max(self.batch.at()));
+                let outcome = record::write(self.db, tenant, *kind, key, body.as_ref(), at)?;
+                if outcome != Outcome::Nothing {
+                    self.tick(before);
+                }
+                Ok(outcome)
+            }
+            Change::Emit(_) => Ok(Outcome::Emitted),
         }
     }
 
@@ -231,6 +244,17 @@ impl Applying<'_> {
                 )?
                 .exists(params![self.batch.tenant().as_str(), scope, expected.id.as_str(), expected.written_at.0])?;
             if !holds {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn preconditions_hold(&self) -> rusqlite::Result<bool> {
+        for change in self.batch.changes() {
+            if let Change::Record { kind, key, precondition, .. } = change
+                && !record::holds(self.db, self.batch.tenant(), *kind, key, *precondition)?
+            {
                 return Ok(false);
             }
         }

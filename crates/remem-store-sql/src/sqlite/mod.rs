@@ -9,6 +9,7 @@ mod group;
 mod lease;
 mod maintain;
 mod read;
+mod record;
 mod rows;
 mod search;
 mod tenant;
@@ -17,7 +18,7 @@ pub(crate) use connection::failed;
 pub use directory::SqliteDirectory;
 
 use async_trait::async_trait;
-use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Revision, Scope, Seq, TenantId, Timestamp};
+use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, Scope, Seq, TenantId, Timestamp};
 use remem_store::{Candidate, Committed, Filter, Head, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Store, StoreError, StoreFeatures};
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -212,6 +213,23 @@ impl Store for SqliteStore {
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
         let t = tenant.clone();
         self.read(tenant, move |db| read::head(db, &t)).await
+    }
+
+    async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+        let (t, key) = (tenant.clone(), key.to_owned());
+        self.read(tenant, move |db| record::get(db, &t, kind, &key)).await
+    }
+
+    async fn records(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
+        let (t, prefix, after) = (tenant.clone(), prefix.to_owned(), after.map(str::to_owned));
+        self.read(tenant, move |db| record::list(db, &t, kind, &prefix, after.as_deref(), limit)).await
     }
 
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {

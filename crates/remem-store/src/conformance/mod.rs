@@ -6,6 +6,7 @@ mod events;
 mod isolation;
 mod leases;
 mod reads;
+mod records;
 mod repeats;
 mod search;
 mod time;
@@ -24,6 +25,7 @@ pub async fn exercise(store: &dyn Store) {
     events::exercise(store).await;
     repeats::exercise(store).await;
     leases::exercise(store).await;
+    records::exercise(store).await;
     isolation::exercise(store).await;
 }
 

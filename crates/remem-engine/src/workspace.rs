@@ -1,0 +1,284 @@
+//! Workspace files: small texts of a tenant, by path, in versions. Every text is redacted before it is stored and looked at
+//! again before it is shown. A deleted path is free: its versions begin at 1 again.
+
+use crate::caller::Caller;
+use crate::engine::{Digest, Engine};
+use crate::error::EngineError;
+use remem_core::admission::check_name;
+use remem_core::event::FileRef;
+use remem_core::{Batch, EventBody, Idempotency, Permission, Precondition, Record, RecordBody, RecordKind, Rejection, Timestamp};
+use remem_store::{Committed, Outcome, StoreError};
+use serde_json::{Map, Value, json};
+
+/// A version of a file.
+#[derive(Clone, PartialEq)]
+pub struct File {
+    /// Its name.
+    pub path: String,
+    /// Its text.
+    pub content: String,
+    /// What kind of text it is.
+    pub content_type: String,
+    /// From 1.
+    pub version: u64,
+    /// Names this version of this text.
+    pub etag: String,
+    /// When it was written.
+    pub updated_at: Timestamp,
+}
+
+// A file can be as private as a memory.
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("File").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// What a caller asks of a write.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conditions<'a> {
+    /// Only over the version that this ETag names.
+    pub if_match: Option<&'a str>,
+    /// Makes a repetition answer like the first time.
+    pub key: Option<&'a str>,
+}
+
+/// What a file is taken for if nobody says.
+const CONTENT_TYPE: &str = "text/markdown";
+const CONTENT_TYPE_CHARS_MAX: usize = 100;
+const PATH_CHARS_MAX: usize = 256;
+/// A put that names no version tries again when somebody else was first.
+const TRIES: u32 = 16;
+
+impl Engine {
+    /// The tenant's files whose path begins with `prefix`, by path.
+    pub async fn files(&self, caller: &Caller, prefix: &str) -> Result<Vec<File>, EngineError> {
+        caller.require(Permission::WorkspaceRead)?;
+        let limit = u32::try_from(self.parts.policy.files_max).unwrap_or(u32::MAX);
+        let records = self.parts.store.records(caller.tenant(), RecordKind::File, prefix, None, limit).await?;
+        Ok(records.into_iter().map(|record| self.file_of(caller, record)).collect())
+    }
+
+    /// The file, at a version that is still kept, or the newest.
+    pub async fn file(&self, caller: &Caller, path: &str, version: Option<u64>) -> Result<Option<File>, EngineError> {
+        caller.require(Permission::WorkspaceRead)?;
+        if !is_path(path) {
+            return Ok(None);
+        }
+        let Some(newest) = self.parts.store.record(caller.tenant(), RecordKind::File, path).await? else { return Ok(None) };
+        let found = match version {
+            None => Some(newest),
+            Some(version) if version == newest.version => Some(newest),
+            Some(version) => self.parts.store.record(caller.tenant(), RecordKind::FileVersion, &version_key(path, version)).await?,
+        };
+        Ok(found.map(|record| self.file_of(caller, record)).map(|file| File { path: path.to_owned(), ..file }))
+    }
+
+    /// Writes a file, as far as the conditions hold.
+    pub async fn put_file(
+        &self,
+        caller: &Caller,
+        path: &str,
+        content: &str,
+        content_type: Option<&str>,
+        conditions: Conditions<'_>,
+    ) -> Result<File, EngineError> {
+        caller.require(Permission::WorkspaceWrite)?;
+        if !is_path(path) {
+            return Err(Rejection::MalformedName { field: "path" }.into());
+        }
+        check_name(self.parts.secrets.redactor(caller.tenant()), "path", path)?;
+        let content_type = content_type.unwrap_or(CONTENT_TYPE);
+        if content_type.chars().count() > CONTENT_TYPE_CHARS_MAX || content_type.chars().any(char::is_control) {
+            return Err(
+                Rejection::Invalid { field: "contentType", rule: "must be at most 100 characters without control characters" }.into()
+            );
+        }
+        let body = self.file_body(caller, content, content_type).await?;
+        let idempotency = self.idempotency("put-file", conditions.key, &digest(path, &[content, content_type], conditions))?;
+        for _ in 0..TRIES {
+            let before = self.parts.store.record(caller.tenant(), RecordKind::File, path).await?;
+            if let Err(conflict) = matches(conditions.if_match, before.as_ref()) {
+                let repeated = self.repeated(caller, idempotency.as_ref()).await?.ok_or(conflict)?;
+                let version = repeated.outcomes.iter().find_map(recorded).unwrap_or(1);
+                let record = Record { kind: RecordKind::File, key: path.to_owned(), version, at: repeated.at, body: body.map().clone() };
+                return Ok(self.file_of(caller, record));
+            }
+            if before.is_none() {
+                self.room_for_a_file(caller).await?;
+            }
+            match self.write_file(caller, path, before.as_ref(), &body, idempotency.clone()).await {
+                Ok(record) => return Ok(self.file_of(caller, record)),
+                Err(EngineError::Store(StoreError::Conflict)) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Err(EngineError::Store(StoreError::Busy))
+    }
+
+    /// What an earlier request with the same key and content was answered; asked where this one could not be done any more.
+    async fn repeated(&self, caller: &Caller, idempotency: Option<&Idempotency>) -> Result<Option<Committed>, EngineError> {
+        let Some(idempotency) = idempotency else { return Ok(None) };
+        let now = self.now_for(caller.tenant()).await?;
+        // No record has this version: the batch does nothing, unless its key is known.
+        let never = Precondition::Version(u64::from(u32::MAX) << 16);
+        let batch = Batch::new(caller.tenant().clone(), now).idempotent(Some(idempotency.clone()));
+        match self.parts.store.commit(batch.unset(RecordKind::File, String::new(), never)).await {
+            Ok(committed) => Ok(Some(committed)),
+            Err(StoreError::Conflict) => Ok(None),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Deletes a file with all its versions. `false` if there is none.
+    pub async fn delete_file(&self, caller: &Caller, path: &str, conditions: Conditions<'_>) -> Result<bool, EngineError> {
+        caller.require(Permission::WorkspaceWrite)?;
+        if !is_path(path) {
+            return Ok(false);
+        }
+        let idempotency = self.idempotency("delete-file", conditions.key, &digest(path, &[], conditions))?;
+        for _ in 0..TRIES {
+            let Some(before) = self.parts.store.record(caller.tenant(), RecordKind::File, path).await? else {
+                return Ok(self.repeated(caller, idempotency.as_ref()).await?.is_some());
+            };
+            if let Err(conflict) = matches(conditions.if_match, Some(&before)) {
+                return self.repeated(caller, idempotency.as_ref()).await?.map(|_| true).ok_or(conflict);
+            }
+            let now = self.now_for(caller.tenant()).await?;
+            let mut batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).idempotent(idempotency.clone());
+            batch = batch.unset(RecordKind::File, path.to_owned(), Precondition::Version(before.version));
+            for version in self.kept(before.version)..=before.version {
+                batch = batch.unset(RecordKind::FileVersion, version_key(path, version), Precondition::None);
+            }
+            let event = FileRef { path: path.to_owned(), version: before.version + 1 };
+            match self.parts.store.commit(batch.emit(EventBody::WorkspaceUpdated(event))).await {
+                Ok(_) => return Ok(true),
+                Err(StoreError::Conflict) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(EngineError::Store(StoreError::Busy))
+    }
+
+    async fn file_body(&self, caller: &Caller, content: &str, content_type: &str) -> Result<RecordBody, EngineError> {
+        let limit = self.parts.policy.file_bytes_max;
+        if content.len() > limit {
+            return Err(EngineError::FileTooLarge { limit: limit as u64 });
+        }
+        let policy = self.policy_of(caller);
+        let now = self.now_for(caller.tenant()).await?;
+        let mut body = Map::new();
+        body.insert("content".to_owned(), json!(content));
+        body.insert("contentType".to_owned(), json!(content_type));
+        Ok(self.admission(caller, &policy, now).record(body))
+    }
+
+    async fn room_for_a_file(&self, caller: &Caller) -> Result<(), EngineError> {
+        let limit = self.parts.policy.files_max;
+        let asked = u32::try_from(limit).unwrap_or(u32::MAX);
+        let files = self.parts.store.records(caller.tenant(), RecordKind::File, "", None, asked).await?.len();
+        let full = Rejection::TooLarge { field: "files", unit: "items", limit: limit as u64, actual: limit as u64 + 1 };
+        if files < limit { Ok(()) } else { Err(full.into()) }
+    }
+
+    async fn write_file(
+        &self,
+        caller: &Caller,
+        path: &str,
+        before: Option<&Record>,
+        body: &RecordBody,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Record, EngineError> {
+        let now = self.now_for(caller.tenant()).await?;
+        let (version, precondition) = match before {
+            Some(record) => (record.version + 1, Precondition::Version(record.version)),
+            None => (1, Precondition::Absent),
+        };
+        let event = FileRef { path: path.to_owned(), version };
+        let mut batch = Batch::new(caller.tenant().clone(), now)
+            .by(caller.principal().clone())
+            .idempotent(idempotency)
+            .set(RecordKind::File, path.to_owned(), precondition, body.clone())
+            .set(RecordKind::FileVersion, version_key(path, version), Precondition::None, body.clone())
+            .emit(EventBody::WorkspaceUpdated(event));
+        if self.kept(version) > 1 {
+            batch = batch.unset(RecordKind::FileVersion, version_key(path, self.kept(version) - 1), Precondition::None);
+        }
+        let committed = self.parts.store.commit(batch).await?;
+        let version = committed.outcomes.iter().find_map(recorded).unwrap_or(version);
+        Ok(Record { kind: RecordKind::File, key: path.to_owned(), version, at: committed.at, body: body.map().clone() })
+    }
+
+    /// The oldest version that is kept when this one is the newest.
+    fn kept(&self, version: u64) -> u64 {
+        version.saturating_sub(self.parts.policy.file_versions_max as u64) + 1
+    }
+
+    fn file_of(&self, caller: &Caller, record: Record) -> File {
+        let policy = self.policy_of(caller);
+        let shown = self.admission(caller, &policy, record.at).record(record.body);
+        let text = |name: &str| shown.map().get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (content, content_type) = (text("content"), text("contentType"));
+        let (path, version) = match record.key.rsplit_once('@') {
+            Some((path, version)) if record.kind == RecordKind::FileVersion => (path.to_owned(), version.parse().unwrap_or(record.version)),
+            _ => (record.key, record.version),
+        };
+        let etag = etag(version, &content);
+        File { path, content, content_type, version, etag, updated_at: record.at }
+    }
+}
+
+fn digest(path: &str, texts: &[&str], conditions: Conditions<'_>) -> Digest {
+    let mut digest = Digest::default();
+    digest.part(path.as_bytes());
+    digest.part(conditions.if_match.unwrap_or_default().as_bytes());
+    texts.iter().for_each(|text| digest.part(text.as_bytes()));
+    digest
+}
+
+fn recorded(outcome: &Outcome) -> Option<u64> {
+    if let Outcome::Recorded { version } = outcome { Some(*version) } else { None }
+}
+
+/// Letters, digits, `._/-`, beginning with a letter or digit, and never climbing.
+fn is_path(path: &str) -> bool {
+    path.len() <= PATH_CHARS_MAX
+        && path.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && path.bytes().all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b))
+        && !path.contains("..")
+        && !path.contains("//")
+}
+
+/// Sorts by number; a path holds no `@`.
+fn version_key(path: &str, version: u64) -> String {
+    format!("{path}@{version:012}")
+}
+
+fn etag(version: u64, content: &str) -> String {
+    format!("\"{version}-{}\"", &blake3::hash(content.as_bytes()).to_hex()[..16])
+}
+
+/// An ETag names its version before the dash; quotes and weakness do not matter. `*` is any version.
+fn matches(if_match: Option<&str>, file: Option<&Record>) -> Result<(), EngineError> {
+    let Some(wanted) = if_match else { return Ok(()) };
+    let current = file.map_or(0, |record| record.version);
+    let content = file.and_then(|record| record.body.get("content")).and_then(Value::as_str).unwrap_or_default();
+    let bare = |tag: &str| tag.trim().trim_start_matches("W/").trim_matches('"').to_owned();
+    let same = wanted.split(',').any(|tag| bare(tag) == "*" && current > 0 || bare(tag) == bare(&etag(current, content)));
+    if same { Ok(()) } else { Err(EngineError::FileConflict { current_version: current }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_inside() {
+        for good in ["a", "MEMORY-INDEX.json", "behavior/CRUD.md", "a/b/c.d_e-f"] {
+            assert!(is_path(good), "{good}");
+        }
+        for bad in ["", "/a", ".a", "../a", "a/../b", "a//b", "a\\b", "a b", "ä", "a@1", "a\0", &"x".repeat(257)] {
+            assert!(!is_path(bad), "{bad}");
+        }
+    }
+}
