@@ -52,6 +52,9 @@ pub struct Target {
 impl Target {
     /// Reads a database URL.
     pub fn parse(url: &str) -> Result<Target, UrlError> {
+        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Err(UrlError::Malformed("it must begin with postgres://".to_owned()));
+        }
         let (plain, verify, ca) = split_parameters(url);
         let mut config: Config = plain.parse().map_err(|e: tokio_postgres::Error| UrlError::Malformed(reason(&e)))?;
         if verify {
@@ -198,5 +201,7 @@ mod tests {
             let error = Target::parse(url).err().expect("refused").to_string();
             assert!(!error.contains("hunter2secret"), "{error}");
         }
+        let error = Target::parse("mysql://u@h/d").err().expect("refused").to_string();
+        assert!(error.contains("must begin with postgres://"), "{error}");
     }
 }
