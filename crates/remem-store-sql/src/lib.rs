@@ -4,6 +4,7 @@
 
 pub mod copy;
 pub mod postgres;
+pub mod private;
 mod queue;
 pub mod sqlite;
 mod stored;

@@ -11,10 +11,10 @@ use remem_engine::{Engine, HostKey, Parts, Secrets};
 use remem_server::EngineDoor;
 use remem_store::{Directory, Store};
 use remem_store_sql::postgres::{Options, Target};
-use remem_store_sql::{Location, PostgresStore, SqliteDirectory, SqliteStore};
+use remem_store_sql::{Location, PostgresStore, SqliteDirectory, SqliteStore, private};
 use serde::Deserialize;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +76,7 @@ fn embedded(config: &Config) -> anyhow::Result<Storage> {
     let folder = &config.storage.data_dir;
     let (location, key, place) = match config.storage.store.as_str() {
         "embedded" => {
-            private_folder(folder).with_context(|| format!("cannot use the data directory {}", folder.display()))?;
+            private::folder(folder).with_context(|| format!("cannot use the data directory {}", folder.display()))?;
             (Location::Folder(folder.clone()), host_key(folder)?, folder.display().to_string())
         }
         "memory" => (Location::Memory, HostKey::new(random()?), "process memory: gone when this stops".to_owned()),
@@ -91,7 +91,7 @@ fn embedded(config: &Config) -> anyhow::Result<Storage> {
 async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
     let store = PostgresStore::open(options(config, url)?).await.context("cannot use the database")?;
     let key = match &config.storage.host_key_file {
-        Some(file) => read_host_key(file)?,
+        Some(file) => HostKey::new(read_secret_file(file)?),
         None => HostKey::new(store.host_secret(&random()?).await.context("cannot read the host's secret")?),
     };
     let server = store.server();
@@ -129,33 +129,17 @@ pub async fn local_door(config: &Config, tenant: &str) -> anyhow::Result<EngineD
 
 /// The host's secret, made on first use. Losing the file makes every key and cursor invalid, never the memory.
 fn host_key(folder: &Path) -> anyhow::Result<HostKey> {
-    let path = folder.join("host.key");
-    if !path.exists() {
-        make_host_key(folder, &path).with_context(|| format!("cannot write {}", path.display()))?;
+    let secret = || private::read_secret(folder).with_context(|| format!("cannot read the host's secret in {}", folder.display()));
+    if secret()?.is_none() {
+        let made = private::keep_secret(folder, &random()?);
+        made.with_context(|| format!("cannot write the host's secret to {}", folder.display()))?;
     }
-    read_host_key(&path)
+    Ok(HostKey::new(secret()?.context("the host's secret vanished")?))
 }
 
-fn read_host_key(path: &Path) -> anyhow::Result<HostKey> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let bytes: [u8; 32] = bytes.try_into().map_err(|_| anyhow::anyhow!("{} is not a host key of 32 bytes", path.display()))?;
-    Ok(HostKey::new(bytes))
-}
-
-/// Written whole under another name and then linked: the file is complete whenever it is there, even after a crash, and
-/// of two processes that start at once the first one decides.
-fn make_host_key(folder: &Path, path: &Path) -> anyhow::Result<()> {
-    let fresh = folder.join(format!("host.key.{}", std::process::id()));
-    let _ = fs::remove_file(&fresh); // left by a process of the same number that crashed
-    let mut file = private_file(&fresh)?;
-    file.write_all(&random()?)?;
-    file.sync_all()?;
-    let linked = fs::hard_link(&fresh, path);
-    fs::remove_file(&fresh)?;
-    match linked {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error.into()),
-        _ => Ok(()),
-    }
+/// The secret in the file that the configuration names.
+pub fn read_secret_file(file: &Path) -> anyhow::Result<[u8; 32]> {
+    private::read_secret_file(file).with_context(|| format!("cannot use {} as the host's secret", file.display()))
 }
 
 /// 32 bytes that nobody can guess.
@@ -163,26 +147,6 @@ pub fn random() -> anyhow::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).context("the machine has no randomness")?;
     Ok(bytes)
-}
-
-/// A new file that only its owner reads.
-pub fn private_file(path: &Path) -> std::io::Result<fs::File> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
-/// A folder that only its owner enters.
-pub fn private_folder(path: &Path) -> std::io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    fs::create_dir_all(path)?;
-    #[cfg(unix)]
-    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
-    Ok(())
 }
 
 #[derive(Deserialize)]

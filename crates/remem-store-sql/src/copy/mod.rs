@@ -10,7 +10,6 @@
 mod error;
 mod postgres;
 pub(crate) mod rows;
-mod secret;
 mod side;
 mod sqlite;
 mod tenant;

@@ -3,8 +3,8 @@
 
 use super::error::{CopyError, End};
 use super::rows::{self, ClockRow, EntryRow, EventRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ScopeRow};
-use super::secret;
 use super::side::{Secret, Side, Snapshot};
+use crate::private;
 use crate::sqlite::{Location, SqliteDirectory, SqliteStore, blocking, failed};
 use async_trait::async_trait;
 use remem_core::TenantId;
@@ -26,7 +26,7 @@ pub(super) fn open(path: PathBuf, end: End, dry_run: bool) -> Result<Option<Fold
         return Ok(None);
     }
     let refused = |error| CopyError::Folder(end, error);
-    secret::private_folder(&path).map_err(|e| refused(StoreError::Unavailable(Box::new(e))))?;
+    private::folder(&path).map_err(|e| refused(StoreError::Unavailable(Box::new(e))))?;
     let location = Location::Folder(path.clone());
     let store = SqliteStore::open(location.clone(), 1).map_err(refused)?;
     let directory = SqliteDirectory::open(&location).map_err(refused)?;
@@ -194,12 +194,12 @@ impl Side for Folder {
     }
 
     async fn secret(&self) -> Result<Option<Secret>, CopyError> {
-        secret::read(&self.path, self.end)
+        private::read_secret(&self.path).map_err(|e| CopyError::SecretFile(self.end, e.to_string()))
     }
 
     async fn keep_secret(&self, secret: &Secret) -> Result<Secret, CopyError> {
-        secret::keep(&self.path, secret).map_err(|e| CopyError::SecretFile(self.end, e.to_string()))?;
-        secret::read(&self.path, self.end)?.ok_or(CopyError::NoSecret)
+        private::keep_secret(&self.path, secret).map_err(|e| CopyError::SecretFile(self.end, e.to_string()))?;
+        self.secret().await?.ok_or(CopyError::NoSecret)
     }
 
     async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError> {

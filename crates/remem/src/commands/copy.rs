@@ -3,7 +3,7 @@
 //! Places may hold passwords: no text of this file echoes one.
 
 use crate::cli::{Cli, Copy, Global};
-use crate::{config, output};
+use crate::{config, host, output};
 use anyhow::{Context, bail};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
@@ -26,7 +26,7 @@ const CONNECTIONS: usize = 6;
 
 pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
-    let secret = config.storage.host_key_file.as_deref().map(host_key).transpose()?;
+    let secret = config.storage.host_key_file.as_deref().map(host::read_secret_file).transpose()?;
     let (from, to) = (place("--from", &copy.from, secret)?, place("--to", &copy.to, secret)?);
     let options = Options { tenant: only_tenant()?, dry_run: copy.dry_run };
     let bar = bar(global);
@@ -50,11 +50,6 @@ fn only_tenant() -> anyhow::Result<Option<TenantId>> {
     }
     let name: Option<&String> = matches.get_one("tenant");
     name.map(|name| TenantId::parse(name).context("the tenant's name is not valid")).transpose()
-}
-
-fn host_key(file: &std::path::Path) -> anyhow::Result<[u8; 32]> {
-    let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    bytes.try_into().map_err(|_| anyhow::anyhow!("{} is not a host key of 32 bytes", file.display()))
 }
 
 fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<Place> {

@@ -9,6 +9,7 @@ use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{Ids, RandomIds};
 use remem_engine::{Engine, runner};
 use remem_server::{App, serve};
+use remem_store_sql::private;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -94,7 +95,7 @@ async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<Firs
     if somebody || config.storage.database.is_none() && config.storage.store != "embedded" {
         return Ok(FirstKey::Earlier);
     }
-    host::private_folder(&config.storage.data_dir)
+    private::folder(&config.storage.data_dir)
         .with_context(|| format!("cannot use the data directory {} for the first key", config.storage.data_dir.display()))?;
     let key = RandomIds.api_key();
     let path = config.storage.data_dir.join(BOOTSTRAP_FILE);
@@ -108,7 +109,7 @@ fn write_key(path: &Path, key: &str) -> std::io::Result<()> {
     if path.exists() {
         std::fs::remove_file(path)?;
     }
-    let mut file = host::private_file(path)?;
+    let mut file = private::new_file(path)?;
     writeln!(file, "{key}")?;
     file.sync_all()
 }

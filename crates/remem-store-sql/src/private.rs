@@ -1,0 +1,56 @@
+//! What only the owner of a data directory may read: the folder itself, and the host's secret in it (`host.key`, 32 bytes).
+
+use std::fs;
+use std::io::{Error, ErrorKind, Result, Write};
+use std::path::Path;
+
+const SECRET: &str = "host.key";
+
+/// The secret, if there is one.
+pub fn read_secret(folder: &Path) -> Result<Option<[u8; 32]>> {
+    match read_secret_file(&folder.join(SECRET)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// A secret in a file of any name.
+pub fn read_secret_file(path: &Path) -> Result<[u8; 32]> {
+    fs::read(path)?.try_into().map_err(|_| Error::new(ErrorKind::InvalidData, "it is not 32 bytes"))
+}
+
+/// Keeps a secret. Written whole under another name and then linked: the file is complete whenever it is there, even after a
+/// crash; one that is there stays, so of two processes that start at once the first one decides.
+pub fn keep_secret(folder: &Path, secret: &[u8; 32]) -> Result<()> {
+    let fresh = folder.join(format!("{SECRET}.{}", std::process::id()));
+    let _ = fs::remove_file(&fresh); // left by a process of the same number that crashed
+    let mut file = new_file(&fresh)?;
+    file.write_all(secret)?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&fresh, folder.join(SECRET));
+    fs::remove_file(&fresh)?;
+    match linked {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A new file that only its owner reads.
+pub fn new_file(path: &Path) -> Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// A folder that only its owner enters; one that is there stays as it is.
+pub fn folder(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(path)?;
+    #[cfg(unix)]
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    Ok(())
+}
