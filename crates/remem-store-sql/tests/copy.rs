@@ -666,7 +666,8 @@ async fn a_difference_is_told() {
             "contents of rows differ",
         ),
         (
-            "INSERT INTO remem.idempotency VALUES ('acme', 'x', '\\x01', '\\x02', 9223372036854775806, 1, '[]')",
+            // Newer than anything: a record that is older than all of the source would be dropped as forgotten.
+            "INSERT INTO remem.idempotency VALUES ('acme', 'x', '\\x01', '\\x02', 9223372036854775807, 1, '[]')",
             "numbers of idempotency records",
         ),
         ("DELETE FROM remem.posting WHERE ctid IN (SELECT ctid FROM remem.posting WHERE tenant_id = 'acme' LIMIT 1)", "the target's check"),
