@@ -29,8 +29,18 @@ pub enum Change {
         id: EntryId,
         /// What was admitted.
         admitted: Box<Admitted>,
+        /// Which part of a run wrote it.
+        cause: Cause,
     },
-    /// Take an entry away because a caller asked; its text is erased, its id stays taken.
+    /// Replace the text of an entry by what the rules of today leave of it. Does nothing unless it is there.
+    Rewrite {
+        /// The entry.
+        id: EntryId,
+        /// Its text, admitted anew.
+        admitted: Box<Admitted>,
+    },
+    /// Take an entry away because a caller asked; its id stays taken. Its text is erased as soon as no open run reads a
+    /// snapshot that holds it: at once, mostly.
     Delete {
         /// The memory.
         memory_ref: MemoryRef,
@@ -44,6 +54,18 @@ pub enum Change {
         /// The entry.
         id: EntryId,
     },
+    /// Erase the text of an entry that was taken away while a run could still read it. Does nothing before the last such
+    /// run has ended.
+    Erase {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+    },
+    /// Keep what this commit leaves readable until the batch's run lets go of it.
+    Hold,
+    /// The batch's run reads its snapshot no more.
+    Release,
     /// Write a record, or take it away (`None`).
     Record {
         /// What it is about.
@@ -56,7 +78,21 @@ pub enum Change {
         body: Option<RecordBody>,
     },
     /// Append an event that stands for no change of memory.
-    Emit(Box<EventBody>),
+    Emit {
+        /// What happened.
+        body: Box<EventBody>,
+        /// When it happened first, if a replay only repeats it.
+        recorded_at: Option<Timestamp>,
+    },
+}
+
+/// Which part of a run wrote an entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cause {
+    /// The node.
+    pub node: Option<String>,
+    /// The agent.
+    pub agent: Option<String>,
 }
 
 /// A condition that must hold when the batch is applied, else nothing of it is.
@@ -138,9 +174,54 @@ impl Batch {
     /// # Panics
     /// If the entry was admitted to another tenant: that is a bug of the caller, and going on would cross the wall.
     #[must_use]
-    pub fn put(mut self, id: EntryId, admitted: Admitted) -> Batch {
+    pub fn put(self, id: EntryId, admitted: Admitted) -> Batch {
+        self.put_by(id, admitted, Cause::default())
+    }
+
+    /// As `put`, by a part of a run.
+    ///
+    /// # Panics
+    /// As `put`.
+    #[must_use]
+    pub fn put_by(mut self, id: EntryId, admitted: Admitted, cause: Cause) -> Batch {
         assert_eq!(admitted.scope().tenant, self.tenant, "an entry is only stored for the tenant it was admitted to");
-        self.changes.push(Change::Put { id, admitted: Box::new(admitted) });
+        self.changes.push(Change::Put { id, admitted: Box::new(admitted), cause });
+        self
+    }
+
+    /// Replaces an entry's text by the same text, admitted anew.
+    ///
+    /// # Panics
+    /// As `put`.
+    #[must_use]
+    pub fn rewrite(mut self, id: EntryId, admitted: Admitted) -> Batch {
+        assert_eq!(admitted.scope().tenant, self.tenant, "an entry is only stored for the tenant it was admitted to");
+        self.changes.push(Change::Rewrite { id, admitted: Box::new(admitted) });
+        self
+    }
+
+    /// Erases what was taken away while a run could still read it.
+    #[must_use]
+    pub fn erase(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
+        self.changes.push(Change::Erase { memory_ref, id });
+        self
+    }
+
+    /// Holds a snapshot for the batch's run, as this commit leaves memory.
+    ///
+    /// # Panics
+    /// If the batch has no run: a snapshot that nobody can let go of would keep deleted text for ever.
+    #[must_use]
+    pub fn hold(mut self) -> Batch {
+        assert!(self.run.is_some(), "a snapshot belongs to a run");
+        self.changes.push(Change::Hold);
+        self
+    }
+
+    /// Lets go of the snapshot of the batch's run.
+    #[must_use]
+    pub fn release(mut self) -> Batch {
+        self.changes.push(Change::Release);
         self
     }
 
@@ -179,7 +260,14 @@ impl Batch {
     /// Appends an event.
     #[must_use]
     pub fn emit(mut self, body: EventBody) -> Batch {
-        self.changes.push(Change::Emit(Box::new(body)));
+        self.changes.push(Change::Emit { body: Box::new(body), recorded_at: None });
+        self
+    }
+
+    /// Appends an event that an earlier run recorded at `at`.
+    #[must_use]
+    pub fn repeat(mut self, body: EventBody, at: Timestamp) -> Batch {
+        self.changes.push(Change::Emit { body: Box::new(body), recorded_at: Some(at) });
         self
     }
 
@@ -230,27 +318,37 @@ impl Change {
     #[must_use]
     pub fn memory_ref(&self) -> Option<&MemoryRef> {
         match self {
-            Change::Put { admitted, .. } => Some(&admitted.scope().memory_ref),
-            Change::Delete { memory_ref, .. } | Change::Expire { memory_ref, .. } => Some(memory_ref),
-            Change::Record { .. } | Change::Emit(_) => None,
+            Change::Put { admitted, .. } | Change::Rewrite { admitted, .. } => Some(&admitted.scope().memory_ref),
+            Change::Delete { memory_ref, .. } | Change::Expire { memory_ref, .. } | Change::Erase { memory_ref, .. } => Some(memory_ref),
+            Change::Record { .. } | Change::Emit { .. } | Change::Hold | Change::Release => None,
         }
     }
 
-    /// The event that is stored with it. A record has none of its own: what it means is told by an event beside it.
+    /// The event that is stored with it. A record has none of its own: what it means is told by an event beside it. Nor
+    /// does an erasure: the event told of it when the entry was taken away.
     #[must_use]
     pub fn event(&self) -> Option<EventBody> {
         let event = match self {
-            Change::Record { .. } => return None,
-            Change::Emit(body) => (**body).clone(),
-            Change::Put { id, admitted } => EventBody::Written(Written {
+            Change::Record { .. } | Change::Erase { .. } | Change::Hold | Change::Release => return None,
+            Change::Emit { body, .. } => (**body).clone(),
+            Change::Put { id, admitted, cause } => EventBody::Written(Written {
                 memory_ref: admitted.scope().memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
                 tags: admitted.tags().filter(|t| is_reserved_tag(t)).map(str::to_owned).collect(),
                 flags: admitted.flags().iter().map(|kind| kind.as_str().to_owned()).collect(),
+                node_id: cause.node.clone(),
+                agent_id: cause.agent.clone(),
             }),
+            Change::Rewrite { id, admitted } => EventBody::Redacted(EntryRef::new(&admitted.scope().memory_ref, id)),
             Change::Delete { memory_ref, id } => EventBody::Deleted(EntryRef::new(memory_ref, id)),
             Change::Expire { memory_ref, id } => EventBody::Expired(EntryRef::new(memory_ref, id)),
         };
         Some(event)
+    }
+
+    /// When its event happened first, if it only repeats one.
+    #[must_use]
+    pub fn recorded_at(&self) -> Option<Timestamp> {
+        if let Change::Emit { recorded_at, .. } = self { *recorded_at } else { None }
     }
 }

@@ -1,32 +1,100 @@
 //! The event: the stored, content-free record of a change. Ids, counts and reserved tags; never text a caller wrote.
 
+mod run;
+
+pub use run::{
+    AgentDecided, AgentReasoned, Decision, Fault, InvocationCompleted, InvocationStarted, NodeEnded, NodeFailed, NodeStarted, RunCancelled,
+    RunEnded, RunFailed, RunStarted,
+};
+
 use crate::ids::{EntryId, MemoryRef, Revision, RunId, Seq, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// What happened, with the ids of what it happened to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EventBody {
-    /// An entry was written.
-    Written(Written),
-    /// An entry was deleted by a caller.
-    Deleted(EntryRef),
-    /// An entry's time ran out and its text was removed.
-    Expired(EntryRef),
-    /// A workspace file has a new version, or was deleted.
-    WorkspaceUpdated(FileRef),
+/// One row an event: its variant, payload and stable name. Everything that has to know every kind is made from it.
+macro_rules! events {
+    ($($(#[$doc:meta])* $name:ident($payload:ty) = $text:literal,)*) => {
+        /// What happened, with the ids of what it happened to.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum EventBody {
+            $($(#[$doc])* $name($payload),)*
+        }
+
+        /// The kind of an event: its stable name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum EventKind {
+            $(#[doc = concat!("`", $text, "`")] $name,)*
+        }
+
+        impl EventKind {
+            /// Every kind.
+            pub const ALL: &[EventKind] = &[$(EventKind::$name,)*];
+
+            /// The stable name, as stored and sent.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(EventKind::$name => $text,)* }
+            }
+        }
+
+        impl EventBody {
+            /// The kind.
+            #[must_use]
+            pub fn kind(&self) -> EventKind {
+                match self { $(EventBody::$name(_) => EventKind::$name,)* }
+            }
+
+            /// The payload as JSON, for storage and for the wire alike: there is nothing in it to hide.
+            #[must_use]
+            pub fn payload(&self) -> serde_json::Value {
+                match self { $(EventBody::$name(payload) => serde_json::to_value(payload),)* }
+                    .expect("structs of strings and numbers always serialise")
+            }
+
+            /// Reads a stored pair of kind and payload; `None` if this version does not know it.
+            #[must_use]
+            pub fn from_stored(kind: &str, payload: &str) -> Option<EventBody> {
+                match kind {
+                    $($text => serde_json::from_str(payload).ok().map(EventBody::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
 }
 
-/// The kind of an event: its stable name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EventKind {
-    /// `memory.written`
-    Written,
-    /// `memory.deleted`
-    Deleted,
-    /// `memory.expired`
-    Expired,
-    /// `workspace.updated`
-    WorkspaceUpdated,
+events! {
+    /// An entry was written.
+    Written(Written) = "memory.written",
+    /// An entry was deleted by a caller.
+    Deleted(EntryRef) = "memory.deleted",
+    /// An entry's time ran out and its text was removed.
+    Expired(EntryRef) = "memory.expired",
+    /// A secret that was registered later was taken out of a stored text.
+    Redacted(EntryRef) = "memory.redacted",
+    /// A workspace file has a new version, or was deleted.
+    WorkspaceUpdated(FileRef) = "workspace.updated",
+    /// A run began.
+    RunStarted(RunStarted) = "run.started",
+    /// A run ended well.
+    RunCompleted(RunEnded) = "run.completed",
+    /// A run ended with an error.
+    RunFailed(RunFailed) = "run.failed",
+    /// A run was cancelled.
+    RunCancelled(RunCancelled) = "run.cancelled",
+    /// A node of a run began.
+    NodeStarted(NodeStarted) = "node.started",
+    /// A node of a run ended well.
+    NodeCompleted(NodeEnded) = "node.completed",
+    /// A node of a run ended with an error.
+    NodeFailed(NodeFailed) = "node.failed",
+    /// An installed agent was called upon.
+    InvocationStarted(InvocationStarted) = "agent.invocation.started",
+    /// What an installed agent was called upon for has ended.
+    InvocationCompleted(InvocationCompleted) = "agent.invocation.completed",
+    /// An agent thought; the thoughts themselves are kept nowhere.
+    AgentReasoned(AgentReasoned) = "agent.reasoned",
+    /// An agent decided.
+    AgentDecided(AgentDecided) = "agent.decided",
 }
 
 /// Payload of `memory.written`.
@@ -43,6 +111,12 @@ pub struct Written {
     /// Kinds of secret shapes that were redacted or, where the tenant prefers that, only flagged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
+    /// The node of the run that wrote it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// The agent behind the write, if one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
 }
 
 /// Payload of events that name one entry.
@@ -82,58 +156,6 @@ pub fn is_reserved_tag(tag: &str) -> bool {
     RESERVED_TAG_PREFIXES.iter().any(|prefix| tag.starts_with(prefix))
 }
 
-impl EventKind {
-    /// Every kind.
-    pub const ALL: [EventKind; 4] = [EventKind::Written, EventKind::Deleted, EventKind::Expired, EventKind::WorkspaceUpdated];
-
-    /// The stable name, as stored and sent.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EventKind::Written => "memory.written",
-            EventKind::Deleted => "memory.deleted",
-            EventKind::Expired => "memory.expired",
-            EventKind::WorkspaceUpdated => "workspace.updated",
-        }
-    }
-}
-
-impl EventBody {
-    /// The kind.
-    #[must_use]
-    pub fn kind(&self) -> EventKind {
-        match self {
-            EventBody::Written(_) => EventKind::Written,
-            EventBody::Deleted(_) => EventKind::Deleted,
-            EventBody::Expired(_) => EventKind::Expired,
-            EventBody::WorkspaceUpdated(_) => EventKind::WorkspaceUpdated,
-        }
-    }
-
-    /// The payload as JSON, for storage and for the wire alike: there is nothing in it to hide.
-    #[must_use]
-    pub fn payload(&self) -> serde_json::Value {
-        match self {
-            EventBody::Written(w) => serde_json::to_value(w),
-            EventBody::Deleted(r) | EventBody::Expired(r) => serde_json::to_value(r),
-            EventBody::WorkspaceUpdated(file) => serde_json::to_value(file),
-        }
-        .expect("structs of strings always serialise")
-    }
-
-    /// Reads a stored pair of kind and payload; `None` if this version does not know it.
-    #[must_use]
-    pub fn from_stored(kind: &str, payload: &str) -> Option<EventBody> {
-        let kind = EventKind::ALL.into_iter().find(|k| k.as_str() == kind)?;
-        match kind {
-            EventKind::Written => serde_json::from_str(payload).ok().map(EventBody::Written),
-            EventKind::Deleted => serde_json::from_str(payload).ok().map(EventBody::Deleted),
-            EventKind::Expired => serde_json::from_str(payload).ok().map(EventBody::Expired),
-            EventKind::WorkspaceUpdated => serde_json::from_str(payload).ok().map(EventBody::WorkspaceUpdated),
-        }
-    }
-}
-
 /// A stored event: its body, where it stands in the tenant's log, and the hash that chains it to the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -143,25 +165,67 @@ pub struct Event {
     pub revision: Revision,
     /// When that commit was made.
     pub at: Timestamp,
-    /// The run that caused it, if one did.
-    pub run: Option<RunId>,
+    /// The run that caused it, if one did, and where it stands in that run's own log.
+    pub run: Option<RunPosition>,
     /// What happened.
     pub body: EventBody,
     /// `chain_hash` of this event: covers the event and, through its predecessor's hash, the whole log before it.
     pub hash: [u8; 32],
 }
 
+/// Where an event stands in the log of the run that caused it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunPosition {
+    /// The run.
+    pub id: RunId,
+    /// 0, 1, 2, … without gaps.
+    pub seq: u64,
+    /// When it happened first, if this run only repeats what an earlier one recorded.
+    pub recorded_at: Option<Timestamp>,
+}
+
+impl Event {
+    /// When it happened: for what a replay repeats, the first time.
+    #[must_use]
+    pub fn happened_at(&self) -> Timestamp {
+        self.run.as_ref().and_then(|run| run.recorded_at).unwrap_or(self.at)
+    }
+}
+
+/// What the hash of an event covers beside its predecessor's.
+#[derive(Clone, Copy, Debug)]
+pub struct Link<'a> {
+    /// Position in the tenant's log.
+    pub seq: Seq,
+    /// The commit it belongs to.
+    pub revision: Revision,
+    /// When that commit was made.
+    pub at: Timestamp,
+    /// The run and the place in its log.
+    pub run: Option<(&'a str, u64, Option<Timestamp>)>,
+    /// Its kind's name.
+    pub kind: &'a str,
+    /// Its payload as stored.
+    pub payload: &'a str,
+}
+
 /// The hash of an event given its predecessor's; the first event's predecessor is all zeros.
 #[must_use]
-pub fn chain_hash(previous: &[u8; 32], seq: Seq, revision: Revision, at: Timestamp, kind: &str, payload: &str) -> [u8; 32] {
+pub fn chain_hash(previous: &[u8; 32], link: &Link<'_>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("remembrancer event chain v1");
     hasher.update(previous);
-    hasher.update(&seq.0.to_le_bytes());
-    hasher.update(&revision.0.to_le_bytes());
-    hasher.update(&at.0.to_le_bytes());
-    hasher.update(&(kind.len() as u64).to_le_bytes());
-    hasher.update(kind.as_bytes());
-    hasher.update(payload.as_bytes());
+    hasher.update(&link.seq.0.to_le_bytes());
+    hasher.update(&link.revision.0.to_le_bytes());
+    hasher.update(&link.at.0.to_le_bytes());
+    hasher.update(&(link.kind.len() as u64).to_le_bytes());
+    hasher.update(link.kind.as_bytes());
+    hasher.update(link.payload.as_bytes());
+    if let Some((run, seq, recorded_at)) = link.run {
+        hasher.update(&(run.len() as u64).to_le_bytes());
+        hasher.update(run.as_bytes());
+        hasher.update(&seq.to_le_bytes());
+        hasher.update(&recorded_at.map_or(i64::MIN, |at| at.0).to_le_bytes());
+    }
     *hasher.finalize().as_bytes()
 }
 
@@ -172,11 +236,21 @@ mod tests {
     #[test]
     fn bodies_survive_storage() {
         let entry = EntryRef { memory_ref: "m".into(), memory_id: "e".into() };
-        let written = Written { memory_ref: "m".into(), memory_id: "e".into(), tags: vec!["source:chat".into()], flags: vec![] };
+        let (node_id, agent_id) = (Some("n".to_owned()), Some("core.a.b".to_owned()));
+        let written =
+            Written { memory_ref: "m".into(), memory_id: "e".into(), tags: vec!["source:chat".into()], flags: vec![], node_id, agent_id };
         let file = FileRef { path: "a/b.md".into(), version: 3 };
-        for body in
-            [EventBody::Written(written), EventBody::Deleted(entry.clone()), EventBody::Expired(entry), EventBody::WorkspaceUpdated(file)]
-        {
+        let fault = Fault { code: "c".into(), message: "m".into() };
+        let failed = RunFailed { error: fault, failed_node_id: Some("n".into()), duration_ms: 1 };
+        let started = RunStarted { workflow_id: "w".into(), source_run_id: None, parent_run_id: Some("run_1".into()) };
+        for body in [
+            EventBody::Written(written),
+            EventBody::Deleted(entry.clone()),
+            EventBody::Expired(entry),
+            EventBody::WorkspaceUpdated(file),
+            EventBody::RunFailed(failed),
+            EventBody::RunStarted(started),
+        ] {
             let stored = body.payload().to_string();
             assert_eq!(EventBody::from_stored(body.kind().as_str(), &stored), Some(body));
         }
@@ -186,11 +260,21 @@ mod tests {
     #[test]
     fn the_chain_depends_on_every_part() {
         let zero = [0; 32];
-        let base = chain_hash(&zero, Seq(1), Revision(1), Timestamp(1), "k", "p");
-        assert_ne!(base, chain_hash(&base, Seq(1), Revision(1), Timestamp(1), "k", "p"));
-        assert_ne!(base, chain_hash(&zero, Seq(2), Revision(1), Timestamp(1), "k", "p"));
-        assert_ne!(base, chain_hash(&zero, Seq(1), Revision(2), Timestamp(1), "k", "p"));
-        assert_ne!(base, chain_hash(&zero, Seq(1), Revision(1), Timestamp(2), "k", "p"));
-        assert_ne!(base, chain_hash(&zero, Seq(1), Revision(1), Timestamp(1), "kp", ""));
+        let run = |name, seq, at: Option<i64>| Some((name, seq, at.map(Timestamp)));
+        let link = Link { seq: Seq(1), revision: Revision(1), at: Timestamp(1), run: run("r", 0, None), kind: "k", payload: "p" };
+        let base = chain_hash(&zero, &link);
+        assert_ne!(base, chain_hash(&base, &link));
+        for other in [
+            Link { seq: Seq(2), ..link },
+            Link { revision: Revision(2), ..link },
+            Link { at: Timestamp(2), ..link },
+            Link { kind: "kp", payload: "", ..link },
+            Link { run: None, ..link },
+            Link { run: run("s", 0, None), ..link },
+            Link { run: run("r", 1, None), ..link },
+            Link { run: run("r", 0, Some(1)), ..link },
+        ] {
+            assert_ne!(base, chain_hash(&zero, &other), "{other:?}");
+        }
     }
 }

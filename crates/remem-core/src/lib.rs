@@ -20,9 +20,9 @@ pub mod redact;
 pub mod rejection;
 
 pub use admission::{Admission, Admitted};
-pub use batch::{Batch, Change, Expectation, Fence, Idempotency};
+pub use batch::{Batch, Cause, Change, Expectation, Fence, Idempotency};
 pub use entry::{Draft, Entry, Origin, Tier, Typology};
-pub use event::{Event, EventBody, EventKind};
+pub use event::{Event, EventBody, EventKind, RunPosition};
 pub use ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, Scope, Seq, TenantId, Timestamp};
 pub use permission::Permission;
 pub use policy::Policy;

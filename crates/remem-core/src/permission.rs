@@ -20,11 +20,27 @@ pub enum Permission {
     WorkspaceRead,
     /// Write and delete workspace files.
     WorkspaceWrite,
+    /// Start and fork runs.
+    RunsCreate,
+    /// Read runs, their events and workflow definitions.
+    RunsRead,
+    /// Cancel runs.
+    RunsCancel,
+    /// Install and remove agents and workflow definitions.
+    ManifestWrite,
+    /// See which agents are installed.
+    ManifestRead,
+    /// Set, list, rotate and delete secrets of the vault.
+    SecretsManage,
+    /// Register and remove webhooks.
+    WebhooksManage,
+    /// Apply reviewed proposals.
+    ProposalsApply,
 }
 
 impl Permission {
     /// Every permission: what the bootstrap key holds.
-    pub const ALL: [Permission; 7] = [
+    pub const ALL: [Permission; 15] = [
         Permission::MemoryRead,
         Permission::MemoryWrite,
         Permission::MemoryAdmin,
@@ -32,6 +48,14 @@ impl Permission {
         Permission::HostAdmin,
         Permission::WorkspaceRead,
         Permission::WorkspaceWrite,
+        Permission::RunsCreate,
+        Permission::RunsRead,
+        Permission::RunsCancel,
+        Permission::ManifestWrite,
+        Permission::ManifestRead,
+        Permission::SecretsManage,
+        Permission::WebhooksManage,
+        Permission::ProposalsApply,
     ];
 
     /// The stable name.
@@ -45,6 +69,14 @@ impl Permission {
             Permission::HostAdmin => "host:admin",
             Permission::WorkspaceRead => "workspace:read",
             Permission::WorkspaceWrite => "workspace:write",
+            Permission::RunsCreate => "runs:create",
+            Permission::RunsRead => "runs:read",
+            Permission::RunsCancel => "runs:cancel",
+            Permission::ManifestWrite => "manifest:write",
+            Permission::ManifestRead => "manifest:read",
+            Permission::SecretsManage => "secrets:manage",
+            Permission::WebhooksManage => "webhooks:manage",
+            Permission::ProposalsApply => "proposals:apply",
         }
     }
 }
@@ -57,9 +89,7 @@ impl fmt::Display for Permission {
 
 /// Not the name of a permission.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "unknown scope; known scopes are memory:read, memory:write, memory:admin, keys:manage, host:admin, workspace:read, workspace:write"
-)]
+#[error("unknown scope; known scopes are {}", Permission::ALL.map(Permission::as_str).join(", "))]
 pub struct UnknownPermission;
 
 impl FromStr for Permission {

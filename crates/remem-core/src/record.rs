@@ -15,11 +15,34 @@ pub enum RecordKind {
     File,
     /// A version of a workspace file: `<path>@<number>`.
     FileVersion,
+    /// A workflow definition that the tenant installed.
+    Workflow,
+    /// An agent that the tenant installed.
+    Agent,
+    /// A secret of the vault, sealed: `<scope>/<owner>/<name>`.
+    Secret,
+    /// A webhook.
+    Webhook,
+    /// An event that could not be delivered to a webhook: `<webhook>/<number>`.
+    DeadLetter,
+    /// What a pass has to remember from one activation to the next.
+    Progress,
 }
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [RecordKind; 4] = [RecordKind::Run, RecordKind::RunRead, RecordKind::File, RecordKind::FileVersion];
+    pub const ALL: [RecordKind; 10] = [
+        RecordKind::Run,
+        RecordKind::RunRead,
+        RecordKind::File,
+        RecordKind::FileVersion,
+        RecordKind::Workflow,
+        RecordKind::Agent,
+        RecordKind::Secret,
+        RecordKind::Webhook,
+        RecordKind::DeadLetter,
+        RecordKind::Progress,
+    ];
 
     /// The stable name, as stored.
     #[must_use]
@@ -29,6 +52,12 @@ impl RecordKind {
             RecordKind::RunRead => "run-read",
             RecordKind::File => "file",
             RecordKind::FileVersion => "file-version",
+            RecordKind::Workflow => "workflow",
+            RecordKind::Agent => "agent",
+            RecordKind::Secret => "secret",
+            RecordKind::Webhook => "webhook",
+            RecordKind::DeadLetter => "dead-letter",
+            RecordKind::Progress => "progress",
         }
     }
 }

@@ -4,9 +4,9 @@ use crate::caller::Caller;
 use crate::error::EngineError;
 use crate::ports::{Clock, Ids};
 use crate::registry::PassLog;
-use crate::secrets::Secrets;
+use crate::secrets::{Rules, Secrets};
 use remem_core::capability::Capabilities;
-use remem_core::{Admission, Idempotency, Policy, Rejection, Revision, TenantId, Timestamp};
+use remem_core::{Idempotency, Policy, Rejection, Revision, TenantId, Timestamp};
 use remem_store::{Directory, ReadAt, Store};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -137,12 +137,11 @@ impl Engine {
         Policy { shapes: caller.shapes, ..self.parts.policy.clone() }
     }
 
-    pub(crate) fn admission<'a>(&'a self, caller: &Caller, policy: &'a Policy, now: Timestamp) -> Admission<'a> {
-        Admission {
-            policy,
-            redactor: self.parts.secrets.redactor(caller.tenant()),
-            scan: self.parts.secrets.scan(caller.tenant(), policy.shapes),
-            now,
+    /// What the tenant's texts are held against now.
+    pub(crate) async fn rules(&self, tenant: &TenantId) -> Result<Arc<Rules>, EngineError> {
+        match self.parts.secrets.known(tenant) {
+            Some(known) => Ok(known.rules),
+            None => Ok(self.parts.secrets.learn(tenant, [0; 32], self.now(), Vec::new())),
         }
     }
 

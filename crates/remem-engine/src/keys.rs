@@ -74,7 +74,7 @@ impl Engine {
     pub async fn put_tenant(&self, caller: &Caller, id: &str, shapes: ShapePolicy) -> Result<bool, EngineError> {
         caller.require(Permission::HostAdmin)?;
         let id = TenantId::parse(id).ok_or(Rejection::MalformedName { field: "tenant" })?;
-        self.no_secret_in("tenant", &id, id.as_str())?;
+        self.no_secret_in("tenant", &id, id.as_str()).await?;
         self.ensure_tenant(id, shapes).await
     }
 
@@ -109,8 +109,8 @@ impl Engine {
         if request.label.chars().count() > LABEL_CHARS_MAX || request.label.chars().any(char::is_control) {
             return Err(Rejection::Invalid { field: "label", rule: "must be at most 100 characters without control characters" }.into());
         }
-        self.no_secret_in("label", &request.tenant, &request.label)?;
-        self.no_secret_in("tenant", &request.tenant, request.tenant.as_str())?;
+        self.no_secret_in("label", &request.tenant, &request.label).await?;
+        self.no_secret_in("tenant", &request.tenant, request.tenant.as_str()).await?;
         if request.expires_at.is_some_and(|end| end <= self.now()) {
             return Err(Rejection::AlreadyExpired.into());
         }
@@ -134,8 +134,8 @@ impl Engine {
     }
 
     /// Labels and tenants' names are stored in clear, like every name.
-    fn no_secret_in(&self, field: &'static str, tenant: &TenantId, name: &str) -> Result<(), Rejection> {
-        check_name(self.parts.secrets.redactor(tenant), field, name)
+    async fn no_secret_in(&self, field: &'static str, tenant: &TenantId, name: &str) -> Result<(), EngineError> {
+        Ok(check_name(self.rules(tenant).await?.redactor(), field, name)?)
     }
 
     /// The keys of a tenant.

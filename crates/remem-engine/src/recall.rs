@@ -58,7 +58,7 @@ impl Engine {
         let at = self.read_at(caller, at_least).await?;
         let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else { return Ok(None) };
         let found = self.parts.store.get(&scope, &id, &at).await?;
-        Ok(found.map(|entry| self.show(caller, vec![entry], &at)).and_then(|mut shown| shown.pop()))
+        Ok(self.show(caller, found.into_iter().collect(), &at).await?.pop())
     }
 
     /// A page of entries, newest first.
@@ -77,7 +77,7 @@ impl Engine {
             let position = Position { created_at: last.created_at, id: last.id.clone() };
             cursor::seal(&self.parts.key, &scope, &position)
         });
-        Ok(Listed { entries: self.show(caller, entries, &at), next_cursor })
+        Ok(Listed { entries: self.show(caller, entries, &at).await?, next_cursor })
     }
 
     /// Entries that hold words of the query, best first.
@@ -92,7 +92,7 @@ impl Engine {
         // The store's scores mean nothing across answers (and are tiny in a small memory): only their ratio is shown.
         let best = candidates.first().map_or(1.0, |c| c.score.max(f64::MIN_POSITIVE));
         let (entries, scores): (Vec<Entry>, Vec<f64>) = candidates.into_iter().map(|c| (c.entry, c.score / best)).unzip();
-        let shown = self.show(caller, entries, &at);
+        let shown = self.show(caller, entries, &at).await?;
         Ok(shown.into_iter().zip(scores).map(|(entry, score)| Hit { entry, score }).collect())
     }
 
@@ -122,9 +122,9 @@ impl Engine {
         Ok((found, more))
     }
 
-    fn show(&self, caller: &Caller, entries: Vec<Entry>, at: &ReadAt) -> Vec<Entry> {
-        let policy = self.policy_of(caller);
-        let admission = self.admission(caller, &policy, at.instant());
-        entries.into_iter().map(|entry| admission.review(entry)).collect()
+    async fn show(&self, caller: &Caller, entries: Vec<Entry>, at: &ReadAt) -> Result<Vec<Entry>, EngineError> {
+        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+        let admission = rules.admission(&policy, at.instant());
+        Ok(entries.into_iter().map(|entry| admission.review(entry)).collect())
     }
 }

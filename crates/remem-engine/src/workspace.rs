@@ -4,6 +4,7 @@
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
+use crate::secrets::Rules;
 use remem_core::admission::check_name;
 use remem_core::event::FileRef;
 use remem_core::{Batch, EventBody, Idempotency, Permission, Precondition, Record, RecordBody, RecordKind, Rejection, Timestamp};
@@ -56,7 +57,8 @@ impl Engine {
         caller.require(Permission::WorkspaceRead)?;
         let limit = u32::try_from(self.parts.policy.files_max).unwrap_or(u32::MAX);
         let records = self.parts.store.records(caller.tenant(), RecordKind::File, prefix, None, limit).await?;
-        Ok(records.into_iter().map(|record| self.file_of(caller, record)).collect())
+        let rules = self.rules(caller.tenant()).await?;
+        Ok(records.into_iter().map(|record| self.file_of(caller, &rules, record)).collect())
     }
 
     /// The file, at a version that is still kept, or the newest.
@@ -71,7 +73,8 @@ impl Engine {
             Some(version) if version == newest.version => Some(newest),
             Some(version) => self.parts.store.record(caller.tenant(), RecordKind::FileVersion, &version_key(path, version)).await?,
         };
-        Ok(found.map(|record| self.file_of(caller, record)).map(|file| File { path: path.to_owned(), ..file }))
+        let rules = self.rules(caller.tenant()).await?;
+        Ok(found.map(|record| self.file_of(caller, &rules, record)).map(|file| File { path: path.to_owned(), ..file }))
     }
 
     /// Writes a file, as far as the conditions hold.
@@ -87,7 +90,8 @@ impl Engine {
         if !is_path(path) {
             return Err(Rejection::MalformedName { field: "path" }.into());
         }
-        check_name(self.parts.secrets.redactor(caller.tenant()), "path", path)?;
+        let rules = self.rules(caller.tenant()).await?;
+        check_name(rules.redactor(), "path", path)?;
         let content_type = content_type.unwrap_or(CONTENT_TYPE);
         if content_type.chars().count() > CONTENT_TYPE_CHARS_MAX || content_type.chars().any(char::is_control) {
             return Err(
@@ -102,13 +106,13 @@ impl Engine {
                 let repeated = self.repeated(caller, idempotency.as_ref()).await?.ok_or(conflict)?;
                 let version = repeated.outcomes.iter().find_map(recorded).unwrap_or(1);
                 let record = Record { kind: RecordKind::File, key: path.to_owned(), version, at: repeated.at, body: body.map().clone() };
-                return Ok(self.file_of(caller, record));
+                return Ok(self.file_of(caller, &rules, record));
             }
             if before.is_none() {
                 self.room_for_a_file(caller).await?;
             }
             match self.write_file(caller, path, before.as_ref(), &body, idempotency.clone()).await {
-                Ok(record) => return Ok(self.file_of(caller, record)),
+                Ok(record) => return Ok(self.file_of(caller, &rules, record)),
                 Err(EngineError::Store(StoreError::Conflict)) => {}
                 Err(other) => return Err(other),
             }
@@ -170,7 +174,7 @@ impl Engine {
         let mut body = Map::new();
         body.insert("content".to_owned(), json!(content));
         body.insert("contentType".to_owned(), json!(content_type));
-        Ok(self.admission(caller, &policy, now).record(body))
+        Ok(self.rules(caller.tenant()).await?.admission(&policy, now).record(body))
     }
 
     async fn room_for_a_file(&self, caller: &Caller) -> Result<(), EngineError> {
@@ -214,9 +218,9 @@ impl Engine {
         version.saturating_sub(self.parts.policy.file_versions_max as u64) + 1
     }
 
-    fn file_of(&self, caller: &Caller, record: Record) -> File {
+    fn file_of(&self, caller: &Caller, rules: &Rules, record: Record) -> File {
         let policy = self.policy_of(caller);
-        let shown = self.admission(caller, &policy, record.at).record(record.body);
+        let shown = rules.admission(&policy, record.at).record(record.body);
         let text = |name: &str| shown.map().get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (content, content_type) = (text("content"), text("contentType"));
         let (path, version) = match record.key.rsplit_once('@') {
@@ -237,7 +241,7 @@ fn digest(path: &str, texts: &[&str], conditions: Conditions<'_>) -> Digest {
 }
 
 fn recorded(outcome: &Outcome) -> Option<u64> {
-    if let Outcome::Recorded { version } = outcome { Some(*version) } else { None }
+    if let Outcome::Recorded { version, .. } = outcome { Some(*version) } else { None }
 }
 
 /// Letters, digits, `._/-`, beginning with a letter or digit, and never climbing.

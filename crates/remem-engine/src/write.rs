@@ -111,13 +111,14 @@ impl Engine {
 
     async fn admit(&self, caller: &Caller, scope: &Scope, drafts: Vec<Draft>, now: Timestamp) -> Result<Vec<Admitted>, EngineError> {
         let policy = self.policy_of(caller);
-        let admission = self.admission(caller, &policy, now);
+        let rules = self.rules(&scope.tenant).await?;
+        let admission = rules.admission(&policy, now);
         if drafts.iter().map(|d| d.content.len()).sum::<usize>() <= INLINE_BYTES_MAX {
             return Ok(drafts.into_iter().map(|d| admission.admit(scope, d)).collect::<Result<_, _>>()?);
         }
-        let (redactor, scan, scope) = (admission.redactor.clone(), admission.scan, scope.clone());
+        let scope = scope.clone();
         let work = move || {
-            let admission = remem_core::Admission { policy: &policy, redactor: &redactor, scan, now };
+            let admission = rules.admission(&policy, now);
             drafts.into_iter().map(|d| admission.admit(&scope, d)).collect::<Result<Vec<_>, _>>()
         };
         Ok(tokio::task::spawn_blocking(work).await.expect("admission does not panic")?)
@@ -141,7 +142,7 @@ fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
             visible: RevRange { from: committed.revision, to: None },
             scan: one.scan(),
         }),
-        Outcome::Recorded { .. } | Outcome::Emitted | Outcome::Removed | Outcome::Nothing => None,
+        Outcome::Recorded { .. } | Outcome::Done | Outcome::Removed | Outcome::Nothing => None,
     });
     Stored { entries: entries.collect(), revision: committed.revision, replayed: committed.replayed }
 }

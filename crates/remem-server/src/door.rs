@@ -308,11 +308,10 @@ impl Door for EngineDoor {
 
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
         let permissions: Result<Vec<Permission>, _> = request.scopes.iter().map(|s| s.parse()).collect();
-        let known = "must be of memory:read, memory:write, memory:admin, keys:manage, host:admin, workspace:read, workspace:write";
         let request = KeyRequest {
             tenant: self.tenant(&request.tenant)?,
             label: request.label,
-            permissions: permissions.map_err(|_| invalid("scopes", known))?,
+            permissions: permissions.map_err(|_| Problem::UnknownScope)?,
             expires_at: request.expires_at.map(|t| t.0),
         };
         let new = self.engine.create_key(&self.caller, request).await.map_err(fail)?;

@@ -21,7 +21,7 @@ END $$;
 
 -- RESTRICTIVE: no policy that is added later can widen it.
 DO $$ DECLARE t text; BEGIN
-  FOREACH t IN ARRAY ARRAY['tenant_clock', 'scope', 'entry', 'entry_tag', 'posting', 'event', 'idempotency', 'record', 'lease', 'api_key', 'upkeep'] LOOP
+  FOREACH t IN ARRAY ARRAY['tenant_clock', 'scope', 'entry', 'entry_tag', 'posting', 'event', 'idempotency', 'record', 'snapshot', 'lease', 'api_key', 'upkeep'] LOOP
     EXECUTE format('ALTER TABLE remem.%I ENABLE ROW LEVEL SECURITY', t);
     EXECUTE format('ALTER TABLE remem.%I FORCE ROW LEVEL SECURITY', t);
     IF t NOT IN ('api_key', 'upkeep') THEN
@@ -55,10 +55,11 @@ GRANT SELECT, INSERT, UPDATE ON remem.tenant_clock, remem.scope, remem.entry TO 
 GRANT SELECT, INSERT, DELETE ON remem.entry_tag, remem.posting TO {app};
 GRANT SELECT, INSERT ON remem.event, remem.idempotency TO {app};
 GRANT SELECT, INSERT, UPDATE, DELETE ON remem.record TO {app};
+GRANT SELECT, INSERT, DELETE ON remem.snapshot TO {app};
 GRANT SELECT, UPDATE ON remem.lease TO {app};           -- UPDATE to lock the row while a fenced batch commits
 GRANT SELECT ON remem.tenant TO {worker};
 GRANT SELECT, UPDATE, DELETE ON remem.upkeep TO {worker};
-GRANT SELECT ON remem.scope, remem.entry, remem.entry_tag, remem.posting, remem.event, remem.record TO {worker};
+GRANT SELECT ON remem.scope, remem.entry, remem.entry_tag, remem.posting, remem.event, remem.record, remem.snapshot TO {worker};
 GRANT SELECT, UPDATE ON remem.tenant_clock TO {worker}; -- UPDATE to lock it, nothing else
 GRANT SELECT, DELETE ON remem.idempotency TO {worker};
 GRANT SELECT, INSERT, UPDATE ON remem.lease TO {worker};

@@ -17,8 +17,8 @@ pub(crate) fn outcomes_to_stored(outcomes: &[Outcome]) -> String {
         .iter()
         .map(|outcome| match outcome {
             Outcome::Stored { id, created_at } => json!([id.as_str(), created_at.0]),
-            Outcome::Recorded { version } => json!({ "version": version }),
-            Outcome::Emitted => json!(2),
+            Outcome::Recorded { key, version } => json!({ "key": key, "version": version }),
+            Outcome::Done => json!(2),
             Outcome::Removed => json!(1),
             Outcome::Nothing => json!(0),
         })
@@ -34,8 +34,11 @@ pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
                 let id = EntryId::parse(pair.first()?.as_str()?)?;
                 Some(Outcome::Stored { id, created_at: Timestamp(pair.get(1)?.as_i64()?) })
             }
-            Value::Object(record) => Some(Outcome::Recorded { version: record.get("version")?.as_u64()? }),
-            Value::Number(n) if n.as_i64() == Some(2) => Some(Outcome::Emitted),
+            Value::Object(record) => {
+                let key = record.get("key").and_then(Value::as_str).unwrap_or_default().to_owned();
+                Some(Outcome::Recorded { key, version: record.get("version")?.as_u64()? })
+            }
+            Value::Number(n) if n.as_i64() == Some(2) => Some(Outcome::Done),
             Value::Number(n) if n.as_i64() == Some(1) => Some(Outcome::Removed),
             Value::Number(_) => Some(Outcome::Nothing),
             _ => None,
@@ -55,9 +58,8 @@ mod tests {
     #[test]
     fn outcomes_survive_storage() {
         let id = EntryId::parse("mem_\"1\"").unwrap();
-        let recorded = Outcome::Recorded { version: 7 };
-        let outcomes =
-            vec![Outcome::Stored { id, created_at: Timestamp(5) }, recorded, Outcome::Emitted, Outcome::Removed, Outcome::Nothing];
+        let recorded = Outcome::Recorded { key: "a/b".to_owned(), version: 7 };
+        let outcomes = vec![Outcome::Stored { id, created_at: Timestamp(5) }, recorded, Outcome::Done, Outcome::Removed, Outcome::Nothing];
         assert_eq!(outcomes_from_stored(&outcomes_to_stored(&outcomes)), Some(outcomes));
         assert_eq!(outcomes_from_stored("nonsense"), None);
     }

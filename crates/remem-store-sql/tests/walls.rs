@@ -9,8 +9,8 @@
 mod support;
 
 use remem_core::{
-    Admission, Batch, Draft, Idempotency, Permission, Policy, Precondition, PrincipalId, RecordKind, Redactor, Scope, Seq, ShapePolicy,
-    TenantId, Timestamp,
+    Admission, Batch, Draft, Idempotency, Permission, Policy, Precondition, PrincipalId, RecordKind, Redactor, RunId, Scope, Seq,
+    ShapePolicy, TenantId, Timestamp,
 };
 use remem_store::conformance::{self, NOON, admit, all, delete, draft, id, names, put, scope};
 use remem_store::{Directory, Filter, KeyRecord, Outcome, Probe, ReadAt, Store, StoreError, Tenant};
@@ -48,6 +48,8 @@ async fn furnish(store: &PostgresStore, tenant: &str) -> String {
     let file = Admission { policy: &policy, redactor: &redactor, scan: 1, now: NOON }.record(serde_json::Map::new());
     let file = Batch::new(s.tenant.clone(), NOON).set(RecordKind::File, "a.md".to_owned(), Precondition::None, file);
     let file = store.commit(file).await.unwrap();
+    let held = Batch::new(s.tenant.clone(), NOON).in_run(RunId::parse("run_1").unwrap()).hold();
+    let held = store.commit(held).await.unwrap();
     let lease = store.claim(&s.tenant, "purge", "a-node", NOON, 60_000).await.unwrap();
     let directory = store.directory();
     let shapes = ShapePolicy::Redact;
@@ -55,7 +57,7 @@ async fn furnish(store: &PostgresStore, tenant: &str) -> String {
     let same = directory.add_key(&key_of(&s.tenant, "same", SAME_KEY)).await.unwrap();
     let own = directory.add_key(&key_of(&s.tenant, "own", [tenant.as_bytes()[0]; 32])).await.unwrap();
     let head = store.head(&s.tenant).await.unwrap();
-    format!("{first:?} {second:?} {file:?} {lease:?} {new} {same} {own} {head:?}")
+    format!("{first:?} {second:?} {file:?} {held:?} {lease:?} {new} {same} {own} {head:?}")
 }
 
 fn key_of(tenant: &TenantId, name: &str, hash: [u8; 32]) -> KeyRecord {
@@ -474,7 +476,7 @@ async fn the_worker_sees_who_is_due_and_no_content_without_an_identity() {
     assert_eq!(acting(&app, "a", "", "INSERT INTO remem.lease VALUES ('a', 'x', 'h', 1, 1)").await, DENIED);
     app.batch_execute(&format!("SET ROLE {}_worker", database.name)).await.unwrap();
     assert_eq!(answer(&app, upkeep).await, "2 rows", "the worker sees who is due, of all");
-    for table in ["tenant_clock", "scope", "entry", "entry_tag", "posting", "event", "idempotency", "record", "lease"] {
+    for table in ["tenant_clock", "scope", "entry", "entry_tag", "posting", "event", "idempotency", "record", "snapshot", "lease"] {
         let select = format!("SELECT 1 FROM remem.{table}");
         assert_eq!(answer(&app, &select).await, "0 rows", "{table} without an identity");
         assert_ne!(acting(&app, "a", "", &select).await, "0 rows", "{table} as the tenant");

@@ -2,9 +2,9 @@
 //! answer was lost). The second kind is why every write needs an idempotency key.
 
 use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
-use crate::store::{Committed, Head, Store, StoreError, StoreFeatures};
+use crate::store::{Committed, Head, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures};
 use async_trait::async_trait;
-use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, Scope, Seq, TenantId, Timestamp};
+use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, TenantId, Timestamp};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
@@ -102,6 +102,22 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
         self.read_fault()?;
         self.inner.events(tenant, after, limit).await
+    }
+    async fn run_events(&self, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
+        self.read_fault()?;
+        self.inner.run_events(tenant, run, from, limit).await
+    }
+    async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
+        self.read_fault()?;
+        self.inner.snapshots(tenant).await
+    }
+    async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        self.read_fault()?;
+        self.inner.ended(tenant, limit).await
+    }
+    async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
+        self.read_fault()?;
+        self.inner.stale(tenant, scan, after, limit).await
     }
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
         self.inner.head(tenant).await

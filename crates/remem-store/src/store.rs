@@ -3,7 +3,7 @@
 use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
 use async_trait::async_trait;
 use remem_core::{
-    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Rejection, Revision, Scope, Seq, TenantId, Timestamp,
+    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Rejection, Revision, RunId, Scope, Seq, TenantId, Timestamp,
 };
 use tokio::sync::watch;
 
@@ -39,6 +39,12 @@ pub trait Store: Send + Sync {
     /// Events of the tenant's log after `after`, in order, without gaps.
     async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError>;
 
+    /// Events of one run's own log from position `from` on, in order, without gaps.
+    async fn run_events(&self, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError>;
+
+    /// The snapshots that runs hold, oldest first.
+    async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError>;
+
     /// Where the tenant's clocks stand.
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError>;
 
@@ -61,7 +67,13 @@ pub trait Store: Send + Sync {
     /// Entries whose time has run out at `at` and whose text is still there.
     async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
 
-    /// Tenants where `expired` or `scrub` may have something to do. May name too many, never too few.
+    /// Entries that were taken away while a run could still read them, and that no open snapshot needs any more.
+    async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
+
+    /// Entries whose text was admitted under other rules than `scan` names, in the store's own order after `after`.
+    async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError>;
+
+    /// Tenants where `expired`, `ended` or `scrub` may have something to do. May name too many, never too few.
     async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError>;
 
     /// Makes erased text physically gone (journals and free space included) and drops idempotency records from before
@@ -108,6 +120,30 @@ pub struct StoreFeatures {
     pub lexical: bool,
 }
 
+/// What a run may still read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The run.
+    pub run: RunId,
+    /// The newest commit it sees.
+    pub revision: Revision,
+    /// When it was taken.
+    pub at: Timestamp,
+}
+
+/// A place in the store's own order of entries: opaque, and good for one store only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowCursor(pub i64, pub i64);
+
+/// An answer of `stale`.
+#[derive(Clone, Debug, Default)]
+pub struct Stale {
+    /// The entries.
+    pub entries: Vec<Entry>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<RowCursor>,
+}
+
 /// Where a tenant's clocks stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
@@ -144,11 +180,13 @@ pub enum Outcome {
     },
     /// The record was written; this is its version.
     Recorded {
+        /// Its name (on a replay: the one of the first time).
+        key: String,
         /// From 1.
         version: u64,
     },
-    /// The event was appended.
-    Emitted,
+    /// The event was appended, the snapshot held or let go.
+    Done,
     /// The entry or record was taken away.
     Removed,
     /// Nothing to do: no such live entry, or the imported id is taken.

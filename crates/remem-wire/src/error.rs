@@ -1,5 +1,6 @@
 //! Errors on the wire: one envelope, one table of codes. The only place that maps a problem to a status.
 
+use remem_core::permission::UnknownPermission;
 use remem_core::{Permission, Rejection};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -46,6 +47,8 @@ pub enum Problem {
     MalformedBody { hint: String },
     /// The query string is not of the right shape.
     MalformedQuery { hint: String },
+    /// A key is asked for with a scope that this host does not know.
+    UnknownScope,
     /// The body is larger than the host takes.
     BodyTooLarge { limit: u64 },
     /// The body did not arrive in time.
@@ -116,6 +119,7 @@ impl Problem {
             Problem::Rejected(Rejection::IdempotencyMismatch) => row(409, "idempotency_key_mismatch", &self.text()),
             Problem::Rejected(rejection) => row(422, rejection.code(), &self.text()),
             Problem::MalformedBody { .. } | Problem::MalformedQuery { .. } => row(400, "validation_error", &self.text()),
+            Problem::UnknownScope => row(422, "validation_error", &UnknownPermission.to_string()),
             Problem::BodyTooLarge { .. } => row(413, "payload_too_large", "the request body is larger than this host takes"),
             Problem::BodyTooSlow => row(408, "request_timeout", "the request body did not arrive in time"),
             Problem::UnsupportedMediaType => row(415, "unsupported_media_type", "send the body as application/json"),
@@ -161,6 +165,7 @@ impl Problem {
                 json!({"field": field, "unit": unit, "limit": limit, "actual": actual})
             }
             Problem::Rejected(rejection) => json!({"field": rejection.field()?}),
+            Problem::UnknownScope => json!({"field": "scopes"}),
             Problem::BodyTooLarge { limit } | Problem::FileTooLarge { limit } => json!({"limit": limit, "unit": "bytes"}),
             Problem::FileConflict { current_version } => json!({"currentVersion": current_version}),
             Problem::Forbidden(permission) => json!({"scopeRequired": permission.as_str()}),

@@ -36,7 +36,7 @@ impl From<&Event> for EventDoc {
             r#type: event.body.kind().as_str().to_owned(),
             timestamp: Instant(event.at),
             revision: event.revision.0.to_string(),
-            run_id: event.run.as_ref().map(|run| run.as_str().to_owned()),
+            run_id: event.run.as_ref().map(|run| run.id.as_str().to_owned()),
             payload: event.body.payload(),
             hash: event.hash.iter().map(|byte| format!("{byte:02x}")).collect(),
         }

@@ -34,7 +34,25 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
         report.changed += committed.outcomes.iter().filter(|o| **o == Outcome::Removed).count() as u64;
         report.more = n + 1 == BATCHES_MAX;
     }
+    report = erase_ended(engine, tenant, fence, report).await?;
     let keys_before = now.plus_ms(-policy.idempotency_retention_ms);
     store.scrub(tenant, keys_before, mode == Mode::Compact).await?;
     Ok(report)
+}
+
+/// What was deleted while a run could still read it.
+async fn erase_ended(engine: &Engine, tenant: &TenantId, fence: Option<Fence>, mut report: PassReport) -> Result<PassReport, EngineError> {
+    let (store, limit) = (&engine.parts.store, engine.parts.policy.purge_batch_max);
+    for _ in 0..BATCHES_MAX {
+        let ended = store.ended(tenant, limit).await?;
+        report.examined += ended.len() as u64;
+        if ended.is_empty() {
+            return Ok(report);
+        }
+        let empty = Batch::new(tenant.clone(), engine.now_for(tenant).await?).fenced(fence.clone());
+        let batch = ended.into_iter().fold(empty, |batch, (memory_ref, id)| batch.erase(memory_ref, id));
+        let committed = store.commit(batch).await?;
+        report.changed += committed.outcomes.iter().filter(|o| **o == Outcome::Removed).count() as u64;
+    }
+    Ok(PassReport { more: true, ..report })
 }

@@ -55,6 +55,9 @@ pub enum CopyError {
          remem.host_secret as the database's administrator) and run this again"
     )]
     UnusedSecret,
+    /// What a run reads would be taken from under it.
+    #[error("runs of tenant {0} are under way: wait until they have ended, or cancel them")]
+    OpenRuns(TenantId),
     /// Not a copy of this source.
     #[error("tenant {0} at the target has another history: copy into a new folder or a freshly prepared database")]
     OtherHistory(TenantId),

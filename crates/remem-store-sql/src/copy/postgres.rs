@@ -67,6 +67,10 @@ impl Snapshot for Reader {
         rows.first().map(|row| get(row, 0)).transpose()
     }
 
+    async fn has_open_runs(&self) -> Result<bool, StoreError> {
+        Ok(!self.rows("SELECT 1 FROM remem.snapshot WHERE tenant_id = $1 LIMIT 1", &[]).await?.is_empty())
+    }
+
     async fn entry_count(&self) -> Result<u64, StoreError> {
         let rows = self.rows("SELECT count(*) FROM remem.entry WHERE tenant_id = $1", &[]).await?;
         rows.first().map_or(Ok(0), |row| Ok(get::<i64>(row, 0)?.cast_unsigned()))
@@ -125,9 +129,11 @@ fn event(row: &Row) -> Result<EventRow, StoreError> {
         revision: get(row, 1)?,
         at: get(row, 2)?,
         run_id: get(row, 3)?,
-        kind: get(row, 4)?,
-        payload: get(row, 5)?,
-        hash: get(row, 6)?,
+        run_seq: get(row, 4)?,
+        recorded_at: get(row, 5)?,
+        kind: get(row, 6)?,
+        payload: get(row, 7)?,
+        hash: get(row, 8)?,
     })
 }
 
@@ -173,9 +179,9 @@ fn record(row: &Row) -> Result<RecordRow, StoreError> {
 const PUT_RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body)
      SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[]) ON CONFLICT DO NOTHING";
 const DROP_RECORDS: &str = "DELETE FROM remem.record WHERE tenant_id = $1";
-const PUT_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, kind, payload, hash)
-     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bytea[])
-     ON CONFLICT DO NOTHING";
+const PUT_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
+     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[],
+       $10::bytea[]) ON CONFLICT DO NOTHING";
 const PUT_SCOPES: &str = "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref)
      SELECT $1, * FROM unnest($2::bigint[], $3::text[]) ON CONFLICT DO NOTHING";
 const PUT_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes)
@@ -231,7 +237,8 @@ impl Side for Database {
         let (name, seq, revision) = (tenant.as_str(), column(&page, |r| r.seq), column(&page, |r| r.revision));
         let (at, run, kind) = (column(&page, |r| r.at), column(&page, |r| r.run_id.as_deref()), column(&page, |r| r.kind.as_str()));
         let (payload, hash) = (column(&page, |r| r.payload.as_str()), column(&page, |r| r.hash.as_slice()));
-        let put = call(PUT_EVENTS, &[&name, &seq, &revision, &at, &run, &kind, &payload, &hash]);
+        let (run_seq, recorded_at) = (column(&page, |r| r.run_seq), column(&page, |r| r.recorded_at));
+        let put = call(PUT_EVENTS, &[&name, &seq, &revision, &at, &run, &run_seq, &recorded_at, &kind, &payload, &hash]);
         self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put]).await.map(|_| ())
     }
 

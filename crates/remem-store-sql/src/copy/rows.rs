@@ -66,6 +66,8 @@ pub(crate) struct EventRow {
     pub revision: i64,
     pub at: i64,
     pub run_id: Option<String>,
+    pub run_seq: Option<i64>,
+    pub recorded_at: Option<i64>,
     pub kind: String,
     pub payload: String,
     pub hash: Vec<u8>,
@@ -94,7 +96,7 @@ pub(crate) struct RecordRow {
 pub(crate) const SCOPE: &str = "scope_id, memory_ref, owner";
 pub(crate) const ENTRY: &str = "scope_id, row_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
      written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner";
-pub(crate) const EVENT: &str = "seq, revision, at, run_id, kind, payload, hash";
+pub(crate) const EVENT: &str = "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
 pub(crate) const REPEAT: &str = "operation, key, body, at, revision, outcomes";
 
 pub(crate) const RECORD: &str = "kind, key, version, at, body";
@@ -108,7 +110,7 @@ pub(crate) struct Digest {
     pub events: u64,
     pub repeats: u64,
     pub records: u64,
-    /// Events that tell of a new entry: each has its row, erased or not.
+    /// Events that tell of a new entry (not of one that a replay only repeats): each has its row, erased or not.
     pub written: u64,
     sum: [u64; 4],
 }
@@ -184,8 +186,9 @@ impl Digest {
 
     pub fn event(&mut self, row: &EventRow) {
         self.events += 1;
-        self.written += u64::from(row.kind == EventKind::Written.as_str());
+        self.written += u64::from(row.kind == EventKind::Written.as_str() && row.recorded_at.is_none());
         let fields = Fields::of("event").numbers(&[row.seq, row.revision, row.at]).maybe_text(row.run_id.as_ref());
+        let fields = fields.maybe_number(row.run_seq).maybe_number(row.recorded_at);
         self.add(&fields.text(&row.kind).text(&row.payload).bytes(&row.hash));
     }
 
@@ -216,7 +219,8 @@ mod tests {
     use super::*;
 
     fn event(seq: i64, run_id: Option<&str>, kind: &str) -> EventRow {
-        EventRow { seq, revision: 1, at: 1, run_id: run_id.map(str::to_owned), kind: kind.to_owned(), payload: "{}".into(), hash: vec![1] }
+        let (run_id, run_seq) = (run_id.map(str::to_owned), run_id.map(|_| 0));
+        EventRow { seq, revision: 1, at: 1, run_id, run_seq, recorded_at: None, kind: kind.to_owned(), payload: "{}".into(), hash: vec![1] }
     }
 
     fn digest(rows: &[EventRow]) -> String {

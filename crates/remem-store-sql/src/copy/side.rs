@@ -18,6 +18,8 @@ pub(crate) trait Snapshot: Send + Sync {
     /// Sequence and hash of the newest event that is there, whatever the clock says.
     async fn last_event(&self) -> Result<Option<(i64, Vec<u8>)>, StoreError>;
     async fn event_hash(&self, seq: i64) -> Result<Option<Vec<u8>>, StoreError>;
+    /// Whether a run reads a snapshot here.
+    async fn has_open_runs(&self) -> Result<bool, StoreError>;
     async fn entry_count(&self) -> Result<u64, StoreError>;
     async fn events(&self, after: i64) -> Result<Vec<EventRow>, StoreError>;
     async fn scopes(&self, after: i64) -> Result<Vec<ScopeRow>, StoreError>;

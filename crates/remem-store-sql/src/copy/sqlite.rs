@@ -68,6 +68,11 @@ impl Snapshot for Reader {
         self.read(move |db, tenant| db.prepare_cached(sql)?.query_row(params![tenant, seq], |row| row.get(0)).optional()).await
     }
 
+    async fn has_open_runs(&self) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM snapshot WHERE tenant_id = ?1 LIMIT 1";
+        self.read(move |db, tenant| db.prepare_cached(sql)?.exists([tenant])).await
+    }
+
     async fn entry_count(&self) -> Result<u64, StoreError> {
         let sql = "SELECT count(*) FROM entry WHERE tenant_id = ?1";
         self.read(move |db, tenant| db.prepare_cached(sql)?.query_row([tenant], |row| row.get(0))).await
@@ -129,9 +134,11 @@ fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
         revision: row.get(1)?,
         at: row.get(2)?,
         run_id: row.get(3)?,
-        kind: row.get(4)?,
-        payload: row.get(5)?,
-        hash: row.get(6)?,
+        run_seq: row.get(4)?,
+        recorded_at: row.get(5)?,
+        kind: row.get(6)?,
+        payload: row.get(7)?,
+        hash: row.get(8)?,
     })
 }
 
@@ -258,9 +265,10 @@ impl Side for Folder {
 }
 
 fn put_event(db: &Connection, tenant: &str, row: &EventRow) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO event (tenant_id, seq, revision, at, run_id, kind, payload, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-               ON CONFLICT DO NOTHING";
-    let values = params![tenant, row.seq, row.revision, row.at, row.run_id, row.kind, row.payload, row.hash];
+    let sql = "INSERT INTO event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
+    let EventRow { seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash } = row;
+    let values = params![tenant, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash];
     db.prepare_cached(sql)?.execute(values).map(|_| ())
 }
 
@@ -282,12 +290,17 @@ fn put_repeat(db: &Connection, tenant: &str, row: &RepeatRow) -> rusqlite::Resul
 }
 
 fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
-    let sql = "SELECT row_id, erased_at IS NULL FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3";
-    let there: Option<(i64, bool)> =
-        db.prepare_cached(sql)?.query_row(params![tenant, row.scope_id, row.id], |r| Ok((r.get(0)?, r.get(1)?))).optional()?;
+    let sql = "SELECT row_id, erased_at IS NULL, rev_to, scan FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3";
+    type There = (i64, bool, Option<i64>, i64);
+    let there: Option<There> = db
+        .prepare_cached(sql)?
+        .query_row(params![tenant, row.scope_id, row.id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))
+        .optional()?;
     match there {
         None => insert_entry(db, tenant, row),
-        Some((row_id, true)) if row.erased_at.is_some() => erase_entry(db, tenant, row_id, row),
+        Some((row_id, true, rev_to, scan)) if (row.erased_at, row.rev_to, row.scan) != (None, rev_to, scan) => {
+            change_entry(db, tenant, row_id, row)
+        }
         Some(_) => Ok(()),
     }
 }
@@ -318,11 +331,15 @@ fn insert_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Resu
         row.erased_at,
         row.owner,
     ])?;
+    index_entry(db, tenant, db.last_insert_rowid(), row)
+}
+
+fn index_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> rusqlite::Result<()> {
     if row.erased_at.is_some() {
         return Ok(());
     }
     let index = "INSERT INTO entry_fts (rowid, scope_key, content) VALUES (?1, 's' || ?2, ?3)";
-    db.prepare_cached(index)?.execute(params![db.last_insert_rowid(), row.scope_id, row.content])?;
+    db.prepare_cached(index)?.execute(params![row_id, row.scope_id, row.content])?;
     let tag = "INSERT INTO entry_tag (tenant_id, scope_id, tag, created_at, id) VALUES (?1, ?2, ?3, ?4, ?5)";
     for name in tags(&row.tags)? {
         db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
@@ -330,8 +347,8 @@ fn insert_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Resu
     Ok(())
 }
 
-/// An earlier copy brought the text, and it was removed at the source since.
-fn erase_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> rusqlite::Result<()> {
+/// An earlier copy brought the text, and at the source it was taken away, erased or redacted since.
+fn change_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> rusqlite::Result<()> {
     let sql = "SELECT content, tags FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
     let (content, names): (String, String) =
         db.prepare_cached(sql)?.query_row(params![tenant, row_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -341,9 +358,12 @@ fn erase_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> ru
     for name in tags(&names)? {
         db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
     }
-    let sql = "UPDATE entry SET content = '', tags = '[]', metadata = NULL, content_hash = NULL, rev_to = ?3, removed_reason = ?4,
-                 erased_at = ?5 WHERE tenant_id = ?1 AND row_id = ?2";
-    db.prepare_cached(sql)?.execute(params![tenant, row_id, row.rev_to, row.removed_reason, row.erased_at]).map(|_| ())
+    let sql = "UPDATE entry SET content = ?3, tags = ?4, metadata = ?5, content_hash = ?6, scan = ?7, rev_to = ?8, removed_reason = ?9,
+                 erased_at = ?10 WHERE tenant_id = ?1 AND row_id = ?2";
+    let text = (&row.content, &row.tags, &row.metadata, &row.content_hash);
+    let end = (row.rev_to, &row.removed_reason, row.erased_at);
+    db.prepare_cached(sql)?.execute(params![tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2])?;
+    index_entry(db, tenant, row_id, row)
 }
 
 fn tags(text: &str) -> rusqlite::Result<Vec<String>> {

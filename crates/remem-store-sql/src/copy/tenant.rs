@@ -19,6 +19,9 @@ pub(super) async fn copy(
     let snapshot = source.snapshot(id).await?;
     let clock = snapshot.clock().await?;
     let has = refuse_other_history(snapshot.as_ref(), &clock, target, id).await?;
+    if snapshot.has_open_runs().await? {
+        return Err(CopyError::OpenRuns(id.clone()));
+    }
     if dry_run {
         return count(source, id).await;
     }

@@ -1,14 +1,13 @@
 //! Applies batches to what `load` read, and collects what `save` has to write. No statement runs in between: the order of
 //! batches, not the database, decides what a later one sees.
 
-use super::load::{EntryRow, Repeat, ScopeRow, Working};
-use super::save::{NewEntry, Writes};
-use crate::stored::{content_hash, outcomes_from_stored, outcomes_to_stored};
-use crate::terms;
-use remem_core::event::chain_hash;
-use remem_core::{Admitted, Batch, Change, EntryId, EventBody, MemoryRef, Precondition, RecordBody, RecordKind, Rejection, Revision, Seq};
+use super::entry;
+use super::load::{Repeat, Working};
+use super::save::{RunPlace, Writes};
+use crate::stored::{outcomes_from_stored, outcomes_to_stored};
+use remem_core::event::{Link, chain_hash};
+use remem_core::{Batch, Change, EventBody, Precondition, RecordBody, RecordKind, Rejection, Revision, Seq, Timestamp};
 use remem_store::{Committed, Outcome, StoreError};
-use serde_json::Value;
 
 /// How many characters of an id the ordered indexes hold.
 pub(super) const ID_HEAD_CHARS: usize = 100;
@@ -29,17 +28,21 @@ pub(super) fn apply<'a>(batch: &'a Batch, working: &mut Working, writes: &mut Wr
     let mut outcomes = Vec::with_capacity(batch.changes().len());
     for change in batch.changes() {
         let outcome = match change {
-            Change::Put { id, admitted } => put(batch, working, writes, id, admitted, before),
-            Change::Delete { memory_ref, id } => remove(batch, working, writes, (memory_ref, id), "deleted", before),
-            Change::Expire { memory_ref, id } => remove(batch, working, writes, (memory_ref, id), "expired", before),
+            Change::Put { id, admitted, .. } => entry::put(batch, working, writes, id, admitted, before),
+            Change::Rewrite { id, admitted } => entry::rewrite(working, writes, id, admitted),
+            Change::Delete { memory_ref, id } => entry::remove(batch, working, writes, (memory_ref, id), "deleted", before),
+            Change::Expire { memory_ref, id } => entry::remove(batch, working, writes, (memory_ref, id), "expired", before),
+            Change::Erase { memory_ref, id } => entry::erase_ended(batch, working, writes, (memory_ref, id)),
+            Change::Hold => hold(batch, working, writes, before),
+            Change::Release => release(batch, working, writes),
             Change::Record { kind, key, body, .. } => record(batch, working, writes, (*kind, key), body.as_ref(), before),
-            Change::Emit(_) => Outcome::Emitted,
+            Change::Emit { .. } => Outcome::Done,
         };
         if outcome != Outcome::Nothing
             && let Some(event) = change.event()
         {
             tick(batch, working, before);
-            append(batch, working, writes, &event);
+            append(batch, working, writes, &event, change.recorded_at());
         }
         outcomes.push(outcome);
     }
@@ -49,7 +52,7 @@ pub(super) fn apply<'a>(batch: &'a Batch, working: &mut Working, writes: &mut Wr
 }
 
 /// The batch becomes a revision with its first effect: one that changes nothing leaves the clock alone.
-fn tick(batch: &Batch, working: &mut Working, before: Revision) -> Revision {
+pub(super) fn tick(batch: &Batch, working: &mut Working, before: Revision) -> Revision {
     let clock = &mut working.clock;
     if clock.revision == before {
         clock.revision = Revision(before.0 + 1);
@@ -58,100 +61,25 @@ fn tick(batch: &Batch, working: &mut Working, before: Revision) -> Revision {
     clock.revision
 }
 
-fn put<'a>(
-    batch: &'a Batch,
-    working: &mut Working,
-    writes: &mut Writes<'a>,
-    id: &'a EntryId,
-    admitted: &'a Admitted,
-    before: Revision,
-) -> Outcome {
-    let memory_ref = &admitted.scope().memory_ref;
-    let place = (memory_ref.clone(), id.clone());
-    if admitted.origin().is_some() && working.entries.contains_key(&place) {
-        return Outcome::Nothing;
-    }
+/// The run's snapshot is what this commit leaves.
+fn hold(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, before: Revision) -> Outcome {
+    let Some(run) = batch.run() else { return Outcome::Nothing };
     let revision = tick(batch, working, before).0.cast_signed();
-    let given = admitted.origin().and_then(|origin| origin.created_at);
-    let created_at = given.map_or(working.clock.at, |t| t.min(working.clock.at));
-    let (content, tags) = (admitted.content(), admitted.tags().collect::<Vec<_>>());
-    let words = terms::words(content);
-    let scope = scope_or_create(working, memory_ref);
-    let (scope_id, row_id) = (scope.scope_id, scope.next_row);
-    scope.next_row += 1;
-    scope.documents += 1;
-    scope.words += i64::from(words.total);
-    let tags_text = Value::from(tags.clone()).to_string();
-    let expires_at = admitted.expires_at().map(|t| t.0);
-    writes.postings(scope_id, row_id, &words);
-    writes.tags(scope_id, row_id, &tags, created_at.0, id.as_str());
-    writes.next_expiry = writes.next_expiry.min(expires_at.unwrap_or(i64::MAX));
-    writes.entries.push(NewEntry {
-        scope_id,
-        row_id,
-        id: id.as_str(),
-        id_hash: content_hash(id.as_str().as_bytes()),
-        admitted,
-        tags: tags_text.clone(),
-        created_at: created_at.0,
-        written_by: batch.principal().map(|p| p.as_str()),
-        written_by_run: batch.run().map(|r| r.as_str()),
-        revision,
-    });
-    let row = EntryRow {
-        scope_id,
-        row_id,
-        rev_from: revision,
-        removed: false,
-        created_at: created_at.0,
-        expires_at,
-        content: content.as_bytes().to_vec(),
-        tags: tags_text,
-    };
-    working.entries.insert(place, row);
-    Outcome::Stored { id: id.clone(), created_at }
+    working.snapshots.entry(run.as_str().to_owned()).or_insert(revision);
+    writes.snapshots.entry(run.as_str().to_owned()).or_insert(Some((revision, working.clock.at.0)));
+    Outcome::Done
 }
 
-fn scope_or_create<'w>(working: &'w mut Working, memory_ref: &MemoryRef) -> &'w mut ScopeRow {
-    let next_scope = &mut working.next_scope;
-    let scope = working.scopes.entry(memory_ref.clone()).or_insert_with(|| {
-        *next_scope += 1;
-        ScopeRow { scope_id: *next_scope - 1, documents: 0, words: 0, next_row: 1, changed: true, new: true }
-    });
-    scope.changed = true;
-    scope
-}
-
-/// Takes an entry away and erases its text everywhere: the row (which stays as a skeleton), its tags, the index.
-fn remove(
-    batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'_>,
-    (memory_ref, id): (&MemoryRef, &EntryId),
-    reason: &'static str,
-    before: Revision,
-) -> Outcome {
-    let place = (memory_ref.clone(), id.clone());
-    let Some(entry) = working.entries.get_mut(&place).filter(|entry| !entry.removed) else { return Outcome::Nothing };
-    // Deleting ends what a reader could still see; the purge pass ends what none can see any more.
-    let ended = entry.expires_at.is_some_and(|end| end <= batch.at().0);
-    if ended != (reason == "expired") {
-        return Outcome::Nothing;
+/// What nobody can read any more is work for the purge pass.
+fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Outcome {
+    let Some(run) = batch.run() else { return Outcome::Nothing };
+    working.snapshots.remove(run.as_str());
+    writes.snapshots.insert(run.as_str().to_owned(), None);
+    let oldest = working.snapshots.values().min().copied().unwrap_or(i64::MAX);
+    if working.first_ended.is_some_and(|end| end <= oldest) {
+        writes.next_expiry = writes.next_expiry.min(working.clock.at.max(batch.at()).0);
     }
-    entry.removed = true;
-    let (scope_id, row_id, created_at) = (entry.scope_id, entry.row_id, entry.created_at);
-    let (content, tags) = (std::mem::take(&mut entry.content), std::mem::take(&mut entry.tags));
-    let words = terms::words(&String::from_utf8_lossy(&content));
-    let revision = tick(batch, working, before).0.cast_signed();
-    if let Some(scope) = working.scopes.get_mut(memory_ref) {
-        scope.documents -= 1;
-        scope.words -= i64::from(words.total);
-        scope.changed = true;
-    }
-    writes.unpost(scope_id, row_id, &words);
-    writes.untag(scope_id, row_id, &serde_json::from_str::<Vec<String>>(&tags).unwrap_or_default(), created_at, id.as_str());
-    writes.removal(scope_id, row_id, revision, reason, working.clock.at.0);
-    Outcome::Removed
+    Outcome::Done
 }
 
 /// Writes a record, or takes it away. Its next version counts from the one that is there; a name that is free begins at 1.
@@ -176,7 +104,7 @@ fn record<'a>(
     let version = working.records.get(&place).copied().unwrap_or(0) + 1;
     working.records.insert(place, version);
     writes.record(kind, key, version, working.clock.at.0, body);
-    Outcome::Recorded { version }
+    Outcome::Recorded { key: key.to_owned(), version }
 }
 
 fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
@@ -191,18 +119,25 @@ fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
     })
 }
 
-fn append(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, body: &EventBody) {
+fn append(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, body: &EventBody, recorded_at: Option<Timestamp>) {
     let (kind, payload) = (body.kind().as_str(), body.payload().to_string());
+    let run = batch.run().map(|run| {
+        let length = working.run_lengths.entry(run.as_str().to_owned()).or_insert(0);
+        *length += 1;
+        RunPlace { id: run.as_str().to_owned(), seq: *length - 1, recorded_at: recorded_at.map(|at| at.0) }
+    });
     let clock = &mut working.clock;
     clock.seq = Seq(clock.seq.0 + 1);
-    clock.chain = chain_hash(&clock.chain, clock.seq, clock.revision, clock.at, kind, &payload);
-    writes.event(clock, batch.run().map(|r| r.as_str().to_owned()), kind, payload);
+    let link = run.as_ref().map(|run| (run.id.as_str(), run.seq, recorded_at));
+    let link = Link { seq: clock.seq, revision: clock.revision, at: clock.at, run: link, kind, payload: &payload };
+    clock.chain = chain_hash(&clock.chain, &link);
+    writes.event(clock, run, kind, payload);
 }
 
 fn expectations_hold(batch: &Batch, working: &Working) -> bool {
     batch.expectations().iter().all(|expected| {
         let place = (expected.memory_ref.clone(), expected.id.clone());
-        working.entries.get(&place).is_some_and(|entry| !entry.removed && entry.rev_from == expected.written_at.0.cast_signed())
+        working.entries.get(&place).is_some_and(|entry| entry.rev_to.is_none() && entry.rev_from == expected.written_at.0.cast_signed())
     })
 }
 

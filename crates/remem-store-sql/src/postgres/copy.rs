@@ -1,9 +1,10 @@
 //! A page of copied entries (see `crate::copy`): one transaction that looks what is there, and writes the rest with its
 //! tags, search index and counters, by the statements that a commit uses. Two copies at once take turns, page by page.
 
+use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots};
 use super::gate::{Call, Failed, Gate, Identity, Role, call};
 use super::rows::get;
-use super::save::{self, Records, Saving, Scopes, Writes};
+use super::save::{self, NewText, Saving, Writes};
 use crate::copy::rows::EntryRow;
 use crate::stored::content_hash;
 use crate::terms;
@@ -16,9 +17,10 @@ use tokio_postgres::Row;
 const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '5min'; SET LOCAL idle_in_transaction_session_timeout = '5min';
      SET LOCAL lock_timeout = '5min'; SET LOCAL plan_cache_mode = force_custom_plan";
 const TAKE_TURNS: &str = "SELECT pg_advisory_xact_lock(hashtextextended('remem copy ' || $1, 0))";
-const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL,
-       CASE WHEN w.erased THEN e.content ELSE ''::bytea END, CASE WHEN w.erased THEN e.tags ELSE '[]' END
-     FROM unnest($2::bigint[], $3::bytea[], $4::bool[]) AS w (scope_id, id_hash, erased)
+const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL, e.rev_to, e.scan,
+       CASE WHEN w.erased OR w.scan <> e.scan THEN e.content ELSE ''::bytea END,
+       CASE WHEN w.erased OR w.scan <> e.scan THEN e.tags ELSE '[]' END
+     FROM unnest($2::bigint[], $3::bytea[], $4::bool[], $5::bigint[]) AS w (scope_id, id_hash, erased, scan)
      JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash";
 const COUNTERS: &str = "SELECT scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND scope_id = ANY($2)";
 const COUNT: &str = "UPDATE remem.scope s SET documents = n.documents, words = n.words, next_row = n.next_row
@@ -36,7 +38,9 @@ type IdHash = [u8; 16];
 struct There {
     row_id: i64,
     erased: bool,
-    /// Only if the source has erased it.
+    rev_to: Option<i64>,
+    scan: i64,
+    /// Only if the source has erased it or holds another text.
     content: Vec<u8>,
     tags: Vec<String>,
 }
@@ -62,7 +66,8 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
     let scopes: Vec<i64> = page.iter().map(|row| row.scope_id).collect();
     let ids: Vec<&[u8]> = hashes.iter().map(<[u8; 16]>::as_slice).collect();
     let erased: Vec<bool> = page.iter().map(|row| row.erased_at.is_some()).collect();
-    let calls = vec![call(TAKE_TURNS, &[&name]), call(THERE, &[&name, &scopes, &ids, &erased]), call(COUNTERS, &[&name, &scopes])];
+    let scans: Vec<i64> = page.iter().map(|row| row.scan).collect();
+    let calls = vec![call(TAKE_TURNS, &[&name]), call(THERE, &[&name, &scopes, &ids, &erased, &scans]), call(COUNTERS, &[&name, &scopes])];
     let (transaction, answers) = gate.open(BEGIN, Role::App, Identity::tenant(tenant), calls).await?;
     let mut changes = Changes::default();
     for row in &answers[2] {
@@ -72,14 +77,22 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
     for (row, hash) in page.iter().zip(&hashes) {
         match there.get(&(row.scope_id, *hash)) {
             None => changes.insert(row, *hash)?,
-            Some(old) if row.erased_at.is_some() && !old.erased => changes.erase(row, old),
+            Some(old) if !old.erased => changes.change(row, old),
             Some(_) => {}
         }
     }
     let columns = Columns::of(&changes);
-    let (none, no_entries) = (Scopes::default(), save::Entries::of(&[]));
-    let saving =
-        Saving { tenant: &name, new_scopes: &none, old_scopes: &none, entries: &no_entries, records: &Records::default(), clock: None };
+    let (none, no_entries, rewrites) = (Scopes::default(), Entries::of(&[]), Rewrites::of(&changes.index));
+    let saving = Saving {
+        tenant: &name,
+        new_scopes: &none,
+        old_scopes: &none,
+        entries: &no_entries,
+        records: &Records::default(),
+        snapshots: &Snapshots::default(),
+        rewrites: &rewrites,
+        clock: None,
+    };
     let mut calls = columns.calls(&name);
     calls.extend(save::calls(&saving, &changes.index));
     transaction.commit(calls).await.map_err(Failed::into_store)?;
@@ -89,8 +102,9 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
 fn there(row: &Row) -> Result<((i64, IdHash), There), StoreError> {
     let damaged = || StoreError::Damaged("an entry cannot be read");
     let hash: IdHash = get::<&[u8]>(row, 1)?.try_into().map_err(|_| damaged())?;
-    let tags = serde_json::from_str(get(row, 5)?).map_err(|_| damaged())?;
-    Ok(((get(row, 0)?, hash), There { row_id: get(row, 2)?, erased: get(row, 3)?, content: get(row, 4)?, tags }))
+    let tags = serde_json::from_str(get(row, 7)?).map_err(|_| damaged())?;
+    let there = There { row_id: get(row, 2)?, erased: get(row, 3)?, rev_to: get(row, 4)?, scan: get(row, 5)?, content: get(row, 6)?, tags };
+    Ok(((get(row, 0)?, hash), there))
 }
 
 impl<'a> Changes<'a> {
@@ -112,17 +126,33 @@ impl<'a> Changes<'a> {
         Ok(())
     }
 
-    /// An earlier copy brought the text, and it was removed at the source since.
-    fn erase(&mut self, row: &EntryRow, old: &There) {
-        let words = terms::words(&String::from_utf8_lossy(&old.content));
-        if let Some(counters) = self.counters.get_mut(&row.scope_id) {
-            counters.documents -= 1;
-            counters.words -= i64::from(words.total);
+    /// An earlier copy brought the text, and at the source it was taken away, erased or redacted since.
+    fn change(&mut self, row: &'a EntryRow, old: &There) {
+        if old.rev_to != row.rev_to {
+            let reason = if row.removed_reason.as_deref() == Some("expired") { "expired" } else { "deleted" };
+            self.index.removal(row.scope_id, old.row_id, row.rev_to.unwrap_or_default(), reason, None);
         }
-        self.index.unpost(row.scope_id, old.row_id, &words);
-        self.index.untag(row.scope_id, old.row_id, &old.tags, row.created_at, &row.id);
-        let reason = if row.removed_reason.as_deref() == Some("expired") { "expired" } else { "deleted" };
-        self.index.removal(row.scope_id, old.row_id, row.rev_to.unwrap_or_default(), reason, row.erased_at.unwrap_or_default());
+        if row.erased_at.is_none() && old.scan == row.scan {
+            return;
+        }
+        let words = terms::words(&String::from_utf8_lossy(&old.content));
+        let counters = self.counters.entry(row.scope_id).or_default();
+        counters.words -= i64::from(words.total);
+        if let Some(at) = row.erased_at {
+            counters.documents -= 1;
+            self.index.unpost(row.scope_id, old.row_id, &words);
+            self.index.untag(row.scope_id, old.row_id, &old.tags, row.created_at, &row.id);
+            self.index.erasure(row.scope_id, old.row_id, at);
+            return;
+        }
+        let (new, tags) = (terms::words(&row.content), serde_json::from_str::<Vec<String>>(&row.tags).unwrap_or_default());
+        let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
+        counters.words += i64::from(new.total);
+        self.index.reindex(row.scope_id, old.row_id, &words, &old.tags, row.created_at, &row.id);
+        self.index.postings(row.scope_id, old.row_id, &new);
+        self.index.tags(row.scope_id, old.row_id, &tags, row.created_at, &row.id);
+        let text = NewText { scan: row.scan, content: row.content.clone(), tags: row.tags.clone(), metadata: row.metadata.clone() };
+        self.index.rewrites.insert((row.scope_id, old.row_id), text);
     }
 }
 

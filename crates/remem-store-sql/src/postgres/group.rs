@@ -5,10 +5,11 @@
 //! turns at the clock's row lock, which is held until the commit: revisions become visible in their order.
 
 use super::apply::apply;
+use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots};
 use super::error::concerns_one_batch;
 use super::gate::{Failed, Gate};
 use super::load::load;
-use super::save::{ClockColumns, Entries, Records, Saving, Scopes, Writes, calls};
+use super::save::{ClockColumns, Saving, Writes, calls};
 use super::shared::Shared;
 use crate::queue::{Job, Leading, Queue, Waiting, hear, tell};
 use remem_core::{Batch, Revision, TenantId};
@@ -103,13 +104,15 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
     let results: Vec<_> = group.iter().map(|batch| apply(batch, &mut working, &mut writes)).collect();
     let (new_scopes, old_scopes) = (Scopes::of(&working, true), Scopes::of(&working, false));
     let (entries, clock, name) = (Entries::of(&writes.entries), ClockColumns::of(&working.clock), tenant.as_str());
-    let records = Records::of(&writes);
+    let (records, snapshots, rewrites) = (Records::of(&writes), Snapshots::of(&writes), Rewrites::of(&writes));
     let saving = Saving {
         tenant: &name,
         new_scopes: &new_scopes,
         old_scopes: &old_scopes,
         entries: &entries,
         records: &records,
+        snapshots: &snapshots,
+        rewrites: &rewrites,
         clock: (working.clock != before).then_some(&clock),
     };
     let calls = calls(&saving, &writes);

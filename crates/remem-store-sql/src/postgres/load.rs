@@ -3,7 +3,7 @@
 use super::gate::{Call, Gate, Identity, Role, Transaction, call};
 use super::rows::{get, get_bytes, get_u64};
 use crate::stored::content_hash;
-use remem_core::{Batch, Change, EntryId, MemoryRef, RecordKind, Revision, Seq, TenantId, Timestamp};
+use remem_core::{Batch, Change, EntryId, MemoryRef, RecordKind, Revision, RunId, Seq, TenantId, Timestamp};
 use remem_store::StoreError;
 use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
@@ -33,12 +33,14 @@ pub(super) struct EntryRow {
     pub scope_id: i64,
     pub row_id: i64,
     pub rev_from: i64,
-    pub removed: bool,
+    pub rev_to: Option<i64>,
+    pub erased: bool,
     pub created_at: i64,
     pub expires_at: Option<i64>,
-    /// Only if the group may remove it.
+    /// Only if the group may remove or rewrite it.
     pub content: Vec<u8>,
     pub tags: String,
+    pub metadata: Option<String>,
 }
 
 /// An idempotency record.
@@ -59,6 +61,12 @@ pub(super) struct Working {
     /// Versions of the records that the group names, as they are now.
     pub records: HashMap<(RecordKind, String), u64>,
     pub fences: HashMap<String, u64>,
+    /// How many events each run's log has.
+    pub run_lengths: HashMap<String, u64>,
+    /// The revisions that runs hold; only if the group takes something away or lets go.
+    pub snapshots: HashMap<String, i64>,
+    /// The first end of an entry whose text is still there; likewise.
+    pub first_ended: Option<i64>,
 }
 
 const LOCK_CLOCK: &str = "SELECT revision, seq, at, chain FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE";
@@ -67,8 +75,10 @@ const START_CLOCK: &str =
 const SCOPES: &str =
     "SELECT memory_ref, scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND memory_ref = ANY($2)";
 const LAST_SCOPE: &str = "SELECT coalesce(max(scope_id), 0) FROM remem.scope WHERE tenant_id = $1";
-const ENTRIES: &str = "SELECT s.memory_ref, e.id, e.scope_id, e.row_id, e.rev_from, e.rev_to IS NOT NULL, e.created_at, e.expires_at,
-       CASE WHEN w.whole THEN e.content ELSE ''::bytea END, CASE WHEN w.whole THEN e.tags ELSE '' END
+const ENTRIES: &str =
+    "SELECT s.memory_ref, e.id, e.scope_id, e.row_id, e.rev_from, e.rev_to, e.erased_at IS NOT NULL, e.created_at, e.expires_at,
+       CASE WHEN w.whole THEN e.content ELSE ''::bytea END, CASE WHEN w.whole THEN e.tags ELSE '' END,
+       CASE WHEN w.whole THEN e.metadata END
      FROM unnest($2::text[], $3::bytea[], $4::bool[]) AS w (memory_ref, id_hash, whole)
      JOIN remem.scope s ON s.tenant_id = $1 AND s.memory_ref = w.memory_ref
      CROSS JOIN LATERAL (SELECT * FROM remem.entry e
@@ -79,6 +89,11 @@ const REPEATS: &str =
 const RECORDS: &str = "SELECT r.kind, r.key, r.version FROM unnest($2::text[], $3::text[]) AS w (kind, key)
      JOIN remem.record r ON r.tenant_id = $1 AND r.kind = w.kind AND r.key = w.key";
 const FENCES: &str = "SELECT pass, fence FROM remem.lease WHERE tenant_id = $1 AND pass = ANY($2) FOR SHARE";
+
+const RUNS: &str = "SELECT w.run, coalesce((SELECT max(run_seq) + 1 FROM remem.event e WHERE e.tenant_id = $1 AND e.run_id = w.run), 0)
+     FROM unnest($2::text[]) AS w (run)";
+const SNAPSHOTS: &str = "SELECT run_id, revision FROM remem.snapshot WHERE tenant_id = $1";
+const FIRST_ENDED: &str = "SELECT min(rev_to) FROM remem.entry WHERE tenant_id = $1 AND rev_to IS NOT NULL AND erased_at IS NULL";
 
 /// The names that a group mentions.
 struct Wanted<'a> {
@@ -91,22 +106,31 @@ struct Wanted<'a> {
     record_kinds: Vec<&'static str>,
     record_keys: Vec<&'a str>,
     passes: Vec<&'a str>,
+    runs: Vec<&'a str>,
+    /// Something is taken away, or a run lets go.
+    ends: bool,
 }
 
 impl<'a> Wanted<'a> {
     fn of(group: &[&'a Batch]) -> Wanted<'a> {
         let (mut refs, mut passes) = (HashSet::new(), HashSet::new());
         let (mut entries, mut keys, mut records) = (HashMap::new(), HashSet::new(), HashSet::new());
+        let (mut runs, mut ends) = (HashSet::new(), false);
         for batch in group {
             for change in batch.changes() {
                 refs.extend(change.memory_ref().map(MemoryRef::as_str));
                 match change {
-                    Change::Put { id, admitted } if admitted.origin().is_some() => {
+                    Change::Put { id, admitted, .. } if admitted.origin().is_some() => {
                         entries.entry((admitted.scope().memory_ref.as_str(), id.as_str())).or_insert(false);
                     }
-                    Change::Put { .. } | Change::Emit(_) => {}
+                    Change::Put { .. } | Change::Emit { .. } => {}
+                    Change::Hold | Change::Release => ends = true,
+                    Change::Rewrite { id, admitted } => {
+                        entries.insert((admitted.scope().memory_ref.as_str(), id.as_str()), true);
+                    }
                     Change::Record { kind, key, .. } => drop(records.insert((kind.as_str(), key.as_str()))),
-                    Change::Delete { memory_ref, id } | Change::Expire { memory_ref, id } => {
+                    Change::Delete { memory_ref, id } | Change::Expire { memory_ref, id } | Change::Erase { memory_ref, id } => {
+                        ends = true;
                         entries.insert((memory_ref.as_str(), id.as_str()), true);
                     }
                 }
@@ -117,6 +141,7 @@ impl<'a> Wanted<'a> {
             }
             keys.extend(batch.idempotency().map(|key| (key.operation, key.key.as_slice())));
             passes.extend(batch.fence().map(|fence| fence.pass));
+            runs.extend(batch.run().map(RunId::as_str));
         }
         Wanted {
             refs: refs.into_iter().collect(),
@@ -128,6 +153,8 @@ impl<'a> Wanted<'a> {
             record_kinds: records.iter().map(|(kind, _)| *kind).collect(),
             record_keys: records.iter().map(|(_, key)| *key).collect(),
             passes: passes.into_iter().collect(),
+            runs: runs.into_iter().collect(),
+            ends,
         }
     }
 
@@ -145,6 +172,12 @@ impl<'a> Wanted<'a> {
         }
         if !self.passes.is_empty() {
             calls.push(call(FENCES, &[tenant, &self.passes]));
+        }
+        if !self.runs.is_empty() {
+            calls.push(call(RUNS, &[tenant, &self.runs]));
+        }
+        if self.ends {
+            calls.extend([call(SNAPSHOTS, &[tenant]), call(FIRST_ENDED, &[tenant])]);
         }
         calls
     }
@@ -178,6 +211,9 @@ fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, Store
         repeats: HashMap::new(),
         records: HashMap::new(),
         fences: HashMap::new(),
+        run_lengths: HashMap::new(),
+        snapshots: HashMap::new(),
+        first_ended: None,
     };
     if !wanted.entry_refs.is_empty() {
         working.entries = next().iter().map(entry).collect::<Result<_, _>>()?;
@@ -190,6 +226,13 @@ fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, Store
     }
     if !wanted.passes.is_empty() {
         working.fences = next().iter().map(|row| Ok((get(row, 0)?, get_u64(row, 1)?))).collect::<Result<_, StoreError>>()?;
+    }
+    if !wanted.runs.is_empty() {
+        working.run_lengths = next().iter().map(|row| Ok((get(row, 0)?, get_u64(row, 1)?))).collect::<Result<_, StoreError>>()?;
+    }
+    if wanted.ends {
+        working.snapshots = next().iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Result<_, StoreError>>()?;
+        working.first_ended = next().first().map_or(Ok(None), |row| get(row, 0))?;
     }
     Ok(working)
 }
@@ -219,11 +262,13 @@ fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
         scope_id: get(row, 2)?,
         row_id: get(row, 3)?,
         rev_from: get(row, 4)?,
-        removed: get(row, 5)?,
-        created_at: get(row, 6)?,
-        expires_at: get(row, 7)?,
-        content: get(row, 8)?,
-        tags: get(row, 9)?,
+        rev_to: get(row, 5)?,
+        erased: get(row, 6)?,
+        created_at: get(row, 7)?,
+        expires_at: get(row, 8)?,
+        content: get(row, 9)?,
+        tags: get(row, 10)?,
+        metadata: get(row, 11)?,
     };
     Ok(((name(MemoryRef::parse(get(row, 0)?))?, name(EntryId::parse(get(row, 1)?))?), found))
 }

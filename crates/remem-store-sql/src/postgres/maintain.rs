@@ -1,9 +1,10 @@
 //! Upkeep: what is expired and where, old records, leases on passes.
 
 use super::gate::{Gate, Identity, Role, call};
-use super::rows::{get, get_u64};
+use super::rows::{ENTRY_COLUMNS, entry, get, get_u64};
 use remem_core::{EntryId, Fence, MemoryRef, TenantId, Timestamp};
-use remem_store::StoreError;
+use remem_store::{RowCursor, Stale, StoreError};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 impl Gate {
@@ -12,10 +13,42 @@ impl Gate {
                    WHERE e.tenant_id = $1 AND e.rev_to IS NULL AND e.expires_at IS NOT NULL AND e.expires_at <= $2
                    ORDER BY e.expires_at LIMIT $3";
         let params: [&(dyn ToSql + Sync); 3] = [&tenant.as_str(), &at.0, &i64::from(limit)];
-        let rows = self.read(Role::Worker, Identity::tenant(tenant), sql, &params).await?;
+        self.names(tenant, sql, &params).await
+    }
+
+    pub async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+                   WHERE e.tenant_id = $1 AND e.rev_to IS NOT NULL AND e.erased_at IS NULL
+                     AND e.rev_to <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)
+                   ORDER BY e.rev_to LIMIT $2";
+        self.names(tenant, sql, &[&tenant.as_str(), &i64::from(limit)]).await
+    }
+
+    async fn names(&self, tenant: &TenantId, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        let rows = self.read(Role::Worker, Identity::tenant(tenant), sql, params).await?;
         rows.iter()
             .map(|row| MemoryRef::parse(get(row, 0)?).zip(EntryId::parse(get(row, 1)?)).ok_or(StoreError::Damaged("a name is malformed")))
             .collect()
+    }
+
+    /// Entries under other rules, memory by memory.
+    pub async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
+        let sql = format!(
+            "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id, s.memory_ref FROM remem.entry e
+             JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+             WHERE e.tenant_id = $1 AND (e.scope_id, e.row_id) > ($2, $3) AND e.scan <> $4 AND e.erased_at IS NULL
+             ORDER BY e.scope_id, e.row_id LIMIT $5"
+        );
+        let (name, after, scan, limited) = (tenant.as_str(), after.unwrap_or(RowCursor(0, 0)), scan.cast_signed(), i64::from(limit));
+        let asked = call(&sql, &[&name, &after.0, &after.1, &scan, &limited]);
+        let rows = self.read_in_order(Role::Worker, Identity::tenant(tenant), asked).await?;
+        let named = |row: &Row| {
+            let memory_ref = MemoryRef::parse(get(row, 13)?).ok_or(StoreError::Damaged("a name is malformed"))?;
+            entry(row, &memory_ref)
+        };
+        let last = rows.last().filter(|_| rows.len() == limit as usize);
+        let next = last.map(|row| Ok::<_, StoreError>(RowCursor(get(row, 11)?, get(row, 12)?))).transpose()?;
+        Ok(Stale { entries: rows.iter().map(named).collect::<Result<_, _>>()?, next })
     }
 
     /// Across tenants, before any of their identities is assumed: from a table that holds names and instants only.

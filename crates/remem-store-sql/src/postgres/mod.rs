@@ -4,9 +4,11 @@
 //! nobody but `gate` hands out a connection.
 
 mod apply;
+mod columns;
 mod connect;
 pub(crate) mod copy;
 mod directory;
+mod entry;
 mod error;
 pub(crate) mod gate;
 mod group;
@@ -30,8 +32,11 @@ pub use schema::{Migrated, Roles, SchemaError, migrate};
 
 use async_trait::async_trait;
 use gate::{Gate, Identity, Role, call};
-use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, Scope, Seq, TenantId, Timestamp};
-use remem_store::{Candidate, Committed, Filter, Head, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Store, StoreError, StoreFeatures};
+use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, TenantId, Timestamp};
+use remem_store::{
+    Candidate, Committed, Filter, Head, Page, Probe, ReadAt, RowCursor, ScopeStats, ScopeSummary, Snapshot, Stale, Store, StoreError,
+    StoreFeatures,
+};
 use shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -193,6 +198,22 @@ impl Store for PostgresStore {
 
     async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
         self.shared.gate.events(tenant, after, limit).await
+    }
+
+    async fn run_events(&self, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
+        self.shared.gate.run_events(tenant, run, from, limit).await
+    }
+
+    async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
+        self.shared.gate.snapshots(tenant).await
+    }
+
+    async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        self.shared.gate.ended(tenant, limit).await
+    }
+
+    async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
+        self.shared.gate.stale(tenant, scan, after, limit).await
     }
 
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {

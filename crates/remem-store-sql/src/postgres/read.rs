@@ -1,10 +1,10 @@
 //! Reads: get, list, stats, memories, events, clocks. Each is one statement, so each sees one commit.
 
 use super::gate::{Gate, Identity, Role, call};
-use super::rows::{ENTRY_COLUMNS, Param, Statement, entry, get, get_bytes, get_u64};
+use super::rows::{ENTRY_COLUMNS, Param, Part, Statement, entry, get, get_bytes, get_u64};
 use crate::stored::content_hash;
-use remem_core::{Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, Scope, Seq, TenantId, Timestamp};
-use remem_store::{Filter, Head, Page, ReadAt, ScopeStats, ScopeSummary, StoreError};
+use remem_core::{Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq, TenantId, Timestamp};
+use remem_store::{Filter, Head, Page, ReadAt, ScopeStats, ScopeSummary, Snapshot, StoreError};
 use tokio_postgres::Row;
 
 impl Gate {
@@ -75,20 +75,42 @@ impl Gate {
         let rows = self.read(Role::App, Identity::tenant(tenant), EVENTS, &[&tenant.as_str(), &after, &limit]).await?;
         rows.iter().map(event).collect()
     }
+
+    pub async fn run_events(&self, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
+        let (name, run, from, limit) = (tenant.as_str(), run.as_str(), from.cast_signed(), i64::from(limit));
+        let asked = call(RUN_EVENTS, &[&name, &run, &from, &limit]);
+        let rows = self.read_in_order(Role::App, Identity::tenant(tenant), asked).await?;
+        rows.iter().map(event).collect()
+    }
+
+    pub async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
+        let sql = "SELECT run_id, revision, at FROM remem.snapshot WHERE tenant_id = $1 ORDER BY revision, run_id";
+        let rows = self.read(Role::App, Identity::tenant(tenant), sql, &[&tenant.as_str()]).await?;
+        rows.iter()
+            .map(|row| {
+                let run = RunId::parse(get(row, 0)?).ok_or(StoreError::Damaged("a name is malformed"))?;
+                Ok(Snapshot { run, revision: Revision(get_u64(row, 1)?), at: Timestamp(get(row, 2)?) })
+            })
+            .collect()
+    }
 }
 
-const EVENTS: &str = "SELECT seq, revision, at, run_id, kind, payload, hash FROM remem.event
+const EVENTS: &str = "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM remem.event
                       WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+const RUN_EVENTS: &str = "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM remem.event
+                          WHERE tenant_id = $1 AND run_id = $2 AND run_seq >= $3 ORDER BY run_seq LIMIT $4";
 
 fn event(row: &Row) -> Result<Event, StoreError> {
-    let (run, kind, payload): (Option<&str>, &str, &str) = (get(row, 3)?, get(row, 4)?, get(row, 5)?);
+    let (kind, payload): (&str, &str) = (get(row, 6)?, get(row, 7)?);
+    let (run, run_seq, recorded_at): (Option<&str>, Option<i64>, Option<i64>) = (get(row, 3)?, get(row, 4)?, get(row, 5)?);
+    let place = run.and_then(RunId::parse).zip(run_seq);
     Ok(Event {
         seq: Seq(get_u64(row, 0)?),
         revision: Revision(get_u64(row, 1)?),
         at: Timestamp(get(row, 2)?),
-        run: run.and_then(RunId::parse),
+        run: place.map(|(id, seq)| RunPosition { id, seq: seq.cast_unsigned(), recorded_at: recorded_at.map(Timestamp) }),
         body: EventBody::from_stored(kind, payload).ok_or(StoreError::Damaged("an event cannot be read"))?,
-        hash: get_bytes(row, 6)?,
+        hash: get_bytes(row, 8)?,
     })
 }
 
@@ -110,28 +132,43 @@ fn of_memory<'a>(columns: &str, scope: &'a Scope) -> Statement<'a> {
     statement
 }
 
+/// A snapshot is read in two parts, each in the order of its own index: what is still there, and what was taken away since.
 fn list<'a>(scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt) -> Statement<'a> {
+    let ReadAt::Snapshot { .. } = at else {
+        let mut statement = of_memory("", scope);
+        push_list(&mut statement, scope, filter, page, at, Part::There);
+        return statement;
+    };
+    let mut statement = of_memory("SELECT * FROM ((", scope);
+    push_list(&mut statement, scope, filter, page, at, Part::There);
+    statement.push(") UNION ALL (", []);
+    push_list(&mut statement, scope, filter, page, at, Part::Ended);
+    statement.push(")) e ORDER BY e.created_at DESC, e.id DESC LIMIT ?", [Param::Number(page.limit.into())]);
+    statement
+}
+
+fn push_list<'a>(statement: &mut Statement<'a>, scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt, part: Part) {
     let tenant = scope.tenant.as_str();
-    let mut statement = of_memory(&format!("SELECT {ENTRY_COLUMNS} FROM "), scope);
+    statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
     // With a tag, walk the tag's own index in order and fetch each entry.
     let (created_at, head) = match filter.tags.split_first() {
         Some((first, rest)) => {
             statement.push("remem.entry_tag g JOIN remem.entry e ON e.row_id = g.row_id AND ", []);
-            statement.push_live(tenant, ONE_SCOPE, at);
+            statement.push_part(tenant, ONE_SCOPE, at, part);
             statement.push(
                 &format!(" WHERE g.tenant_id = ? AND g.scope_id = {ONE_SCOPE} AND g.tag = ?"),
                 [Param::Text(tenant), Param::Text(first)],
             );
-            push_tags(&mut statement, rest);
+            push_tags(statement, rest);
             ("g.created_at", "g.id_head")
         }
         None => {
             statement.push("remem.entry e WHERE ", []);
-            statement.push_live(tenant, ONE_SCOPE, at);
+            statement.push_part(tenant, ONE_SCOPE, at, part);
             ("e.created_at", "left(e.id, 100)")
         }
     };
-    push_created(&mut statement, filter, created_at);
+    push_created(statement, filter, created_at);
     if let Some(after) = &page.after {
         let (at, id) = (after.created_at.0, after.id.as_str());
         statement.push(
@@ -141,7 +178,6 @@ fn list<'a>(scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt
     }
     // The index holds the first 100 characters of an id; the whole id decides what those leave open.
     statement.push(&format!(" ORDER BY {created_at} DESC, {head} DESC, e.id DESC LIMIT ?"), [Param::Number(page.limit.into())]);
-    statement
 }
 
 /// Every one of these tags must be on `e`.

@@ -49,6 +49,16 @@ pub(super) fn entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreErr
     })
 }
 
+/// Which part of what a reader may see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// What is there now.
+    There,
+    /// What was taken away since the snapshot.
+    Ended,
+    Both,
+}
+
 /// A statement under construction: text, and parameters in the order of their `$n`.
 pub(super) struct Statement<'a> {
     pub sql: String,
@@ -96,20 +106,36 @@ impl<'a> Statement<'a> {
     /// Which rows of `e` a reader may see: this tenant, this memory, live at that moment. Every read of content goes through
     /// here. `Entry::is_live` says the same in Rust; the conformance suite holds the two together.
     pub fn push_live(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt) {
+        self.push_part(tenant, scope_id, at, Part::Both);
+    }
+
+    /// As `push_live`, of a part: an index that holds only what is there cannot serve a condition on both.
+    pub fn push_part(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt, part: Part) {
         self.push("e.tenant_id = ?", [Param::Text(tenant)]);
         self.push(&format!(" AND e.scope_id = {scope_id}"), []);
         match at {
             ReadAt::Now(_) => self.push(" AND e.rev_to IS NULL", []),
-            ReadAt::Snapshot { revision, own_runs, .. } => self.push_snapshot(*revision, own_runs),
+            ReadAt::Snapshot { revision, own_runs, .. } => self.push_snapshot(*revision, own_runs, part),
         }
         self.push(" AND (e.expires_at IS NULL OR e.expires_at > ?)", [Param::Number(at.instant().0)]);
     }
 
-    fn push_snapshot(&mut self, revision: Revision, own_runs: &'a [RunId]) {
+    /// An entry is part of the snapshot if it was written by then, or by one of the runs, and was not taken away by then,
+    /// nor by one of the runs.
+    fn push_snapshot(&mut self, revision: Revision, own_runs: &'a [RunId], part: Part) {
         let revision = revision.0.cast_signed();
-        self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.rev_to > ?)", [Param::Number(revision)]);
-        let own = own_runs.iter().map(RunId::as_str).collect();
-        self.push(" AND (e.rev_from <= ? OR e.written_by_run = ANY(?))", [Param::Number(revision), Param::Texts(own)]);
+        let own = || Param::Texts(own_runs.iter().map(RunId::as_str).collect());
+        let ended = " AND e.erased_at IS NULL AND e.rev_to IS NOT NULL AND e.rev_to > ?";
+        let both = " AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.rev_to > ?)";
+        match part {
+            Part::There => self.push(" AND e.rev_to IS NULL", []),
+            Part::Ended => self.push(ended, [Param::Number(revision)]),
+            Part::Both => self.push(both, [Param::Number(revision)]),
+        }
+        self.push(" AND (e.rev_from <= ? OR e.written_by_run = ANY(?))", [Param::Number(revision), own()]);
+        if part != Part::There {
+            self.push(" AND (e.removed_by_run IS NULL OR e.removed_by_run <> ALL(?))", [own()]);
+        }
     }
 
     pub fn params(&self) -> Vec<&(dyn ToSql + Sync)> {

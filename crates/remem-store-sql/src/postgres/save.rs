@@ -1,9 +1,9 @@
 //! What a group writes, gathered column by column, and written with one statement a table in the trip that commits.
 
 use super::apply::id_head;
+use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots};
 use super::gate::{Call, call};
-use super::load::{Clock, Repeat, Working};
-use crate::stored::content_hash;
+use super::load::{Clock, Repeat};
 use crate::terms::Words;
 use remem_core::{Admitted, RecordBody, RecordKind};
 use std::collections::HashMap;
@@ -29,19 +29,27 @@ pub(super) struct Writes<'a> {
     untags: Tags,
     postings: Postings,
     unposts: Postings,
+    /// What goes before anything new comes: entries under another text.
+    old_tags: Tags,
+    old_postings: Postings,
+    /// By memory and row.
+    pub rewrites: HashMap<(i64, i64), NewText>,
     removals: Removals,
+    erasures: Erasures,
+    /// Snapshots: the revision that a run holds, or `None` if it lets go.
+    pub snapshots: HashMap<String, Option<(i64, i64)>>,
     events: Events,
     repeats: Repeats,
     /// What becomes of each record that the group names: its last state, or `None` if it goes.
-    records: HashMap<(RecordKind, &'a str), Option<NewRecord>>,
+    pub records: HashMap<(RecordKind, &'a str), Option<NewRecord>>,
     /// The earliest end of a new entry.
     pub next_expiry: i64,
 }
 
-struct NewRecord {
-    version: i64,
-    at: i64,
-    body: String,
+pub(super) struct NewRecord {
+    pub version: i64,
+    pub at: i64,
+    pub body: String,
 }
 
 #[derive(Default)]
@@ -68,7 +76,22 @@ struct Removals {
     row: Vec<i64>,
     revision: Vec<i64>,
     reason: Vec<&'static str>,
+    run: Vec<Option<String>>,
+}
+
+#[derive(Default)]
+struct Erasures {
+    scope: Vec<i64>,
+    row: Vec<i64>,
     at: Vec<i64>,
+}
+
+/// A row's text as the group leaves it.
+pub(super) struct NewText {
+    pub scan: i64,
+    pub content: String,
+    pub tags: String,
+    pub metadata: Option<String>,
 }
 
 #[derive(Default)]
@@ -77,6 +100,8 @@ struct Events {
     revision: Vec<i64>,
     at: Vec<i64>,
     run: Vec<Option<String>>,
+    run_seq: Vec<Option<i64>>,
+    recorded_at: Vec<Option<i64>>,
     kind: Vec<&'static str>,
     payload: Vec<String>,
     hash: Vec<Vec<u8>>,
@@ -100,7 +125,12 @@ impl Default for Writes<'_> {
             untags: Tags::default(),
             postings: Postings::default(),
             unposts: Postings::default(),
+            old_tags: Tags::default(),
+            old_postings: Postings::default(),
+            rewrites: HashMap::new(),
             removals: Removals::default(),
+            erasures: Erasures::default(),
+            snapshots: HashMap::new(),
             events: Events::default(),
             repeats: Repeats::default(),
             records: HashMap::new(),
@@ -109,7 +139,28 @@ impl Default for Writes<'_> {
     }
 }
 
+/// Where an event stands in the log of its run.
+pub(super) struct RunPlace {
+    pub id: String,
+    pub seq: u64,
+    pub recorded_at: Option<i64>,
+}
+
+fn keep<T>(column: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    column.retain(|_| kept.next().copied().unwrap_or(true));
+}
+
 impl Tags {
+    fn forget(&mut self, scope: i64, row: i64) {
+        let kept: Vec<bool> = self.scope.iter().zip(&self.row).map(|at| at != (&scope, &row)).collect();
+        keep(&mut self.scope, &kept);
+        keep(&mut self.tag, &kept);
+        keep(&mut self.created_at, &kept);
+        keep(&mut self.id_head, &kept);
+        keep(&mut self.row, &kept);
+    }
+
     fn add(&mut self, scope: i64, row: i64, tag: &str, created_at: i64, id: &str) {
         self.scope.push(scope);
         self.tag.push(tag.to_owned());
@@ -120,6 +171,15 @@ impl Tags {
 }
 
 impl Postings {
+    fn forget(&mut self, scope: i64, row: i64) {
+        let kept: Vec<bool> = self.scope.iter().zip(&self.row).map(|at| at != (&scope, &row)).collect();
+        keep(&mut self.scope, &kept);
+        keep(&mut self.word, &kept);
+        keep(&mut self.row, &kept);
+        keep(&mut self.times, &kept);
+        keep(&mut self.words, &kept);
+    }
+
     fn add(&mut self, scope: i64, row: i64, words: &Words) {
         for (word, times) in &words.counts {
             self.scope.push(scope);
@@ -159,19 +219,35 @@ impl Writes<'_> {
         self.unposts.add(scope, row, words);
     }
 
-    pub fn removal(&mut self, scope: i64, row: i64, revision: i64, reason: &'static str, at: i64) {
+    pub fn removal(&mut self, scope: i64, row: i64, revision: i64, reason: &'static str, run: Option<String>) {
         self.removals.scope.push(scope);
         self.removals.row.push(row);
         self.removals.revision.push(revision);
         self.removals.reason.push(reason);
-        self.removals.at.push(at);
+        self.removals.run.push(run);
     }
 
-    pub fn event(&mut self, clock: &Clock, run: Option<String>, kind: &'static str, payload: String) {
+    pub fn erasure(&mut self, scope: i64, row: i64, at: i64) {
+        self.erasures.scope.push(scope);
+        self.erasures.row.push(row);
+        self.erasures.at.push(at);
+    }
+
+    /// Takes a row out of the indexes before it is indexed anew, be it there already or only about to be.
+    pub fn reindex(&mut self, scope: i64, row: i64, words: &Words, tags: &[String], created_at: i64, id: &str) {
+        self.postings.forget(scope, row);
+        self.tags.forget(scope, row);
+        self.old_postings.add(scope, row, words);
+        tags.iter().for_each(|tag| self.old_tags.add(scope, row, tag, created_at, id));
+    }
+
+    pub fn event(&mut self, clock: &Clock, run: Option<RunPlace>, kind: &'static str, payload: String) {
         self.events.seq.push(clock.seq.0.cast_signed());
         self.events.revision.push(clock.revision.0.cast_signed());
         self.events.at.push(clock.at.0);
-        self.events.run.push(run);
+        self.events.run_seq.push(run.as_ref().map(|run| run.seq.cast_signed()));
+        self.events.recorded_at.push(run.as_ref().and_then(|run| run.recorded_at));
+        self.events.run.push(run.map(|run| run.id));
         self.events.kind.push(kind);
         self.events.payload.push(payload);
         self.events.hash.push(clock.chain.to_vec());
@@ -184,134 +260,6 @@ impl Writes<'_> {
         self.repeats.at.push(repeat.at.0);
         self.repeats.revision.push(repeat.revision.0.cast_signed());
         self.repeats.outcomes.push(repeat.outcomes.clone());
-    }
-}
-
-/// Rows of `scope` as columns.
-#[derive(Default)]
-pub(super) struct Scopes {
-    id: Vec<i64>,
-    memory_ref: Vec<String>,
-    documents: Vec<i64>,
-    words: Vec<i64>,
-    next_row: Vec<i64>,
-}
-
-impl Scopes {
-    /// The memories of the working set that changed: those that are new, or the others.
-    pub fn of(working: &Working, new: bool) -> Scopes {
-        let mut scopes = Scopes::default();
-        for (memory_ref, scope) in working.scopes.iter().filter(|(_, scope)| scope.changed && scope.new == new) {
-            scopes.id.push(scope.scope_id);
-            scopes.memory_ref.push(memory_ref.as_str().to_owned());
-            scopes.documents.push(scope.documents);
-            scopes.words.push(scope.words);
-            scopes.next_row.push(scope.next_row);
-        }
-        scopes
-    }
-}
-
-/// Rows of `record` as columns: those to write, and the names of those to take away.
-#[derive(Default)]
-pub(super) struct Records {
-    kind: Vec<&'static str>,
-    key: Vec<String>,
-    version: Vec<i64>,
-    at: Vec<i64>,
-    body: Vec<String>,
-    gone_kind: Vec<&'static str>,
-    gone_key: Vec<String>,
-}
-
-impl Records {
-    pub fn of(writes: &Writes<'_>) -> Records {
-        let mut records = Records::default();
-        for ((kind, key), record) in &writes.records {
-            let Some(record) = record else {
-                records.gone_kind.push(kind.as_str());
-                records.gone_key.push((*key).to_owned());
-                continue;
-            };
-            records.kind.push(kind.as_str());
-            records.key.push((*key).to_owned());
-            records.version.push(record.version);
-            records.at.push(record.at);
-            records.body.push(record.body.clone());
-        }
-        records
-    }
-}
-
-/// Rows of `entry` as columns.
-pub(super) struct Entries<'a> {
-    scope: Vec<i64>,
-    row: Vec<i64>,
-    id: Vec<&'a str>,
-    id_hash: Vec<&'a [u8]>,
-    tier: Vec<&'a str>,
-    typology: Vec<&'a str>,
-    content: Vec<&'a [u8]>,
-    tags: Vec<&'a str>,
-    metadata: Vec<Option<&'a str>>,
-    created_at: Vec<i64>,
-    expires_at: Vec<Option<i64>>,
-    written_by: Vec<Option<&'a str>>,
-    written_by_run: Vec<Option<&'a str>>,
-    scan: Vec<i64>,
-    content_hash: Vec<Vec<u8>>,
-    revision: Vec<i64>,
-}
-
-impl<'a> Entries<'a> {
-    pub fn of(entries: &'a [NewEntry<'a>]) -> Entries<'a> {
-        Entries {
-            scope: entries.iter().map(|e| e.scope_id).collect(),
-            row: entries.iter().map(|e| e.row_id).collect(),
-            id: entries.iter().map(|e| e.id).collect(),
-            id_hash: entries.iter().map(|e| e.id_hash.as_slice()).collect(),
-            tier: entries.iter().map(|e| e.admitted.tier().as_str()).collect(),
-            typology: entries.iter().map(|e| e.admitted.typology().as_str()).collect(),
-            content: entries.iter().map(|e| e.admitted.content().as_bytes()).collect(),
-            tags: entries.iter().map(|e| e.tags.as_str()).collect(),
-            metadata: entries.iter().map(|e| e.admitted.metadata()).collect(),
-            created_at: entries.iter().map(|e| e.created_at).collect(),
-            expires_at: entries.iter().map(|e| e.admitted.expires_at().map(|t| t.0)).collect(),
-            written_by: entries.iter().map(|e| e.written_by).collect(),
-            written_by_run: entries.iter().map(|e| e.written_by_run).collect(),
-            scan: entries.iter().map(|e| e.admitted.scan().cast_signed()).collect(),
-            content_hash: entries.iter().map(|e| content_hash(e.admitted.content().as_bytes()).to_vec()).collect(),
-            revision: entries.iter().map(|e| e.revision).collect(),
-        }
-    }
-
-    fn insert(&'a self, tenant: &'a &'a str) -> Call<'a> {
-        let e = self;
-        call(
-            "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, metadata, created_at,
-               expires_at, written_by, written_by_run, scan, content_hash, rev_from)
-             SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::bytea[], $9::text[],
-               $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bytea[], $17::bigint[])",
-            &[
-                tenant,
-                &e.scope,
-                &e.row,
-                &e.id,
-                &e.id_hash,
-                &e.tier,
-                &e.typology,
-                &e.content,
-                &e.tags,
-                &e.metadata,
-                &e.created_at,
-                &e.expires_at,
-                &e.written_by,
-                &e.written_by_run,
-                &e.scan,
-                &e.content_hash,
-                &e.revision,
-            ],
-        )
     }
 }
 
@@ -331,12 +279,23 @@ const NEW_POSTINGS: &str = "INSERT INTO remem.posting (tenant_id, scope_id, word
 const OLD_POSTINGS: &str =
     "DELETE FROM remem.posting p USING unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, word, row_id)
      WHERE p.tenant_id = $1 AND p.scope_id = o.scope_id AND p.word = o.word AND p.row_id = o.row_id";
-const REMOVE: &str = "UPDATE remem.entry e SET content = ''::bytea, tags = '[]', metadata = NULL, content_hash = NULL, rev_to = o.revision,
-       removed_reason = o.reason, erased_at = o.at
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[]) AS o (scope_id, row_id, revision, reason, at)
+const REWRITE: &str =
+    "UPDATE remem.entry e SET scan = o.scan, content = o.content, tags = o.tags, metadata = o.metadata, content_hash = o.hash
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::bytea[])
+       AS o (scope_id, row_id, scan, content, tags, metadata, hash)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
-const NEW_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, kind, payload, hash)
-     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::bytea[])";
+const REMOVE: &str = "UPDATE remem.entry e SET rev_to = o.revision, removed_reason = o.reason, removed_by_run = o.run
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[]) AS o (scope_id, row_id, revision, reason, run)
+     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
+const ERASE: &str = "UPDATE remem.entry e SET content = ''::bytea, tags = '[]', metadata = NULL, content_hash = NULL, erased_at = o.at
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, row_id, at)
+     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
+const HOLD: &str = "INSERT INTO remem.snapshot (tenant_id, run_id, revision, at)
+     SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::bigint[]) ON CONFLICT DO NOTHING";
+const RELEASE: &str = "DELETE FROM remem.snapshot WHERE tenant_id = $1 AND run_id = ANY($2)";
+const NEW_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
+     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[],
+       $10::bytea[])";
 const NEW_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes)
      SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[])";
 const RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body)
@@ -374,6 +333,8 @@ pub(super) struct Saving<'a> {
     pub old_scopes: &'a Scopes,
     pub entries: &'a Entries<'a>,
     pub records: &'a Records,
+    pub snapshots: &'a Snapshots,
+    pub rewrites: &'a Rewrites,
     pub clock: Option<&'a ClockColumns>,
 }
 
@@ -389,15 +350,26 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     add(!new.id.is_empty(), call(NEW_SCOPES, &[t, &new.id, &new.memory_ref, &new.documents, &new.words, &new.next_row]));
     add(!old.id.is_empty(), call(COUNT_SCOPES, &[t, &old.id, &old.documents, &old.words, &old.next_row]));
     add(!saving.entries.row.is_empty(), saving.entries.insert(t));
+    let (g, p) = (&writes.old_tags, &writes.old_postings);
+    add(!g.row.is_empty(), call(OLD_TAGS, &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row]));
+    add(!p.row.is_empty(), call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]));
+    let w = saving.rewrites;
+    add(!w.row.is_empty(), call(REWRITE, &[t, &w.scope, &w.row, &w.scan, &w.content, &w.tags, &w.metadata, &w.hash]));
     let (g, p) = (&writes.tags, &writes.postings);
     add(!g.row.is_empty(), call(NEW_TAGS, &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row]));
     add(!p.row.is_empty(), call(NEW_POSTINGS, &[t, &p.scope, &p.word, &p.row, &p.times, &p.words]));
-    let (g, p, r) = (&writes.untags, &writes.unposts, &writes.removals);
+    let (g, p) = (&writes.untags, &writes.unposts);
     add(!g.row.is_empty(), call(OLD_TAGS, &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row]));
     add(!p.row.is_empty(), call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]));
-    add(!r.row.is_empty(), call(REMOVE, &[t, &r.scope, &r.row, &r.revision, &r.reason, &r.at]));
+    let (r, e) = (&writes.removals, &writes.erasures);
+    add(!r.row.is_empty(), call(REMOVE, &[t, &r.scope, &r.row, &r.revision, &r.reason, &r.run]));
+    add(!e.row.is_empty(), call(ERASE, &[t, &e.scope, &e.row, &e.at]));
+    let h = saving.snapshots;
+    add(!h.run.is_empty(), call(HOLD, &[t, &h.run, &h.revision, &h.at]));
+    add(!h.gone.is_empty(), call(RELEASE, &[t, &h.gone]));
     let e = &writes.events;
-    add(!e.seq.is_empty(), call(NEW_EVENTS, &[t, &e.seq, &e.revision, &e.at, &e.run, &e.kind, &e.payload, &e.hash]));
+    let place = (&e.run, &e.run_seq, &e.recorded_at);
+    add(!e.seq.is_empty(), call(NEW_EVENTS, &[t, &e.seq, &e.revision, &e.at, place.0, place.1, place.2, &e.kind, &e.payload, &e.hash]));
     let i = &writes.repeats;
     add(!i.key.is_empty(), call(NEW_REPEATS, &[t, &i.operation, &i.key, &i.body, &i.at, &i.revision, &i.outcomes]));
     let r = saving.records;

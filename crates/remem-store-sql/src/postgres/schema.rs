@@ -21,7 +21,15 @@ macro_rules! step {
 /// The host's own tables come first: the tenants' ones use their functions.
 const SERIES: [(&str, &[Step]); 2] = [
     ("host", &[step!("postgres-host", 1, "0001_directory")]),
-    ("memory", &[step!("postgres", 1, "0001_memory"), step!("postgres", 2, "0002_owner_and_lease"), step!("postgres", 3, "0003_record")]),
+    (
+        "memory",
+        &[
+            step!("postgres", 1, "0001_memory"),
+            step!("postgres", 2, "0002_owner_and_lease"),
+            step!("postgres", 3, "0003_record"),
+            step!("postgres", 4, "0004_run"),
+        ],
+    ),
 ];
 
 /// Policies and rights: put up anew by every `migrate`.

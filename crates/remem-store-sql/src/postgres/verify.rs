@@ -7,7 +7,7 @@ use super::load::clock;
 use super::rows::{get, get_bytes, get_u64};
 use crate::stored::content_hash;
 use crate::terms;
-use remem_core::event::chain_hash;
+use remem_core::event::{Link, chain_hash};
 use remem_core::{Revision, Seq, TenantId, Timestamp};
 use remem_store::StoreError;
 use std::collections::HashMap;
@@ -69,6 +69,18 @@ struct Checking<'a> {
     tenant: &'a str,
 }
 
+fn link(row: &Row) -> Result<Link<'_>, StoreError> {
+    let (run, run_seq, recorded_at): (Option<&str>, Option<i64>, Option<i64>) = (get(row, 3)?, get(row, 4)?, get(row, 5)?);
+    Ok(Link {
+        seq: Seq(get_u64(row, 0)?),
+        revision: Revision(get_u64(row, 1)?),
+        at: Timestamp(get(row, 2)?),
+        run: run.zip(run_seq).map(|(run, seq)| (run, seq.cast_unsigned(), recorded_at.map(Timestamp))),
+        kind: get(row, 6)?,
+        payload: get(row, 7)?,
+    })
+}
+
 impl Checking<'_> {
     async fn page(&self, sql: &str, after: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
         let mut params: Vec<&(dyn ToSql + Sync)> = vec![&self.tenant, &PAGE];
@@ -77,7 +89,8 @@ impl Checking<'_> {
     }
 
     async fn chain(&self) -> Result<u64, StoreError> {
-        let sql = "SELECT seq, revision, at, kind, payload, hash FROM remem.event WHERE tenant_id = $1 AND seq > $3 ORDER BY seq LIMIT $2";
+        let sql = "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM remem.event
+                   WHERE tenant_id = $1 AND seq > $3 ORDER BY seq LIMIT $2";
         let (mut count, mut chain) = (0u64, [0; 32]);
         loop {
             let page = self.page(sql, &[&count.cast_signed()]).await?;
@@ -85,10 +98,10 @@ impl Checking<'_> {
                 break;
             }
             for row in &page {
-                let (seq, revision, at) = (Seq(get_u64(row, 0)?), Revision(get_u64(row, 1)?), Timestamp(get(row, 2)?));
+                let link = link(row)?;
                 count += 1;
-                chain = chain_hash(&chain, seq, revision, at, get(row, 3)?, get(row, 4)?);
-                if seq.0 != count || chain != get_bytes(row, 5)? {
+                chain = chain_hash(&chain, &link);
+                if link.seq.0 != count || chain != get_bytes(row, 8)? {
                     return Err(StoreError::Damaged("the event chain is broken"));
                 }
             }

@@ -1,13 +1,12 @@
 //! Applies one batch inside the group's transaction: check everything first, then write, events included.
 
-use super::record;
-use super::rows::{scope_id, scope_id_or_create};
-use crate::stored::{content_hash, outcomes_from_stored, outcomes_to_stored};
-use remem_core::event::chain_hash;
-use remem_core::{Admitted, Batch, Change, EntryId, EventBody, MemoryRef, Rejection, Revision, Seq, TenantId, Timestamp};
+use super::rows::scope_id;
+use super::{record, snapshot};
+use crate::stored::{outcomes_from_stored, outcomes_to_stored};
+use remem_core::event::{Link, chain_hash};
+use remem_core::{Batch, Change, EventBody, Rejection, Revision, RunId, Seq, TenantId, Timestamp};
 use remem_store::{Committed, Outcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::Value;
 
 /// The tenant's clocks while a transaction runs; saved once at its end.
 #[derive(Clone, PartialEq)]
@@ -45,7 +44,7 @@ pub(super) struct Applying<'a> {
     pub clock: &'a mut Clock,
     /// Set by a put with an end.
     pub next_expiry: i64,
-    /// Set when text was erased.
+    /// Set when text was erased, or can be erased now.
     pub erased: bool,
 }
 
@@ -66,7 +65,7 @@ impl Applying<'_> {
                 && let Some(event) = change.event()
             {
                 self.tick(before);
-                self.append(&event)?;
+                self.append(&event, change.recorded_at())?;
             }
             outcomes.push(outcome);
         }
@@ -76,7 +75,7 @@ impl Applying<'_> {
     }
 
     /// The batch becomes a revision with its first effect: one that changes nothing leaves the clock alone.
-    fn tick(&mut self, before: Revision) -> Revision {
+    pub(super) fn tick(&mut self, before: Revision) -> Revision {
         if self.clock.revision == before {
             self.clock.revision = Revision(before.0 + 1);
             self.clock.at = self.clock.at.max(self.batch.at());
@@ -86,9 +85,21 @@ impl Applying<'_> {
 
     fn change(&mut self, change: &Change, before: Revision) -> rusqlite::Result<Outcome> {
         match change {
-            Change::Put { id, admitted } => self.put(id, admitted, before),
+            Change::Put { id, admitted, .. } => self.put(id, admitted, before),
+            Change::Rewrite { id, admitted } => self.rewrite(id, admitted),
             Change::Delete { memory_ref, id } => self.remove(memory_ref, id, "deleted", before),
             Change::Expire { memory_ref, id } => self.remove(memory_ref, id, "expired", before),
+            Change::Erase { memory_ref, id } => self.erase_ended(memory_ref, id),
+            Change::Hold => {
+                let revision = self.tick(before);
+                snapshot::hold(self.db, self.batch, revision, self.clock.at)?;
+                Ok(Outcome::Done)
+            }
+            Change::Release => {
+                snapshot::release(self.db, self.batch)?;
+                self.erased |= snapshot::leaves_work(self.db, self.batch.tenant())?;
+                Ok(Outcome::Done)
+            }
             Change::Record { kind, key, body, .. } => {
                 let (tenant, at) = (self.batch.tenant(), self.clock.at.max(self.batch.at()));
                 let outcome = record::write(self.db, tenant, *kind, key, body.as_ref(), at)?;
@@ -97,141 +108,44 @@ impl Applying<'_> {
                 }
                 Ok(outcome)
             }
-            Change::Emit(_) => Ok(Outcome::Emitted),
+            Change::Emit { .. } => Ok(Outcome::Done),
         }
     }
 
-    fn put(&mut self, id: &EntryId, admitted: &Admitted, before: Revision) -> rusqlite::Result<Outcome> {
-        let tenant = self.batch.tenant();
-        let scope = scope_id_or_create(self.db, tenant, &admitted.scope().memory_ref)?;
-        if admitted.origin().is_some() && self.is_taken(scope, id)? {
-            return Ok(Outcome::Nothing);
-        }
-        let revision = self.tick(before);
-        let given = admitted.origin().and_then(|origin| origin.created_at);
-        let created_at = given.map_or(self.clock.at, |t| t.min(self.clock.at));
-        let tags: Vec<&str> = admitted.tags().collect();
-        self.db
-            .prepare_cached(
-                "INSERT INTO entry (tenant_id, scope_id, id, tier, typology, content, tags, metadata, created_at, expires_at,
-                   written_by, written_by_run, scan, content_hash, rev_from)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-            )?
-            .execute(params![
-                tenant.as_str(),
-                scope,
-                id.as_str(),
-                admitted.tier().as_str(),
-                admitted.typology().as_str(),
-                admitted.content(),
-                Value::from(tags.clone()).to_string(),
-                admitted.metadata(),
-                created_at.0,
-                admitted.expires_at().map(|t| t.0),
-                self.batch.principal().map(|p| p.as_str()),
-                self.batch.run().map(|r| r.as_str()),
-                admitted.scan().cast_signed(),
-                content_hash(admitted.content().as_bytes()),
-                revision.0,
-            ])?;
-        self.index(scope, id, admitted.content(), &tags, created_at)?;
-        if let Some(end) = admitted.expires_at() {
-            self.next_expiry = self.next_expiry.min(end.0);
-        }
-        Ok(Outcome::Stored { id: id.clone(), created_at })
-    }
-
-    fn index(&self, scope: i64, id: &EntryId, content: &str, tags: &[&str], created_at: Timestamp) -> rusqlite::Result<()> {
-        let row = self.db.last_insert_rowid();
-        self.db
-            .prepare_cached("INSERT INTO entry_fts (rowid, scope_key, content) VALUES (?1, 's' || ?2, ?3)")?
-            .execute(params![row, scope, content])?;
-        for tag in tags {
-            self.db
-                .prepare_cached("INSERT INTO entry_tag (tenant_id, scope_id, tag, created_at, id) VALUES (?1, ?2, ?3, ?4, ?5)")?
-                .execute(params![self.batch.tenant().as_str(), scope, tag, created_at.0, id.as_str()])?;
-        }
-        Ok(())
-    }
-
-    fn is_taken(&self, scope: i64, id: &EntryId) -> rusqlite::Result<bool> {
-        self.db.prepare_cached("SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3")?.exists(params![
-            self.batch.tenant().as_str(),
-            scope,
-            id.as_str()
-        ])
-    }
-
-    /// Takes an entry away and erases its text everywhere: the row (which stays as a skeleton), its tags, the index.
-    fn remove(&mut self, memory_ref: &MemoryRef, id: &EntryId, reason: &str, before: Revision) -> rusqlite::Result<Outcome> {
-        let tenant = self.batch.tenant();
-        let Some(scope) = scope_id(self.db, tenant, memory_ref)? else { return Ok(Outcome::Nothing) };
-        // Deleting ends what a reader could still see; the purge pass ends what none can see any more.
-        let condition = if reason == "expired" { "expires_at <= ?4" } else { "(expires_at IS NULL OR expires_at > ?4)" };
-        let found: Option<(i64, String, i64)> = self
-            .db
-            .prepare_cached(&format!(
-                "SELECT row_id, content, created_at FROM entry
-                 WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3 AND rev_to IS NULL AND {condition}"
-            ))?
-            .query_row(params![tenant.as_str(), scope, id.as_str(), self.batch.at().0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-            .optional()?;
-        let Some((row, content, created_at)) = found else { return Ok(Outcome::Nothing) };
-        let revision = self.tick(before);
-        self.erase(row, scope, &content)?;
-        self.untag(scope, id, created_at)?;
-        self.db
-            .prepare_cached(
-                "UPDATE entry SET content = '', tags = '[]', metadata = NULL, content_hash = NULL, rev_to = ?3, removed_reason = ?4,
-                   erased_at = ?5 WHERE tenant_id = ?1 AND row_id = ?2",
-            )?
-            .execute(params![tenant.as_str(), row, revision.0, reason, self.clock.at.0])?;
-        self.erased = true;
-        Ok(Outcome::Removed)
-    }
-
-    fn erase(&self, row: i64, scope: i64, content: &str) -> rusqlite::Result<()> {
-        self.db
-            .prepare_cached("INSERT INTO entry_fts (entry_fts, rowid, scope_key, content) VALUES ('delete', ?1, 's' || ?2, ?3)")?
-            .execute(params![row, scope, content])?;
-        Ok(())
-    }
-
-    fn untag(&self, scope: i64, id: &EntryId, created_at: i64) -> rusqlite::Result<()> {
-        let tenant = self.batch.tenant().as_str();
-        let tags: String = self
-            .db
-            .prepare_cached("SELECT tags FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3")?
-            .query_row(params![tenant, scope, id.as_str()], |row| row.get(0))?;
-        for tag in serde_json::from_str::<Vec<String>>(&tags).unwrap_or_default() {
-            self.db
-                .prepare_cached(
-                    "DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5",
-                )?
-                .execute(params![tenant, scope, tag, created_at, id.as_str()])?;
-        }
-        Ok(())
-    }
-
-    fn append(&mut self, body: &EventBody) -> rusqlite::Result<()> {
+    fn append(&mut self, body: &EventBody, recorded_at: Option<Timestamp>) -> rusqlite::Result<()> {
         let (kind, payload) = (body.kind().as_str(), body.payload().to_string());
-        self.clock.seq = Seq(self.clock.seq.0 + 1);
-        self.clock.chain = chain_hash(&self.clock.chain, self.clock.seq, self.clock.revision, self.clock.at, kind, &payload);
+        let run = self.batch.run().map(RunId::as_str);
+        let run_seq = run.map(|run| self.next_in_run(run)).transpose()?;
+        let clock = &mut *self.clock;
+        clock.seq = Seq(clock.seq.0 + 1);
+        let run_link = run.zip(run_seq).map(|(run, seq)| (run, seq, recorded_at));
+        let link = Link { seq: clock.seq, revision: clock.revision, at: clock.at, run: run_link, kind, payload: &payload };
+        clock.chain = chain_hash(&clock.chain, &link);
         self.db
             .prepare_cached(
-                "INSERT INTO event (tenant_id, seq, revision, at, run_id, kind, payload, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             )?
             .execute(params![
                 self.batch.tenant().as_str(),
-                self.clock.seq.0,
-                self.clock.revision.0,
-                self.clock.at.0,
-                self.batch.run().map(|r| r.as_str()),
+                clock.seq.0,
+                clock.revision.0,
+                clock.at.0,
+                run,
+                run_seq,
+                recorded_at.map(|at| at.0),
                 kind,
                 payload,
-                self.clock.chain,
+                clock.chain,
             ])?;
         Ok(())
+    }
+
+    /// The run's log counts by itself: gapless, whatever else the tenant does meanwhile.
+    fn next_in_run(&self, run: &str) -> rusqlite::Result<u64> {
+        self.db
+            .prepare_cached("SELECT coalesce(max(run_seq) + 1, 0) FROM event WHERE tenant_id = ?1 AND run_id = ?2")?
+            .query_row(params![self.batch.tenant().as_str(), run], |row| row.get(0))
     }
 
     fn expectations_hold(&self) -> rusqlite::Result<bool> {

@@ -2,11 +2,12 @@
 
 use super::apply::Clock;
 use super::connection::failed;
+use super::rows::{ENTRY_COLUMNS, entry};
 use crate::stored::content_hash;
-use remem_core::event::chain_hash;
-use remem_core::{EntryId, MemoryRef, Revision, Seq, TenantId, Timestamp};
-use remem_store::StoreError;
-use rusqlite::{Connection, params};
+use remem_core::event::{Link, chain_hash};
+use remem_core::{Entry, EntryId, MemoryRef, Revision, Seq, TenantId, Timestamp};
+use remem_store::{RowCursor, Stale, StoreError};
+use rusqlite::{Connection, Params, Row, params};
 
 /// What a handle needs to know when it opens.
 pub(super) struct Start {
@@ -33,20 +34,41 @@ fn next_expiry(db: &Connection, tenant: &TenantId) -> Result<i64, StoreError> {
 }
 
 pub(super) fn expired(db: &Connection, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-    let mut query = db
-        .prepare_cached(
-            "SELECT s.memory_ref, e.id FROM entry e JOIN scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
-             WHERE e.tenant_id = ?1 AND e.rev_to IS NULL AND e.expires_at IS NOT NULL AND e.expires_at <= ?2
-             ORDER BY e.expires_at LIMIT ?3",
-        )
-        .map_err(failed)?;
-    let rows = query
-        .query_map(params![tenant.as_str(), at.0, limit], |row| Ok((row.get(0)?, row.get(1)?)))
-        .and_then(Iterator::collect::<rusqlite::Result<Vec<(String, String)>>>)
+    let sql = "SELECT s.memory_ref, e.id FROM entry e JOIN scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+               WHERE e.tenant_id = ?1 AND e.rev_to IS NULL AND e.expires_at IS NOT NULL AND e.expires_at <= ?2
+               ORDER BY e.expires_at LIMIT ?3";
+    names(db, sql, params![tenant.as_str(), at.0, limit])
+}
+
+/// Pairs of memory and entry.
+pub(super) fn names(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    let rows = db
+        .prepare_cached(sql)
+        .and_then(|mut query| query.query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<Vec<_>>>())
         .map_err(failed)?;
     rows.iter()
-        .map(|(memory_ref, id)| MemoryRef::parse(memory_ref).zip(EntryId::parse(id)).ok_or(StoreError::Damaged("a name is malformed")))
+        .map(|(memory_ref, id): &(String, String)| {
+            MemoryRef::parse(memory_ref).zip(EntryId::parse(id)).ok_or(StoreError::Damaged("a name is malformed"))
+        })
         .collect()
+}
+
+/// Entries under other rules, in the order of their rows.
+pub(super) fn stale(db: &Connection, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
+    let sql = format!(
+        "SELECT {ENTRY_COLUMNS}, e.row_id, s.memory_ref FROM entry e JOIN scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+         WHERE e.tenant_id = ?1 AND e.row_id > ?2 AND e.scan <> ?3 AND e.erased_at IS NULL ORDER BY e.row_id LIMIT ?4"
+    );
+    let params = params![tenant.as_str(), after.map_or(0, |row| row.1), scan.cast_signed(), limit];
+    let found = |row: &Row<'_>| {
+        let (last, name): (i64, String) = (row.get(11)?, row.get(12)?);
+        let unreadable = || rusqlite::Error::InvalidColumnType(12, String::new(), rusqlite::types::Type::Text);
+        Ok((last, entry(row, &MemoryRef::parse(&name).ok_or_else(unreadable)?)?))
+    };
+    let rows: Vec<(i64, Entry)> =
+        db.prepare_cached(&sql).and_then(|mut query| query.query_map(params, found)?.collect()).map_err(failed)?;
+    let next = rows.last().filter(|_| rows.len() == limit as usize).map(|(last, _)| RowCursor(0, *last));
+    Ok(Stale { entries: rows.into_iter().map(|(_, entry)| entry).collect(), next })
 }
 
 /// Erased text is zeroed in the database pages by the commit itself (secure_delete, here and in the search index); what
@@ -74,17 +96,15 @@ pub(super) fn verify(db: &Connection, tenant: &TenantId) -> Result<u64, StoreErr
 }
 
 fn verify_chain(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
-    let mut query =
-        db.prepare("SELECT seq, revision, at, kind, payload, hash FROM event WHERE tenant_id = ?1 ORDER BY seq").map_err(failed)?;
+    let mut query = db
+        .prepare("SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM event WHERE tenant_id = ?1 ORDER BY seq")
+        .map_err(failed)?;
     let mut rows = query.query([tenant.as_str()]).map_err(failed)?;
     let (mut count, mut chain) = (0, [0; 32]);
     while let Some(row) = rows.next().map_err(failed)? {
-        let read = || -> rusqlite::Result<(u64, u64, i64, String, String, [u8; 32])> {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
-        };
-        let (seq, revision, at, kind, payload, hash) = read().map_err(failed)?;
+        let (seq, next, hash) = linked(row, &chain).map_err(failed)?;
         count += 1;
-        chain = chain_hash(&chain, Seq(seq), Revision(revision), Timestamp(at), &kind, &payload);
+        chain = next;
         if seq != count || chain != hash {
             return Err(StoreError::Damaged("the event chain is broken"));
         }
@@ -94,6 +114,22 @@ fn verify_chain(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
         return Err(StoreError::Damaged("the event chain does not end where the clock says"));
     }
     Ok(count)
+}
+
+/// The position of a stored event, the hash it should have, and the one it has.
+fn linked(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [u8; 32])> {
+    let (run, run_seq, recorded_at): (Option<String>, Option<u64>, Option<i64>) = (row.get(3)?, row.get(4)?, row.get(5)?);
+    let (kind, payload): (String, String) = (row.get(6)?, row.get(7)?);
+    let seq = row.get(0)?;
+    let link = Link {
+        seq: Seq(seq),
+        revision: Revision(row.get(1)?),
+        at: Timestamp(row.get(2)?),
+        run: run.as_deref().zip(run_seq).map(|(run, seq)| (run, seq, recorded_at.map(Timestamp))),
+        kind: &kind,
+        payload: &payload,
+    };
+    Ok((seq, chain_hash(chain, &link), row.get(8)?))
 }
 
 fn verify_texts(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {

@@ -1,10 +1,11 @@
 //! The embedded store: SQLite in WAL mode, one file per tenant, one more for the directory of tenants and keys.
 //!
-//! This file owns the set of open tenants; it may not hold a statement (see `read`, `search`, `apply`, `maintain`).
+//! This file owns the set of open tenants; it may not hold a statement (see `read`, `search`, `apply`, `entry`, `maintain`).
 
 mod apply;
 mod connection;
 mod directory;
+mod entry;
 mod group;
 mod lease;
 mod maintain;
@@ -12,14 +13,18 @@ mod read;
 mod record;
 mod rows;
 mod search;
+mod snapshot;
 mod tenant;
 
 pub(crate) use connection::failed;
 pub use directory::SqliteDirectory;
 
 use async_trait::async_trait;
-use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, Scope, Seq, TenantId, Timestamp};
-use remem_store::{Candidate, Committed, Filter, Head, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Store, StoreError, StoreFeatures};
+use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, TenantId, Timestamp};
+use remem_store::{
+    Candidate, Committed, Filter, Head, Page, Probe, ReadAt, RowCursor, ScopeStats, ScopeSummary, Snapshot, Stale, Store, StoreError,
+    StoreFeatures,
+};
 use rusqlite::Connection;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -208,6 +213,26 @@ impl Store for SqliteStore {
     async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
         let t = tenant.clone();
         self.read(tenant, move |db| read::events(db, &t, after, limit)).await
+    }
+
+    async fn run_events(&self, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
+        let (t, run) = (tenant.clone(), run.clone());
+        self.read(tenant, move |db| read::run_events(db, &t, &run, from, limit)).await
+    }
+
+    async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
+        let t = tenant.clone();
+        self.read(tenant, move |db| snapshot::list(db, &t)).await
+    }
+
+    async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        let t = tenant.clone();
+        self.read(tenant, move |db| snapshot::ended(db, &t, limit)).await
+    }
+
+    async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
+        let t = tenant.clone();
+        self.read(tenant, move |db| maintain::stale(db, &t, scan, after, limit)).await
     }
 
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {

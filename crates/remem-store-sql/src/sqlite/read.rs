@@ -1,10 +1,10 @@
 //! Reads: get, list, stats, memories, events, clocks.
 
 use super::connection::failed;
-use super::rows::{ENTRY_COLUMNS, Statement, boxed, entry, scope_id};
-use remem_core::{Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, Scope, Seq, TenantId, Timestamp};
+use super::rows::{ENTRY_COLUMNS, Part, Statement, boxed, entry, scope_id};
+use remem_core::{Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq, TenantId, Timestamp};
 use remem_store::{Filter, Head, Page, ReadAt, ScopeStats, ScopeSummary, StoreError};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 pub(super) fn get(db: &Connection, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
     let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(None) };
@@ -14,32 +14,53 @@ pub(super) fn get(db: &Connection, scope: &Scope, id: &EntryId, at: &ReadAt) -> 
     Ok(statement.query(db, |row| entry(row, &scope.memory_ref)).map_err(failed)?.pop())
 }
 
+/// A snapshot is read in two parts, each in the order of its own index: what is still there, and what was taken away since.
 pub(super) fn list(db: &Connection, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
     let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
-    let mut statement = Statement::new(format!("SELECT {ENTRY_COLUMNS} FROM "));
+    let place = Place { scope, scope_id };
+    let mut statement = Statement::new("");
+    if let ReadAt::Snapshot { .. } = at {
+        statement.push("SELECT * FROM (", []);
+        push_list(&mut statement, &place, filter, page, at, Part::There);
+        statement.push(") UNION ALL SELECT * FROM (", []);
+        push_list(&mut statement, &place, filter, page, at, Part::Ended);
+        statement.push(") ORDER BY created_at DESC, id DESC LIMIT ?", boxed([&page.limit]));
+    } else {
+        push_list(&mut statement, &place, filter, page, at, Part::There);
+    }
+    statement.query(db, |row| entry(row, &scope.memory_ref)).map_err(failed)
+}
+
+struct Place<'a> {
+    scope: &'a Scope,
+    scope_id: i64,
+}
+
+fn push_list(statement: &mut Statement, place: &Place<'_>, filter: &Filter, page: &Page, at: &ReadAt, part: Part) {
+    let (tenant, scope_id) = (&place.scope.tenant, place.scope_id);
+    statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
     // With a tag, walk the tag's own index in order and fetch each entry; CROSS JOIN keeps that order of loops.
     let order = match filter.tags.split_first() {
         Some((first, rest)) => {
             statement.push("entry_tag g CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.id = g.id ", []);
-            let key = boxed([&scope.tenant.as_str().to_owned(), &scope_id, first]);
+            let key = boxed([&tenant.as_str().to_owned(), &scope_id, first]);
             statement.push("WHERE g.tenant_id = ? AND g.scope_id = ? AND g.tag = ? AND ", key);
-            statement.push_live(&scope.tenant, scope_id, at);
-            push_tags(&mut statement, rest);
+            statement.push_part(tenant, scope_id, at, part);
+            push_tags(statement, rest);
             "g"
         }
         None => {
             statement.push("entry e WHERE ", []);
-            statement.push_live(&scope.tenant, scope_id, at);
+            statement.push_part(tenant, scope_id, at, part);
             "e"
         }
     };
-    push_created(&mut statement, filter, order);
+    push_created(statement, filter, order);
     if let Some(after) = &page.after {
         let position = boxed([&after.created_at.0, &after.id.as_str().to_owned()]);
         statement.push(&format!(" AND ({order}.created_at, {order}.id) < (?, ?)"), position);
     }
     statement.push(&format!(" ORDER BY {order}.created_at DESC, {order}.id DESC LIMIT ?"), boxed([&page.limit]));
-    statement.query(db, |row| entry(row, &scope.memory_ref)).map_err(failed)
 }
 
 /// Every one of these tags must be on `e`.
@@ -116,24 +137,33 @@ pub(super) fn head(db: &Connection, tenant: &TenantId) -> Result<Head, StoreErro
     Ok(found.unwrap_or_default())
 }
 
+const EVENT_COLUMNS: &str = "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
+
 pub(super) fn events(db: &Connection, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
-    let mut query = db
-        .prepare_cached(
-            "SELECT seq, revision, at, run_id, kind, payload, hash FROM event WHERE tenant_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
-        )
-        .map_err(failed)?;
-    let rows = query
-        .query_map(params![tenant.as_str(), after.0, limit], |row| {
-            let (kind, payload): (String, String) = (row.get(4)?, row.get(5)?);
-            let run: Option<String> = row.get(3)?;
-            Ok((Seq(row.get(0)?), Revision(row.get(1)?), Timestamp(row.get(2)?), run, kind, payload, row.get(6)?))
-        })
-        .and_then(Iterator::collect::<rusqlite::Result<Vec<_>>>)
-        .map_err(failed)?;
-    rows.into_iter()
-        .map(|(seq, revision, at, run, kind, payload, hash)| {
-            let body = EventBody::from_stored(&kind, &payload).ok_or(StoreError::Damaged("an event cannot be read"))?;
-            Ok(Event { seq, revision, at, run: run.as_deref().and_then(RunId::parse), body, hash })
-        })
-        .collect()
+    let sql = format!("SELECT {EVENT_COLUMNS} FROM event WHERE tenant_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3");
+    events_of(db, &sql, params![tenant.as_str(), after.0, limit])
+}
+
+pub(super) fn run_events(db: &Connection, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
+    let sql = format!("SELECT {EVENT_COLUMNS} FROM event WHERE tenant_id = ?1 AND run_id = ?2 AND run_seq >= ?3 ORDER BY run_seq LIMIT ?4");
+    events_of(db, &sql, params![tenant.as_str(), run.as_str(), from, limit])
+}
+
+fn events_of(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Event>, StoreError> {
+    db.prepare_cached(sql).and_then(|mut query| query.query_map(params, event)?.collect()).map_err(failed)
+}
+
+fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
+    let (run, run_seq, recorded_at): (Option<String>, Option<u64>, Option<i64>) = (row.get(3)?, row.get(4)?, row.get(5)?);
+    let (kind, payload): (String, String) = (row.get(6)?, row.get(7)?);
+    let unreadable = || rusqlite::Error::InvalidColumnType(7, String::new(), rusqlite::types::Type::Text);
+    let run = run.as_deref().and_then(RunId::parse).zip(run_seq);
+    Ok(Event {
+        seq: Seq(row.get(0)?),
+        revision: Revision(row.get(1)?),
+        at: Timestamp(row.get(2)?),
+        run: run.map(|(id, seq)| RunPosition { id, seq, recorded_at: recorded_at.map(Timestamp) }),
+        body: EventBody::from_stored(&kind, &payload).ok_or_else(unreadable)?,
+        hash: row.get(8)?,
+    })
 }

@@ -46,7 +46,7 @@ pub(super) fn write(
         .query_row(params![tenant.as_str(), kind.as_str(), key, at.0, serde_json::to_string(body.map()).unwrap_or_default()], |row| {
             row.get(0)
         })?;
-    Ok(Outcome::Recorded { version })
+    Ok(Outcome::Recorded { key: key.to_owned(), version })
 }
 
 pub(super) fn get(db: &Connection, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {

@@ -28,6 +28,16 @@ pub(super) fn entry(row: &Row<'_>, memory_ref: &MemoryRef) -> rusqlite::Result<E
     })
 }
 
+/// Which part of what a reader may see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// What is there now.
+    There,
+    /// What was taken away since the snapshot.
+    Ended,
+    Both,
+}
+
 /// A statement under construction: text, and parameters in the order of their `?`.
 pub(super) struct Statement {
     pub sql: String,
@@ -48,21 +58,35 @@ impl Statement {
     /// Which rows of `e` a reader may see: this tenant, this memory, live at that moment. Every read of content goes
     /// through here. `Entry::is_live` says the same in Rust; the conformance suite holds the two together.
     pub fn push_live(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt) {
+        self.push_part(tenant, scope, at, Part::Both);
+    }
+
+    /// As `push_live`, of a part: an index that holds only what is there cannot serve a condition on both.
+    pub fn push_part(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt, part: Part) {
         self.push("e.tenant_id = ? AND e.scope_id = ?", boxed([&tenant.as_str().to_owned(), &scope]));
         match at {
             ReadAt::Now(_) => self.push(" AND e.rev_to IS NULL", []),
-            ReadAt::Snapshot { revision, own_runs, .. } => self.push_snapshot(*revision, own_runs),
+            ReadAt::Snapshot { revision, own_runs, .. } => self.push_snapshot(*revision, own_runs, part),
         }
         self.push(" AND (e.expires_at IS NULL OR e.expires_at > ?)", boxed([&at.instant().0]));
     }
 
-    fn push_snapshot(&mut self, revision: Revision, own_runs: &[RunId]) {
-        self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.rev_to > ?)", boxed([&revision.0]));
+    /// An entry is part of the snapshot if it was written by then, or by one of the runs, and was not taken away by then,
+    /// nor by one of the runs.
+    fn push_snapshot(&mut self, revision: Revision, own_runs: &[RunId], part: Part) {
+        match part {
+            Part::There => self.push(" AND e.rev_to IS NULL", []),
+            Part::Ended => self.push(" AND e.erased_at IS NULL AND e.rev_to IS NOT NULL AND e.rev_to > ?", boxed([&revision.0])),
+            Part::Both => self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.rev_to > ?)", boxed([&revision.0])),
+        }
         self.push(" AND (e.rev_from <= ?", boxed([&revision.0]));
         for run in own_runs {
             self.push(" OR e.written_by_run = ?", boxed([&run.as_str().to_owned()]));
         }
         self.push(")", []);
+        for run in own_runs.iter().filter(|_| part != Part::There) {
+            self.push(" AND e.removed_by_run IS NOT ?", boxed([&run.as_str().to_owned()]));
+        }
     }
 
     pub fn query<T>(&self, db: &Connection, map: impl FnMut(&Row<'_>) -> rusqlite::Result<T>) -> rusqlite::Result<Vec<T>> {

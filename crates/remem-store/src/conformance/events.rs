@@ -3,8 +3,8 @@
 use super::{NOON, delete, draft, id, put, scope};
 use crate::read::ReadAt;
 use crate::store::Store;
-use remem_core::event::chain_hash;
-use remem_core::{Draft, EventBody, Revision, Seq};
+use remem_core::event::{Link, chain_hash};
+use remem_core::{Draft, Event, EventBody, Revision, Seq};
 
 pub(super) async fn exercise(store: &dyn Store) {
     each_change_has_its_event(store).await;
@@ -28,7 +28,8 @@ async fn each_change_has_its_event(store: &dyn Store) {
     for event in &events {
         let payload = event.body.payload().to_string();
         assert!(!payload.contains("canary") && !payload.contains("private-tag"), "events carry no content");
-        chain = chain_hash(&chain, event.seq, event.revision, event.at, event.body.kind().as_str(), &payload);
+        let Event { seq, revision, at, .. } = *event;
+        chain = chain_hash(&chain, &Link { seq, revision, at, run: None, kind: event.body.kind().as_str(), payload: &payload });
         assert_eq!(event.hash, chain, "event {} is chained to the one before", event.seq.0);
     }
     let page = store.events(&s.tenant, Seq(1), 1).await.expect("read");

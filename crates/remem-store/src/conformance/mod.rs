@@ -8,7 +8,9 @@ mod leases;
 mod reads;
 mod records;
 mod repeats;
+mod runs;
 mod search;
+mod snapshots;
 mod time;
 mod writes;
 
@@ -26,6 +28,8 @@ pub async fn exercise(store: &dyn Store) {
     repeats::exercise(store).await;
     leases::exercise(store).await;
     records::exercise(store).await;
+    runs::exercise(store).await;
+    snapshots::exercise(store).await;
     isolation::exercise(store).await;
 }
 

@@ -23,6 +23,10 @@ fn set(tenant: &TenantId, key: &str, precondition: Precondition, text: &str) -> 
     Batch::new(tenant.clone(), NOON).set(RecordKind::File, key.to_owned(), precondition, body(text))
 }
 
+fn recorded(key: &str, version: u64) -> Outcome {
+    Outcome::Recorded { key: key.to_owned(), version }
+}
+
 async fn text(store: &dyn Store, tenant: &TenantId, key: &str) -> Option<(u64, String)> {
     let record = store.record(tenant, RecordKind::File, key).await.expect("read")?;
     assert_eq!((record.kind, record.key.as_str(), record.at), (RecordKind::File, key, NOON));
@@ -35,7 +39,7 @@ async fn a_record_counts_its_versions_and_begins_anew(store: &dyn Store) {
     assert_eq!(text(store, &tenant, "a").await, None);
     for n in 1..=3 {
         let written = store.commit(set(&tenant, "a", Precondition::None, &format!("v{n}"))).await.expect("written");
-        assert_eq!((written.outcomes, written.revision.0), (vec![Outcome::Recorded { version: n }], n));
+        assert_eq!((written.outcomes, written.revision.0), (vec![recorded("a", n)], n));
         assert_eq!(text(store, &tenant, "a").await, Some((n, format!("v{n}"))));
     }
     assert_eq!(text(store, &other, "a").await, None, "another tenant's name is another name");
@@ -47,12 +51,12 @@ async fn a_record_counts_its_versions_and_begins_anew(store: &dyn Store) {
     let nothing = store.commit(nothing).await.expect("answered");
     assert_eq!((nothing.outcomes, nothing.revision.0), (vec![Outcome::Nothing], 4), "nothing to do leaves the clock alone");
     let again = store.commit(set(&tenant, "a", Precondition::Absent, "anew")).await.expect("written");
-    assert_eq!(again.outcomes, [Outcome::Recorded { version: 1 }], "a free name begins at 1");
+    assert_eq!(again.outcomes, [recorded("a", 1)], "a free name begins at 1");
     // Several steps of one batch, and of one group.
     let steps = set(&tenant, "b", Precondition::None, "x").unset(RecordKind::File, "b".to_owned(), Precondition::None);
     let steps = steps.set(RecordKind::File, "b".to_owned(), Precondition::None, body("y"));
     let steps = store.commit(steps).await.expect("written").outcomes;
-    assert_eq!(steps, [Outcome::Recorded { version: 1 }, Outcome::Removed, Outcome::Recorded { version: 1 }]);
+    assert_eq!(steps, [recorded("b", 1), Outcome::Removed, recorded("b", 1)]);
     assert_eq!(text(store, &tenant, "b").await, Some((1, "y".to_owned())));
 }
 
@@ -96,7 +100,7 @@ async fn an_event_can_stand_alone(store: &dyn Store) {
     let written = store.commit(batch).await.expect("written");
     assert_eq!((written.outcomes.len(), written.revision.0), (2, 1), "one commit");
     let alone = store.commit(Batch::new(tenant.clone(), NOON).emit(updated.clone())).await.expect("written");
-    assert_eq!((alone.outcomes, alone.revision.0), (vec![Outcome::Emitted], 2));
+    assert_eq!((alone.outcomes, alone.revision.0), (vec![Outcome::Done], 2));
     let events = store.events(&tenant, Seq(0), 9).await.expect("read");
     assert_eq!(events.iter().map(|e| (e.revision.0, &e.body)).collect::<Vec<_>>(), [(1, &updated), (2, &updated)]);
     assert_eq!(store.verify(&tenant).await.expect("sound"), 2);

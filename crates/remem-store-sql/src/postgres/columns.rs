@@ -1,0 +1,187 @@
+//! Rows to be written, column by column: what `unnest` takes.
+
+use super::gate::{Call, call};
+use super::load::Working;
+use super::save::{NewEntry, Writes};
+use crate::stored::content_hash;
+
+/// Rows of `scope` as columns.
+#[derive(Default)]
+pub(super) struct Scopes {
+    pub id: Vec<i64>,
+    pub memory_ref: Vec<String>,
+    pub documents: Vec<i64>,
+    pub words: Vec<i64>,
+    pub next_row: Vec<i64>,
+}
+
+impl Scopes {
+    /// The memories of the working set that changed: those that are new, or the others.
+    pub fn of(working: &Working, new: bool) -> Scopes {
+        let mut scopes = Scopes::default();
+        for (memory_ref, scope) in working.scopes.iter().filter(|(_, scope)| scope.changed && scope.new == new) {
+            scopes.id.push(scope.scope_id);
+            scopes.memory_ref.push(memory_ref.as_str().to_owned());
+            scopes.documents.push(scope.documents);
+            scopes.words.push(scope.words);
+            scopes.next_row.push(scope.next_row);
+        }
+        scopes
+    }
+}
+
+/// Rows of `record` as columns: those to write, and the names of those to take away.
+#[derive(Default)]
+pub(super) struct Records {
+    pub kind: Vec<&'static str>,
+    pub key: Vec<String>,
+    pub version: Vec<i64>,
+    pub at: Vec<i64>,
+    pub body: Vec<String>,
+    pub gone_kind: Vec<&'static str>,
+    pub gone_key: Vec<String>,
+}
+
+impl Records {
+    pub fn of(writes: &Writes<'_>) -> Records {
+        let mut records = Records::default();
+        for ((kind, key), record) in &writes.records {
+            let Some(record) = record else {
+                records.gone_kind.push(kind.as_str());
+                records.gone_key.push((*key).to_owned());
+                continue;
+            };
+            records.kind.push(kind.as_str());
+            records.key.push((*key).to_owned());
+            records.version.push(record.version);
+            records.at.push(record.at);
+            records.body.push(record.body.clone());
+        }
+        records
+    }
+}
+
+/// Rows of `entry` as columns.
+pub(super) struct Entries<'a> {
+    pub scope: Vec<i64>,
+    pub row: Vec<i64>,
+    pub id: Vec<&'a str>,
+    pub id_hash: Vec<&'a [u8]>,
+    pub tier: Vec<&'a str>,
+    pub typology: Vec<&'a str>,
+    pub content: Vec<&'a [u8]>,
+    pub tags: Vec<&'a str>,
+    pub metadata: Vec<Option<&'a str>>,
+    pub created_at: Vec<i64>,
+    pub expires_at: Vec<Option<i64>>,
+    pub written_by: Vec<Option<&'a str>>,
+    pub written_by_run: Vec<Option<&'a str>>,
+    pub scan: Vec<i64>,
+    pub content_hash: Vec<Vec<u8>>,
+    pub revision: Vec<i64>,
+}
+
+impl<'a> Entries<'a> {
+    pub fn of(entries: &'a [NewEntry<'a>]) -> Entries<'a> {
+        Entries {
+            scope: entries.iter().map(|e| e.scope_id).collect(),
+            row: entries.iter().map(|e| e.row_id).collect(),
+            id: entries.iter().map(|e| e.id).collect(),
+            id_hash: entries.iter().map(|e| e.id_hash.as_slice()).collect(),
+            tier: entries.iter().map(|e| e.admitted.tier().as_str()).collect(),
+            typology: entries.iter().map(|e| e.admitted.typology().as_str()).collect(),
+            content: entries.iter().map(|e| e.admitted.content().as_bytes()).collect(),
+            tags: entries.iter().map(|e| e.tags.as_str()).collect(),
+            metadata: entries.iter().map(|e| e.admitted.metadata()).collect(),
+            created_at: entries.iter().map(|e| e.created_at).collect(),
+            expires_at: entries.iter().map(|e| e.admitted.expires_at().map(|t| t.0)).collect(),
+            written_by: entries.iter().map(|e| e.written_by).collect(),
+            written_by_run: entries.iter().map(|e| e.written_by_run).collect(),
+            scan: entries.iter().map(|e| e.admitted.scan().cast_signed()).collect(),
+            content_hash: entries.iter().map(|e| content_hash(e.admitted.content().as_bytes()).to_vec()).collect(),
+            revision: entries.iter().map(|e| e.revision).collect(),
+        }
+    }
+
+    pub fn insert(&'a self, tenant: &'a &'a str) -> Call<'a> {
+        let e = self;
+        call(
+            "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, metadata, created_at,
+               expires_at, written_by, written_by_run, scan, content_hash, rev_from)
+             SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::bytea[], $9::text[],
+               $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bytea[], $17::bigint[])",
+            &[
+                tenant,
+                &e.scope,
+                &e.row,
+                &e.id,
+                &e.id_hash,
+                &e.tier,
+                &e.typology,
+                &e.content,
+                &e.tags,
+                &e.metadata,
+                &e.created_at,
+                &e.expires_at,
+                &e.written_by,
+                &e.written_by_run,
+                &e.scan,
+                &e.content_hash,
+                &e.revision,
+            ],
+        )
+    }
+}
+
+/// Rows of `snapshot` as columns: those to write, and the runs that let go.
+#[derive(Default)]
+pub(super) struct Snapshots {
+    pub run: Vec<String>,
+    pub revision: Vec<i64>,
+    pub at: Vec<i64>,
+    pub gone: Vec<String>,
+}
+
+impl Snapshots {
+    pub fn of(writes: &Writes<'_>) -> Snapshots {
+        let mut snapshots = Snapshots::default();
+        for (run, held) in &writes.snapshots {
+            let Some((revision, at)) = held else {
+                snapshots.gone.push(run.clone());
+                continue;
+            };
+            snapshots.run.push(run.clone());
+            snapshots.revision.push(*revision);
+            snapshots.at.push(*at);
+        }
+        snapshots
+    }
+}
+
+/// New texts of rows of `entry` as columns.
+#[derive(Default)]
+pub(super) struct Rewrites {
+    pub scope: Vec<i64>,
+    pub row: Vec<i64>,
+    pub scan: Vec<i64>,
+    pub content: Vec<Vec<u8>>,
+    pub tags: Vec<String>,
+    pub metadata: Vec<Option<String>>,
+    pub hash: Vec<Vec<u8>>,
+}
+
+impl Rewrites {
+    pub fn of(writes: &Writes<'_>) -> Rewrites {
+        let mut rewrites = Rewrites::default();
+        for ((scope, row), text) in &writes.rewrites {
+            rewrites.scope.push(*scope);
+            rewrites.row.push(*row);
+            rewrites.scan.push(text.scan);
+            rewrites.content.push(text.content.as_bytes().to_vec());
+            rewrites.tags.push(text.tags.clone());
+            rewrites.metadata.push(text.metadata.clone());
+            rewrites.hash.push(content_hash(text.content.as_bytes()).to_vec());
+        }
+        rewrites
+    }
+}

@@ -1,0 +1,174 @@
+//! Changes of entries: put, rewrite, take away, erase. What is indexed here is unindexed here.
+
+use super::apply::tick;
+use super::load::{EntryRow, ScopeRow, Working};
+use super::save::{NewEntry, NewText, Writes};
+use crate::stored::content_hash;
+use crate::terms;
+use remem_core::{Admitted, Batch, EntryId, MemoryRef, Revision};
+use remem_store::Outcome;
+use serde_json::Value;
+
+pub(super) fn put<'a>(
+    batch: &'a Batch,
+    working: &mut Working,
+    writes: &mut Writes<'a>,
+    id: &'a EntryId,
+    admitted: &'a Admitted,
+    before: Revision,
+) -> Outcome {
+    let memory_ref = &admitted.scope().memory_ref;
+    let place = (memory_ref.clone(), id.clone());
+    if admitted.origin().is_some() && working.entries.contains_key(&place) {
+        return Outcome::Nothing;
+    }
+    let revision = tick(batch, working, before).0.cast_signed();
+    let given = admitted.origin().and_then(|origin| origin.created_at);
+    let created_at = given.map_or(working.clock.at, |t| t.min(working.clock.at));
+    let (content, tags) = (admitted.content(), admitted.tags().collect::<Vec<_>>());
+    let words = terms::words(content);
+    let scope = scope_or_create(working, memory_ref);
+    let (scope_id, row_id) = (scope.scope_id, scope.next_row);
+    scope.next_row += 1;
+    scope.documents += 1;
+    scope.words += i64::from(words.total);
+    let tags_text = Value::from(tags.clone()).to_string();
+    let expires_at = admitted.expires_at().map(|t| t.0);
+    writes.postings(scope_id, row_id, &words);
+    writes.tags(scope_id, row_id, &tags, created_at.0, id.as_str());
+    writes.next_expiry = writes.next_expiry.min(expires_at.unwrap_or(i64::MAX));
+    writes.entries.push(NewEntry {
+        scope_id,
+        row_id,
+        id: id.as_str(),
+        id_hash: content_hash(id.as_str().as_bytes()),
+        admitted,
+        tags: tags_text.clone(),
+        created_at: created_at.0,
+        written_by: batch.principal().map(|p| p.as_str()),
+        written_by_run: batch.run().map(|r| r.as_str()),
+        revision,
+    });
+    let row = EntryRow {
+        scope_id,
+        row_id,
+        rev_from: revision,
+        rev_to: None,
+        erased: false,
+        created_at: created_at.0,
+        expires_at,
+        content: content.as_bytes().to_vec(),
+        tags: tags_text,
+        metadata: admitted.metadata().map(str::to_owned),
+    };
+    working.entries.insert(place, row);
+    Outcome::Stored { id: id.clone(), created_at }
+}
+
+fn scope_or_create<'w>(working: &'w mut Working, memory_ref: &MemoryRef) -> &'w mut ScopeRow {
+    let next_scope = &mut working.next_scope;
+    let scope = working.scopes.entry(memory_ref.clone()).or_insert_with(|| {
+        *next_scope += 1;
+        ScopeRow { scope_id: *next_scope - 1, documents: 0, words: 0, next_row: 1, changed: true, new: true }
+    });
+    scope.changed = true;
+    scope
+}
+
+/// Takes an entry away. Its text goes at once, unless a run reads a snapshot: then the purge pass erases it when the last
+/// such run has ended. Time is not held up by anybody.
+pub(super) fn remove(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    (memory_ref, id): (&MemoryRef, &EntryId),
+    reason: &'static str,
+    before: Revision,
+) -> Outcome {
+    let place = (memory_ref.clone(), id.clone());
+    let Some(entry) = working.entries.get(&place).filter(|entry| entry.rev_to.is_none()) else { return Outcome::Nothing };
+    // Deleting ends what a reader could still see; the purge pass ends what none can see any more.
+    let ended = entry.expires_at.is_some_and(|end| end <= batch.at().0);
+    if ended != (reason == "expired") {
+        return Outcome::Nothing;
+    }
+    let (scope_id, row_id) = (entry.scope_id, entry.row_id);
+    let revision = tick(batch, working, before).0.cast_signed();
+    writes.removal(scope_id, row_id, revision, reason, batch.run().map(|run| run.as_str().to_owned()));
+    if let Some(entry) = working.entries.get_mut(&place) {
+        entry.rev_to = Some(revision);
+    }
+    if reason == "expired" || working.snapshots.is_empty() {
+        erase(batch, working, writes, &place);
+    } else {
+        working.first_ended = Some(working.first_ended.map_or(revision, |first| first.min(revision)));
+    }
+    Outcome::Removed
+}
+
+/// Erases what was only taken away before.
+pub(super) fn erase_ended(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    (memory_ref, id): (&MemoryRef, &EntryId),
+) -> Outcome {
+    let place = (memory_ref.clone(), id.clone());
+    let oldest = working.snapshots.values().min().copied().unwrap_or(i64::MAX);
+    let free = |entry: &EntryRow| !entry.erased && entry.rev_to.is_some_and(|end| end <= oldest);
+    if !working.entries.get(&place).is_some_and(free) {
+        return Outcome::Nothing;
+    }
+    erase(batch, working, writes, &place);
+    Outcome::Removed
+}
+
+/// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index.
+fn erase(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, place: &(MemoryRef, EntryId)) {
+    let Some(entry) = working.entries.get_mut(place) else { return };
+    entry.erased = true;
+    let (content, tags) = (std::mem::take(&mut entry.content), std::mem::take(&mut entry.tags));
+    let words = terms::words(&String::from_utf8_lossy(&content));
+    if let Some(scope) = working.scopes.get_mut(&place.0) {
+        scope.documents -= 1;
+        scope.words -= i64::from(words.total);
+        scope.changed = true;
+    }
+    writes.unpost(entry.scope_id, entry.row_id, &words);
+    writes.untag(entry.scope_id, entry.row_id, &tag_list(&tags), entry.created_at, place.1.as_str());
+    writes.erasure(entry.scope_id, entry.row_id, working.clock.at.max(batch.at()).0);
+}
+
+/// The entry under another text. An unchanged text only learns which rules it was held against.
+pub(super) fn rewrite(working: &mut Working, writes: &mut Writes<'_>, id: &EntryId, admitted: &Admitted) -> Outcome {
+    let place = (admitted.scope().memory_ref.clone(), id.clone());
+    let Some(entry) = working.entries.get_mut(&place).filter(|entry| !entry.erased) else { return Outcome::Nothing };
+    let tags: Vec<&str> = admitted.tags().collect();
+    let (content, tags_text, metadata) = (admitted.content(), Value::from(tags.clone()).to_string(), admitted.metadata());
+    let text = NewText {
+        scan: admitted.scan().cast_signed(),
+        content: content.to_owned(),
+        tags: tags_text.clone(),
+        metadata: metadata.map(str::to_owned),
+    };
+    writes.rewrites.insert((entry.scope_id, entry.row_id), text);
+    if (content.as_bytes(), &tags_text, metadata) == (entry.content.as_slice(), &entry.tags, entry.metadata.as_deref()) {
+        return Outcome::Nothing;
+    }
+    let (old, new) = (terms::words(&String::from_utf8_lossy(&entry.content)), terms::words(content));
+    writes.reindex(entry.scope_id, entry.row_id, &old, &tag_list(&entry.tags), entry.created_at, id.as_str());
+    writes.postings(entry.scope_id, entry.row_id, &new);
+    writes.tags(entry.scope_id, entry.row_id, &tags, entry.created_at, id.as_str());
+    entry.content = content.as_bytes().to_vec();
+    entry.tags = tags_text;
+    entry.metadata = metadata.map(str::to_owned);
+    if let Some(scope) = working.scopes.get_mut(&place.0) {
+        scope.words += i64::from(new.total) - i64::from(old.total);
+        scope.changed = true;
+    }
+    Outcome::Removed
+}
+
+fn tag_list(text: &str) -> Vec<String> {
+    serde_json::from_str(text).unwrap_or_default()
+}

@@ -1,0 +1,164 @@
+//! Changes of entries: put, rewrite, take away, erase. What is indexed here is unindexed here.
+
+use super::apply::Applying;
+use super::rows::{scope_id, scope_id_or_create};
+use super::snapshot;
+use crate::stored::content_hash;
+use remem_core::{Admitted, EntryId, MemoryRef, Revision, RunId, Timestamp};
+use remem_store::Outcome;
+use rusqlite::{OptionalExtension, Row, ToSql, params};
+use serde_json::Value;
+
+/// What has to be known of an entry to take it out of the indexes.
+struct Indexed {
+    row: i64,
+    scope: i64,
+    content: String,
+    tags: String,
+    created_at: i64,
+}
+
+impl Applying<'_> {
+    pub(super) fn put(&mut self, id: &EntryId, admitted: &Admitted, before: Revision) -> rusqlite::Result<Outcome> {
+        let tenant = self.batch.tenant();
+        let scope = scope_id_or_create(self.db, tenant, &admitted.scope().memory_ref)?;
+        if admitted.origin().is_some() && self.is_taken(scope, id)? {
+            return Ok(Outcome::Nothing);
+        }
+        let revision = self.tick(before);
+        let given = admitted.origin().and_then(|origin| origin.created_at);
+        let created_at = given.map_or(self.clock.at, |t| t.min(self.clock.at));
+        let tags: Vec<&str> = admitted.tags().collect();
+        self.db
+            .prepare_cached(
+                "INSERT INTO entry (tenant_id, scope_id, id, tier, typology, content, tags, metadata, created_at, expires_at,
+                   written_by, written_by_run, scan, content_hash, rev_from)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            )?
+            .execute(params![
+                tenant.as_str(),
+                scope,
+                id.as_str(),
+                admitted.tier().as_str(),
+                admitted.typology().as_str(),
+                admitted.content(),
+                Value::from(tags.clone()).to_string(),
+                admitted.metadata(),
+                created_at.0,
+                admitted.expires_at().map(|t| t.0),
+                self.batch.principal().map(|p| p.as_str()),
+                self.batch.run().map(|r| r.as_str()),
+                admitted.scan().cast_signed(),
+                content_hash(admitted.content().as_bytes()),
+                revision.0,
+            ])?;
+        self.index(self.db.last_insert_rowid(), scope, id, admitted.content(), &tags, created_at)?;
+        if let Some(end) = admitted.expires_at() {
+            self.next_expiry = self.next_expiry.min(end.0);
+        }
+        Ok(Outcome::Stored { id: id.clone(), created_at })
+    }
+
+    fn index(&self, row: i64, scope: i64, id: &EntryId, content: &str, tags: &[&str], created_at: Timestamp) -> rusqlite::Result<()> {
+        self.db
+            .prepare_cached("INSERT INTO entry_fts (rowid, scope_key, content) VALUES (?1, 's' || ?2, ?3)")?
+            .execute(params![row, scope, content])?;
+        for tag in tags {
+            self.db
+                .prepare_cached("INSERT INTO entry_tag (tenant_id, scope_id, tag, created_at, id) VALUES (?1, ?2, ?3, ?4, ?5)")?
+                .execute(params![self.batch.tenant().as_str(), scope, tag, created_at.0, id.as_str()])?;
+        }
+        Ok(())
+    }
+
+    fn is_taken(&self, scope: i64, id: &EntryId) -> rusqlite::Result<bool> {
+        self.db.prepare_cached("SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3")?.exists(params![
+            self.batch.tenant().as_str(),
+            scope,
+            id.as_str()
+        ])
+    }
+
+    /// Takes an entry away. Its text goes at once, unless a run reads a snapshot: then the purge pass erases it when the
+    /// last such run has ended. Time is not held up by anybody.
+    pub(super) fn remove(&mut self, memory_ref: &MemoryRef, id: &EntryId, reason: &str, before: Revision) -> rusqlite::Result<Outcome> {
+        // Deleting ends what a reader could still see; the purge pass ends what none can see any more.
+        let condition = if reason == "expired" { "expires_at <= :at" } else { "(expires_at IS NULL OR expires_at > :at)" };
+        let Some(entry) = self.find(memory_ref, id, &format!("rev_to IS NULL AND {condition}"))? else { return Ok(Outcome::Nothing) };
+        let revision = self.tick(before);
+        self.db
+            .prepare_cached("UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5 WHERE tenant_id = ?1 AND row_id = ?2")?
+            .execute(params![self.batch.tenant().as_str(), entry.row, revision.0, reason, self.batch.run().map(RunId::as_str)])?;
+        if reason == "expired" || !snapshot::is_held(self.db, self.batch.tenant())? {
+            self.erase(id, &entry)?;
+        }
+        Ok(Outcome::Removed)
+    }
+
+    /// Erases what was only taken away before.
+    pub(super) fn erase_ended(&mut self, memory_ref: &MemoryRef, id: &EntryId) -> rusqlite::Result<Outcome> {
+        let free = format!("rev_to IS NOT NULL AND erased_at IS NULL AND {}", snapshot::FREE);
+        let Some(entry) = self.find(memory_ref, id, &free)? else { return Ok(Outcome::Nothing) };
+        self.erase(id, &entry)?;
+        Ok(Outcome::Removed)
+    }
+
+    /// The entry under another text. An unchanged text only learns which rules it was held against.
+    pub(super) fn rewrite(&mut self, id: &EntryId, admitted: &Admitted) -> rusqlite::Result<Outcome> {
+        let tenant = self.batch.tenant().as_str();
+        let Some(old) = self.find(&admitted.scope().memory_ref, id, "erased_at IS NULL")? else { return Ok(Outcome::Nothing) };
+        let tags: Vec<&str> = admitted.tags().collect();
+        let tags_text = Value::from(tags.clone()).to_string();
+        let sql = "UPDATE entry SET scan = ?3, content = ?4, tags = ?5, metadata = ?6, content_hash = ?7
+                   WHERE tenant_id = ?1 AND row_id = ?2 AND (content, tags, metadata) IS NOT (?4, ?5, ?6)";
+        let hash = content_hash(admitted.content().as_bytes());
+        let scan = admitted.scan().cast_signed();
+        let values = params![tenant, old.row, scan, admitted.content(), tags_text, admitted.metadata(), hash];
+        if self.db.prepare_cached(sql)?.execute(values)? == 0 {
+            let sql = "UPDATE entry SET scan = ?3 WHERE tenant_id = ?1 AND row_id = ?2";
+            self.db.prepare_cached(sql)?.execute(params![tenant, old.row, scan])?;
+            return Ok(Outcome::Nothing);
+        }
+        self.unindex(id, &old)?;
+        self.index(old.row, old.scope, id, admitted.content(), &tags, Timestamp(old.created_at))?;
+        self.erased = true;
+        Ok(Outcome::Removed)
+    }
+
+    fn find(&self, memory_ref: &MemoryRef, id: &EntryId, condition: &str) -> rusqlite::Result<Option<Indexed>> {
+        let tenant = self.batch.tenant();
+        let Some(scope) = scope_id(self.db, tenant, memory_ref)? else { return Ok(None) };
+        let sql = format!(
+            "SELECT row_id, content, tags, created_at FROM entry
+             WHERE tenant_id = :tenant AND scope_id = :scope AND id = :id AND {condition}"
+        );
+        let indexed =
+            |row: &Row<'_>| Ok(Indexed { row: row.get(0)?, scope, content: row.get(1)?, tags: row.get(2)?, created_at: row.get(3)? });
+        let (tenant, id, at) = (tenant.as_str(), id.as_str(), self.batch.at().0);
+        let values: [(&str, &dyn ToSql); 4] = [(":tenant", &tenant), (":scope", &scope), (":id", &id), (":at", &at)];
+        let used = if condition.contains(":at") { 4 } else { 3 };
+        self.db.prepare_cached(&sql)?.query_row(&values[..used], indexed).optional()
+    }
+
+    /// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index.
+    fn erase(&mut self, id: &EntryId, entry: &Indexed) -> rusqlite::Result<()> {
+        self.unindex(id, entry)?;
+        let sql = "UPDATE entry SET content = '', tags = '[]', metadata = NULL, content_hash = NULL, erased_at = ?3
+                   WHERE tenant_id = ?1 AND row_id = ?2";
+        let at = self.clock.at.max(self.batch.at());
+        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), entry.row, at.0])?;
+        self.erased = true;
+        Ok(())
+    }
+
+    fn unindex(&self, id: &EntryId, entry: &Indexed) -> rusqlite::Result<()> {
+        self.db
+            .prepare_cached("INSERT INTO entry_fts (entry_fts, rowid, scope_key, content) VALUES ('delete', ?1, 's' || ?2, ?3)")?
+            .execute(params![entry.row, entry.scope, entry.content])?;
+        let sql = "DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5";
+        for tag in serde_json::from_str::<Vec<String>>(&entry.tags).unwrap_or_default() {
+            self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), entry.scope, tag, entry.created_at, id.as_str()])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! The snapshots that runs hold, and the text that they keep from being erased.
+
+use super::connection::failed;
+use super::maintain::names;
+use remem_core::{Batch, EntryId, MemoryRef, Revision, RunId, TenantId, Timestamp};
+use remem_store::{Snapshot, StoreError};
+use rusqlite::{Connection, params};
+
+/// Of an entry that was taken away: no open snapshot is older than its end, so none can show it.
+pub(super) const FREE: &str = "NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.tenant_id = entry.tenant_id AND s.revision < entry.rev_to)";
+
+pub(super) fn hold(db: &Connection, batch: &Batch, revision: Revision, at: Timestamp) -> rusqlite::Result<()> {
+    let run = batch.run().map(RunId::as_str);
+    db.prepare_cached("INSERT INTO snapshot (tenant_id, run_id, revision, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING")?
+        .execute(params![batch.tenant().as_str(), run, revision.0, at.0])
+        .map(|_| ())
+}
+
+pub(super) fn release(db: &Connection, batch: &Batch) -> rusqlite::Result<()> {
+    let run = batch.run().map(RunId::as_str);
+    db.prepare_cached("DELETE FROM snapshot WHERE tenant_id = ?1 AND run_id = ?2")?
+        .execute(params![batch.tenant().as_str(), run])
+        .map(|_| ())
+}
+
+pub(super) fn is_held(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT 1 FROM snapshot WHERE tenant_id = ?1 LIMIT 1")?.exists([tenant.as_str()])
+}
+
+/// Whether something can be erased now that could not before.
+pub(super) fn leaves_work(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {
+    let sql = format!("SELECT 1 FROM entry WHERE tenant_id = ?1 AND rev_to IS NOT NULL AND erased_at IS NULL AND {FREE} LIMIT 1");
+    db.prepare_cached(&sql)?.exists([tenant.as_str()])
+}
+
+pub(super) fn list(db: &Connection, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
+    let rows = db
+        .prepare_cached("SELECT run_id, revision, at FROM snapshot WHERE tenant_id = ?1 ORDER BY revision, run_id")
+        .and_then(|mut query| {
+            query.query_map([tenant.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect::<rusqlite::Result<Vec<_>>>()
+        })
+        .map_err(failed)?;
+    rows.into_iter()
+        .map(|(run, revision, at): (String, u64, i64)| {
+            let run = RunId::parse(&run).ok_or(StoreError::Damaged("a name is malformed"))?;
+            Ok(Snapshot { run, revision: Revision(revision), at: Timestamp(at) })
+        })
+        .collect()
+}
+
+pub(super) fn ended(db: &Connection, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    let sql = format!(
+        "SELECT scope.memory_ref, entry.id FROM entry JOIN scope ON scope.tenant_id = entry.tenant_id AND scope.scope_id = entry.scope_id
+         WHERE entry.tenant_id = ?1 AND entry.rev_to IS NOT NULL AND entry.erased_at IS NULL AND {FREE} ORDER BY entry.rev_to LIMIT ?2"
+    );
+    names(db, &sql, params![tenant.as_str(), limit])
+}
