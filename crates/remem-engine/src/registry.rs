@@ -5,10 +5,11 @@ use crate::error::EngineError;
 use crate::passes;
 use remem_core::{Fence, TenantId, Timestamp};
 use remem_store::StoreError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// A background job: takes a tenant, does a bounded amount, may be run at any time and any number of times.
 pub struct Pass {
@@ -18,6 +19,10 @@ pub struct Pass {
     pub doc: &'static str,
     /// How often the runner looks whether there is work, in milliseconds.
     pub period_ms: u64,
+    /// Every so many looks it asks all tenants: what other nodes left undone is found by nothing else.
+    pub all_every: u64,
+    /// Whether the store tells which tenants are due; otherwise only `Engine::has_work` does.
+    pub store_knows: bool,
     /// One activation.
     pub run: for<'a> fn(&'a Engine, &'a TenantId, Mode, Option<Fence>) -> PassFuture<'a>,
 }
@@ -52,6 +57,8 @@ pub const PASSES: [Pass; 1] = [Pass {
     name: "purge",
     doc: "removes expired entries and makes erased text physically gone",
     period_ms: 1_000,
+    all_every: 600,
+    store_knows: true,
     run: |engine, tenant, mode, fence| Box::pin(passes::purge::run(engine, tenant, mode, fence)),
 }];
 
@@ -72,15 +79,24 @@ pub struct PassStatus {
     pub report: Option<PassReport>,
 }
 
-/// What is known about activations in this process.
+/// What is known about activations in this process, and about work that came up here.
 #[derive(Default)]
 pub struct PassLog {
     last: Mutex<BTreeMap<(TenantId, &'static str), PassStatus>>,
+    work: Mutex<BTreeSet<(&'static str, TenantId)>>,
+    pub(crate) bell: Notify,
 }
 
 impl PassLog {
     pub(crate) fn record(&self, tenant: &TenantId, status: PassStatus) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).insert((tenant.clone(), status.name), status);
+    }
+
+    /// The tenants for which work came up since the last time this was asked.
+    pub(crate) fn take_work(&self, pass: &str) -> Vec<TenantId> {
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = work.extract_if(.., |(name, _)| *name == pass);
+        taken.map(|(_, tenant)| tenant).collect()
     }
 
     fn of(&self, tenant: &TenantId) -> Vec<PassStatus> {
@@ -98,6 +114,12 @@ const RELEASE_TRIES: u32 = 4;
 const CLAIM_AGAIN: Duration = Duration::from_millis(50);
 
 impl Engine {
+    /// Tells the runner of this process that a pass has work at a tenant. Only a hint.
+    pub(crate) fn has_work(&self, pass: &'static str, tenant: &TenantId) {
+        self.passes.work.lock().unwrap_or_else(PoisonError::into_inner).insert((pass, tenant.clone()));
+        self.passes.bell.notify_waiters();
+    }
+
     /// Runs one activation for somebody who waits for it, after any other that is under way, here or on another node.
     pub async fn run_pass(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode) -> Result<PassReport, EngineError> {
         if mode == Mode::DryRun {

@@ -8,9 +8,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Activations between two looks at every tenant: what another process wrote is due without this one knowing.
-const LOOK_AT_ALL: u64 = 600;
-
 /// How long after a bell an activation begins.
 const GATHER: Duration = Duration::from_millis(200);
 
@@ -24,7 +21,7 @@ pub fn start(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> Vec<JoinHand
 async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {
     let (mut activation, mut wake) = (0, engine.parts.store.wake());
     while !*stop.borrow() {
-        for tenant in due(&engine, activation % LOOK_AT_ALL == 0).await {
+        for tenant in due(&engine, pass, activation % pass.all_every == 0).await {
             if *stop.borrow() {
                 return;
             }
@@ -33,7 +30,8 @@ async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiv
         activation += 1;
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(pass.period_ms)) => {}
-            () = rung(&mut wake) => {}
+            () = rung(&mut wake), if pass.store_knows => {}
+            () = engine.passes.bell.notified() => {}
             _ = stop.changed() => {}
         }
     }
@@ -47,11 +45,14 @@ async fn rung(wake: &mut watch::Receiver<u64>) {
     tokio::time::sleep(GATHER).await;
 }
 
-async fn due(engine: &Engine, all: bool) -> Vec<TenantId> {
+async fn due(engine: &Engine, pass: &Pass, all: bool) -> Vec<TenantId> {
+    let here = engine.passes.take_work(pass.name);
     let found = if all {
         engine.parts.directory.tenants().await.map(|tenants| tenants.into_iter().map(|t| t.id).collect())
+    } else if pass.store_knows {
+        engine.parts.store.due(engine.now()).await.map(|due| here.into_iter().chain(due).collect())
     } else {
-        engine.parts.store.due(engine.now()).await
+        Ok(here)
     };
     found.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot tell which tenants are due");
