@@ -15,6 +15,16 @@ impl Timestamp {
     pub fn plus_ms(self, ms: i64) -> Timestamp {
         Timestamp(self.0.saturating_add(ms))
     }
+
+    /// The last instant that is before the end of 9999 in every time zone: what `jiff` can still write.
+    pub const LAST: Timestamp = Timestamp(253_402_207_199_999);
+
+    /// RFC 3339 in UTC with milliseconds.
+    #[must_use]
+    pub fn rfc3339(self) -> String {
+        let instant = jiff::Timestamp::from_millisecond(self.0.clamp(0, Timestamp::LAST.0)).unwrap_or_default();
+        jiff::fmt::temporal::DateTimePrinter::new().precision(Some(3)).timestamp_to_string(&instant)
+    }
 }
 
 /// A tenant's logical clock: one step per committed batch, in commit order.

@@ -18,6 +18,8 @@ pub mod query;
 pub mod record;
 pub mod redact;
 pub mod rejection;
+pub mod run;
+pub mod workflow;
 
 pub use admission::{Admission, Admitted};
 pub use batch::{Batch, Cause, Change, Expectation, Fence, Idempotency};
@@ -30,3 +32,5 @@ pub use query::Query;
 pub use record::{Precondition, Record, RecordBody, RecordKind};
 pub use redact::{Redacted, Redactor, ShapePolicy};
 pub use rejection::Rejection;
+pub use run::{RunState, RunStatus};
+pub use workflow::{AgentRef, Workflow};

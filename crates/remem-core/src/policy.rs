@@ -50,6 +50,26 @@ pub struct Policy {
     pub files_max: usize,
     /// Versions of a workspace file that are kept.
     pub file_versions_max: usize,
+    /// Runs that may wait for their turn on one node.
+    pub runs_waiting_max: usize,
+    /// Runs that one node carries on at the same time.
+    pub runs_at_once_max: usize,
+    /// Bytes of a run's inputs, metadata and settings, each.
+    pub run_input_bytes_max: usize,
+    /// Bytes of one recorded read of a run.
+    pub run_read_bytes_max: usize,
+    /// How deep runs may start runs.
+    pub run_depth_max: usize,
+    /// How long a run may take, in milliseconds.
+    pub run_duration_ms_max: i64,
+    /// How long a run may stand still before another node carries it on, in milliseconds.
+    pub run_stall_ms: i64,
+    /// How long an ended run is kept, with what it read, in milliseconds.
+    pub run_retention_ms: i64,
+    /// Workflow definitions of a tenant.
+    pub workflows_max: u32,
+    /// Bytes of a workflow definition.
+    pub workflow_bytes_max: usize,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -79,6 +99,16 @@ impl Default for Policy {
             file_bytes_max: 262_144,
             files_max: 1_000,
             file_versions_max: 20,
+            runs_waiting_max: 10_000,
+            runs_at_once_max: 256,
+            run_input_bytes_max: 65_536,
+            run_read_bytes_max: 4 * 1024 * 1024,
+            run_depth_max: 4,
+            run_duration_ms_max: 3_600_000,
+            run_stall_ms: 5_000,
+            run_retention_ms: 30 * 24 * 3_600_000,
+            workflows_max: 200,
+            workflow_bytes_max: 65_536,
             shapes: ShapePolicy::Redact,
         }
     }

@@ -4,9 +4,11 @@ use crate::caller::Caller;
 use crate::error::EngineError;
 use crate::ports::{Clock, Ids};
 use crate::registry::PassLog;
+use crate::runs::RunQueue;
 use crate::secrets::{Rules, Secrets};
 use remem_core::capability::Capabilities;
-use remem_core::{Idempotency, Policy, Rejection, Revision, TenantId, Timestamp};
+use remem_core::redact::SecretValue;
+use remem_core::{Idempotency, Policy, Rejection, Revision, TenantId, Timestamp, Workflow};
 use remem_store::{Directory, ReadAt, Store};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -49,6 +51,12 @@ pub struct Parts {
     pub key: HostKey,
     /// What this host supports.
     pub capabilities: Capabilities,
+    /// Workflow definitions that every tenant can run.
+    pub workflows: Vec<Workflow>,
+    /// Whether the seams for conformance checks are there, and the node types that they need.
+    pub seams: bool,
+    /// Secrets that only conformance checks use.
+    pub test_secrets: Vec<SecretValue>,
 }
 
 /// The application. Cheap to share by `Arc`.
@@ -60,13 +68,21 @@ pub struct Engine {
     seen: Mutex<HashSet<TenantId>>,
     pub(crate) feeds: Mutex<HashMap<TenantId, usize>>,
     pub(crate) passes: PassLog,
+    pub(crate) runs: RunQueue,
 }
 
 impl Engine {
     /// An engine of these parts.
     #[must_use]
     pub fn new(parts: Parts) -> Engine {
-        Engine { parts, high_water: AtomicI64::new(i64::MIN), seen: Mutex::default(), feeds: Mutex::default(), passes: PassLog::default() }
+        Engine {
+            parts,
+            high_water: AtomicI64::new(i64::MIN),
+            seen: Mutex::default(),
+            feeds: Mutex::default(),
+            passes: PassLog::default(),
+            runs: RunQueue::default(),
+        }
     }
 
     /// What this host supports.
@@ -131,6 +147,13 @@ impl Engine {
             }
         };
         tokio::time::timeout(deadline, reached).await.unwrap_or(Err(EngineError::NotReached))
+    }
+
+    /// The limits and rules of a tenant, for acting without a caller.
+    pub(crate) async fn policy_for(&self, tenant: &TenantId) -> Result<Policy, EngineError> {
+        let found = self.parts.directory.tenant(tenant).await?;
+        let shapes = found.map_or(self.parts.policy.shapes, |tenant| tenant.shapes);
+        Ok(Policy { shapes, ..self.parts.policy.clone() })
     }
 
     pub(crate) fn policy_of(&self, caller: &Caller) -> Policy {

@@ -1,6 +1,6 @@
 //! Why the engine did not do it. Surfaces map these; none of them carries content.
 
-use remem_core::{Permission, Rejection};
+use remem_core::{Permission, Rejection, RunStatus};
 use remem_store::StoreError;
 
 /// A failed call.
@@ -29,6 +29,31 @@ pub enum EngineError {
     FileTooLarge {
         /// How large it may be, in bytes.
         limit: u64,
+    },
+    /// No workflow of that name.
+    #[error("there is no such workflow")]
+    UnknownWorkflow,
+    /// The run has ended, so that it cannot be cancelled any more.
+    #[error("the run has ended")]
+    RunEnded {
+        /// How.
+        status: RunStatus,
+    },
+    /// The run goes on, so that it cannot be forked yet.
+    #[error("the run has not ended yet")]
+    RunGoesOn,
+    /// The run has no event at that position.
+    #[error("the run has no such event")]
+    UnknownSequence,
+    /// What a replay would have to read is gone.
+    #[error("what the run read is not kept any more")]
+    ReplayUnavailable {
+        /// The position asked for.
+        from_seq: u64,
+        /// The run asked for.
+        source_run: String,
+        /// `retention_expired` or `event_log_unavailable`.
+        reason: &'static str,
     },
     /// Too many streams are open.
     #[error("too many event streams are open")]

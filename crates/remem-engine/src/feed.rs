@@ -29,21 +29,37 @@ impl Engine {
     pub async fn feed(self: &Arc<Self>, caller: &Caller, after: Seq) -> Result<Feed, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let watch = self.parts.store.watch(caller.tenant()).await?;
+        Ok(Feed { place: self.feed_place(caller)?, caller: caller.clone(), after, watch })
+    }
+
+    /// One of the tenant's places for open streams.
+    pub(crate) fn feed_place(self: &Arc<Self>, caller: &Caller) -> Result<FeedPlace, EngineError> {
         let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         let open = feeds.entry(caller.tenant().clone()).or_default();
         if *open >= self.parts.policy.feeds_max {
             return Err(EngineError::TooManyFeeds);
         }
         *open += 1;
-        Ok(Feed { engine: self.clone(), caller: caller.clone(), tenant: caller.tenant().clone(), after, watch })
+        Ok(FeedPlace { engine: self.clone(), tenant: caller.tenant().clone() })
+    }
+}
+
+/// A place for an open stream: the number of streams of a tenant is bounded. Dropping it frees the place.
+pub(crate) struct FeedPlace {
+    engine: Arc<Engine>,
+    tenant: TenantId,
+}
+
+impl FeedPlace {
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 }
 
 /// An open stream of events. Dropping it frees its place.
 pub struct Feed {
-    engine: Arc<Engine>,
+    place: FeedPlace,
     caller: Caller,
-    tenant: TenantId,
     after: Seq,
     watch: watch::Receiver<Revision>,
 }
@@ -51,24 +67,25 @@ pub struct Feed {
 impl Feed {
     /// The next events, at least one; waits for them. `None` once the caller's key is no longer good.
     pub async fn next(&mut self) -> Result<Option<Vec<Event>>, EngineError> {
+        let engine = self.place.engine().clone();
         loop {
-            if self.engine.still_valid(&self.caller).await.is_err() {
+            if engine.still_valid(&self.caller).await.is_err() {
                 return Ok(None);
             }
-            let events = self.engine.events(&self.caller, self.after, Some(256)).await?;
+            let events = engine.events(&self.caller, self.after, Some(256)).await?;
             if let Some(last) = events.last() {
                 self.after = last.seq;
                 return Ok(Some(events));
             }
             if let Ok(Err(_)) = tokio::time::timeout(LOOK_AGAIN, self.watch.changed()).await {
                 // The store closed the tenant's file for want of use; ask it for a new bell.
-                self.watch = self.engine.parts.store.watch(&self.tenant).await?;
+                self.watch = engine.parts.store.watch(self.caller.tenant()).await?;
             }
         }
     }
 }
 
-impl Drop for Feed {
+impl Drop for FeedPlace {
     fn drop(&mut self) {
         let mut feeds = self.engine.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = feeds.get_mut(&self.tenant) {

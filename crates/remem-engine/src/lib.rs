@@ -15,9 +15,15 @@ pub mod ports;
 pub mod recall;
 pub mod registry;
 pub mod runner;
+pub mod runs;
 pub mod secrets;
 pub mod workspace;
 pub mod write;
+
+/// The secret that conformance checks resolve, and its second name.
+pub const CANARY_SECRET: &str = "openwop-conformance-canary-secret";
+/// See [`CANARY_SECRET`].
+pub const TEST_SECRET: &str = "conformance-test-secret";
 
 pub use caller::Caller;
 pub use engine::{Engine, HostKey, Parts};

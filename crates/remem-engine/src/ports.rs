@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use remem_core::{EntryId, PrincipalId, Timestamp};
+use remem_core::{EntryId, PrincipalId, RunId, Timestamp};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use zeroize::Zeroizing;
 
@@ -18,6 +18,8 @@ pub trait Ids: Send + Sync {
     fn entry(&self) -> EntryId;
     /// A fresh key id.
     fn key(&self) -> PrincipalId;
+    /// A fresh run id, later ones sorting after earlier ones.
+    fn run(&self) -> RunId;
     /// A fresh name for whoever holds a lease.
     fn holder(&self) -> String;
     /// A fresh API key, unguessable.
@@ -48,6 +50,11 @@ impl Ids for RandomIds {
     fn key(&self) -> PrincipalId {
         let hex = uuid::Uuid::now_v7().simple().to_string();
         PrincipalId::parse(&format!("key_{}{}", &hex[..10], &hex[24..])).expect("hex digits are a valid name")
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that draws ids")]
+    fn run(&self) -> RunId {
+        RunId::parse(&format!("run_{}", uuid::Uuid::now_v7().simple())).expect("hex digits are a valid name")
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the one place that draws ids")]
@@ -109,6 +116,9 @@ impl Ids for CountedIds {
     }
     fn key(&self) -> PrincipalId {
         PrincipalId::parse(&format!("key_{:06}", self.next())).expect("digits are a valid name")
+    }
+    fn run(&self) -> RunId {
+        RunId::parse(&format!("run_{:06}", self.next())).expect("digits are a valid name")
     }
     fn holder(&self) -> String {
         format!("holder_{:06}", self.next())

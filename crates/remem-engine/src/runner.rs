@@ -2,11 +2,12 @@
 
 use crate::engine::Engine;
 use crate::registry::{Mode, PASSES, Pass};
-use remem_core::TenantId;
+use crate::runs::{self, Halt};
+use remem_core::{RunId, TenantId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// How long after a bell an activation begins.
 const GATHER: Duration = Duration::from_millis(200);
@@ -15,7 +16,39 @@ const GATHER: Duration = Duration::from_millis(200);
 /// an earlier process left behind is found; later ones mostly at those where the store says something is due.
 #[expect(clippy::disallowed_methods, reason = "the runner is the place that starts tasks")]
 pub fn start(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
-    PASSES.iter().map(|pass| tokio::spawn(drive(engine.clone(), pass, stop.clone()))).collect()
+    let passes = PASSES.iter().map(|pass| tokio::spawn(drive(engine.clone(), pass, stop.clone())));
+    passes.chain([start_runs(engine, stop)]).collect()
+}
+
+/// Starts carrying runs on, so many at once, until `stop` becomes true; those under way are finished first.
+#[expect(clippy::disallowed_methods, reason = "the runner is the place that starts tasks")]
+pub fn start_runs(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> JoinHandle<()> {
+    tokio::spawn(carry_runs(engine.clone(), stop.clone()))
+}
+
+async fn carry_runs(engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
+    let (mut under_way, limit) = (JoinSet::new(), engine.parts.policy.runs_at_once_max);
+    while !*stop.borrow() {
+        tokio::select! {
+            (tenant, run) = engine.runs.next(), if under_way.len() < limit => {
+                let engine = engine.clone();
+                under_way.spawn(async move { carry_on(&engine, &tenant, &run).await });
+            }
+            Some(_) = under_way.join_next() => {}
+            _ = stop.changed() => {}
+        }
+    }
+    while under_way.join_next().await.is_some() {}
+}
+
+async fn carry_on(engine: &Engine, tenant: &TenantId, run: &RunId) {
+    let ended = runs::execute(engine, tenant, run).await;
+    engine.runs.done(tenant, run);
+    match ended {
+        Ok(()) => engine.has_work("deliver", tenant),
+        Err(Halt::Error(error)) => tracing::warn!(run = %run, tenant = %tenant, %error, "a run stands still; it will be taken up again"),
+        Err(_) => {}
+    }
 }
 
 async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {

@@ -254,7 +254,7 @@ fn is_path(path: &str) -> bool {
 }
 
 /// Sorts by number; a path holds no `@`.
-fn version_key(path: &str, version: u64) -> String {
+pub(crate) fn version_key(path: &str, version: u64) -> String {
     format!("{path}@{version:012}")
 }
 

@@ -30,6 +30,9 @@ async fn start(folder: &Path, at: Timestamp, ids: u64) -> (Engine, Arc<FixedCloc
         secrets: Secrets::none(&key),
         key,
         capabilities: Capabilities::compute(Facts::default()),
+        workflows: Vec::new(),
+        seams: false,
+        test_secrets: Vec::new(),
     });
     let tenant = TenantId::parse("t").unwrap();
     let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };

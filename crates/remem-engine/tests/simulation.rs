@@ -72,6 +72,9 @@ impl World {
             secrets: Secrets::none(&key),
             key,
             capabilities: Capabilities::compute(Facts::default()),
+            workflows: Vec::new(),
+            seams: false,
+            test_secrets: Vec::new(),
         });
         let mut callers = Vec::new();
         for name in ["one", "two"] {

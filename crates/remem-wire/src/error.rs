@@ -73,6 +73,16 @@ pub enum Problem {
     FileConflict { current_version: u64 },
     /// The workspace file is larger than the host keeps.
     FileTooLarge { limit: u64 },
+    /// No workflow of that name.
+    UnknownWorkflow,
+    /// The run has ended.
+    RunEnded { status: &'static str },
+    /// The run has not ended.
+    RunGoesOn,
+    /// The run has no event at that position.
+    UnknownSequence,
+    /// What a replay would have to read is gone.
+    ReplayUnavailable { from_seq: u64, source_run: String, reason: &'static str },
     /// The mode or feature asked for is not one this host has.
     NotProvided { what: &'static str },
     /// `atLeast` was not reached in time.
@@ -132,6 +142,11 @@ impl Problem {
             Problem::Conflict => row(409, "conflict", "an entry changed since it was read; read it again"),
             Problem::FileConflict { .. } => row(409, "workspace_conflict", "the file is not at the version that If-Match names"),
             Problem::FileTooLarge { .. } => row(413, "workspace_too_large", "the file is larger than this host keeps"),
+            Problem::UnknownWorkflow => row(404, "workflow_not_found", "there is no such workflow here"),
+            Problem::RunEnded { .. } => row(409, "run_already_terminal", "the run has ended"),
+            Problem::RunGoesOn => row(409, "run_not_terminal", "the run has not ended yet; wait for its last event"),
+            Problem::UnknownSequence => row(422, "sequence_unknown", "the run has no event at fromSeq"),
+            Problem::ReplayUnavailable { .. } => row(422, "replay_memory_snapshot_unavailable", "what the run read is not kept any more"),
             Problem::NotProvided { .. } => row(422, "capability_not_provided", &self.text()),
             Problem::NotReached => later(503, "revision_not_reached", "the revision named by atLeast has not been reached here", 1),
             Problem::TooManyFeeds { .. } => later(429, "rate_limited", "too many event streams of this tenant are open", 5),
@@ -167,6 +182,10 @@ impl Problem {
             Problem::Rejected(rejection) => json!({"field": rejection.field()?}),
             Problem::UnknownScope => json!({"field": "scopes"}),
             Problem::BodyTooLarge { limit } | Problem::FileTooLarge { limit } => json!({"limit": limit, "unit": "bytes"}),
+            Problem::RunEnded { status } => json!({"status": status}),
+            Problem::ReplayUnavailable { from_seq, source_run, reason } => {
+                json!({"fromSeq": from_seq, "sourceRunId": source_run, "reason": reason})
+            }
             Problem::FileConflict { current_version } => json!({"currentVersion": current_version}),
             Problem::Forbidden(permission) => json!({"scopeRequired": permission.as_str()}),
             Problem::TooManyFeeds { limit } => json!({"limit": limit}),

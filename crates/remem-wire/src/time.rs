@@ -1,6 +1,5 @@
 //! Instants on the wire: RFC 3339 in UTC with milliseconds. Requests may also give milliseconds since 1970.
 
-use jiff::fmt::temporal::DateTimePrinter;
 use remem_core::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::borrow::Cow;
@@ -9,8 +8,7 @@ use std::borrow::Cow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instant(pub Timestamp);
 
-/// The last instant that is before the end of 9999 in every time zone: what `jiff` can still write.
-const LAST_MS: i64 = 253_402_207_199_999;
+const LAST_MS: i64 = Timestamp::LAST.0;
 
 impl Instant {
     /// Reads RFC 3339 text.
@@ -23,8 +21,7 @@ impl Instant {
 
 impl std::fmt::Display for Instant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let instant = jiff::Timestamp::from_millisecond(self.0.0.clamp(0, LAST_MS)).unwrap_or_default();
-        f.write_str(&DateTimePrinter::new().precision(Some(3)).timestamp_to_string(&instant))
+        f.write_str(&self.0.rfc3339())
     }
 }
 

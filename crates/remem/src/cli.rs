@@ -114,6 +114,9 @@ pub struct Serve {
     /// File with registered secrets to redact, one JSON object {"secretId", "secret", "tenant"?} a line
     #[arg(long, value_name = "FILE")]
     pub secrets_file: Option<PathBuf>,
+    /// Also serve what OpenWOP conformance checks need (fixtures, test endpoints); never on a host with real memory
+    #[arg(long)]
+    pub enable_test_seams: bool,
 }
 
 #[derive(Args)]

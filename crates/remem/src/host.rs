@@ -2,6 +2,7 @@
 //! that open the store themselves.
 
 use crate::config::Config;
+use crate::seams;
 use anyhow::{Context, bail};
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
@@ -26,7 +27,7 @@ pub const DEFAULT_TENANT: &str = "default";
 
 /// An engine on the configured store.
 pub async fn engine(config: &Config) -> anyhow::Result<Arc<Engine>> {
-    Ok(open(config).await?.engine)
+    Ok(open(config, false).await?.engine)
 }
 
 /// What `serve` needs to know beside the engine.
@@ -45,16 +46,24 @@ struct Storage {
     place: String,
 }
 
-/// An engine on the configured store, and where that is.
-pub async fn open(config: &Config) -> anyhow::Result<Host> {
+/// An engine on the configured store, and where that is; with `seams` also what conformance checks need.
+pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
     let policy = config.policy()?;
     let storage = match &config.storage.database {
         Some(url) => database(config, url).await?,
         None => embedded(config)?,
     };
     let features = storage.store.features();
-    let facts =
-        Facts { durable: features.durable, writable: true, lexical: features.lexical, ttl: true, workspace: true, ..Facts::default() };
+    let facts = Facts {
+        durable: features.durable,
+        writable: true,
+        lexical: features.lexical,
+        ttl: true,
+        workspace: true,
+        attribution: true,
+        snapshots: true,
+        ..Facts::default()
+    };
     let secrets = match &config.redaction.secrets_file {
         Some(file) => Secrets::new(&storage.key, registered(file)?),
         None => Secrets::none(&storage.key),
@@ -68,6 +77,9 @@ pub async fn open(config: &Config) -> anyhow::Result<Host> {
         secrets,
         key: storage.key,
         capabilities: Capabilities::compute(facts),
+        workflows: if seams { seams::workflows()? } else { Vec::new() },
+        seams,
+        test_secrets: if seams { seams::secrets() } else { Vec::new() },
     });
     Ok(Host { engine: Arc::new(engine), place: storage.place })
 }

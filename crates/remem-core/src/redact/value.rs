@@ -25,6 +25,11 @@ impl SecretValue {
         &self.id
     }
 
+    /// Shows the plaintext to `see` and to nobody else: what comes back must not hold it.
+    pub fn expose<R>(&self, see: impl FnOnce(&str) -> R) -> R {
+        see(&self.value)
+    }
+
     /// Characters, not bytes: the floor must mean the same for every script.
     pub(super) fn is_long_enough(&self) -> bool {
         self.value.chars().count() >= FLOOR_CHARS

@@ -8,7 +8,10 @@ mod layers;
 mod memory;
 mod meta;
 mod passes;
+mod run_events;
+mod runs;
 mod tenants;
+mod workflows;
 mod workspace;
 
 use crate::door::EngineDoor;
@@ -50,12 +53,17 @@ impl App {
     }
 }
 
+/// A template with a verb after its parameter is one that the router cannot tell from the parameter alone: the handler
+/// does. It is named here for the document, and routed below.
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "Remembrancer",
-    description = "The memory host for AI agents. Every path but the two documents, /health and /ready needs `Authorization: Bearer <key>`.",
-    license(name = "Apache-2.0", identifier = "Apache-2.0")
-))]
+#[openapi(
+    info(
+        title = "Remembrancer",
+        description = "The memory host for AI agents. Every path but the two documents, /health and /ready needs `Authorization: Bearer <key>`.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    paths(runs::fork_run)
+)]
 struct Api;
 
 fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
@@ -81,6 +89,16 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(passes::run_pass))
         .routes(routes!(workspace::list_files))
         .routes(routes!(workspace::get_file, workspace::put_file, workspace::delete_file))
+        .routes(routes!(runs::create_run))
+        .routes(routes!(runs::get_run))
+        .route("/v1/runs/{runId}", axum::routing::post(runs::fork_run))
+        .routes(routes!(runs::cancel_run))
+        .routes(routes!(runs::get_artifact))
+        .routes(routes!(run_events::run_events))
+        .routes(routes!(run_events::poll_run))
+        .routes(routes!(workflows::get_workflow))
+        .routes(routes!(workflows::list_workflows))
+        .routes(routes!(workflows::put_workflow, workflows::delete_workflow))
         .routes(routes!(meta::discovery))
         .routes(routes!(meta::openapi))
         .routes(routes!(meta::health))

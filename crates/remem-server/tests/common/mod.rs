@@ -67,6 +67,9 @@ impl Host {
             secrets: Secrets::new(&key, secrets),
             key,
             capabilities: Capabilities::compute(Facts { durable: true, writable: true, lexical: true, ttl: true, ..Facts::default() }),
+            workflows: Vec::new(),
+            seams: false,
+            test_secrets: Vec::new(),
         }));
         let (stop, stopping) = watch::channel(false);
         let router = router(App::new(engine.clone(), None, false, stopping));

@@ -50,7 +50,7 @@ async fn examine(global: &Global) -> Vec<Finding> {
         return findings;
     }
     let check = if config.storage.database.is_some() { "database" } else { "data directory" };
-    match host::open(&config).await {
+    match host::open(&config, false).await {
         Ok(host) => {
             findings.push(finding(check, true, host.place));
             findings.extend(examine_engine(&host.engine).await);

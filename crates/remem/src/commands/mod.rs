@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub async fn run(cli: Cli) -> anyhow::Result<()> {
     let global = &cli.global;
     match &cli.command {
-        Command::Serve(serve) => serve::run(&config::load(global, Some(serve))?).await,
+        Command::Serve(serve) => serve::run(&config::load(global, Some(serve))?, serve.enable_test_seams).await,
         Command::Migrate => migrate::run(global).await,
         Command::Mcp => mcp::run(global).await,
         Command::Put(put) => entries::put(global, put).await,

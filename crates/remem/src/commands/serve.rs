@@ -25,9 +25,9 @@ use tracing_subscriber::{EnvFilter, Layer};
 /// Environment variable with the first key of the default tenant.
 const BOOTSTRAP_KEY: &str = "REMEM_BOOTSTRAP_KEY";
 
-pub async fn run(config: &Config) -> anyhow::Result<()> {
+pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     log_to_stderr(config)?;
-    let host = host::open(config).await?;
+    let host = host::open(config, seams).await?;
     let engine = host.engine;
     let key = bootstrap(config, &engine).await?;
     let listen = &config.server.listen;
@@ -38,6 +38,9 @@ pub async fn run(config: &Config) -> anyhow::Result<()> {
     let app = App::new(engine.clone(), Some(metrics()?), config.server.metrics_public, stopping.clone());
     // Before the greeting: whoever reads it may ask the host to stop at once.
     let asked_to_stop = stop_signal()?;
+    if seams {
+        tracing::warn!("test seams are on: this host is for conformance checks, not for anybody's memory");
+    }
     greet(config, listener.local_addr()?, &key, &host.place);
     let serving = serve::serve(listener, app, stopping);
     tokio::pin!(serving);

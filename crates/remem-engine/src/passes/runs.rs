@@ -1,0 +1,106 @@
+//! runs: takes up runs that nobody carries on any more, ends those that took too long, and forgets those that ended long ago.
+//!
+//! A run that has not ended holds a snapshot, so the open snapshots are the list of what to look at.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::registry::{Mode, PassReport};
+use crate::runs;
+use remem_core::event::Fault;
+use remem_core::{Batch, Fence, Precondition, RecordKind, RunId, RunState, TenantId, Timestamp};
+use remem_store::Snapshot;
+
+/// Ended runs that one activation forgets.
+const FORGET_MAX: u32 = 200;
+/// Reads of one run; more than a run can have.
+const READS_MAX: u32 = 100_000;
+
+/// One activation.
+pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+    let now = engine.now_for(tenant).await?;
+    let mut report = PassReport::default();
+    for snapshot in engine.parts.store.snapshots(tenant).await? {
+        report.examined += 1;
+        if !engine.runs.has(tenant, &snapshot.run) {
+            report.changed += u64::from(take_up(engine, tenant, &snapshot, now, mode).await?);
+        }
+    }
+    forget(engine, tenant, now, mode, fence, report).await
+}
+
+/// Answers whether there was something to do.
+async fn take_up(engine: &Engine, tenant: &TenantId, snapshot: &Snapshot, now: Timestamp, mode: Mode) -> Result<bool, EngineError> {
+    let policy = &engine.parts.policy;
+    let Some(record) = engine.parts.store.record(tenant, RecordKind::Run, snapshot.run.as_str()).await? else {
+        return let_go(engine, tenant, &snapshot.run, now, mode).await;
+    };
+    let (stalled_since, state) = (record.at, RunState::from_map(record.body));
+    if state.as_ref().is_none_or(|state| state.status.is_terminal()) {
+        return let_go(engine, tenant, &snapshot.run, now, mode).await;
+    }
+    let parent = state.and_then(|state| state.parent);
+    if stalled_since.plus_ms(policy.run_stall_ms) > now || has_parent_that_goes_on(engine, tenant, parent.as_deref()).await? {
+        return Ok(false);
+    }
+    if mode == Mode::DryRun {
+        return Ok(true);
+    }
+    if parent.is_some() {
+        let fault = Fault { code: "parent_ended".to_owned(), message: "the run that started this one has ended".to_owned() };
+        runs::give_up(engine, tenant, &snapshot.run, fault).await?;
+    } else if snapshot.at.plus_ms(policy.run_duration_ms_max) < now {
+        let fault = Fault { code: "run_timeout".to_owned(), message: "the run took longer than this host allows".to_owned() };
+        runs::give_up(engine, tenant, &snapshot.run, fault).await?;
+    } else {
+        engine.runs.push(tenant.clone(), snapshot.run.clone());
+    }
+    Ok(true)
+}
+
+/// A part of another run is carried on with that one.
+async fn has_parent_that_goes_on(engine: &Engine, tenant: &TenantId, parent: Option<&str>) -> Result<bool, EngineError> {
+    let Some(parent) = parent.and_then(RunId::parse) else { return Ok(false) };
+    Ok(engine.load_run(tenant, &parent).await?.is_some_and(|(run, _)| !run.state.status.is_terminal()))
+}
+
+/// A snapshot without a run that goes on.
+async fn let_go(engine: &Engine, tenant: &TenantId, run: &RunId, now: Timestamp, mode: Mode) -> Result<bool, EngineError> {
+    if mode != Mode::DryRun {
+        engine.parts.store.commit(Batch::new(tenant.clone(), now).in_run(run.clone()).release()).await?;
+    }
+    Ok(true)
+}
+
+/// Names of runs sort by time: the first one that is too young ends the search.
+async fn forget(
+    engine: &Engine,
+    tenant: &TenantId,
+    now: Timestamp,
+    mode: Mode,
+    fence: Option<Fence>,
+    mut report: PassReport,
+) -> Result<PassReport, EngineError> {
+    let (store, policy) = (&engine.parts.store, &engine.parts.policy);
+    let oldest = now.plus_ms(-policy.run_retention_ms);
+    let runs = store.records(tenant, RecordKind::Run, "", None, FORGET_MAX).await?;
+    let full = runs.len() as u32 == FORGET_MAX;
+    for record in runs {
+        let ended = RunState::from_map(record.body).and_then(|state| state.completed_at);
+        if record.at > oldest {
+            return Ok(report);
+        }
+        if ended.is_none_or(|ended| ended > oldest.0) {
+            continue;
+        }
+        report.changed += 1;
+        if mode == Mode::DryRun {
+            continue;
+        }
+        let reads = store.records(tenant, RecordKind::RunRead, &format!("{}/", record.key), None, READS_MAX).await?;
+        let batch = Batch::new(tenant.clone(), now).fenced(fence.clone());
+        let batch = batch.unset(RecordKind::Run, record.key, Precondition::Version(record.version));
+        let batch = reads.into_iter().fold(batch, |batch, read| batch.unset(RecordKind::RunRead, read.key, Precondition::None));
+        store.commit(batch).await?;
+    }
+    Ok(PassReport { more: full, ..report })
+}

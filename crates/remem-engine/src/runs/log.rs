@@ -1,0 +1,103 @@
+//! The log of a run: pages, waiting for more, and an open stream that ends with the run.
+
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::feed::FeedPlace;
+use remem_core::{Event, EventKind, Permission, Revision, RunId};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long one waits before looking again: commits of other processes do not ring.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const PAGE: u32 = 256;
+
+/// Whether this is a run's last event.
+fn ends(event: &Event) -> bool {
+    matches!(event.body.kind(), EventKind::RunCompleted | EventKind::RunFailed | EventKind::RunCancelled)
+}
+
+impl Engine {
+    /// Events of a run from position `from` on, and whether the run's last one has been given by now.
+    pub async fn run_events(&self, caller: &Caller, id: &str, from: u64) -> Result<(Vec<Event>, bool), EngineError> {
+        caller.require(Permission::RunsRead)?;
+        let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
+        let events = self.parts.store.run_events(caller.tenant(), &id, from, self.parts.policy.events_page_max).await?;
+        if let Some(last) = events.last() {
+            return Ok((events.clone(), ends(last)));
+        }
+        // Nothing more: either the caller has seen the end, or there is no such run, or it goes on.
+        let (run, _) = self.load_run(caller.tenant(), &id).await?.ok_or(EngineError::NotFound)?;
+        let seen = if from == 0 { Vec::new() } else { self.parts.store.run_events(caller.tenant(), &id, from - 1, 1).await? };
+        Ok((events, run.state.status.is_terminal() && seen.last().is_some_and(ends)))
+    }
+
+    /// As `run_events`; if there is nothing yet and the run goes on, waits for it up to `wait`.
+    pub async fn poll_run(&self, caller: &Caller, id: &str, from: u64, wait: Duration) -> Result<(Vec<Event>, bool), EngineError> {
+        let mut found = self.run_events(caller, id, from).await?;
+        if !found.0.is_empty() || found.1 || wait.is_zero() {
+            return Ok(found);
+        }
+        let mut watch = self.parts.store.watch(caller.tenant()).await?;
+        let waiting = async {
+            loop {
+                found = self.run_events(caller, id, from).await?;
+                if !found.0.is_empty() || found.1 {
+                    return Ok(());
+                }
+                let _ = tokio::time::timeout(LOOK_AGAIN, watch.changed()).await;
+            }
+        };
+        match tokio::time::timeout(wait, waiting).await {
+            Ok(done) => done.map(|()| found),
+            Err(_) => Ok((Vec::new(), false)),
+        }
+    }
+
+    /// Opens a stream of a run's events from position `from` on.
+    pub async fn run_feed(self: &Arc<Self>, caller: &Caller, id: &str, from: u64) -> Result<RunFeed, EngineError> {
+        caller.require(Permission::RunsRead)?;
+        let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
+        if self.parts.store.run_events(caller.tenant(), &id, 0, 1).await?.is_empty() {
+            return Err(EngineError::NotFound);
+        }
+        let watch = self.parts.store.watch(caller.tenant()).await?;
+        Ok(RunFeed { place: self.feed_place(caller)?, caller: caller.clone(), id, from, watch, ended: false })
+    }
+}
+
+/// An open stream of a run's events. Dropping it frees its place.
+pub struct RunFeed {
+    place: FeedPlace,
+    caller: Caller,
+    id: RunId,
+    from: u64,
+    watch: watch::Receiver<Revision>,
+    ended: bool,
+}
+
+impl RunFeed {
+    /// The next events, at least one; waits for them. `None` after the last event, or once the caller's key is no longer good.
+    pub async fn next(&mut self) -> Result<Option<Vec<Event>>, EngineError> {
+        let engine = self.place.engine().clone();
+        while !self.ended && engine.still_valid(&self.caller).await.is_ok() {
+            let events = engine.parts.store.run_events(self.caller.tenant(), &self.id, self.from, PAGE).await?;
+            if let Some(last) = events.last() {
+                self.from += events.len() as u64;
+                self.ended = ends(last);
+                return Ok(Some(events));
+            }
+            if self.from > 0 {
+                let before = engine.parts.store.run_events(self.caller.tenant(), &self.id, self.from - 1, 1).await?;
+                if before.last().is_some_and(ends) {
+                    return Ok(None);
+                }
+            }
+            if let Ok(Err(_)) = tokio::time::timeout(LOOK_AGAIN, self.watch.changed()).await {
+                self.watch = engine.parts.store.watch(self.caller.tenant()).await?;
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,259 @@
+//! Runs: starting, showing, cancelling. How a run goes on is in `execute`, what it may do in `live` and `nodes`.
+//!
+//! A run is a record beside the tenant's memory. Every step commits its effects together with the record, on the
+//! condition that the record is as it was: so two nodes of a cluster can never both carry a run on, and a run that was
+//! cancelled does nothing more.
+
+mod actions;
+mod execute;
+mod fork;
+mod live;
+mod log;
+mod nodes;
+mod probes;
+mod queue;
+mod reads;
+mod workflows;
+
+pub(crate) use execute::execute;
+pub use fork::{Fork, Forked};
+pub(crate) use live::Halt;
+pub use log::RunFeed;
+pub use nodes::NODES;
+pub(crate) use queue::RunQueue;
+pub use workflows::WorkflowInfo;
+
+use crate::caller::Caller;
+use crate::engine::{Digest, Engine};
+use crate::error::EngineError;
+use remem_core::event::{Fault, RunCancelled, RunStarted};
+use remem_core::run::FileAt;
+use remem_core::{
+    AgentRef, Batch, EventBody, Idempotency, Permission, Policy, Precondition, PrincipalId, RecordKind, Rejection, RunId, RunState,
+    RunStatus, TenantId, Workflow,
+};
+use remem_store::{Committed, Outcome, StoreError};
+use serde_json::{Map, Value};
+
+/// What a caller wants run.
+#[derive(Clone, Debug, Default)]
+pub struct NewRun {
+    /// The workflow.
+    pub workflow_id: String,
+    /// What it is given.
+    pub inputs: Map<String, Value>,
+    /// Settings.
+    pub configurable: Map<String, Value>,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// Notes.
+    pub metadata: Map<String, Value>,
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Its name.
+    pub id: RunId,
+    /// Its state.
+    pub state: RunState,
+}
+
+/// The answer to a start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Started {
+    /// The run.
+    pub run: Run,
+    /// The same request was answered before, under the same idempotency key.
+    pub replayed: bool,
+}
+
+const TAGS_MAX: usize = 100;
+const TAG_CHARS_MAX: usize = 256;
+/// A cancel tries again when the run has just taken a step.
+const TRIES: u32 = 32;
+
+impl Engine {
+    /// Starts a run: its first event and its snapshot are stored when this answers; the rest follows.
+    pub async fn create_run(&self, caller: &Caller, new: NewRun, key: Option<&str>) -> Result<Started, EngineError> {
+        caller.require(Permission::RunsCreate)?;
+        self.check_run(&new)?;
+        let idempotency = self.idempotency("create-run", key, &digest(&new))?;
+        let workflow = self.workflow_of(caller.tenant(), &new.workflow_id).await?.ok_or(EngineError::UnknownWorkflow)?;
+        let variables = workflow.definition.start(&new.inputs)?;
+        if self.runs.is_full(&self.parts.policy) {
+            return Err(StoreError::Busy.into());
+        }
+        let now = self.now_for(caller.tenant()).await?;
+        let state = RunState {
+            workflow_id: new.workflow_id,
+            definition: workflow.own.then(|| workflow.definition.document.clone()),
+            status: RunStatus::Running,
+            principal: caller.principal().as_str().to_owned(),
+            started_at: now.0,
+            completed_at: None,
+            inputs: new.inputs,
+            variables,
+            done: Vec::new(),
+            error: None,
+            agent: self.agent_of(&workflow.definition),
+            tags: new.tags,
+            metadata: new.metadata,
+            configurable: new.configurable,
+            workspace: self.files_now(caller.tenant()).await?,
+            children: Vec::new(),
+            parent: None,
+            source: None,
+        };
+        let id = self.parts.ids.run();
+        let policy = self.policy_of(caller);
+        let (id, replayed) = self.store_run(&policy, caller.tenant(), id, state, Vec::new(), idempotency).await?;
+        if !replayed {
+            self.runs.push(caller.tenant().clone(), id.clone());
+        }
+        let run = self.run_now(&policy, caller.tenant(), &id).await?;
+        Ok(Started { run, replayed })
+    }
+
+    /// The run of that name.
+    pub async fn run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
+        caller.require(Permission::RunsRead)?;
+        let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
+        self.run_now(&self.policy_of(caller), caller.tenant(), &id).await
+    }
+
+    /// Ends a run where it stands. One that was cancelled before is answered alike; one that has ended is a conflict.
+    pub async fn cancel_run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
+        caller.require(Permission::RunsCancel)?;
+        let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
+        for _ in 0..TRIES {
+            let (mut run, version) = self.load_run(caller.tenant(), &id).await?.ok_or(EngineError::NotFound)?;
+            match run.state.status {
+                RunStatus::Running => {}
+                RunStatus::Cancelled => return Ok(run),
+                ended => return Err(EngineError::RunEnded { status: ended }),
+            }
+            let now = self.now_for(caller.tenant()).await?;
+            run.state.status = RunStatus::Cancelled;
+            run.state.completed_at = Some(now.0);
+            let duration_ms = now.0.saturating_sub(run.state.started_at).max(0).cast_unsigned();
+            let event = RunCancelled { cancelled_by: caller.principal().as_str().to_owned(), duration_ms };
+            let body = self.rules(caller.tenant()).await?.admission(&self.policy_of(caller), now).record(run.state.to_map());
+            let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).in_run(id.clone());
+            let batch = batch.set(RecordKind::Run, id.as_str().to_owned(), Precondition::Version(version), body);
+            match self.parts.store.commit(batch.emit(EventBody::RunCancelled(event)).release()).await {
+                Ok(_) => return self.run_now(&self.policy_of(caller), caller.tenant(), &id).await,
+                Err(StoreError::Conflict) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(StoreError::Busy.into())
+    }
+
+    /// Stores a new run; whoever calls this sees to it that it is carried on. `more` are facts that a fork brings along.
+    pub(crate) async fn store_run(
+        &self,
+        policy: &Policy,
+        tenant: &TenantId,
+        id: RunId,
+        state: RunState,
+        more: Vec<(EventBody, remem_core::Timestamp)>,
+        idempotency: Option<Idempotency>,
+    ) -> Result<(RunId, bool), EngineError> {
+        let now = self.now_for(tenant).await?;
+        let rules = self.rules(tenant).await?;
+        let body = rules.admission(policy, now).record(state.to_map());
+        let started = RunStarted {
+            workflow_id: state.workflow_id,
+            source_run_id: state.source.map(|source| source.run_id),
+            parent_run_id: state.parent,
+        };
+        let mut batch = Batch::new(tenant.clone(), now).in_run(id.clone()).idempotent(idempotency);
+        if let Some(principal) = PrincipalId::parse(&state.principal) {
+            batch = batch.by(principal);
+        }
+        batch = batch.set(RecordKind::Run, id.as_str().to_owned(), Precondition::Absent, body).hold();
+        batch = batch.emit(EventBody::RunStarted(started));
+        batch = more.into_iter().fold(batch, |batch, (fact, at)| batch.repeat(fact, at));
+        let committed = self.parts.store.commit(batch).await?;
+        let id = named(&committed).unwrap_or(id);
+        if !committed.replayed {
+            metrics::counter!("remem_runs_started_total").increment(1);
+        }
+        Ok((id, committed.replayed))
+    }
+
+    /// The run with the version of its record.
+    pub(crate) async fn load_run(&self, tenant: &TenantId, id: &RunId) -> Result<Option<(Run, u64)>, EngineError> {
+        let Some(record) = self.parts.store.record(tenant, RecordKind::Run, id.as_str()).await? else { return Ok(None) };
+        let state = RunState::from_map(record.body).ok_or(StoreError::Damaged("a run cannot be read"))?;
+        Ok(Some((Run { id: id.clone(), state }, record.version)))
+    }
+
+    async fn run_now(&self, policy: &Policy, tenant: &TenantId, id: &RunId) -> Result<Run, EngineError> {
+        let (mut run, _) = self.load_run(tenant, id).await?.ok_or(EngineError::NotFound)?;
+        // Rules may have changed since it was written: nothing leaves without a second look.
+        let (rules, now) = (self.rules(tenant).await?, self.now());
+        let shown = rules.admission(policy, now).record(run.state.to_map());
+        run.state = RunState::from_map(shown.map().clone()).ok_or(StoreError::Damaged("a run cannot be read"))?;
+        Ok(run)
+    }
+
+    fn check_run(&self, new: &NewRun) -> Result<(), Rejection> {
+        if new.tags.len() > TAGS_MAX {
+            return Err(Rejection::TooLarge { field: "tags", unit: "items", limit: TAGS_MAX as u64, actual: new.tags.len() as u64 });
+        }
+        if new.tags.iter().any(|tag| tag.is_empty() || tag.chars().count() > TAG_CHARS_MAX) {
+            return Err(Rejection::Invalid { field: "tags", rule: "must each have 1 to 256 characters" });
+        }
+        let size = |map: &Map<String, Value>| serde_json::to_string(map).map_or(0, |text| text.len());
+        for (field, map) in [("inputs", &new.inputs), ("metadata", &new.metadata), ("configurable", &new.configurable)] {
+            let (limit, actual) = (self.parts.policy.run_input_bytes_max, size(map));
+            if actual > limit {
+                return Err(Rejection::TooLarge { field, unit: "bytes", limit: limit as u64, actual: actual as u64 });
+            }
+        }
+        Ok(())
+    }
+
+    /// The agent that the workflow acts for. A host that keeps nothing names no memory.
+    fn agent_of(&self, workflow: &Workflow) -> Option<AgentRef> {
+        let mut agent = workflow.nodes.iter().find_map(|node| node.agent.clone())?;
+        if !self.parts.capabilities.supports("long-term-durability") {
+            agent.memory_ref = None;
+        }
+        Some(agent)
+    }
+
+    async fn files_now(&self, tenant: &TenantId) -> Result<Vec<FileAt>, EngineError> {
+        let limit = u32::try_from(self.parts.policy.files_max).unwrap_or(u32::MAX);
+        let records = self.parts.store.records(tenant, RecordKind::File, "", None, limit).await?;
+        Ok(records.into_iter().map(|record| FileAt { path: record.key, version: record.version }).collect())
+    }
+}
+
+/// Ends a run that cannot be carried on.
+pub(crate) async fn give_up(engine: &Engine, tenant: &TenantId, id: &RunId, fault: Fault) -> Result<(), EngineError> {
+    match execute::fail(engine, tenant, id, fault, Vec::new()).await {
+        Err(live::Halt::Error(error)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The name that the run got: on a repetition, the first time.
+fn named(committed: &Committed) -> Option<RunId> {
+    committed.outcomes.iter().find_map(|outcome| match outcome {
+        Outcome::Recorded { key, .. } => RunId::parse(key),
+        _ => None,
+    })
+}
+
+fn digest(new: &NewRun) -> Digest {
+    let mut digest = Digest::default();
+    digest.part(new.workflow_id.as_bytes());
+    for map in [&new.inputs, &new.configurable, &new.metadata] {
+        digest.part(Value::Object((*map).clone()).to_string().as_bytes());
+    }
+    digest.part(Value::from(new.tags.clone()).to_string().as_bytes());
+    digest
+}

@@ -1,0 +1,154 @@
+//! `NODES`: one row a node type. The executor, the documentation and the tests read this table.
+
+use super::live::{Halt, Live};
+use super::{actions, execute, probes};
+use crate::error::EngineError;
+use remem_core::workflow::Node;
+use remem_core::{Rejection, RunId, RunState, RunStatus};
+use remem_store::StoreError;
+use serde_json::{Map, Value, json};
+use std::pin::Pin;
+
+/// What a node's execution answers.
+pub(crate) type NodeFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Halt>> + Send + 'a>>;
+
+/// A kind of node that this host can execute.
+pub struct NodeType {
+    /// Its name in workflow definitions.
+    pub type_id: &'static str,
+    /// What it does, in a line.
+    pub doc: &'static str,
+    /// Only there together with the seams for conformance checks.
+    pub seam: bool,
+    /// What it needs and this host does not provide.
+    pub(crate) requires: Option<&'static str>,
+    pub(crate) run: for<'a, 'e> fn(&'a mut Live<'e>, &'a Node) -> NodeFuture<'a>,
+}
+
+/// All kinds.
+pub const NODES: [NodeType; 5] = [
+    NodeType {
+        type_id: "core.noop",
+        doc: "does nothing; with `summary: true` it leaves a note of the run in a memory",
+        seam: false,
+        requires: None,
+        run: |live, node| Box::pin(noop(live, node)),
+    },
+    NodeType {
+        type_id: "core.identity",
+        doc: "does what its `memoryAction` says: write, read, get, delete, read-file; without one it passes `value` on",
+        seam: false,
+        requires: None,
+        run: |live, node| Box::pin(actions::identity(live, node)),
+    },
+    NodeType {
+        type_id: "core.subWorkflow",
+        doc: "runs another workflow as a part of this run, and sees what it wrote",
+        seam: false,
+        requires: None,
+        run: |live, node| Box::pin(sub_workflow(live, node)),
+    },
+    NodeType {
+        type_id: "conformance.secret.echo",
+        doc: "resolves a secret and leaves its SHA-256 and length, never the value",
+        seam: true,
+        requires: None,
+        run: |live, node| Box::pin(probes::secret_echo(live, node)),
+    },
+    NodeType {
+        type_id: "conformance.requiresMissing",
+        doc: "asks for a capability that no host provides",
+        seam: true,
+        requires: Some("conformance.never-provided"),
+        run: |_, _| Box::pin(async { Ok(()) }),
+    },
+];
+
+/// The kind of that name.
+pub(crate) fn find(type_id: &str) -> Option<&'static NodeType> {
+    NODES.iter().find(|kind| kind.type_id == type_id)
+}
+
+/// The memory in which runs leave notes of themselves.
+const RUNS_MEMORY: &str = "openwop/runs";
+
+async fn noop(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+    if node.config.get("summary") != Some(&Value::Bool(true)) {
+        return Ok(());
+    }
+    let memory_ref = actions::memory_of(node).unwrap_or(RUNS_MEMORY).to_owned();
+    let content = format!("Run {} of workflow {} passed node {}.", live.run.id, live.workflow.id, node.id);
+    let now = live.now().await?;
+    let draft = remem_core::Draft {
+        content,
+        tags: vec!["source:run".to_owned()],
+        // No longer than the run itself is kept.
+        expires_at: Some(now.plus_ms(live.policy.run_retention_ms)),
+        ..remem_core::Draft::default()
+    };
+    live.write(&memory_ref, draft, now)?;
+    Ok(())
+}
+
+/// A child has a name made of its parent's, so that taking the parent up again finds it.
+async fn sub_workflow(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
+    let depth = live.run.id.as_str().matches('.').count();
+    if depth >= live.policy.run_depth_max {
+        return Err(Halt::fault("depth_exceeded", "runs start runs too deeply"));
+    }
+    let name = format!("{}.{}", live.run.id, live.node);
+    let child = RunId::parse(&name).ok_or(Rejection::MalformedName { field: "nodes" })?;
+    let workflow_id = node.config.get("workflowId").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let inputs = node.config.get("inputs").and_then(Value::as_object).cloned().unwrap_or_default();
+    let asked = json!({"op": "run", "workflowId": workflow_id, "runId": child.as_str()});
+    let ended = match live.recall(&asked).await? {
+        Some(answer) => answer,
+        None => {
+            start_child(live, &child, &workflow_id, inputs).await?;
+            match execute(live.engine, &live.tenant, &child).await {
+                Err(Halt::Error(error)) => return Err(Halt::Error(error)),
+                _ => live.child_state(&child).await?,
+            }
+        }
+    };
+    let ended = live.record(asked, ended).await?;
+    if ended["status"] != "completed" {
+        return Err(Halt::fault("child_failed", "a run that this run started did not complete"));
+    }
+    if live.facts.is_none() {
+        live.run.state.children.push(child.as_str().to_owned());
+    }
+    let into = node.config.get("into").and_then(Value::as_str).unwrap_or("child").to_owned();
+    live.set(&into, ended);
+    Ok(())
+}
+
+async fn start_child(live: &Live<'_>, child: &RunId, workflow_id: &str, inputs: Map<String, Value>) -> Result<(), Halt> {
+    let (engine, tenant) = (live.engine, &live.tenant);
+    let found = engine.workflow_of(tenant, workflow_id).await?;
+    let workflow = found.ok_or_else(|| Halt::fault("workflow_unknown", "a node names a workflow that is not there"))?;
+    let state = RunState {
+        workflow_id: workflow_id.to_owned(),
+        definition: workflow.own.then(|| workflow.definition.document.clone()),
+        status: RunStatus::Running,
+        principal: live.run.state.principal.clone(),
+        started_at: live.now().await?.0,
+        completed_at: None,
+        variables: workflow.definition.start(&inputs)?,
+        inputs,
+        done: Vec::new(),
+        error: None,
+        agent: engine.agent_of(&workflow.definition),
+        tags: live.run.state.tags.clone(),
+        metadata: Map::new(),
+        configurable: Map::new(),
+        workspace: live.run.state.workspace.clone(),
+        children: Vec::new(),
+        parent: Some(live.run.id.as_str().to_owned()),
+        source: None,
+    };
+    match engine.store_run(&live.policy, tenant, child.clone(), state, Vec::new(), None).await {
+        Ok(_) | Err(EngineError::Store(StoreError::Conflict)) => Ok(()), // it was started before a crash
+        Err(other) => Err(other.into()),
+    }
+}

@@ -1,0 +1,155 @@
+//! What a run reads. Each answer is recorded, so that a replay gives it again byte for byte whatever became of memory.
+
+use super::live::{Halt, Live};
+use crate::error::EngineError;
+use remem_core::{Entry, EntryId, RecordKind, RunId};
+use remem_store::{Filter, Page};
+use serde_json::{Map, Value, json};
+
+/// What a list inside a run asks for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ListArgs {
+    pub limit: Option<u32>,
+    pub tag: Option<String>,
+    /// Characters of content, all together; an entry that does not fit is left out whole.
+    pub token_budget: Option<u64>,
+}
+
+impl Live<'_> {
+    /// Entries of a memory, newest first, as documents.
+    pub async fn list(&mut self, memory_ref: &str, args: &ListArgs) -> Result<Vec<Value>, Halt> {
+        let asked = json!({"op": "list", "memoryRef": memory_ref, "limit": args.limit, "tag": args.tag, "tokenBudget": args.token_budget});
+        let answer = match self.recall(&asked).await? {
+            Some(answer) => answer,
+            None => Value::from(self.list_now(memory_ref, args).await?),
+        };
+        Ok(self.record(asked, answer).await?.as_array().cloned().unwrap_or_default())
+    }
+
+    /// One entry as a document, or null.
+    pub async fn get(&mut self, memory_ref: &str, id: &str) -> Result<Value, Halt> {
+        let asked = json!({"op": "get", "memoryRef": memory_ref, "id": id});
+        let answer = match self.recall(&asked).await? {
+            Some(answer) => answer,
+            None => self.get_now(memory_ref, id).await?,
+        };
+        self.record(asked, answer).await
+    }
+
+    /// A workspace file as it was when the run began, or null.
+    pub async fn file(&mut self, path: &str) -> Result<Value, Halt> {
+        let asked = json!({"op": "file", "path": path});
+        let answer = match self.recall(&asked).await? {
+            Some(answer) => answer,
+            None => self.file_now(path).await?,
+        };
+        self.record(asked, answer).await
+    }
+
+    /// The recorded answer, in a replay. Otherwise the caller asks, and what was written before is there to be found.
+    pub async fn recall(&mut self, asked: &Value) -> Result<Option<Value>, Halt> {
+        self.step += 1;
+        if let Some(source) = self.run.state.source.clone().filter(|_| self.facts.is_some()) {
+            return self.from_record(&source.run_id, &self.place(), asked).await.map(Some);
+        }
+        if self.has_staged_changes() {
+            self.commit_midway().await?;
+        }
+        Ok(None)
+    }
+
+    fn place(&self) -> String {
+        format!("{:03}.{:03}", self.node, self.step)
+    }
+
+    /// Records an answer with the next commit. The run sees what is recorded, not what was read: only so is a replay the same.
+    pub async fn record(&mut self, asked: Value, answer: Value) -> Result<Value, Halt> {
+        let mut read = Map::new();
+        read.insert("asked".to_owned(), asked);
+        read.insert("answer".to_owned(), answer);
+        let limit = self.policy.run_read_bytes_max;
+        if serde_json::to_string(&read).map_or(0, |text| text.len()) > limit {
+            return Err(Halt::fault("read_too_large", "a read of the run is larger than this host records: ask for less"));
+        }
+        let now = self.now().await?;
+        let read = self.rules.admission(&self.policy, now).record(read).map().clone();
+        let answer = read.get("answer").cloned().unwrap_or_default();
+        self.reads.push((format!("{}/{}", self.run.id, self.place()), read));
+        self.reads_of_node += 1;
+        Ok(answer)
+    }
+
+    async fn from_record(&self, source: &str, place: &str, asked: &Value) -> Result<Value, Halt> {
+        let gone = || Halt::fault("replay_memory_snapshot_unavailable", "what the run read is not kept any more");
+        let key = format!("{source}/{place}");
+        let record = self.engine.parts.store.record(&self.tenant, RecordKind::RunRead, &key).await?.ok_or_else(gone)?;
+        if record.body.get("asked") != Some(asked) {
+            return Err(Halt::fault("replay_diverged", "the replay asks for something that the run did not read"));
+        }
+        Ok(record.body.get("answer").cloned().unwrap_or_default())
+    }
+
+    async fn list_now(&self, memory_ref: &str, args: &ListArgs) -> Result<Vec<Value>, Halt> {
+        let Some(scope) = self.scope(memory_ref) else { return Ok(Vec::new()) };
+        let at = self.read_at(self.now().await?);
+        let filter = Filter { tags: args.tag.iter().cloned().collect(), ..Filter::default() };
+        let page = Page { limit: self.policy.list_limit(args.limit), after: None };
+        let entries = self.engine.parts.store.list(&scope, &filter, &page, &at).await?;
+        let admission = self.rules.admission(&self.policy, at.instant());
+        let entries = entries.into_iter().map(|entry| admission.review(entry)).collect();
+        Ok(within(entries, args.token_budget).iter().map(document).collect())
+    }
+
+    async fn get_now(&self, memory_ref: &str, id: &str) -> Result<Value, Halt> {
+        let (Some(scope), Some(id)) = (self.scope(memory_ref), EntryId::parse(id)) else { return Ok(Value::Null) };
+        let at = self.read_at(self.now().await?);
+        let found = self.engine.parts.store.get(&scope, &id, &at).await?;
+        let admission = self.rules.admission(&self.policy, at.instant());
+        Ok(found.map_or(Value::Null, |entry| document(&admission.review(entry))))
+    }
+
+    async fn file_now(&self, path: &str) -> Result<Value, Halt> {
+        let Some(file) = self.run.state.workspace.iter().find(|file| file.path == path) else { return Ok(Value::Null) };
+        let key = crate::workspace::version_key(path, file.version);
+        let kept = self.engine.parts.store.record(&self.tenant, RecordKind::FileVersion, &key).await?;
+        let gone = || Halt::fault("workspace_version_gone", "the version of the file that the run began with is not kept any more");
+        let record = kept.ok_or_else(gone)?;
+        Ok(record.body.get("content").cloned().unwrap_or_default())
+    }
+
+    /// The child's state, once it has ended.
+    pub async fn child_state(&self, child: &RunId) -> Result<Value, Halt> {
+        let (run, _) = self.engine.load_run(&self.tenant, child).await?.ok_or(EngineError::NotFound)?;
+        if !run.state.status.is_terminal() {
+            return Err(Halt::Superseded); // somebody else carries it on, and with it the run that it is a part of
+        }
+        Ok(json!({"runId": child.as_str(), "status": run.state.status.as_str(), "variables": run.state.variables}))
+    }
+}
+
+/// The longest prefix that fits, without entries that would not fit alone.
+fn within(entries: Vec<Entry>, budget: Option<u64>) -> Vec<Entry> {
+    let Some(budget) = budget else { return entries };
+    let size = |entry: &Entry| entry.content.chars().count() as u64;
+    let mut left = budget;
+    let fits = |entry: &Entry| {
+        let fits = size(entry) <= left;
+        left -= if fits { size(entry) } else { 0 };
+        fits
+    };
+    entries.into_iter().filter(|entry| size(entry) <= budget).take_while(fits).collect()
+}
+
+/// An entry as the protocol shows it.
+pub(super) fn document(entry: &Entry) -> Value {
+    let mut document = json!({
+        "id": entry.id.as_str(),
+        "content": entry.content,
+        "tags": entry.tags,
+        "createdAt": entry.created_at.rfc3339(),
+    });
+    if let Some(end) = entry.expires_at {
+        document["expiresAt"] = Value::from(end.rfc3339());
+    }
+    document
+}

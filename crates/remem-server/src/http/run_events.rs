@@ -1,0 +1,81 @@
+//! Events of a run: JSON, a poll that waits, or a stream for `Accept: text/event-stream` that ends with the run.
+
+use super::extract::{Params, Ref};
+use super::{Answer, App, Fail, json};
+use crate::door::{EngineDoor, fail, problem};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::IntoResponse;
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use futures_util::stream::{self, Stream, StreamExt};
+use remem_engine::runs::RunFeed;
+use remem_wire::run::{RunEventDoc, RunEvents, RunEventsQuery};
+use remem_wire::{ErrorBody, Problem};
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long a poll may wait.
+const WAIT_SECONDS_MAX: u64 = 30;
+
+fn events((events, is_complete): (Vec<remem_core::Event>, bool)) -> Answer {
+    json(StatusCode::OK, &RunEvents { events: events.iter().filter_map(RunEventDoc::of).collect(), is_complete })
+}
+
+/// Where to go on after an event.
+fn after(last: Option<u64>) -> u64 {
+    last.map_or(0, |last| last.saturating_add(1))
+}
+
+/// A run's events: all of them, or a stream with Accept: text/event-stream.
+#[utoipa::path(get, path = "/v1/runs/{runId}/events", tag = "runs",
+    params(("runId" = String, Path), RunEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "For a stream: go on after this one")),
+    responses((status = 200, body = RunEvents), (status = 404, body = ErrorBody), (status = 429, body = ErrorBody)))]
+pub(super) async fn run_events(
+    State(app): State<App>,
+    door: EngineDoor,
+    Ref(id): Ref,
+    headers: HeaderMap,
+    Params(query): Params<RunEventsQuery>,
+) -> Answer {
+    let wants = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    if !wants.contains("text/event-stream") {
+        return events(door.engine.run_events(&door.caller, &id, after(query.last_sequence)).await.map_err(fail)?);
+    }
+    let resume = headers.get("last-event-id").and_then(|v| v.to_str().ok()).and_then(|text| text.parse().ok());
+    let feed = door.engine.run_feed(&door.caller, &id, after(resume.or(query.last_sequence))).await;
+    let feed = feed.map_err(|error| match problem(error) {
+        Problem::TooManyFeeds { .. } => Problem::TooManyFeeds { limit: app.engine.policy().feeds_max as u64 },
+        other => other,
+    });
+    let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
+    let mut response = Sse::new(frames(feed.map_err(Fail::from)?, app.stopping)).keep_alive(keep_alive).into_response();
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// A run's events after one that is known; waits for them if asked to.
+#[utoipa::path(get, path = "/v1/runs/{runId}/events/poll", tag = "runs", params(("runId" = String, Path), RunEventsQuery),
+    responses((status = 200, body = RunEvents), (status = 404, body = ErrorBody)))]
+pub(super) async fn poll_run(door: EngineDoor, Ref(id): Ref, Params(query): Params<RunEventsQuery>) -> Answer {
+    let wait = Duration::from_secs(query.timeout.unwrap_or(0).min(WAIT_SECONDS_MAX));
+    events(door.engine.poll_run(&door.caller, &id, after(query.last_sequence), wait).await.map_err(fail)?)
+}
+
+fn frames(feed: RunFeed, stopping: watch::Receiver<bool>) -> impl Stream<Item = Result<SseEvent, Infallible>> {
+    let pages = stream::unfold((feed, stopping), |(mut feed, mut stopping)| async move {
+        if *stopping.borrow() {
+            return None;
+        }
+        let page = tokio::select! {
+            page = feed.next() => page.ok().flatten(),
+            _ = stopping.changed() => None,
+        };
+        page.map(|events| (events, (feed, stopping)))
+    });
+    pages.flat_map(|events| stream::iter(events.iter().filter_map(RunEventDoc::of).map(|doc| Ok(frame(&doc))).collect::<Vec<_>>()))
+}
+
+fn frame(doc: &RunEventDoc) -> SseEvent {
+    SseEvent::default().id(doc.sequence.to_string()).event(doc.r#type.clone()).json_data(doc).unwrap_or_default()
+}

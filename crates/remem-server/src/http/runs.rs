@@ -1,0 +1,98 @@
+//! Runs, as OpenWOP names them: start, show, fork, cancel. Their events are in `run_events`.
+
+use super::extract::{IdempotencyKey, JsonBody, Ref, RefAndId};
+use super::{Answer, json};
+use crate::door::{EngineDoor, fail};
+use axum::http::{HeaderValue, StatusCode};
+use remem_core::run::ForkMode;
+use remem_engine::runs::{Fork, NewRun};
+use remem_wire::run::{RunCancel, RunCreate, RunCreated, RunFork, RunForked, RunSnapshot, RunStatusAnswer};
+use remem_wire::{ErrorBody, Problem, REPLAY_HEADER};
+
+fn events_url(id: &str) -> String {
+    format!("/v1/runs/{id}/events")
+}
+
+fn marked(replayed: bool, mut answer: axum::response::Response) -> Answer {
+    if replayed {
+        answer.headers_mut().insert(REPLAY_HEADER, HeaderValue::from_static("true"));
+    }
+    Ok(answer)
+}
+
+/// Start a run.
+#[utoipa::path(post, path = "/v1/runs", tag = "runs", params(("Idempotency-Key" = Option<String>, Header)), request_body = RunCreate,
+    responses((status = 201, body = RunCreated), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(super) async fn create_run(door: EngineDoor, key: IdempotencyKey, JsonBody(body): JsonBody<RunCreate>) -> Answer {
+    if body.callback_url.is_some() {
+        return Err(Problem::NotProvided { what: "callbackUrl: register a webhook instead" }.into());
+    }
+    let needed = "missing field `workflowId`".to_owned();
+    let new = NewRun {
+        workflow_id: body.workflow_id.ok_or(Problem::MalformedBody { hint: needed })?,
+        inputs: body.inputs.unwrap_or_default(),
+        configurable: body.configurable.unwrap_or_default(),
+        tags: body.tags.unwrap_or_default(),
+        metadata: body.metadata.unwrap_or_default(),
+    };
+    let started = door.engine.create_run(&door.caller, new, key.0.as_deref()).await.map_err(fail)?;
+    let id = started.run.id.as_str();
+    let created = RunCreated {
+        run_id: id.to_owned(),
+        status: started.run.state.status.as_str().to_owned(),
+        events_url: events_url(id),
+        status_url: format!("/v1/runs/{id}"),
+    };
+    marked(started.replayed, json(StatusCode::CREATED, &created)?)
+}
+
+/// How far a run has come.
+#[utoipa::path(get, path = "/v1/runs/{runId}", tag = "runs", params(("runId" = String, Path)),
+    responses((status = 200, body = RunSnapshot), (status = 404, body = ErrorBody)))]
+pub(super) async fn get_run(door: EngineDoor, Ref(id): Ref) -> Answer {
+    let run = door.engine.run(&door.caller, &id).await.map_err(fail)?;
+    json(StatusCode::OK, &RunSnapshot::new(door.caller.tenant().as_str(), run.id.as_str(), run.state))
+}
+
+/// Fork a run that has ended: replay it from its record, or branch off at one of its events.
+#[utoipa::path(post, path = "/v1/runs/{runId}:fork", tag = "runs",
+    params(("runId" = String, Path), ("Idempotency-Key" = Option<String>, Header)), request_body = RunFork,
+    responses((status = 201, body = RunForked), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody)))]
+pub(super) async fn fork_run(door: EngineDoor, Ref(target): Ref, key: IdempotencyKey, JsonBody(body): JsonBody<RunFork>) -> Answer {
+    let id = target.strip_suffix(":fork").ok_or(Problem::NotFound)?;
+    // What the protocol calls a bad request, as distinct from one that cannot be served.
+    if body.mode == ForkMode::Branch && body.from_seq.is_none() {
+        return Err(Problem::MalformedBody { hint: "fromSeq is needed for a branch".to_owned() }.into());
+    }
+    if body.mode == ForkMode::Replay && body.run_options_overlay.is_some() {
+        return Err(Problem::MalformedBody { hint: "runOptionsOverlay is for a branch only".to_owned() }.into());
+    }
+    let fork = Fork { mode: body.mode, from_seq: body.from_seq, overlay: body.run_options_overlay };
+    let forked = door.engine.fork_run(&door.caller, id, fork, key.0.as_deref()).await.map_err(fail)?;
+    let answer = RunForked {
+        run_id: forked.run.id.as_str().to_owned(),
+        source_run_id: forked.source.run_id,
+        from_seq: forked.source.from_seq,
+        mode: forked.source.mode,
+        status: forked.run.state.status.as_str().to_owned(),
+        events_url: events_url(forked.run.id.as_str()),
+    };
+    marked(forked.replayed, json(StatusCode::CREATED, &answer)?)
+}
+
+/// Cancel a run. The reason is for people on the way; it is not kept.
+#[utoipa::path(post, path = "/v1/runs/{runId}/cancel", tag = "runs", params(("runId" = String, Path)), request_body = RunCancel,
+    responses((status = 200, body = RunStatusAnswer), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(super) async fn cancel_run(door: EngineDoor, Ref(id): Ref) -> Answer {
+    let run = door.engine.cancel_run(&door.caller, &id).await.map_err(fail)?;
+    let status = run.state.status.as_str().to_owned();
+    json(StatusCode::OK, &RunStatusAnswer { run_id: run.id.as_str().to_owned(), status })
+}
+
+/// This host keeps no artifacts.
+#[utoipa::path(get, path = "/v1/runs/{runId}/artifacts/{artifactId}", tag = "runs",
+    params(("runId" = String, Path), ("artifactId" = String, Path)), responses((status = 404, body = ErrorBody)))]
+pub(super) async fn get_artifact(door: EngineDoor, RefAndId(id, _): RefAndId) -> Answer {
+    door.engine.run(&door.caller, &id).await.map_err(fail)?;
+    Err(Problem::NotFound.into())
+}

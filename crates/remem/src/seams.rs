@@ -1,0 +1,58 @@
+//! What conformance checks need beside the host itself, and only with `--enable-test-seams`: workflow fixtures and the
+//! secrets that they resolve. Nothing here is there otherwise.
+
+use anyhow::Context;
+use remem_core::Workflow;
+use remem_core::redact::SecretValue;
+use remem_engine::ports::{Ids, RandomIds};
+use remem_engine::{CANARY_SECRET, TEST_SECRET};
+
+/// The value of the test secrets; made up if it is not given.
+const CANARY_VALUE: &str = "OPENWOP_CANARY_SECRET_VALUE";
+
+macro_rules! fixtures {
+    ($($name:literal),* $(,)?) => {
+        &[$(include_str!(concat!("../conformance/", $name, ".json")),)*]
+    };
+}
+
+const FIXTURES: &[&str] = fixtures![
+    "conformance-agent-identity",
+    "conformance-agent-memory-cross-tenant",
+    "conformance-agent-memory-injection-budget",
+    "conformance-agent-memory-redaction",
+    "conformance-agent-memory-roundtrip",
+    "conformance-agent-memory-ttl",
+    "conformance-capability-missing",
+    "conformance-idempotent",
+    "conformance-noop",
+    "openwop-smoke-byok-roundtrip",
+];
+
+/// The workflows that conformance checks run.
+pub fn workflows() -> anyhow::Result<Vec<Workflow>> {
+    let parse = |text: &&str| {
+        let document = serde_json::from_str(text).context("a fixture is not JSON")?;
+        Ok(Workflow::parse(document)?)
+    };
+    FIXTURES.iter().map(parse).collect()
+}
+
+/// The secrets that conformance checks resolve.
+pub fn secrets() -> Vec<SecretValue> {
+    let given = std::env::var(CANARY_VALUE).ok().filter(|value| value.chars().count() >= 8);
+    let value = zeroize::Zeroizing::new(given.unwrap_or_else(|| RandomIds.api_key().to_string()));
+    [CANARY_SECRET, TEST_SECRET].into_iter().map(|name| SecretValue::new(name, value.as_str())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fixtures_are_workflows_of_their_names() {
+        let names: Vec<String> = workflows().unwrap().into_iter().map(|workflow| workflow.id).collect();
+        assert_eq!(names.len(), FIXTURES.len());
+        assert!(names.is_sorted(), "{names:?}");
+    }
+}
