@@ -91,6 +91,12 @@ impl Engine {
         self.parts.capabilities
     }
 
+    /// Whether the seams for conformance checks are there.
+    #[must_use]
+    pub fn has_seams(&self) -> bool {
+        self.parts.seams
+    }
+
     /// The limits that hold for everyone.
     #[must_use]
     pub fn policy(&self) -> &Policy {

@@ -100,7 +100,7 @@ async fn sub_workflow(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let child = RunId::parse(&name).ok_or(Rejection::MalformedName { field: "nodes" })?;
     let workflow_id = node.config.get("workflowId").and_then(Value::as_str).unwrap_or_default().to_owned();
     let inputs = node.config.get("inputs").and_then(Value::as_object).cloned().unwrap_or_default();
-    let asked = json!({"op": "run", "workflowId": workflow_id, "runId": child.as_str()});
+    let asked = json!({"op": "run", "workflowId": workflow_id, "inputs": inputs});
     let ended = match live.recall(&asked).await? {
         Some(answer) => answer,
         None => {

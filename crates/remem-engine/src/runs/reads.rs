@@ -83,7 +83,10 @@ impl Live<'_> {
         let gone = || Halt::fault("replay_memory_snapshot_unavailable", "what the run read is not kept any more");
         let key = format!("{source}/{place}");
         let record = self.engine.parts.store.record(&self.tenant, RecordKind::RunRead, &key).await?.ok_or_else(gone)?;
-        if record.body.get("asked") != Some(asked) {
+        // The record holds the question as it may be stored.
+        let question = Map::from_iter([("asked".to_owned(), asked.clone())]);
+        let question = self.rules.admission(&self.policy, record.at).record(question);
+        if record.body.get("asked") != question.map().get("asked") {
             return Err(Halt::fault("replay_diverged", "the replay asks for something that the run did not read"));
         }
         Ok(record.body.get("answer").cloned().unwrap_or_default())

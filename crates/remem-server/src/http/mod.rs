@@ -10,6 +10,7 @@ mod meta;
 mod passes;
 mod run_events;
 mod runs;
+mod seams;
 mod tenants;
 mod workflows;
 mod workspace;
@@ -117,7 +118,10 @@ fn plain_templates(mut document: utoipa::openapi::OpenApi) -> utoipa::openapi::O
 
 /// The whole HTTP surface.
 pub fn router(app: App) -> Router {
-    let routes = api().0.merge(mcp::http::routes(&app));
+    let mut routes = api().0.merge(mcp::http::routes(&app));
+    if app.engine.has_seams() {
+        routes = routes.merge(seams::routes());
+    }
     layers::wrap(routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed).with_state(app))
 }
 

@@ -10,10 +10,10 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
-use remem_core::{Permission, Policy, TenantId, Timestamp};
+use remem_core::{Permission, Policy, TenantId, Timestamp, Workflow};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
-use remem_engine::{Engine, HostKey, Parts, Secrets};
+use remem_engine::{Engine, HostKey, Parts, Secrets, runner};
 use remem_server::{App, router};
 use serde_json::Value;
 use std::sync::Arc;
@@ -22,6 +22,13 @@ use tower::ServiceExt;
 
 pub const NOON: Timestamp = Timestamp(1_700_000_000_000);
 pub const MEMORY: &str = "/v1/host/remembrancer/memory";
+
+pub const CANARY: &str = "canary-of-the-vault-7391";
+pub const NOOP: &str = r#"{"id": "conformance-noop", "nodes": [{"id": "noop", "typeId": "core.noop", "config": {"summary": true}}]}"#;
+
+fn workflow(text: &str) -> Workflow {
+    Workflow::parse(serde_json::from_str(text).unwrap()).unwrap()
+}
 
 pub struct Host {
     pub engine: Arc<Engine>,
@@ -53,7 +60,16 @@ impl Host {
         Host::with(Policy::default(), vec![]).await
     }
 
+    /// With the seams, a few workflows and the test secret.
+    pub async fn with_seams() -> Host {
+        Host::made(Policy::default(), vec![], true).await
+    }
+
     pub async fn with(policy: Policy, secrets: Vec<(&str, &str)>) -> Host {
+        Host::made(policy, secrets, false).await
+    }
+
+    async fn made(policy: Policy, secrets: Vec<(&str, &str)>, seams: bool) -> Host {
         let clock = Arc::new(FixedClock::at(NOON));
         let key = HostKey::new([7; 32]);
         let secrets = secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
@@ -67,11 +83,12 @@ impl Host {
             secrets: Secrets::new(&key, secrets),
             key,
             capabilities: Capabilities::compute(Facts { durable: true, writable: true, lexical: true, ttl: true, ..Facts::default() }),
-            workflows: Vec::new(),
-            seams: false,
-            test_secrets: Vec::new(),
+            workflows: if seams { vec![workflow(NOOP)] } else { Vec::new() },
+            seams,
+            test_secrets: vec![SecretValue::new(remem_engine::TEST_SECRET, CANARY)],
         }));
         let (stop, stopping) = watch::channel(false);
+        runner::start_runs(&engine, &stopping);
         let router = router(App::new(engine.clone(), None, false, stopping));
         let host = Host { engine, clock, router, stop };
         host.key("a", "key-of-a", &Permission::ALL).await;
@@ -108,6 +125,42 @@ impl Host {
 
     pub async fn post(&self, path: &str, body: Value) -> Answer {
         self.call("key-of-a", "POST", path, &[], body.to_string()).await
+    }
+
+    /// Installs a workflow.
+    pub async fn install(&self, id: &str, nodes: Value) {
+        let definition = serde_json::json!({"id": id, "nodes": nodes}).to_string();
+        let path = format!("/v1/host/remembrancer/workflows/{id}");
+        let put = self.call("key-of-a", "PUT", &path, &[], definition).await;
+        assert!(put.status.is_success(), "{}", put.json());
+    }
+
+    /// Starts a run; answers its name.
+    pub async fn start(&self, body: Value) -> String {
+        let created = self.post("/v1/runs", body).await;
+        assert_eq!(created.status, StatusCode::CREATED, "{}", created.json());
+        created.json()["runId"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits for a run's end; answers its events.
+    pub async fn ended(&self, id: &str) -> Vec<Value> {
+        for _ in 0..200 {
+            let page = self.get(&format!("/v1/runs/{id}/events/poll")).await.json();
+            if page["isComplete"] == true {
+                return page["events"].as_array().unwrap().clone();
+            }
+            let last = page["events"].as_array().unwrap().len() - 1;
+            self.get(&format!("/v1/runs/{id}/events/poll?lastSequence={last}&timeout=5")).await;
+        }
+        panic!("the run {id} does not end");
+    }
+
+    /// Runs to the end; answers the run's name and state.
+    pub async fn run(&self, body: Value) -> (String, Value) {
+        let id = self.start(body).await;
+        self.ended(&id).await;
+        let state = self.get(&format!("/v1/runs/{id}")).await.json();
+        (id, state)
     }
 
     pub async fn delete(&self, path: &str) -> Answer {
