@@ -50,6 +50,10 @@ pub struct Policy {
     pub files_max: usize,
     /// Versions of a workspace file that are kept.
     pub file_versions_max: usize,
+    /// Agents that a tenant installs.
+    pub agents_max: usize,
+    /// Bytes of an agent's manifest, its prompt included, as JSON.
+    pub agent_bytes_max: usize,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -79,6 +83,8 @@ impl Default for Policy {
             file_bytes_max: 262_144,
             files_max: 1_000,
             file_versions_max: 20,
+            agents_max: 200,
+            agent_bytes_max: 131_072,
             shapes: ShapePolicy::Redact,
         }
     }
