@@ -99,6 +99,15 @@ impl Agent {
         self
     }
 
+    /// The same agent without its prompt: for everything that is shown.
+    #[must_use]
+    pub fn without_prompt(mut self) -> Agent {
+        if let Some(Value::Object(manifest)) = self.body.get_mut("manifest") {
+            manifest.remove("systemPrompt");
+        }
+        self
+    }
+
     fn field(&self, name: &str) -> Option<&Value> {
         self.body.get("manifest")?.get(name)
     }

@@ -6,7 +6,7 @@ use crate::ports::{Clock, Ids};
 use crate::registry::PassLog;
 use crate::secrets::{Rules, Secrets};
 use remem_core::capability::Capabilities;
-use remem_core::{Idempotency, Policy, Rejection, Revision, TenantId, Timestamp};
+use remem_core::{Agent, Idempotency, Policy, Rejection, Revision, TenantId, Timestamp};
 use remem_store::{Directory, ReadAt, Store};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -49,6 +49,8 @@ pub struct Parts {
     pub key: HostKey,
     /// What this host supports.
     pub capabilities: Capabilities,
+    /// Agents that every tenant sees.
+    pub agents: Vec<Agent>,
 }
 
 /// The application. Cheap to share by `Arc`.

@@ -30,6 +30,7 @@ async fn start(folder: &Path, at: Timestamp, ids: u64) -> (Engine, Arc<FixedCloc
         secrets: Secrets::none(&key),
         key,
         capabilities: Capabilities::compute(Facts::default()),
+        agents: Vec::new(),
     });
     let tenant = TenantId::parse("t").unwrap();
     let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };

@@ -72,6 +72,7 @@ impl World {
             secrets: Secrets::none(&key),
             key,
             capabilities: Capabilities::compute(Facts::default()),
+            agents: Vec::new(),
         });
         let mut callers = Vec::new();
         for name in ["one", "two"] {

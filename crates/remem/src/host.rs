@@ -1,6 +1,7 @@
 //! Puts an engine together from the configuration: keys, store, directory, secrets. Used by `serve` and by commands
 //! that open the store themselves.
 
+use crate::agents;
 use crate::config::Config;
 use anyhow::{Context, bail};
 use remem_core::capability::{Capabilities, Facts};
@@ -53,8 +54,16 @@ pub async fn open(config: &Config) -> anyhow::Result<Host> {
         None => embedded(config)?,
     };
     let features = storage.store.features();
-    let facts =
-        Facts { durable: features.durable, writable: true, lexical: features.lexical, ttl: true, workspace: true, ..Facts::default() };
+    let facts = Facts {
+        durable: features.durable,
+        writable: true,
+        lexical: features.lexical,
+        ttl: true,
+        workspace: true,
+        agents: true,
+        ..Facts::default()
+    };
+    let agents = config.agents.dir.as_deref().map(|folder| agents::read(folder, &policy)).transpose()?.unwrap_or_default();
     let secrets = match &config.redaction.secrets_file {
         Some(file) => Secrets::new(&storage.key, registered(file)?),
         None => Secrets::none(&storage.key),
@@ -68,6 +77,7 @@ pub async fn open(config: &Config) -> anyhow::Result<Host> {
         secrets,
         key: storage.key,
         capabilities: Capabilities::compute(facts),
+        agents,
     });
     Ok(Host { engine: Arc::new(engine), place: storage.place })
 }

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
-use remem_core::{Permission, Policy, TenantId, Timestamp};
+use remem_core::{Agent, Permission, Policy, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
 use remem_engine::{Engine, HostKey, Parts, Secrets};
@@ -54,6 +54,12 @@ impl Host {
     }
 
     pub async fn with(policy: Policy, secrets: Vec<(&str, &str)>) -> Host {
+        let facts = Facts { durable: true, writable: true, lexical: true, ttl: true, ..Facts::default() };
+        Host::of(policy, secrets, facts, vec![]).await
+    }
+
+    /// A host that has what the facts say, and agents of its own.
+    pub async fn of(policy: Policy, secrets: Vec<(&str, &str)>, facts: Facts, agents: Vec<Agent>) -> Host {
         let clock = Arc::new(FixedClock::at(NOON));
         let key = HostKey::new([7; 32]);
         let secrets = secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
@@ -66,7 +72,8 @@ impl Host {
             policy,
             secrets: Secrets::new(&key, secrets),
             key,
-            capabilities: Capabilities::compute(Facts { durable: true, writable: true, lexical: true, ttl: true, ..Facts::default() }),
+            capabilities: Capabilities::compute(facts),
+            agents,
         }));
         let (stop, stopping) = watch::channel(false);
         let router = router(App::new(engine.clone(), None, false, stopping));
