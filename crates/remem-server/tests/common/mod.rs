@@ -15,6 +15,7 @@ use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
 use remem_engine::{Engine, HostKey, Parts, Secrets};
 use remem_server::{App, router};
+use remem_store::Store;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -25,6 +26,7 @@ pub const MEMORY: &str = "/v1/host/remembrancer/memory";
 
 pub struct Host {
     pub engine: Arc<Engine>,
+    pub store: Arc<dyn Store>,
     pub clock: Arc<FixedClock>,
     pub router: Router,
     pub stop: watch::Sender<bool>,
@@ -65,7 +67,7 @@ impl Host {
         let secrets = secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
         let (store, directory) = storage::open().await;
         let engine = Arc::new(Engine::new(Parts {
-            store,
+            store: store.clone(),
             directory,
             clock: clock.clone(),
             ids: Arc::new(CountedIds::default()),
@@ -77,7 +79,7 @@ impl Host {
         }));
         let (stop, stopping) = watch::channel(false);
         let router = router(App::new(engine.clone(), None, false, stopping));
-        let host = Host { engine, clock, router, stop };
+        let host = Host { engine, store, clock, router, stop };
         host.key("a", "key-of-a", &Permission::ALL).await;
         host
     }
