@@ -7,7 +7,7 @@ use remem_core::agent::{Agent, Prompt};
 use remem_wire::agent::AgentInstall;
 use remem_wire::error::json_hint;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 /// The agents of every `*.json` in the folder, by file name.
 pub fn read(folder: &Path, policy: &Policy) -> anyhow::Result<Vec<Agent>> {
@@ -33,7 +33,7 @@ pub fn read(folder: &Path, policy: &Policy) -> anyhow::Result<Vec<Agent>> {
     Ok(agents)
 }
 
-fn bad(file: &PathBuf) -> String {
+fn bad(file: &Path) -> String {
     format!("the agent in {} cannot be installed", file.display())
 }
 
