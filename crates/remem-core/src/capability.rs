@@ -1,7 +1,7 @@
 //! One source for capability: what this host advertises, degrades and mounts is computed from the same facts.
 //!
-//! `DIMENSIONS` is the table; `Capabilities::compute` reads it. To add a dimension, add a row. Nothing else in the code
-//! may claim a capability by hand.
+//! Two tables: `DIMENSIONS` are the sides of memory an agent can ask for, `FEATURES` the keys of the discovery document.
+//! To add one, add a row. Nothing else in the code may claim a capability by hand.
 
 /// What this process truly has: filled in by the binary from the store, the configuration and the wired parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,14 @@ pub struct Facts {
     pub snapshots: bool,
     /// Workspace files are kept.
     pub workspace: bool,
+    /// Workflows run here.
+    pub runs: bool,
+    /// Agent manifests are installed and listed.
+    pub agents: bool,
+    /// A vault keeps secrets and resolves them for runs.
+    pub vault: bool,
+    /// Events are delivered to webhooks, and kept until they are.
+    pub webhooks: bool,
 }
 
 /// One row of the capability model.
@@ -45,8 +53,53 @@ pub const DIMENSIONS: [Dimension; 8] = [
     Dimension { name: "long-term-durability", doc: "entries survive runs and restarts", supported: |f| f.durable },
     Dimension { name: "compaction", doc: "many short-lived entries become few", supported: |f| f.compaction },
     Dimension { name: "attribution", doc: "each write of a run is recorded as an event", supported: |f| f.attribution },
-    Dimension { name: "replay-snapshot", doc: "a replay reads what the run read", supported: |f| f.durable && f.snapshots },
+    Dimension { name: "replay-snapshot", doc: "a replay reads what the run read", supported: |f| f.durable && f.snapshots && f.runs },
     Dimension { name: "retention", doc: "entries end at a given time or by subject", supported: |f| f.ttl || f.forget },
+];
+
+/// A key of the discovery document, as it is advertised and as agents require it.
+#[derive(Clone, Copy, Debug)]
+pub struct Feature {
+    /// Its place in the document, with dots.
+    pub key: &'static str,
+    /// Whether the facts support it.
+    pub supported: fn(&Facts) -> bool,
+}
+
+const fn feature(key: &'static str, supported: fn(&Facts) -> bool) -> Feature {
+    Feature { key, supported }
+}
+
+/// Every key that this host may advertise. What is not here is never provided.
+pub const FEATURES: [Feature; 28] = [
+    feature("memory", |_| true),
+    feature("memory.writable", |f| f.writable),
+    feature("memory.search", |f| f.lexical),
+    feature("memory.search.filter", |f| f.lexical),
+    feature("memory.ttlSupported", |f| f.ttl),
+    feature("memory.retention", |f| f.ttl || f.forget),
+    feature("memory.retention.ttl", |f| f.ttl),
+    feature("memory.retention.forget", |f| f.forget),
+    feature("memory.compaction", |f| f.compaction),
+    feature("memory.attribution", |f| f.attribution),
+    feature("memory.attribution.emitsWriteEvents", |f| f.attribution),
+    feature("memory.injectionBudget", |f| f.runs),
+    feature("agents", |f| f.runs && f.agents),
+    feature("agents.memoryBackends", |f| f.durable),
+    feature("agents.memoryBackends.long-term", |f| f.durable),
+    feature("agents.manifestRuntime", |f| f.agents),
+    feature("workspace", |f| f.workspace),
+    feature("workspace.versioned", |f| f.workspace),
+    feature("secrets", |f| f.vault),
+    feature("multiAgent", |f| f.runs && f.snapshots && f.durable),
+    feature("multiAgent.executionModel", |f| f.runs && f.snapshots && f.durable),
+    feature("multiAgent.executionModel.crossChildMemoryConcurrency", |f| f.runs && f.snapshots && f.durable),
+    feature("replay", |f| f.runs && f.snapshots),
+    feature("replay.replay", |f| f.runs && f.snapshots),
+    feature("replay.branch", |f| f.runs && f.snapshots),
+    feature("webhooks", |f| f.webhooks),
+    feature("webhooks.durable", |f| f.webhooks),
+    feature("supportedTransports.rest", |_| true),
 ];
 
 /// What the host supports: computed once, asked by every surface.
@@ -85,6 +138,14 @@ impl Capabilities {
         DIMENSIONS.iter().any(|d| d.name == name && (d.supported)(&self.facts))
     }
 
+    /// Whether the key of that name is advertised as supported; an unknown one is not. Keys may begin with `host.` or
+    /// `capabilities.`, as agents write them.
+    #[must_use]
+    pub fn provides(&self, key: &str) -> bool {
+        let plain = ["capabilities.", "host."].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
+        FEATURES.iter().any(|f| f.key == plain && (f.supported)(&self.facts))
+    }
+
     /// The dimensions an agent asks for and does not get, in the protocol's order. Empty means: not degraded.
     #[must_use]
     pub fn degraded(&self, shape: MemoryShape) -> Vec<&'static str> {
@@ -98,12 +159,10 @@ impl Capabilities {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn facts(bits: u16) -> Facts {
-        let bit = |n: u16| bits >> n & 1 == 1;
+/// Every combination of facts, for tests that go through all of them.
+pub fn every_combination() -> impl Iterator<Item = Facts> {
+    (0..1u32 << 13).map(|bits| {
+        let bit = |n: u32| bits >> n & 1 == 1;
         Facts {
             durable: bit(0),
             writable: bit(1),
@@ -114,24 +173,33 @@ mod tests {
             attribution: bit(6),
             snapshots: bit(7),
             workspace: bit(8),
+            runs: bit(9),
+            agents: bit(10),
+            vault: bit(11),
+            webhooks: bit(12),
         }
-    }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn degraded_is_exactly_what_is_asked_for_and_missing() {
-        for bits in 0..256 {
-            let capabilities = Capabilities::compute(facts(bits));
+        for facts in every_combination() {
+            let capabilities = Capabilities::compute(facts);
             for asked in 0..8u8 {
                 let shape = MemoryShape { scratchpad: asked & 1 != 0, conversation: asked & 2 != 0, long_term: asked & 4 != 0 };
                 let missing = capabilities.degraded(shape);
                 let mut expected = Vec::new();
-                if asked != 0 && !facts(bits).writable {
+                if asked != 0 && !facts.writable {
                     expected.push("write");
                 }
-                if shape.long_term && !facts(bits).durable {
+                if shape.long_term && !facts.durable {
                     expected.push("long-term-durability");
                 }
-                assert_eq!(missing, expected, "facts {bits:#b}, shape {asked:#b}");
+                assert_eq!(missing, expected, "{facts:?}, shape {asked:#b}");
                 assert!(missing.iter().all(|name| !capabilities.supports(name)));
             }
         }
@@ -141,6 +209,32 @@ mod tests {
     fn names_are_the_protocols_closed_vocabulary() {
         let names: Vec<_> = DIMENSIONS.iter().map(|d| d.name).collect();
         assert_eq!(names, ["read", "write", "search", "long-term-durability", "compaction", "attribution", "replay-snapshot", "retention"]);
-        assert!(!Capabilities::compute(facts(255)).supports("telepathy"));
+        let all = Capabilities::compute(every_combination().last().unwrap());
+        assert!(names.iter().all(|name| all.supports(name)));
+        assert!(!all.supports("telepathy"));
+    }
+
+    #[test]
+    fn keys_are_known_once_and_never_without_their_parents() {
+        for (n, feature) in FEATURES.iter().enumerate() {
+            assert!(FEATURES[n + 1..].iter().all(|other| other.key != feature.key), "{} stands twice", feature.key);
+        }
+        for facts in every_combination() {
+            let capabilities = Capabilities::compute(facts);
+            for feature in FEATURES {
+                // `agents` says that agents run; what stands under it holds without that, too.
+                let parent =
+                    feature.key.rsplit_once('.').map(|(parent, _)| parent).filter(|p| *p != "agents" && *p != "supportedTransports");
+                if capabilities.provides(feature.key) {
+                    assert!(parent.is_none_or(|p| capabilities.provides(p)), "{} of {facts:?}", feature.key);
+                }
+                assert_eq!(capabilities.provides(&format!("host.{}", feature.key)), capabilities.provides(feature.key));
+            }
+            for unknown in
+                ["", ".", "host.", "memory.", "aiProviders.toolCalling", "multiAgent.executionModel.verifier", "host.host.memory"]
+            {
+                assert!(!capabilities.provides(unknown), "{unknown}");
+            }
+        }
     }
 }

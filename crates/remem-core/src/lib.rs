@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 pub mod admission;
+pub mod agent;
 pub mod batch;
 pub mod capability;
 pub mod entry;
@@ -22,6 +23,7 @@ pub mod run;
 pub mod workflow;
 
 pub use admission::{Admission, Admitted};
+pub use agent::Agent;
 pub use batch::{Batch, Cause, Change, Expectation, Fence, Idempotency};
 pub use entry::{Draft, Entry, Origin, Tier, Typology};
 pub use event::{Event, EventBody, EventKind, RunPosition};

@@ -70,6 +70,10 @@ pub struct Policy {
     pub workflows_max: u32,
     /// Bytes of a workflow definition.
     pub workflow_bytes_max: usize,
+    /// Agents that a tenant installs.
+    pub agents_max: usize,
+    /// Bytes of an agent's manifest, its prompt included, as JSON.
+    pub agent_bytes_max: usize,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -109,6 +113,8 @@ impl Default for Policy {
             run_retention_ms: 30 * 24 * 3_600_000,
             workflows_max: 200,
             workflow_bytes_max: 65_536,
+            agents_max: 200,
+            agent_bytes_max: 131_072,
             shapes: ShapePolicy::Redact,
         }
     }

@@ -52,6 +52,12 @@ pub enum Rejection {
         /// The typology's name.
         typology: &'static str,
     },
+    /// An agent needs packs that are not installed.
+    #[error("peerDependencies names packs that this agent cannot do without and that are not installed ({missing})")]
+    PeerMissing {
+        /// How many.
+        missing: u64,
+    },
     /// The idempotency key was used before with another body.
     #[error("this Idempotency-Key was used before with a different request body")]
     IdempotencyMismatch,
@@ -63,6 +69,7 @@ impl Rejection {
     pub fn code(&self) -> &'static str {
         match self {
             Rejection::IdempotencyMismatch => "idempotency_key_mismatch",
+            Rejection::PeerMissing { .. } => "pack_peer_dependency_missing",
             _ => "validation_error",
         }
     }
@@ -78,6 +85,7 @@ impl Rejection {
             | Rejection::Invalid { field, .. } => Some(field),
             Rejection::AlreadyExpired => Some("expiresAt"),
             Rejection::NoSuchCell { .. } => Some("tier"),
+            Rejection::PeerMissing { .. } => Some("peerDependencies"),
             Rejection::IdempotencyMismatch => None,
         }
     }

@@ -6,9 +6,9 @@ use crate::ports::{Clock, Ids};
 use crate::registry::PassLog;
 use crate::runs::RunQueue;
 use crate::secrets::{Rules, Secrets};
-use remem_core::capability::Capabilities;
+use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
-use remem_core::{Idempotency, Policy, Rejection, Revision, TenantId, Timestamp, Workflow};
+use remem_core::{Agent, Idempotency, Policy, Rejection, Revision, TenantId, Timestamp, Workflow};
 use remem_store::{Directory, ReadAt, Store};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -57,6 +57,29 @@ pub struct Parts {
     pub seams: bool,
     /// Secrets that only conformance checks use.
     pub test_secrets: Vec<SecretValue>,
+    /// Agents that every tenant sees.
+    pub agents: Vec<Agent>,
+}
+
+impl Parts {
+    /// The parts that nothing works without; the others as small as can be.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, directory: Arc<dyn Directory>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>, key: HostKey) -> Parts {
+        Parts {
+            store,
+            directory,
+            clock,
+            ids,
+            policy: Policy::default(),
+            secrets: Secrets::none(&key),
+            key,
+            capabilities: Capabilities::compute(Facts::default()),
+            workflows: Vec::new(),
+            seams: false,
+            test_secrets: Vec::new(),
+            agents: Vec::new(),
+        }
+    }
 }
 
 /// The application. Cheap to share by `Arc`.
@@ -95,6 +118,13 @@ impl Engine {
     #[must_use]
     pub fn has_seams(&self) -> bool {
         self.parts.seams
+    }
+
+    /// The workflows that conformance checks may run here.
+    #[must_use]
+    pub fn fixtures(&self) -> Vec<String> {
+        let named = self.parts.workflows.iter().filter(|_| self.parts.seams).map(|workflow| workflow.id.clone());
+        named.collect()
     }
 
     /// The limits that hold for everyone.

@@ -4,6 +4,7 @@
 //! nothing below them, so a rule that holds here holds everywhere.
 #![warn(missing_docs)]
 
+pub mod agents;
 pub mod caller;
 pub mod cursor;
 pub mod engine;

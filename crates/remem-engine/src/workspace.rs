@@ -245,7 +245,7 @@ fn recorded(outcome: &Outcome) -> Option<u64> {
 }
 
 /// Letters, digits, `._/-`, beginning with a letter or digit, and never climbing.
-fn is_path(path: &str) -> bool {
+pub(crate) fn is_path(path: &str) -> bool {
     path.len() <= PATH_CHARS_MAX
         && path.starts_with(|c: char| c.is_ascii_alphanumeric())
         && path.bytes().all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b))

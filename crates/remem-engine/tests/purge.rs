@@ -1,13 +1,12 @@
 //! The purge pass: ends what is over, once; and a restart with a clock that went back brings nothing back.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use remem_core::capability::{Capabilities, Facts};
 use remem_core::{Draft, Permission, Policy, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
 use remem_engine::recall::ListRequest;
 use remem_engine::registry::{self, Mode, PassReport};
-use remem_engine::{Caller, Engine, HostKey, Parts, Secrets};
+use remem_engine::{Caller, Engine, HostKey, Parts};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use std::path::Path;
 use std::sync::Arc;
@@ -21,19 +20,10 @@ async fn start(folder: &Path, at: Timestamp, ids: u64) -> (Engine, Arc<FixedCloc
     for _ in 0..ids {
         remem_engine::ports::Ids::entry(counted.as_ref());
     }
-    let engine = Engine::new(Parts {
-        store: Arc::new(SqliteStore::open(location.clone(), 2).unwrap()),
-        directory: Arc::new(SqliteDirectory::open(&location).unwrap()),
-        clock: clock.clone(),
-        ids: counted,
-        policy: Policy { purge_batch_max: 10, ..Policy::default() },
-        secrets: Secrets::none(&key),
-        key,
-        capabilities: Capabilities::compute(Facts::default()),
-        workflows: Vec::new(),
-        seams: false,
-        test_secrets: Vec::new(),
-    });
+    let store = Arc::new(SqliteStore::open(location.clone(), 2).unwrap());
+    let directory = Arc::new(SqliteDirectory::open(&location).unwrap());
+    let parts = Parts::new(store, directory, clock.clone(), counted, key);
+    let engine = Engine::new(Parts { policy: Policy { purge_batch_max: 10, ..Policy::default() }, ..parts });
     let tenant = TenantId::parse("t").unwrap();
     let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
     engine.add_key("key", request).await.unwrap();

@@ -3,13 +3,12 @@
 //! `REMEM_SIM_SEED=<seed>`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use remem_core::capability::{Capabilities, Facts};
-use remem_core::{Draft, Permission, Policy, Seq, TenantId, Timestamp};
+use remem_core::{Draft, Permission, Seq, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
 use remem_engine::recall::{ListRequest, SearchRequest};
 use remem_engine::registry::{self, Mode};
-use remem_engine::{Caller, Engine, EngineError, HostKey, Parts, Secrets};
+use remem_engine::{Caller, Engine, EngineError, HostKey, Parts};
 use remem_store::{FaultyStore, Store, StoreError};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use std::collections::BTreeMap;
@@ -63,19 +62,8 @@ impl World {
         let store = Arc::new(FaultyStore::new(SqliteStore::open(Location::Memory, 1).unwrap(), seed, 40));
         let clock = Arc::new(FixedClock::at(START));
         let key = HostKey::new([3; 32]);
-        let engine = Engine::new(Parts {
-            store: store.clone(),
-            directory: Arc::new(SqliteDirectory::open(&Location::Memory).unwrap()),
-            clock: clock.clone(),
-            ids: Arc::new(CountedIds::default()),
-            policy: Policy::default(),
-            secrets: Secrets::none(&key),
-            key,
-            capabilities: Capabilities::compute(Facts::default()),
-            workflows: Vec::new(),
-            seams: false,
-            test_secrets: Vec::new(),
-        });
+        let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
+        let engine = Engine::new(Parts::new(store.clone(), directory, clock.clone(), Arc::new(CountedIds::default()), key));
         let mut callers = Vec::new();
         for name in ["one", "two"] {
             let tenant = TenantId::parse(name).unwrap();

@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use remem_core::{Draft, MemoryRef, Permission, Rejection, Revision, Seq, ShapePolicy, TenantId};
+use remem_engine::agents::Listed;
 use remem_engine::keys::KeyRequest;
 use remem_engine::recall::{ListRequest, SearchRequest as EngineSearch};
 use remem_engine::registry::{self, Mode, PASSES};
@@ -11,6 +12,7 @@ use remem_store::{Filter, KeyRecord, StoreError};
 use remem_wire::admin::{
     KeyCreate, KeyCreated, KeyInfo, KeyList, PassAnswer, PassInfo, PassList, PassRun, TenantInfo, TenantList, TenantPut, TenantQuery,
 };
+use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
     EntryList, EntryMetadata, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, MemorySummary, PutMany,
@@ -29,6 +31,15 @@ pub struct Written<T> {
     pub revision: String,
     /// It repeats an earlier answer.
     pub replayed: bool,
+}
+
+/// The answer to an install.
+#[derive(Clone, Debug)]
+pub struct InstalledAgent {
+    /// The agent.
+    pub entry: AgentInventoryEntry,
+    /// It took the place of one of the same name.
+    pub replaced: bool,
 }
 
 /// Every operation on memory, as one caller.
@@ -70,6 +81,14 @@ pub trait Door: Send + Sync {
     async fn put_tenant(&self, request: TenantPut) -> Result<TenantInfo, Failure>;
     /// All tenants.
     async fn tenants(&self) -> Result<TenantList, Failure>;
+    /// The installed agents.
+    async fn agents(&self) -> Result<AgentInventory, Failure>;
+    /// One of them.
+    async fn agent(&self, id: &str) -> Result<AgentInventoryEntry, Failure>;
+    /// Installs an agent.
+    async fn install_agent(&self, request: AgentInstall) -> Result<InstalledAgent, Failure>;
+    /// Removes an agent.
+    async fn remove_agent(&self, id: &str) -> Result<(), Failure>;
 }
 
 /// The door to an engine in this process.
@@ -351,6 +370,30 @@ impl Door for EngineDoor {
         };
         Ok(TenantList { tenants: tenants.iter().map(info).collect() })
     }
+
+    async fn agents(&self) -> Result<AgentInventory, Failure> {
+        let agents: Vec<_> = self.engine.agents(&self.caller).await.map_err(fail)?.into_iter().map(inventory_entry).collect();
+        Ok(AgentInventory { total: agents.len() as u64, agents })
+    }
+
+    async fn agent(&self, id: &str) -> Result<AgentInventoryEntry, Failure> {
+        let found = self.engine.listed_agent(&self.caller, id).await.map_err(fail)?;
+        Ok(inventory_entry(found.ok_or(Problem::NotFound)?))
+    }
+
+    async fn install_agent(&self, request: AgentInstall) -> Result<InstalledAgent, Failure> {
+        let installed = self.engine.install_agent(&self.caller, request.into()).await.map_err(fail)?;
+        Ok(InstalledAgent { entry: inventory_entry(installed.listed), replaced: installed.replaced })
+    }
+
+    async fn remove_agent(&self, id: &str) -> Result<(), Failure> {
+        let removed = self.engine.remove_agent(&self.caller, id).await.map_err(fail)?;
+        if removed { Ok(()) } else { Err(Problem::NotFound.into()) }
+    }
+}
+
+fn inventory_entry(listed: Listed) -> AgentInventoryEntry {
+    AgentInventoryEntry::new(&listed.agent, listed.degraded, &listed.degraded_memory)
 }
 
 fn answer(report: registry::PassReport) -> PassAnswer {

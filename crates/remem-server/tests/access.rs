@@ -39,6 +39,10 @@ async fn each_operation_needs_its_scope() {
         ("GET", "/v1/host/workspace/files/a".to_owned(), "", "workspace:read"),
         ("PUT", "/v1/host/workspace/files/a".to_owned(), r#"{"content": "x"}"#, "workspace:write"),
         ("DELETE", "/v1/host/workspace/files/a".to_owned(), "", "workspace:write"),
+        ("GET", "/v1/agents".to_owned(), "", "manifest:read"),
+        ("GET", "/v1/agents/local.a.b".to_owned(), "", "manifest:read"),
+        ("POST", "/v1/host/remembrancer/agents".to_owned(), r#"{"manifest": {}}"#, "manifest:write"),
+        ("DELETE", "/v1/host/remembrancer/agents/local.a.b".to_owned(), "", "manifest:write"),
     ];
     for (method, path, body, scope) in calls {
         let wrong = if scope == "memory:read" { "writer" } else { "reader" };
@@ -116,5 +120,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 27, "{operations:#?}");
+    assert_eq!(operations.len(), 31, "{operations:#?}");
 }

@@ -157,11 +157,32 @@ fn path_rows() -> Vec<Row> {
     ]
 }
 
+fn agent_rows() -> Vec<Row> {
+    let install = |what: &'static str, manifest: serde_json::Value, peers: serde_json::Value, status: u16, code: &'static str| {
+        let body = json!({"manifest": manifest, "peerDependencies": peers}).to_string();
+        row(what, "POST", "/v1/host/remembrancer/agents", body, status, code)
+    };
+    let good = json!({"agentId": "local.a.b", "persona": "P", "modelClass": "general", "systemPrompt": "x"});
+    let with = |name: &str, value: serde_json::Value| {
+        let mut manifest = good.clone();
+        manifest[name] = value;
+        manifest
+    };
+    vec![
+        install("agent with a malformed agentId", with("agentId", json!(CANARY)), json!({}), 422, "validation_error"),
+        install("agent with an unknown field", with(CANARY, json!(1)), json!({}), 422, "validation_error"),
+        install("agent with two prompts", with("systemPromptRef", json!(CANARY)), json!({}), 422, "validation_error"),
+        install("agent without a peer it needs", good.clone(), json!({CANARY: {}}), 422, "pack_peer_dependency_missing"),
+        row("unknown agent", "GET", "/v1/agents/canary-c4n4ry", "", 404, "not_found"),
+        row("removal of an unknown agent", "DELETE", "/v1/host/remembrancer/agents/local.canary-c4n4ry.x", "", 404, "not_found"),
+    ]
+}
+
 #[tokio::test]
 async fn each_kind_of_wrong_input_gets_its_answer() {
     let host = Host::new().await;
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
-    for row in body_rows().into_iter().chain(operation_rows()).chain(path_rows()) {
+    for row in body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(agent_rows()) {
         let headers: Vec<(&str, &str)> = row.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
         let answer = host.call("key-of-a", row.method, &row.path, &headers, Body::from(row.body)).await;
         let text = String::from_utf8_lossy(&answer.bytes).into_owned();

@@ -1,18 +1,26 @@
-//! The discovery document of OpenWOP: what this host can do, computed, never written by hand.
+//! The discovery document of OpenWOP: what this host can do, computed from `Capabilities`, never written by hand.
+//!
+//! A family or a part that is off is absent, unless OpenWOP has a flag that says so.
 
 use remem_core::Policy;
 use remem_core::capability::Capabilities;
 use serde_json::{Map, Value, json};
 
+/// How an OpenWOP document writes its version: two numbers.
+const PROTOCOL_VERSION: &str = "1.0";
+/// Runs read what their parent could read when it began them.
+const EXECUTION_MODEL: u32 = 2;
+
 /// The document for `GET /.well-known/openwop`. Capability families stand at the root; `capabilities` mirrors them for
-/// older clients.
+/// older clients. `fixtures` are the names of workflows that the host brings along.
 #[must_use]
-pub fn document(capabilities: &Capabilities, policy: &Policy) -> Value {
-    let families = families(capabilities, policy);
+pub fn document(capabilities: &Capabilities, policy: &Policy, fixtures: &[String]) -> Value {
+    let families = families(capabilities, policy, fixtures);
     let mut document = json!({
-        "protocolVersion": "1.0",
+        "protocolVersion": PROTOCOL_VERSION,
         "supportedEnvelopes": [],
         "schemaVersions": {},
+        "supportedTransports": ["rest"],
         "limits": {
             "clarificationRounds": 0,
             "schemaRounds": 0,
@@ -28,56 +36,232 @@ pub fn document(capabilities: &Capabilities, policy: &Policy) -> Value {
     document
 }
 
-fn families(capabilities: &Capabilities, policy: &Policy) -> Map<String, Value> {
-    let facts = capabilities.facts();
+/// Whether a discovery document fits the derived profile `openwop-memory`: it is a valid document of a host whose memory
+/// can be written and lasts.
+#[must_use]
+pub fn is_memory_profile(document: &Value) -> bool {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    let version = document["protocolVersion"].as_str().and_then(|v| v.split_once('.'));
+    let limits = ["clarificationRounds", "schemaRounds", "envelopesPerTurn"];
+    version.is_some_and(|(major, minor)| number(major) && number(minor))
+        && document["supportedEnvelopes"].as_array().is_some_and(|all| all.iter().all(Value::is_string))
+        && document["schemaVersions"].is_object()
+        && limits.iter().all(|name| document["limits"][name].is_u64())
+        && document["memory"]["supported"] == json!(true)
+        && document["memory"]["writable"] != json!(false)
+        && document["agents"]["memoryBackends"].as_array().is_some_and(|all| all.contains(&json!("long-term")))
+}
+
+fn families(capabilities: &Capabilities, policy: &Policy, fixtures: &[String]) -> Map<String, Value> {
+    let has = |key: &str| capabilities.provides(key);
+    let mut families = Map::new();
+    let mut family = |name: &str, value: Option<Value>| value.map(|value| families.insert(name.to_owned(), value));
+    family("memory", Some(memory(capabilities, policy)));
+    family("agents", agents(capabilities));
+    family("workspace", has("workspace").then(|| workspace(policy)));
+    let secrets = json!({ "supported": true, "scopes": ["tenant", "user", "run"], "resolution": "host-managed" });
+    family("secrets", has("secrets").then_some(secrets));
+    let model = json!({ "supported": true, "version": EXECUTION_MODEL, "crossChildMemoryConcurrency": "strict" });
+    family("multiAgent", has("multiAgent.executionModel").then(|| json!({ "executionModel": model })));
+    family("replay", has("replay").then(|| json!({ "supported": true, "modes": ["replay", "branch"] })));
+    let webhooks = json!({ "supported": true, "signatureAlgorithms": ["v1"], "durable": has("webhooks.durable") });
+    family("webhooks", has("webhooks").then_some(webhooks));
+    family("fixtures", (!fixtures.is_empty()).then(|| json!(fixtures)));
+    families
+}
+
+fn memory(capabilities: &Capabilities, policy: &Policy) -> Value {
+    let has = |key: &str| capabilities.provides(key);
     let mut memory = json!({
-        "supported": capabilities.supports("read"),
-        "writable": capabilities.supports("write"),
+        "supported": has("memory"),
+        "writable": has("memory.writable"),
         "maxEntrySizeBytes": policy.content_bytes_max,
-        "ttlSupported": facts.ttl,
-        "retention": { "ttl": facts.ttl, "forget": facts.forget },
+        "ttlSupported": has("memory.ttlSupported"),
+        "retention": { "ttl": has("memory.retention.ttl"), "forget": has("memory.retention.forget") },
     });
-    if capabilities.supports("search") {
+    if has("memory.search") {
         memory["search"] = json!({ "supported": true, "modes": ["filter"] });
     }
-    if capabilities.supports("attribution") {
-        memory["attribution"] = json!({ "supported": true, "emitsWriteEvents": true });
+    if has("memory.compaction") {
+        memory["compaction"] = json!({ "supported": true, "trigger": "host-managed" });
     }
-    let mut families = Map::new();
-    families.insert("memory".to_owned(), memory);
-    if facts.workspace {
-        let workspace = json!({
-            "supported": true,
-            "versioned": true,
-            "maxFileBytes": policy.file_bytes_max,
-            "maxFiles": policy.files_max,
-            "maxVersions": policy.file_versions_max,
-        });
-        families.insert("workspace".to_owned(), workspace);
+    if has("memory.attribution") {
+        memory["attribution"] = json!({ "supported": true, "emitsWriteEvents": has("memory.attribution.emitsWriteEvents") });
     }
-    if capabilities.supports("long-term-durability") {
-        families.insert("agents".to_owned(), json!({ "supported": false, "memoryBackends": ["long-term"] }));
+    if has("memory.injectionBudget") {
+        memory["injectionBudget"] = json!({ "supported": true, "tokenCounter": "chars" });
     }
-    families
+    memory
+}
+
+/// No list of model classes: this host calls no model, so it has no reason to turn one away.
+fn agents(capabilities: &Capabilities) -> Option<Value> {
+    let has = |key: &str| capabilities.provides(key);
+    let mut agents = json!({ "supported": has("agents") });
+    if has("agents.memoryBackends.long-term") {
+        agents["memoryBackends"] = json!(["long-term"]);
+    }
+    if has("agents.manifestRuntime") {
+        agents["manifestRuntime"] = json!({ "supported": true, "installScope": "tenant", "handoffValidation": false });
+    }
+    // Only "not supported": the family would say nothing.
+    (agents.as_object().is_some_and(|map| map.len() > 1)).then_some(agents)
+}
+
+fn workspace(policy: &Policy) -> Value {
+    json!({
+        "supported": true,
+        "versioned": true,
+        "maxFileBytes": policy.file_bytes_max,
+        "maxFiles": policy.files_max,
+        "maxVersions": policy.file_versions_max,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use remem_core::capability::Facts;
+    use remem_core::capability::{Facts, MemoryShape, every_combination};
+
+    fn told(facts: Facts, fixtures: &[String]) -> Value {
+        document(&Capabilities::compute(facts), &Policy::default(), fixtures)
+    }
+
+    /// What the document must say of these facts, written a second time and without the table.
+    fn check_families(document: &Value, facts: &Facts) {
+        let memory = &document["memory"];
+        assert_eq!(memory["supported"], json!(true));
+        assert_eq!(memory["writable"], json!(facts.writable));
+        assert_eq!(memory["ttlSupported"], json!(facts.ttl));
+        assert_eq!(memory["retention"], json!({"ttl": facts.ttl, "forget": facts.forget}));
+        let present = |value: &Value, on: bool, what: &str| {
+            assert_eq!(!value.is_null(), on, "{what} of {facts:?}");
+            assert!(value.get("supported").is_none_or(|s| *s == json!(true)), "{what} is there, but off");
+        };
+        let snapshots = facts.runs && facts.snapshots;
+        present(&memory["search"], facts.lexical, "search");
+        present(&memory["compaction"], facts.compaction, "compaction");
+        present(&memory["attribution"], facts.attribution, "attribution");
+        present(&memory["injectionBudget"], facts.runs, "injectionBudget");
+        present(&document["workspace"], facts.workspace, "workspace");
+        present(&document["secrets"], facts.vault, "secrets");
+        present(&document["multiAgent"], snapshots && facts.durable, "multiAgent");
+        present(&document["multiAgent"]["executionModel"], snapshots && facts.durable, "executionModel");
+        present(&document["replay"], snapshots, "replay");
+        present(&document["webhooks"], facts.webhooks, "webhooks");
+        let agents = &document["agents"];
+        assert_eq!(!agents.is_null(), facts.durable || facts.agents);
+        assert_eq!(agents["supported"] == json!(true), facts.runs && facts.agents);
+        present(&agents["memoryBackends"], facts.durable, "memoryBackends");
+        present(&agents["manifestRuntime"], facts.agents, "manifestRuntime");
+    }
+
+    /// Where a key of the table shows in the document.
+    fn advertised(document: &Value, key: &str) -> bool {
+        let mut at = document;
+        for part in key.split('.') {
+            let member = |list: &Vec<Value>| list.contains(&json!(part));
+            let lists = [at.get("modes"), Some(at)].into_iter().flatten().filter_map(Value::as_array);
+            if lists.into_iter().any(member) {
+                return true;
+            }
+            match at.get(part) {
+                Some(next) => at = next,
+                None => return false,
+            }
+        }
+        match at {
+            Value::Bool(on) => *on,
+            Value::Object(map) => match map.get("supported") {
+                Some(on) => *on == json!(true),
+                None => map.values().any(|value| *value != json!(false)),
+            },
+            _ => true,
+        }
+    }
 
     #[test]
     fn a_host_claims_only_what_the_facts_support() {
-        let all = Facts { durable: true, writable: true, lexical: true, ttl: true, ..Facts::default() };
-        let document = document(&Capabilities::compute(all), &Policy::default());
-        assert_eq!(document["agents"]["memoryBackends"], json!(["long-term"]));
-        assert_eq!(document["memory"]["search"]["modes"], json!(["filter"]));
-        assert_eq!(document["memory"]["retention"], json!({"ttl": true, "forget": false}));
-        assert_eq!(document["capabilities"]["memory"], document["memory"]);
-        assert!(document["memory"].get("compaction").is_none());
-        let poor = super::document(&Capabilities::compute(Facts::default()), &Policy::default());
-        assert_eq!(poor["memory"]["writable"], json!(false));
-        assert!(poor.get("workspace").is_none());
-        assert!(poor.get("agents").is_none() && poor["memory"].get("search").is_none());
+        for facts in every_combination() {
+            let document = told(facts, &[]);
+            check_families(&document, &facts);
+            let mirror = document["capabilities"].as_object().unwrap();
+            for (name, family) in mirror {
+                assert_eq!(&document[name], family, "the mirror of {name}");
+            }
+            let families = ["memory", "agents", "workspace", "secrets", "multiAgent", "replay", "webhooks", "fixtures"];
+            assert!(families.iter().all(|name| document.get(name).is_some() == mirror.contains_key(*name)));
+            assert!(mirror.keys().all(|name| families.contains(&name.as_str())));
+            assert_eq!(is_memory_profile(&document), facts.writable && facts.durable, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn the_document_and_the_table_agree_key_by_key() {
+        for facts in every_combination() {
+            let (document, capabilities) = (told(facts, &[]), Capabilities::compute(facts));
+            for feature in remem_core::capability::FEATURES {
+                assert_eq!(advertised(&document, feature.key), capabilities.provides(feature.key), "{} of {facts:?}", feature.key);
+            }
+        }
+    }
+
+    /// What an agent is told to be without is what the document does not have, and nothing else.
+    #[test]
+    fn degraded_is_what_is_asked_and_not_advertised() {
+        for facts in every_combination() {
+            let (document, capabilities) = (told(facts, &[]), Capabilities::compute(facts));
+            let has = |name: &str| match name {
+                "read" => document["memory"]["supported"] == json!(true),
+                "write" => document["memory"]["writable"] != json!(false),
+                "search" => document["memory"]["search"]["supported"] == json!(true),
+                "long-term-durability" => document["agents"]["memoryBackends"] == json!(["long-term"]),
+                "compaction" => document["memory"]["compaction"]["supported"] == json!(true),
+                "attribution" => document["memory"]["attribution"]["supported"] == json!(true),
+                "replay-snapshot" => document["multiAgent"]["executionModel"]["version"].as_u64() >= Some(2),
+                _ => ["ttl", "forget"].iter().any(|kind| document["memory"]["retention"][kind] == json!(true)),
+            };
+            for dimension in remem_core::capability::DIMENSIONS {
+                assert_eq!(capabilities.supports(dimension.name), has(dimension.name), "{} of {facts:?}", dimension.name);
+            }
+            for asked in 0..8u8 {
+                let shape = MemoryShape { scratchpad: asked & 1 != 0, conversation: asked & 2 != 0, long_term: asked & 4 != 0 };
+                let mut wanted = if asked == 0 { vec![] } else { vec!["read", "write"] };
+                wanted.extend(shape.long_term.then_some("long-term-durability"));
+                wanted.retain(|name| !has(name));
+                assert_eq!(capabilities.degraded(shape), wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn fixtures_show_if_there_are_any() {
+        assert!(told(Facts::default(), &[]).get("fixtures").is_none());
+        let document = told(Facts::default(), &["noop".to_owned()]);
+        assert_eq!((&document["fixtures"], &document["capabilities"]["fixtures"]), (&json!(["noop"]), &json!(["noop"])));
+    }
+
+    #[test]
+    fn a_document_that_is_not_valid_has_no_profile() {
+        let good = told(Facts { durable: true, writable: true, ..Facts::default() }, &[]);
+        assert!(is_memory_profile(&good));
+        for (place, bad) in [
+            ("/protocolVersion", json!("01.0")),
+            ("/protocolVersion", json!("1")),
+            ("/supportedEnvelopes", json!({})),
+            ("/schemaVersions", json!([])),
+            ("/limits/schemaRounds", json!(-1)),
+            ("/memory/supported", json!("true")),
+            ("/memory/writable", json!(false)),
+            ("/agents/memoryBackends", json!(["scratchpad"])),
+        ] {
+            let mut document = good.clone();
+            *document.pointer_mut(place).unwrap() = bad;
+            assert!(!is_memory_profile(&document), "{place}");
+        }
+        assert!(!is_memory_profile(&Value::Null));
+        let mut silent = good;
+        silent["memory"].as_object_mut().unwrap().remove("writable");
+        assert!(is_memory_profile(&silent), "a host that does not say is writable");
     }
 }

@@ -3,6 +3,7 @@
 //! This crate may not act. Names are OpenWOP's where it has one. Requests refuse unknown fields; answers may grow.
 
 pub mod admin;
+pub mod agent;
 pub mod discovery;
 pub mod entry;
 pub mod error;

@@ -81,6 +81,9 @@ pub enum Command {
     /// Background passes
     #[command(subcommand)]
     Pass(Pass),
+    /// Installed agents
+    #[command(subcommand)]
+    Agent(Agent),
     /// Read entries from JSON lines
     Import(Import),
     /// Write entries as JSON lines
@@ -209,7 +212,7 @@ pub enum Events {
 pub enum Key {
     /// Make a key; it is shown once
     Create {
-        /// What it allows, separated by commas: memory:read, memory:write, memory:admin, workspace:read, workspace:write, keys:manage, host:admin
+        /// What it allows, separated by commas: memory:read, memory:write, memory:admin, workspace:read, workspace:write, manifest:read, manifest:write, keys:manage, host:admin
         #[arg(long, value_delimiter = ',', default_value = "memory:read,memory:write")]
         scopes: Vec<String>,
         /// What to call it
@@ -253,6 +256,27 @@ pub enum Pass {
         /// Only say what would be done
         #[arg(long)]
         dry_run: bool,
+    },
+}
+
+#[derive(Subcommand)]
+pub enum Agent {
+    /// Install an agent for the tenant, or replace one
+    Install {
+        /// JSON file: a manifest, or {"manifest", "packName"?, "packVersion"?, "peerDependencies"?}
+        file: PathBuf,
+    },
+    /// List the agents of the tenant and of the host
+    List,
+    /// Show one agent
+    Show {
+        /// Its name
+        id: String,
+    },
+    /// Remove an agent that the tenant installed
+    Remove {
+        /// Its name
+        id: String,
     },
 }
 

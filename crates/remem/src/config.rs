@@ -16,6 +16,7 @@ pub struct Config {
     pub server: Server,
     pub storage: Storage,
     pub redaction: Redaction,
+    pub agents: Agents,
     pub limits: Limits,
     pub log: Log,
 }
@@ -63,6 +64,14 @@ pub struct Redaction {
     /// Registered secrets, one JSON object {"secretId", "secret", "tenant"?} a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Agents {
+    /// Folder of manifests that are installed for the whole host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Puts an engine together from the configuration: keys, store, directory, secrets. Used by `serve` and by commands
 //! that open the store themselves.
 
+use crate::agents;
 use crate::config::Config;
 use crate::seams;
 use anyhow::{Context, bail};
@@ -62,8 +63,14 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         workspace: true,
         attribution: true,
         snapshots: true,
+        runs: true,
+        agents: true,
         ..Facts::default()
     };
+    let mut agents = config.agents.dir.as_deref().map(|folder| agents::read(folder, &policy)).transpose()?.unwrap_or_default();
+    if seams {
+        agents.extend(seams::agents(&policy)?);
+    }
     let secrets = match &config.redaction.secrets_file {
         Some(file) => Secrets::new(&storage.key, registered(file)?),
         None => Secrets::none(&storage.key),
@@ -80,6 +87,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         workflows: if seams { seams::workflows()? } else { Vec::new() },
         seams,
         test_secrets: if seams { seams::secrets() } else { Vec::new() },
+        agents,
     });
     Ok(Host { engine: Arc::new(engine), place: storage.place })
 }

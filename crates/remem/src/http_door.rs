@@ -4,8 +4,9 @@
 
 use async_trait::async_trait;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use remem_server::{Door, Written};
+use remem_server::{Door, InstalledAgent, Written};
 use remem_wire::admin::{KeyCreate, KeyCreated, KeyList, PassAnswer, PassList, PassRun, TenantInfo, TenantList, TenantPut, TenantQuery};
+use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
     EntryList, EntryMetadata, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, PutMany, PutManyAnswer,
@@ -48,7 +49,11 @@ impl HttpDoor {
     }
 
     async fn send<B: Serialize>(&self, call: &Call<'_, B>) -> Result<Response, Failure> {
-        let mut url = format!("{}/{BASE}/{}", self.url, call.path);
+        // OpenWOP's own paths begin with a slash, the host's are relative to its extension.
+        let mut url = match call.path.strip_prefix('/') {
+            Some(path) => format!("{}/{path}", self.url),
+            None => format!("{}/{BASE}/{}", self.url, call.path),
+        };
         if let Some(query) = call.query.as_deref().filter(|q| !q.is_empty()) {
             url = format!("{url}?{query}");
         }
@@ -216,5 +221,23 @@ impl Door for HttpDoor {
     }
     async fn tenants(&self) -> Result<TenantList, Failure> {
         self.read("tenants".to_owned(), &()).await
+    }
+    async fn agents(&self) -> Result<AgentInventory, Failure> {
+        self.read("/v1/agents".to_owned(), &()).await
+    }
+    async fn agent(&self, id: &str) -> Result<AgentInventoryEntry, Failure> {
+        self.read(format!("/v1/agents/{}", segment(id)), &()).await
+    }
+    async fn install_agent(&self, request: AgentInstall) -> Result<InstalledAgent, Failure> {
+        let path = "agents".to_owned();
+        let call = Call { method: Method::POST, path, query: None, body: Some(&request), idempotency_key: None, repeatable: true };
+        let response = self.call(call).await?;
+        let replaced = response.status() != reqwest::StatusCode::CREATED;
+        Ok(InstalledAgent { entry: parse(response).await?, replaced })
+    }
+    async fn remove_agent(&self, id: &str) -> Result<(), Failure> {
+        let path = format!("agents/{}", segment(id));
+        let call = Call::<()> { method: Method::DELETE, path, query: None, body: None, idempotency_key: None, repeatable: false };
+        self.call(call).await.map(|_| ())
     }
 }

@@ -1,5 +1,6 @@
 //! `remem`: the one binary. The only place that names a concrete store or port.
 
+mod agents;
 mod cli;
 mod commands;
 mod config;

@@ -2,8 +2,9 @@
 //! secrets that they resolve. Nothing here is there otherwise.
 
 use anyhow::Context;
-use remem_core::Workflow;
+use remem_core::agent::Install;
 use remem_core::redact::SecretValue;
+use remem_core::{Agent, Policy, Workflow};
 use remem_engine::ports::{Ids, RandomIds};
 use remem_engine::{CANARY_SECRET, TEST_SECRET};
 
@@ -28,6 +29,18 @@ const FIXTURES: &[&str] = fixtures![
     "conformance-noop",
     "openwop-smoke-byok-roundtrip",
 ];
+
+const AGENTS: &[&str] = fixtures!["agents/core.conformance.identity-agent", "agents/core.conformance.memory-agent"];
+
+/// The agents that conformance checks find: one that needs nothing, and one that needs memory to last.
+pub fn agents(policy: &Policy) -> anyhow::Result<Vec<Agent>> {
+    let read = |text: &&str| {
+        let manifest = serde_json::from_str(text).context("a manifest is not JSON")?;
+        let pack_name = Some("core.conformance".to_owned());
+        Ok(Agent::new(Install { manifest, pack_name, ..Install::default() }, policy)?)
+    };
+    AGENTS.iter().map(read).collect()
+}
 
 /// The workflows that conformance checks run.
 pub fn workflows() -> anyhow::Result<Vec<Workflow>> {
@@ -54,5 +67,6 @@ mod tests {
         let names: Vec<String> = workflows().unwrap().into_iter().map(|workflow| workflow.id).collect();
         assert_eq!(names.len(), FIXTURES.len());
         assert!(names.is_sorted(), "{names:?}");
+        assert_eq!(agents(&Policy::default()).unwrap().len(), 2);
     }
 }

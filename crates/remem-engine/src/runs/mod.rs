@@ -5,6 +5,7 @@
 //! cancelled does nothing more.
 
 mod actions;
+mod agent;
 mod execute;
 mod fork;
 mod live;
@@ -23,6 +24,8 @@ pub use nodes::NODES;
 pub(crate) use queue::RunQueue;
 pub use workflows::WorkflowInfo;
 
+use workflows::Found;
+
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
@@ -38,8 +41,10 @@ use serde_json::{Map, Value};
 /// What a caller wants run.
 #[derive(Clone, Debug, Default)]
 pub struct NewRun {
-    /// The workflow.
+    /// The workflow, …
     pub workflow_id: String,
+    /// … or the agent to call upon.
+    pub agent_id: Option<String>,
     /// What it is given.
     pub inputs: Map<String, Value>,
     /// Settings.
@@ -79,14 +84,17 @@ impl Engine {
         caller.require(Permission::RunsCreate)?;
         self.check_run(&new)?;
         let idempotency = self.idempotency("create-run", key, &digest(&new))?;
-        let workflow = self.workflow_of(caller.tenant(), &new.workflow_id).await?.ok_or(EngineError::UnknownWorkflow)?;
+        let workflow = match &new.agent_id {
+            Some(agent) => Found { definition: self.turn_of(caller.tenant(), agent).await?, own: true },
+            None => self.workflow_of(caller.tenant(), &new.workflow_id).await?.ok_or(EngineError::UnknownWorkflow)?,
+        };
         let variables = workflow.definition.start(&new.inputs)?;
         if self.runs.is_full(&self.parts.policy) {
             return Err(StoreError::Busy.into());
         }
         let now = self.now_for(caller.tenant()).await?;
         let state = RunState {
-            workflow_id: new.workflow_id,
+            workflow_id: workflow.definition.id.clone(),
             definition: workflow.own.then(|| workflow.definition.document.clone()),
             status: RunStatus::Running,
             principal: caller.principal().as_str().to_owned(),
@@ -251,6 +259,7 @@ fn named(committed: &Committed) -> Option<RunId> {
 fn digest(new: &NewRun) -> Digest {
     let mut digest = Digest::default();
     digest.part(new.workflow_id.as_bytes());
+    digest.part(new.agent_id.as_deref().unwrap_or_default().as_bytes());
     for map in [&new.inputs, &new.configurable, &new.metadata] {
         digest.part(Value::Object((*map).clone()).to_string().as_bytes());
     }

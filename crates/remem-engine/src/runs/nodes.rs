@@ -1,7 +1,7 @@
 //! `NODES`: one row a node type. The executor, the documentation and the tests read this table.
 
 use super::live::{Halt, Live};
-use super::{actions, execute, probes};
+use super::{actions, agent, execute, probes};
 use crate::error::EngineError;
 use remem_core::workflow::Node;
 use remem_core::{Rejection, RunId, RunState, RunStatus};
@@ -26,7 +26,7 @@ pub struct NodeType {
 }
 
 /// All kinds.
-pub const NODES: [NodeType; 5] = [
+pub const NODES: [NodeType; 6] = [
     NodeType {
         type_id: "core.noop",
         doc: "does nothing; with `summary: true` it leaves a note of the run in a memory",
@@ -47,6 +47,13 @@ pub const NODES: [NodeType; 5] = [
         seam: false,
         requires: None,
         run: |live, node| Box::pin(sub_workflow(live, node)),
+    },
+    NodeType {
+        type_id: "core.agent.turn",
+        doc: "calls upon the installed agent that it is pinned to: binds prompt, tools and memory, keeps the task, recalls",
+        seam: false,
+        requires: None,
+        run: |live, node| Box::pin(agent::turn(live, node)),
     },
     NodeType {
         type_id: "conformance.secret.echo",

@@ -1,5 +1,6 @@
 //! HTTP: the router and what its handlers share. One group of endpoints a file.
 
+mod agents;
 mod entries;
 mod events;
 mod extract;
@@ -49,7 +50,7 @@ impl App {
     /// The state for an engine.
     #[must_use]
     pub fn new(engine: Arc<Engine>, metrics: Option<PrometheusHandle>, metrics_public: bool, stopping: watch::Receiver<bool>) -> App {
-        let documents = Arc::new(meta::Documents::new(&engine, api().1));
+        let documents = Arc::new(meta::Documents::new(&engine, api().1, &engine.fixtures()));
         App { engine, metrics, metrics_public, stopping, documents }
     }
 }
@@ -100,6 +101,10 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(workflows::get_workflow))
         .routes(routes!(workflows::list_workflows))
         .routes(routes!(workflows::put_workflow, workflows::delete_workflow))
+        .routes(routes!(agents::list_agents))
+        .routes(routes!(agents::get_agent))
+        .routes(routes!(agents::install_agent))
+        .routes(routes!(agents::remove_agent))
         .routes(routes!(meta::discovery))
         .routes(routes!(meta::openapi))
         .routes(routes!(meta::health))

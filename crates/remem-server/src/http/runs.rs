@@ -27,9 +27,12 @@ pub(super) async fn create_run(door: EngineDoor, key: IdempotencyKey, JsonBody(b
     if body.callback_url.is_some() {
         return Err(Problem::NotProvided { what: "callbackUrl: register a webhook instead" }.into());
     }
-    let needed = "missing field `workflowId`".to_owned();
+    if body.workflow_id.is_some() == body.agent_id.is_some() {
+        return Err(Problem::MalformedBody { hint: "workflowId (or agentId, but not both) is needed".to_owned() }.into());
+    }
     let new = NewRun {
-        workflow_id: body.workflow_id.ok_or(Problem::MalformedBody { hint: needed })?,
+        workflow_id: body.workflow_id.unwrap_or_default(),
+        agent_id: body.agent_id,
         inputs: body.inputs.unwrap_or_default(),
         configurable: body.configurable.unwrap_or_default(),
         tags: body.tags.unwrap_or_default(),

@@ -23,6 +23,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/test/memory/seed", post(seed))
         .route("/v1/memory/{memoryRef}", get(list))
         .route("/v1/host/sample/workspace/op", post(workspace))
+        .route("/v1/host/sample/agents/{agentId}/dispatch", post(dispatch))
         .route("/v1/host/sample/identity/owned-run", get(owned_run))
         .route("/v1/host/sample/identity/cross-workspace-read", post(foreign_read))
         .route("/v1/host/sample/test/runs/{runId}/events", get(run_events))
@@ -116,6 +117,44 @@ async fn foreign_read(door: EngineDoor) -> Answer {
     let stranger = sandbox(&door.engine, "stranger").await?;
     let found = door.engine.run(&stranger, &run.run_id).await.map_err(fail)?;
     json(StatusCode::OK, &RunSnapshot::new(stranger.tenant().as_str(), found.id.as_str(), found.state))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Dispatch {
+    task: Option<Value>,
+    validate_handoff: Option<bool>,
+    available_tools: Option<Vec<String>>,
+}
+
+/// Calls upon an agent and waits for what comes of it.
+async fn dispatch(door: EngineDoor, Ref(agent_id): Ref, JsonBody(body): JsonBody<Dispatch>) -> Answer {
+    if body.validate_handoff == Some(true) {
+        return Err(Problem::NotProvided { what: "validation of handoffs" }.into());
+    }
+    let inputs = value!({"task": body.task, "availableTools": body.available_tools.unwrap_or_default()});
+    let inputs = inputs.as_object().cloned().unwrap_or_default();
+    let new = NewRun { agent_id: Some(agent_id.clone()), inputs, ..NewRun::default() };
+    let run = door.engine.create_run(&door.caller, new, None).await.map_err(fail)?.run;
+    let (mut events, mut complete) = (Vec::new(), false);
+    while !complete {
+        let wait = Duration::from_secs(10);
+        let (more, ended) = door.engine.poll_run(&door.caller, run.id.as_str(), events.len() as u64, wait).await.map_err(fail)?;
+        if more.is_empty() && !ended {
+            break;
+        }
+        events.extend(more);
+        complete = ended;
+    }
+    let state = door.engine.run(&door.caller, run.id.as_str()).await.map_err(fail)?.state;
+    let events: Vec<Value> = events.iter().filter_map(RunEventDoc::of).filter_map(|doc| of_agent(&doc, &agent_id)).collect();
+    json(StatusCode::OK, &value!({"runId": run.id.as_str(), "status": state.status.as_str(), "events": events}))
+}
+
+/// An event that names the agent, with the name at its head.
+fn of_agent(doc: &RunEventDoc, agent_id: &str) -> Option<Value> {
+    let named = doc.payload.get("agentId").and_then(Value::as_str) == Some(agent_id);
+    named.then(|| value!({"type": doc.r#type, "agentId": agent_id, "sequence": doc.sequence, "payload": doc.payload}))
 }
 
 #[derive(Deserialize)]

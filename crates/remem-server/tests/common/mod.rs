@@ -10,11 +10,12 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
-use remem_core::{Permission, Policy, TenantId, Timestamp, Workflow};
+use remem_core::{Agent, Permission, Policy, TenantId, Timestamp, Workflow};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
 use remem_engine::{Engine, HostKey, Parts, Secrets, runner};
 use remem_server::{App, router};
+use remem_store::Store;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -22,6 +23,23 @@ use tower::ServiceExt;
 
 pub const NOON: Timestamp = Timestamp(1_700_000_000_000);
 pub const MEMORY: &str = "/v1/host/remembrancer/memory";
+
+/// What the host of most tests has.
+const FACTS: Facts = Facts {
+    durable: true,
+    writable: true,
+    lexical: true,
+    ttl: true,
+    forget: false,
+    compaction: false,
+    attribution: true,
+    snapshots: true,
+    workspace: true,
+    runs: true,
+    agents: true,
+    vault: true,
+    webhooks: true,
+};
 
 pub const CANARY: &str = "canary-of-the-vault-7391";
 pub const NOOP: &str = r#"{"id": "conformance-noop", "nodes": [{"id": "noop", "typeId": "core.noop", "config": {"summary": true}}]}"#;
@@ -32,6 +50,7 @@ fn workflow(text: &str) -> Workflow {
 
 pub struct Host {
     pub engine: Arc<Engine>,
+    pub store: Arc<dyn Store>,
     pub clock: Arc<FixedClock>,
     pub router: Router,
     pub stop: watch::Sender<bool>,
@@ -62,35 +81,41 @@ impl Host {
 
     /// With the seams, a few workflows and the test secret.
     pub async fn with_seams() -> Host {
-        Host::made(Policy::default(), vec![], true).await
+        Host::made(Policy::default(), vec![], FACTS, vec![], true).await
     }
 
     pub async fn with(policy: Policy, secrets: Vec<(&str, &str)>) -> Host {
-        Host::made(policy, secrets, false).await
+        Host::of(policy, secrets, FACTS, vec![]).await
     }
 
-    async fn made(policy: Policy, secrets: Vec<(&str, &str)>, seams: bool) -> Host {
+    /// A host that has what the facts say, and agents of its own.
+    pub async fn of(policy: Policy, secrets: Vec<(&str, &str)>, facts: Facts, agents: Vec<Agent>) -> Host {
+        Host::made(policy, secrets, facts, agents, false).await
+    }
+
+    async fn made(policy: Policy, secrets: Vec<(&str, &str)>, facts: Facts, agents: Vec<Agent>, seams: bool) -> Host {
         let clock = Arc::new(FixedClock::at(NOON));
         let key = HostKey::new([7; 32]);
         let secrets = secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
         let (store, directory) = storage::open().await;
         let engine = Arc::new(Engine::new(Parts {
-            store,
+            store: store.clone(),
             directory,
             clock: clock.clone(),
             ids: Arc::new(CountedIds::default()),
             policy,
             secrets: Secrets::new(&key, secrets),
             key,
-            capabilities: Capabilities::compute(Facts { durable: true, writable: true, lexical: true, ttl: true, ..Facts::default() }),
             workflows: if seams { vec![workflow(NOOP)] } else { Vec::new() },
             seams,
             test_secrets: vec![SecretValue::new(remem_engine::TEST_SECRET, CANARY)],
+            capabilities: Capabilities::compute(facts),
+            agents,
         }));
         let (stop, stopping) = watch::channel(false);
         runner::start_runs(&engine, &stopping);
         let router = router(App::new(engine.clone(), None, false, stopping));
-        let host = Host { engine, clock, router, stop };
+        let host = Host { engine, store, clock, router, stop };
         host.key("a", "key-of-a", &Permission::ALL).await;
         host
     }

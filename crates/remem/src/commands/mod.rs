@@ -1,5 +1,6 @@
 //! Commands: one file each. A command opens a door, calls it, prints.
 
+mod agents;
 mod copy;
 mod doctor;
 mod entries;
@@ -41,6 +42,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Key(key) => keys::run(global, key).await,
         Command::Tenant(tenant) => tenants::run(global, tenant).await,
         Command::Pass(pass) => passes::run(global, pass).await,
+        Command::Agent(agent) => agents::run(global, agent).await,
         Command::Import(import) => import::run(global, import).await,
         Command::Export(export) => export::run(global, export).await,
         Command::Copy(copy) => copy::run(global, copy).await,

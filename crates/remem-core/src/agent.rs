@@ -1,0 +1,309 @@
+//! The agent: what a manifest says, who brought it, and what it lacks on a host. Decides what may be installed; it never
+//! reads a file and never runs an agent.
+//!
+//! A manifest is checked once, when it is installed (`manifest.rs`). What is stored was redacted since, so the readers here
+//! take what they find: a text may have become a marker.
+
+mod manifest;
+
+pub use manifest::is_agent_id;
+
+use crate::capability::{Capabilities, MemoryShape};
+use crate::policy::Policy;
+use crate::rejection::Rejection;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// What a caller brings: the manifest, and facts about the pack that it comes from.
+#[derive(Clone, Default)]
+pub struct Install {
+    /// The manifest.
+    pub manifest: Map<String, Value>,
+    /// The pack; `local` if nobody says.
+    pub pack_name: Option<String>,
+    /// Its version; `0.0.0` if nobody says.
+    pub pack_version: Option<String>,
+    /// Packs that should be installed, too; `true` if the agent can do without.
+    pub peers: BTreeMap<String, bool>,
+}
+
+/// An agent that can be installed, or is.
+#[derive(Clone, PartialEq)]
+pub struct Agent {
+    id: String,
+    body: Map<String, Value>,
+}
+
+/// Where the system prompt of an agent is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Prompt<'a> {
+    /// In the manifest.
+    Text(&'a str),
+    /// In a file of this name.
+    File(&'a str),
+}
+
+// A prompt can be as private as a memory.
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agent").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// Checks what a caller brings. The error names a field and a rule, never a value.
+    pub fn new(install: Install, policy: &Policy) -> Result<Agent, Rejection> {
+        let Install { manifest, pack_name, pack_version, peers } = install;
+        manifest::check(&manifest)?;
+        let name = |field: &'static str, name: Option<String>, default: &str, chars_max: usize| {
+            let name = name.unwrap_or_else(|| default.to_owned());
+            if is_name(&name, chars_max) { Ok(name) } else { Err(Rejection::MalformedName { field }) }
+        };
+        let pack_name = name("packName", pack_name, "local", PACK_NAME_CHARS_MAX)?;
+        let pack_version = name("packVersion", pack_version, "0.0.0", PACK_VERSION_CHARS_MAX)?;
+        if peers.len() > PEERS_MAX || !peers.keys().all(|peer| is_name(peer, PACK_NAME_CHARS_MAX)) {
+            return Err(Rejection::Invalid { field: "peerDependencies", rule: "must be at most 64 names of 1 to 200 characters" });
+        }
+        let id = manifest.get("agentId").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut body = Map::new();
+        body.insert("packName".to_owned(), json!(pack_name));
+        body.insert("packVersion".to_owned(), json!(pack_version));
+        body.insert("peers".to_owned(), json!(peers));
+        body.insert("manifest".to_owned(), Value::Object(manifest));
+        let (actual, limit) = (Value::Object(body.clone()).to_string().len() as u64, policy.agent_bytes_max as u64);
+        if actual > limit {
+            return Err(Rejection::TooLarge { field: "manifest", unit: "bytes", limit, actual });
+        }
+        Ok(Agent { id, body })
+    }
+
+    /// An agent that was stored under this name.
+    #[must_use]
+    pub fn stored(id: String, body: Map<String, Value>) -> Agent {
+        Agent { id, body }
+    }
+
+    /// What is stored of it.
+    #[must_use]
+    pub fn body(&self) -> &Map<String, Value> {
+        &self.body
+    }
+
+    /// The same agent with its prompt in the manifest: for a host that has read the file.
+    #[must_use]
+    pub fn with_prompt(mut self, prompt: &str) -> Agent {
+        if let Some(Value::Object(manifest)) = self.body.get_mut("manifest") {
+            manifest.remove("systemPromptRef");
+            manifest.insert("systemPrompt".to_owned(), json!(prompt));
+        }
+        self
+    }
+
+    /// The same agent without its prompt: for everything that is shown.
+    #[must_use]
+    pub fn without_prompt(mut self) -> Agent {
+        if let Some(Value::Object(manifest)) = self.body.get_mut("manifest") {
+            manifest.remove("systemPrompt");
+        }
+        self
+    }
+
+    fn field(&self, name: &str) -> Option<&Value> {
+        self.body.get("manifest")?.get(name)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.field(name).and_then(Value::as_str)
+    }
+
+    fn texts(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.field(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The whole manifest.
+    #[must_use]
+    pub fn manifest(&self) -> Option<&Map<String, Value>> {
+        self.body.get("manifest").and_then(Value::as_object)
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub fn persona(&self) -> &str {
+        self.text("persona").unwrap_or_default()
+    }
+
+    /// A short name for screens: the persona if there is none.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        self.text("label").unwrap_or_else(|| self.persona())
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn description(&self) -> Option<&str> {
+        self.text("description")
+    }
+
+    /// The kind of model it wants.
+    #[must_use]
+    pub fn model_class(&self) -> &str {
+        self.text("modelClass").unwrap_or_default()
+    }
+
+    /// Its system prompt.
+    #[must_use]
+    pub fn prompt(&self) -> Prompt<'_> {
+        match self.text("systemPromptRef") {
+            Some(path) => Prompt::File(path),
+            None => Prompt::Text(self.text("systemPrompt").unwrap_or_default()),
+        }
+    }
+
+    /// The tools it may use; none unless the manifest names them.
+    pub fn tools(&self) -> impl Iterator<Item = &str> {
+        self.texts("toolAllowlist")
+    }
+
+    /// The memory it asks for.
+    #[must_use]
+    pub fn memory_shape(&self) -> Option<MemoryShape> {
+        let shape = self.field("memoryShape")?.as_object()?;
+        let on = |name: &str| shape.get(name).and_then(Value::as_bool).unwrap_or(false);
+        Some(MemoryShape { scratchpad: on("scratchpad"), conversation: on("conversation"), long_term: on("longTerm") })
+    }
+
+    /// Below this confidence a decision should be escalated.
+    #[must_use]
+    pub fn threshold(&self) -> Option<f64> {
+        self.field("confidence")?.get("defaultThreshold")?.as_f64()
+    }
+
+    /// Whether it says what its tasks or answers look like.
+    #[must_use]
+    pub fn has_handoff_schemas(&self) -> bool {
+        self.field("handoff").and_then(Value::as_object).is_some_and(|handoff| !handoff.is_empty())
+    }
+
+    /// The pack it comes from.
+    #[must_use]
+    pub fn pack_name(&self) -> &str {
+        self.body.get("packName").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The version of that pack.
+    #[must_use]
+    pub fn pack_version(&self) -> &str {
+        self.body.get("packVersion").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Packs it wants beside it that none of the other agents comes from; `true` if it can do without.
+    fn missing_peers(&self, installed: &[Agent]) -> impl Iterator<Item = (&str, bool)> {
+        let peers = self.body.get("peers").and_then(Value::as_object).into_iter().flatten();
+        let there = |name: &str| installed.iter().any(|other| other.id != self.id && other.pack_name() == name);
+        peers.filter(move |(name, _)| !there(name)).map(|(name, optional)| (name.as_str(), *optional == json!(true)))
+    }
+
+    /// Refuses an agent that cannot do without a pack that is not there. The agent itself does not count.
+    pub fn check_peers(&self, installed: &[Agent]) -> Result<(), Rejection> {
+        let missing = self.missing_peers(installed).filter(|(_, optional)| !optional).count();
+        if missing == 0 { Ok(()) } else { Err(Rejection::PeerMissing { missing: missing as u64 }) }
+    }
+
+    /// What it asks for and does not get here: packs, then capabilities, each once.
+    #[must_use]
+    pub fn degraded(&self, installed: &[Agent], capabilities: &Capabilities) -> Vec<String> {
+        let packs = self.missing_peers(installed).map(|(name, _)| name);
+        let mut missing: Vec<String> = Vec::new();
+        for name in packs.chain(self.texts("requiresCapabilities").filter(|key| !capabilities.provides(key))) {
+            if !name.is_empty() && !missing.iter().any(|known| known == name) {
+                missing.push(name.to_owned());
+            }
+        }
+        missing
+    }
+}
+
+const PACK_NAME_CHARS_MAX: usize = 200;
+const PACK_VERSION_CHARS_MAX: usize = 64;
+const PEERS_MAX: usize = 64;
+
+fn is_name(text: &str, chars_max: usize) -> bool {
+    !text.trim().is_empty() && text.chars().count() <= chars_max && !text.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::Facts;
+
+    pub(super) fn agent(id: &str, pack: &str, more: Value, peers: &[(&str, bool)]) -> Result<Agent, Rejection> {
+        let mut manifest = json!({"agentId": id, "persona": "P", "modelClass": "general", "systemPrompt": "Be brief."});
+        manifest.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let peers = peers.iter().map(|(name, optional)| ((*name).to_owned(), *optional)).collect();
+        let manifest = manifest.as_object().unwrap().clone();
+        Agent::new(Install { manifest, pack_name: Some(pack.to_owned()), pack_version: None, peers }, &Policy::default())
+    }
+
+    #[test]
+    fn what_nobody_says_has_a_default() {
+        let manifest = json!({"agentId": "local.a.b", "persona": "P", "modelClass": "general", "systemPrompt": "Be brief."});
+        let install = Install { manifest: manifest.as_object().unwrap().clone(), ..Install::default() };
+        let agent = Agent::new(install, &Policy::default()).unwrap();
+        assert_eq!((agent.pack_name(), agent.pack_version(), agent.label()), ("local", "0.0.0", "P"));
+        assert_eq!((agent.tools().count(), agent.has_handoff_schemas(), agent.threshold()), (0, false, None));
+        assert_eq!((agent.memory_shape(), agent.description()), (None, None));
+        assert!(agent.prompt() == Prompt::Text("Be brief."));
+        let again = Agent::stored(agent.id().to_owned(), agent.body().clone());
+        assert_eq!(again, agent);
+        assert!(!format!("{agent:?}").contains("brief"));
+    }
+
+    #[test]
+    fn what_is_stored_is_read_as_it_is() {
+        let marked = json!({"packName": "[R]", "peers": 7, "manifest": {"persona": "[R]", "modelClass": "[R]", "confidence": {"defaultThreshold": "[R]"},
+            "memoryShape": "[R]", "toolAllowlist": ["[R]", 1], "systemPromptRef": "a.md"}});
+        let agent = Agent::stored("local.a.b".into(), marked.as_object().unwrap().clone());
+        assert_eq!((agent.persona(), agent.label(), agent.threshold(), agent.memory_shape()), ("[R]", "[R]", None, None));
+        assert_eq!(agent.tools().collect::<Vec<_>>(), ["[R]"]);
+        assert!(agent.prompt() == Prompt::File("a.md"));
+        assert!(agent.with_prompt("text").prompt() == Prompt::Text("text"));
+    }
+
+    #[test]
+    fn packs_are_peers_of_other_agents_only() {
+        let wants = agent("local.a.b", "own", json!({}), &[("own", false), ("nice", true), ("needed", false)]).unwrap();
+        assert_eq!(wants.check_peers(std::slice::from_ref(&wants)), Err(Rejection::PeerMissing { missing: 2 }));
+        let others = ["own", "needed"].map(|pack| agent(&format!("local.of.{pack}"), pack, json!({}), &[]).unwrap());
+        assert_eq!(wants.check_peers(&others), Ok(()));
+        let none = Capabilities::compute(Facts::default());
+        assert_eq!(wants.degraded(&others, &none), ["nice"]);
+        assert_eq!(wants.degraded(&[], &none), ["needed", "nice", "own"], "what went away since is missing, too");
+    }
+
+    #[test]
+    fn degraded_names_each_missing_thing_once() {
+        let asks = json!({"requiresCapabilities": ["memory.search", "host.workspace", "nice", "aiProviders.toolCalling"]});
+        let asks = agent("local.a.b", "own", asks, &[("nice", true)]).unwrap();
+        let none = Capabilities::compute(Facts::default());
+        assert_eq!(asks.degraded(&[], &none), ["nice", "memory.search", "host.workspace", "aiProviders.toolCalling"]);
+        let some = Capabilities::compute(Facts { lexical: true, workspace: true, ..Facts::default() });
+        assert_eq!(asks.degraded(&[], &some), ["nice", "aiProviders.toolCalling"]);
+    }
+
+    #[test]
+    fn facts_about_the_pack_are_checked() {
+        let field = |pack: &str, peers: &[(&str, bool)]| agent("local.a.b", pack, json!({}), peers).unwrap_err().field();
+        for bad in ["", "  ", "a\nb", &"x".repeat(201)] {
+            assert_eq!(field(bad, &[]), Some("packName"));
+            assert_eq!(field("p", &[(bad, true)]), Some("peerDependencies"));
+        }
+        let large = agent("local.a.b", "p", json!({"systemPrompt": "x".repeat(Policy::default().agent_bytes_max)}), &[]);
+        assert!(matches!(large.unwrap_err(), Rejection::TooLarge { field: "manifest", .. }));
+    }
+}

@@ -1,0 +1,87 @@
+//! `remem agent`: install, list, show and remove agents.
+
+use super::door;
+use crate::cli::{Agent, Global};
+use crate::output;
+use anyhow::Context;
+use remem_wire::agent::{AgentInstall, AgentInventoryEntry};
+use remem_wire::error::json_hint;
+use std::path::Path;
+
+pub async fn run(global: &Global, command: &Agent) -> anyhow::Result<()> {
+    match command {
+        Agent::Install { file } => install(global, file).await,
+        Agent::List => {
+            let list = door(global).await?.agents().await?;
+            if global.json {
+                return output::json(&list);
+            }
+            let rows = list.agents.iter().map(|a| {
+                vec![a.agent_id.clone(), output::preview(&a.label, 40), a.model_class.clone(), pack(a), output::preview(&lacks(a), 60)]
+            });
+            output::table(&["AGENT", "LABEL", "MODEL CLASS", "PACK", "IS WITHOUT"], rows.collect(), "no agents");
+            Ok(())
+        }
+        Agent::Show { id } => {
+            let agent = door(global).await?.agent(id).await?;
+            if global.json {
+                return output::json(&agent);
+            }
+            show(&agent);
+            Ok(())
+        }
+        Agent::Remove { id } => {
+            door(global).await?.remove_agent(id).await?;
+            if global.json {
+                return output::json(&serde_json::json!({"removed": id}));
+            }
+            println!("removed");
+            Ok(())
+        }
+    }
+}
+
+async fn install(global: &Global, file: &Path) -> anyhow::Result<()> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let request = AgentInstall::from_file(&text).map_err(|e| anyhow::anyhow!("{} is not a manifest: {}", file.display(), json_hint(&e)))?;
+    let installed = door(global).await?.install_agent(request).await?;
+    if global.json {
+        return output::json(&installed.entry);
+    }
+    let what = if installed.replaced { "replaced" } else { "installed" };
+    println!("{what} {}", installed.entry.agent_id);
+    let without = lacks(&installed.entry);
+    if !without.is_empty() {
+        eprintln!("it works without: {}", output::visible(&without));
+    }
+    Ok(())
+}
+
+fn show(agent: &AgentInventoryEntry) {
+    let memory = agent.memory_shape.unwrap_or_default();
+    let asked = [("scratchpad", memory.scratchpad), ("conversation", memory.conversation), ("long-term", memory.long_term)];
+    let asked: Vec<&str> = asked.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect();
+    let rows = [
+        ("agent", agent.agent_id.clone()),
+        ("persona", agent.persona.clone()),
+        ("label", agent.label.clone()),
+        ("description", agent.description.clone().unwrap_or_default()),
+        ("model class", agent.model_class.clone()),
+        ("pack", pack(agent)),
+        ("tools", agent.tool_allowlist.join(", ")),
+        ("memory", asked.join(", ")),
+        ("threshold", agent.confidence_threshold.map(|t| t.to_string()).unwrap_or_default()),
+        ("is without", lacks(agent)),
+    ];
+    for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+        println!("{name:<12}{}", output::preview(value, 600));
+    }
+}
+
+fn pack(agent: &AgentInventoryEntry) -> String {
+    output::preview(&format!("{} {}", agent.pack_name, agent.pack_version), 60)
+}
+
+fn lacks(agent: &AgentInventoryEntry) -> String {
+    agent.degraded.iter().chain(&agent.degraded_memory_dimensions).cloned().collect::<Vec<_>>().join(", ")
+}
