@@ -18,6 +18,7 @@ pub mod query;
 pub mod record;
 pub mod redact;
 pub mod rejection;
+pub mod webhook;
 
 pub use admission::{Admission, Admitted};
 pub use batch::{Batch, Cause, Change, Expectation, Fence, Idempotency};
@@ -27,6 +28,6 @@ pub use ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, Scope, Seq, Tena
 pub use permission::Permission;
 pub use policy::Policy;
 pub use query::Query;
-pub use record::{Precondition, Record, RecordBody, RecordKind};
+pub use record::{Precondition, Record, RecordBody, RecordKind, Sealed};
 pub use redact::{Redacted, Redactor, ShapePolicy};
 pub use rejection::Rejection;
