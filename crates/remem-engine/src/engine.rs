@@ -2,7 +2,7 @@
 
 use crate::caller::Caller;
 use crate::error::EngineError;
-use crate::ports::{Clock, Ids};
+use crate::ports::{Clock, Envelope, Ids, Post};
 use crate::registry::PassLog;
 use crate::secrets::{Rules, Secrets};
 use remem_core::capability::Capabilities;
@@ -41,6 +41,10 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Fresh names.
     pub ids: Arc<dyn Ids>,
+    /// Sends to webhooks.
+    pub post: Arc<dyn Post>,
+    /// What webhooks are sent, as the wire writes it.
+    pub envelope: Envelope,
     /// Limits.
     pub policy: Policy,
     /// Registered secrets.

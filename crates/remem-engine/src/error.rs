@@ -30,6 +30,9 @@ pub enum EngineError {
         /// How large it may be, in bytes.
         limit: u64,
     },
+    /// The tenant has no webhook of that name.
+    #[error("there is no such webhook")]
+    NoWebhook,
     /// Too many streams are open.
     #[error("too many event streams are open")]
     TooManyFeeds,

@@ -15,7 +15,9 @@ pub mod ports;
 pub mod recall;
 pub mod registry;
 pub mod runner;
+pub mod seal;
 pub mod secrets;
+pub mod webhook;
 pub mod workspace;
 pub mod write;
 

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::registry::{Mode, PASSES, Pass};
+use futures_util::stream::{self, StreamExt};
 use remem_core::TenantId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +22,13 @@ pub fn start(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> Vec<JoinHand
 async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {
     let (mut activation, mut wake) = (0, engine.parts.store.wake());
     while !*stop.borrow() {
-        for tenant in due(&engine, pass, activation % pass.all_every == 0).await {
-            if *stop.borrow() {
-                return;
+        let tenants = due(&engine, pass, activation % pass.all_every == 0).await;
+        let work = stream::iter(tenants).for_each_concurrent(pass.tenants_at_once, async |tenant| {
+            if !engine.passes.is_stopping() {
+                activate(&engine, pass, &tenant).await;
             }
-            activate(&engine, pass, &tenant).await;
-        }
+        });
+        until_done(&engine, &mut stop.clone(), work).await;
         activation += 1;
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(pass.period_ms)) => {}
@@ -35,6 +37,16 @@ async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiv
             _ = stop.changed() => {}
         }
     }
+}
+
+/// Lets the work under way end, and tells it when the process is asked to stop.
+async fn until_done(engine: &Engine, stop: &mut watch::Receiver<bool>, work: impl Future<Output = ()>) {
+    tokio::pin!(work);
+    tokio::select! {
+        () = &mut work => return,
+        _ = stop.wait_for(|stop| *stop) => engine.passes.stop(),
+    }
+    work.await;
 }
 
 /// Work may have come up here or on another node. A moment to gather more of it: one activation serves a burst.

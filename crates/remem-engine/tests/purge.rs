@@ -4,7 +4,7 @@
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::{Draft, Permission, Policy, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
-use remem_engine::ports::{CountedIds, FixedClock};
+use remem_engine::ports::{CountedIds, FixedClock, RecordedPost};
 use remem_engine::recall::ListRequest;
 use remem_engine::registry::{self, Mode, PassReport};
 use remem_engine::{Caller, Engine, HostKey, Parts, Secrets};
@@ -26,6 +26,8 @@ async fn start(folder: &Path, at: Timestamp, ids: u64) -> (Engine, Arc<FixedCloc
         directory: Arc::new(SqliteDirectory::open(&location).unwrap()),
         clock: clock.clone(),
         ids: counted,
+        post: Arc::new(RecordedPost::default()),
+        envelope: remem_wire::webhook::envelope,
         policy: Policy { purge_batch_max: 10, ..Policy::default() },
         secrets: Secrets::none(&key),
         key,

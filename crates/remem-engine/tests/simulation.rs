@@ -6,7 +6,7 @@
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::{Draft, Permission, Policy, Seq, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
-use remem_engine::ports::{CountedIds, FixedClock};
+use remem_engine::ports::{CountedIds, FixedClock, RecordedPost};
 use remem_engine::recall::{ListRequest, SearchRequest};
 use remem_engine::registry::{self, Mode};
 use remem_engine::{Caller, Engine, EngineError, HostKey, Parts, Secrets};
@@ -68,6 +68,8 @@ impl World {
             directory: Arc::new(SqliteDirectory::open(&Location::Memory).unwrap()),
             clock: clock.clone(),
             ids: Arc::new(CountedIds::default()),
+            post: Arc::new(RecordedPost::default()),
+            envelope: remem_wire::webhook::envelope,
             policy: Policy::default(),
             secrets: Secrets::none(&key),
             key,

@@ -91,6 +91,7 @@ pub fn problem(error: EngineError) -> Problem {
         EngineError::NotReached => Problem::NotReached,
         EngineError::FileConflict { current_version } => Problem::FileConflict { current_version },
         EngineError::FileTooLarge { limit } => Problem::FileTooLarge { limit },
+        EngineError::NoWebhook => Problem::NoWebhook,
         EngineError::TooManyFeeds => Problem::TooManyFeeds { limit: 0 },
         EngineError::Store(StoreError::Rejected(rejection)) => Problem::Rejected(rejection),
         EngineError::Store(StoreError::Conflict) => Problem::Conflict,

@@ -9,6 +9,7 @@ pub mod error;
 pub mod event;
 pub mod memory;
 pub mod time;
+pub mod webhook;
 pub mod workspace;
 
 pub use entry::{ImportEntry, MemoryEntry, Metadata, PutEntry};

@@ -16,6 +16,7 @@ pub struct Config {
     pub server: Server,
     pub storage: Storage,
     pub redaction: Redaction,
+    pub webhooks: Webhooks,
     pub limits: Limits,
     pub log: Log,
 }
@@ -63,6 +64,13 @@ pub struct Redaction {
     /// Registered secrets, one JSON object {"secretId", "secret", "tenant"?} a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Webhooks {
+    /// Plain HTTP and private addresses are allowed: for tests and closed networks.
+    pub allow_private: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -202,6 +210,7 @@ impl Config {
             feeds_max: l.feeds_max,
             idempotency_retention_ms: l.idempotency_retention_ms,
             at_least_wait_ms_max: l.at_least_wait_ms_max,
+            webhooks_private: self.webhooks.allow_private,
             shapes,
             ..Policy::default()
         })

@@ -2,6 +2,7 @@
 //! that open the store themselves.
 
 use crate::config::Config;
+use crate::post::Outbound;
 use anyhow::{Context, bail};
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
@@ -64,6 +65,8 @@ pub async fn open(config: &Config) -> anyhow::Result<Host> {
         directory: storage.directory,
         clock: storage.clock,
         ids: Arc::new(RandomIds),
+        post: Arc::new(Outbound::new(config.webhooks.allow_private)),
+        envelope: remem_wire::webhook::envelope,
         policy,
         secrets,
         key: storage.key,

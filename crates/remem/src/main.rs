@@ -6,6 +6,7 @@ mod config;
 mod host;
 mod http_door;
 mod output;
+mod post;
 
 use clap::Parser;
 use std::process::ExitCode;

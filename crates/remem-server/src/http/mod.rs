@@ -9,6 +9,7 @@ mod memory;
 mod meta;
 mod passes;
 mod tenants;
+mod webhooks;
 mod workspace;
 
 use crate::door::EngineDoor;
@@ -81,6 +82,11 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(passes::run_pass))
         .routes(routes!(workspace::list_files))
         .routes(routes!(workspace::get_file, workspace::put_file, workspace::delete_file))
+        .routes(routes!(webhooks::register))
+        .routes(routes!(webhooks::remove))
+        .routes(routes!(webhooks::list))
+        .routes(routes!(webhooks::dead_letters))
+        .routes(routes!(webhooks::redeliver))
         .routes(routes!(meta::discovery))
         .routes(routes!(meta::openapi))
         .routes(routes!(meta::health))

@@ -12,7 +12,7 @@ use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::{Permission, Policy, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
-use remem_engine::ports::{CountedIds, FixedClock};
+use remem_engine::ports::{CountedIds, FixedClock, RecordedPost};
 use remem_engine::{Engine, HostKey, Parts, Secrets};
 use remem_server::{App, router};
 use serde_json::Value;
@@ -26,6 +26,7 @@ pub const MEMORY: &str = "/v1/host/remembrancer/memory";
 pub struct Host {
     pub engine: Arc<Engine>,
     pub clock: Arc<FixedClock>,
+    pub post: Arc<RecordedPost>,
     pub router: Router,
     pub stop: watch::Sender<bool>,
 }
@@ -55,6 +56,7 @@ impl Host {
 
     pub async fn with(policy: Policy, secrets: Vec<(&str, &str)>) -> Host {
         let clock = Arc::new(FixedClock::at(NOON));
+        let post = Arc::new(RecordedPost::default());
         let key = HostKey::new([7; 32]);
         let secrets = secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
         let (store, directory) = storage::open().await;
@@ -63,6 +65,8 @@ impl Host {
             directory,
             clock: clock.clone(),
             ids: Arc::new(CountedIds::default()),
+            post: post.clone(),
+            envelope: remem_wire::webhook::envelope,
             policy,
             secrets: Secrets::new(&key, secrets),
             key,
@@ -70,7 +74,7 @@ impl Host {
         }));
         let (stop, stopping) = watch::channel(false);
         let router = router(App::new(engine.clone(), None, false, stopping));
-        let host = Host { engine, clock, router, stop };
+        let host = Host { engine, clock, post, router, stop };
         host.key("a", "key-of-a", &Permission::ALL).await;
         host
     }
