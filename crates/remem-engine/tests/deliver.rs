@@ -16,6 +16,7 @@ use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 const NOON: Timestamp = Timestamp(1_700_000_000_000);
 const URL: &str = "https://receiver.example/hook";
@@ -210,7 +211,7 @@ async fn a_receiver_that_hangs_or_is_gone_holds_up_nobody() {
     world.emit("run_1", &["a", "b"]).await;
     let before = tokio::time::Instant::now();
     world.deliver().await;
-    assert!(before.elapsed() < std::time::Duration::from_millis(5_100), "one deadline, not three");
+    assert!(before.elapsed() < Duration::from_millis(5_100), "one deadline, not three");
     let urls: BTreeSet<(String, String)> = {
         let posted = world.post.take();
         posted.iter().map(|p| p.url.clone()).zip(nodes(&posted)).collect()
@@ -294,6 +295,13 @@ async fn other_tenants_other_types_and_other_tags_are_not_delivered() {
     let got: BTreeSet<_> = posted.iter().map(|p| (p.url.as_str(), p.header("X-openwop-Event-Type"))).collect();
     assert_eq!(got, BTreeSet::from([("https://tagged.example/", "node.completed"), ("https://ends.example/", "run.completed")]));
     assert_eq!(posted.len(), 2, "one run has the tag, one event ends a run");
+    let deliver = registry::find("deliver").unwrap();
+    assert_eq!(world.engine.run_pass(deliver, other.tenant(), Mode::Apply).await.unwrap(), PassReport::default());
+    assert!(world.post.take().is_empty(), "the other tenant asked for everything, of its own");
+    world.emit_as(other.tenant(), "run_1", &["theirs"]).await;
+    world.engine.run_pass(deliver, other.tenant(), Mode::Apply).await.unwrap();
+    let posted = world.post.take();
+    assert_eq!((posted.len(), posted[0].url.as_str()), (1, "https://other.example/"));
 }
 
 #[tokio::test]
@@ -338,4 +346,27 @@ async fn what_is_stored_shows_neither_secret_nor_url() {
     assert_eq!(nodes(&world.post.take()), ["b"], "only the first one");
     let webhooks = world.engine.webhooks(&world.caller).await.unwrap();
     assert_eq!(webhooks[1].health.last_error.as_deref(), Some("sealed_with_another_key"));
+}
+
+#[tokio::test]
+async fn the_runner_delivers_at_once_and_stops_when_told() {
+    let world = world().await;
+    world.hook(URL).await;
+    let (engine, post) = (Arc::new(world.engine), world.post);
+    let (stop, stopping) = tokio::sync::watch::channel(false);
+    let passes = remem_engine::runner::start(&engine, &stopping);
+    tokio::time::sleep(Duration::from_millis(300)).await; // the first look at all tenants is over
+    let batch = Batch::new(world.caller.tenant().clone(), NOON).in_run(RunId::parse("run_1").unwrap());
+    world.store.commit(batch.emit(EventBody::RunCompleted(RunEnded { duration_ms: 1 }))).await.unwrap();
+    engine.has_deliveries(world.caller.tenant());
+    let arrived = async {
+        while post.take().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), arrived).await.expect("well before all tenants are looked at again");
+    stop.send_replace(true);
+    for pass in passes {
+        tokio::time::timeout(Duration::from_secs(5), pass).await.expect("it stops").unwrap();
+    }
 }

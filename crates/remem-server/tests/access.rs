@@ -39,6 +39,12 @@ async fn each_operation_needs_its_scope() {
         ("GET", "/v1/host/workspace/files/a".to_owned(), "", "workspace:read"),
         ("PUT", "/v1/host/workspace/files/a".to_owned(), r#"{"content": "x"}"#, "workspace:write"),
         ("DELETE", "/v1/host/workspace/files/a".to_owned(), "", "workspace:write"),
+        ("POST", "/v1/webhooks".to_owned(), r#"{"url": "https://example.com/", "events": ["run.completed"]}"#, "webhooks:manage"),
+        ("POST", "/v1/webhooks".to_owned(), r#"{"url": "https://example.com/", "events": []}"#, "webhooks:manage"),
+        ("DELETE", "/v1/webhooks/wh_1".to_owned(), "", "webhooks:manage"),
+        ("GET", "/v1/host/remembrancer/webhooks".to_owned(), "", "webhooks:manage"),
+        ("GET", "/v1/host/remembrancer/webhooks/wh_1/dead-letters".to_owned(), "", "webhooks:manage"),
+        ("POST", "/v1/host/remembrancer/webhooks/wh_1/dead-letters/1/redeliver".to_owned(), "", "webhooks:manage"),
     ];
     for (method, path, body, scope) in calls {
         let wrong = if scope == "memory:read" { "writer" } else { "reader" };
@@ -116,5 +122,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 27, "{operations:#?}");
+    assert_eq!(operations.len(), 32, "{operations:#?}");
 }
