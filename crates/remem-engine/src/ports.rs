@@ -174,11 +174,14 @@ impl Posted {
     }
 }
 
+/// What a receiver answers next; `None` is nothing, ever.
+type Answers = VecDeque<Option<Result<u16, PostError>>>;
+
 /// Receivers for tests: they keep what they get, and answer 200 unless told otherwise.
 #[derive(Default)]
 pub struct RecordedPost {
     posted: Mutex<Vec<Posted>>,
-    answers: Mutex<HashMap<String, VecDeque<Option<Result<u16, PostError>>>>>,
+    answers: Mutex<HashMap<String, Answers>>,
 }
 
 impl RecordedPost {
