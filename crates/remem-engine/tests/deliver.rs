@@ -290,7 +290,7 @@ async fn other_tenants_other_types_and_other_tags_are_not_delivered() {
     let tenant = world.caller.tenant().clone();
     world.store.commit(Batch::new(tenant.clone(), NOON).emit(ended.clone())).await.unwrap(); // belongs to no run
     world.store.commit(Batch::new(tenant, NOON).in_run(RunId::parse("run_3").unwrap()).emit(ended)).await.unwrap();
-    world.deliver().await;
+    assert_eq!(world.deliver().await, PassReport { examined: 2, changed: 2, more: false });
     let posted = world.post.take();
     let got: BTreeSet<_> = posted.iter().map(|p| (p.url.as_str(), p.header("X-openwop-Event-Type"))).collect();
     assert_eq!(got, BTreeSet::from([("https://tagged.example/", "node.completed"), ("https://ends.example/", "run.completed")]));

@@ -12,6 +12,7 @@ use crate::webhook::{DeadLetter, Hook, dead_letter_key, texts};
 use remem_core::{Batch, Event, Fence, Precondition, RecordKind, RunId, Seq, TenantId, Timestamp};
 use remem_store::{Outcome, StoreError};
 use std::collections::HashMap;
+use tokio::sync::Semaphore;
 
 /// The name in `PASSES`, for `Engine::has_work`.
 pub(crate) const NAME: &str = "deliver";
@@ -23,6 +24,8 @@ const PAGES_MAX: u32 = 40;
 const BEGIN_WITHIN_MS: i64 = 15_000;
 /// A position that moved over unwanted events alone is written when it moved this far; reading fewer again is cheaper.
 const SKIPPED_MAX: u64 = 128;
+/// Webhooks of one tenant that use the store at once.
+const STORE_TURNS: usize = 2;
 /// Attempts that come up sooner than the next look at all tenants are looked for every period.
 const SOON_MS: i64 = 60_000;
 
@@ -33,6 +36,8 @@ struct Round<'a> {
     mode: Mode,
     fence: Option<Fence>,
     started: Timestamp,
+    /// Many wait for receivers at once, few use the store: callers come first.
+    store_turns: Semaphore,
 }
 
 /// Whether to go on with a webhook.
@@ -52,7 +57,7 @@ impl Engine {
 /// One activation.
 pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
     let started = engine.now_for(tenant).await?;
-    let round = Round { engine, tenant, mode, fence, started };
+    let round = Round { engine, tenant, mode, fence, started, store_turns: Semaphore::new(STORE_TURNS) };
     let (due, waiting): (Vec<Hook>, Vec<Hook>) = engine.hooks(tenant).await?.into_iter().partition(|hook| hook.is_due(started));
     let mut soon = waiting.iter().any(|hook| is_soon(hook, started));
     let mut report = PassReport::default();
@@ -83,7 +88,10 @@ impl Round<'_> {
     async fn serve(&self, mut hook: Hook) -> Result<(Hook, PassReport), EngineError> {
         let (mut report, mut runs, mut kept) = (PassReport::default(), HashMap::new(), hook.after);
         for page in 1..=PAGES_MAX {
-            let events = self.engine.parts.store.events(self.tenant, hook.after, PAGE).await?;
+            let events = {
+                let _turn = self.store_turns.acquire().await;
+                self.engine.parts.store.events(self.tenant, hook.after, PAGE).await?
+            };
             for event in &events {
                 if !self.wants(&hook, event, &mut runs).await? {
                     hook.after = event.seq;
@@ -172,6 +180,7 @@ impl Round<'_> {
 
     /// Writes the webhook's record. Stops if somebody removed or changed it meanwhile, or took over the pass.
     async fn save(&self, hook: &mut Hook, letter: Option<DeadLetter>) -> Result<Next, EngineError> {
+        let _turn = self.store_turns.acquire().await;
         let Round { engine, tenant, .. } = *self;
         let (policy, rules, now) = (&engine.parts.policy, engine.rules(tenant).await?, engine.now());
         let body = hook.body(policy, &rules, now);
