@@ -27,6 +27,6 @@ pub use ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, Scope, Seq, Tena
 pub use permission::Permission;
 pub use policy::Policy;
 pub use query::Query;
-pub use record::{Precondition, Record, RecordBody, RecordKind};
+pub use record::{Precondition, Record, RecordBody, RecordKind, Sealed};
 pub use redact::{Redacted, Redactor, ShapePolicy};
 pub use rejection::Rejection;

@@ -50,6 +50,14 @@ pub struct Policy {
     pub files_max: usize,
     /// Versions of a workspace file that are kept.
     pub file_versions_max: usize,
+    /// Secrets in the vault of a tenant.
+    pub secrets_max: usize,
+    /// Characters of a secret.
+    pub secret_chars_max: usize,
+    /// Earlier values of a secret that are still kept out of memory.
+    pub secret_former_max: usize,
+    /// Entries or records that one step of the rescan looks at in one transaction.
+    pub rescan_batch_max: u32,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -79,6 +87,10 @@ impl Default for Policy {
             file_bytes_max: 262_144,
             files_max: 1_000,
             file_versions_max: 20,
+            secrets_max: 200,
+            secret_chars_max: 8_192,
+            secret_former_max: 20,
+            rescan_batch_max: 100,
             shapes: ShapePolicy::Redact,
         }
     }

@@ -1,5 +1,6 @@
 //! The record: a named, versioned JSON object of a tenant beside its memory. Runs, workspace files, secrets, agents and
-//! webhooks are records; what they mean is decided where they are read and written, not here.
+//! webhooks are records; what they mean is decided where they are read and written, not here. It also owns the form in which
+//! ciphertext lies in a record; it may not make or open any.
 
 use crate::ids::Timestamp;
 use serde_json::{Map, Value};
@@ -25,7 +26,7 @@ pub enum RecordKind {
     Webhook,
     /// An event that could not be delivered to a webhook: `<webhook>/<number>`.
     DeadLetter,
-    /// What a pass has to remember from one activation to the next.
+    /// What a pass has to remember from one activation to the next. Nobody else reads it, so writing it is no revision.
     Progress,
 }
 
@@ -98,6 +99,47 @@ impl RecordBody {
     pub fn map(&self) -> &Map<String, Value> {
         &self.0
     }
+
+    /// Adds ciphertext as it is. Each byte is a number of its own: too short to be mistaken for a secret, so that nothing
+    /// that redacts the record again can garble what nobody could then open.
+    #[must_use]
+    pub fn with_sealed(mut self, field: &'static str, sealed: &Sealed) -> RecordBody {
+        self.0.insert(field.to_owned(), Value::from(sealed.0.clone()));
+        self
+    }
+}
+
+/// What only the holder of a key can open: ciphertext, with everything that is needed beside the key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sealed(Vec<u8>);
+
+impl Sealed {
+    /// Of these bytes. Whoever calls this vouches that they are ciphertext.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Sealed {
+        Sealed(bytes)
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Record {
+    /// The ciphertext that `RecordBody::with_sealed` put there.
+    #[must_use]
+    pub fn sealed(&self, field: &str) -> Option<Sealed> {
+        let bytes = self.body.get(field)?.as_array()?.iter().map(|byte| byte.as_u64().and_then(|byte| u8::try_from(byte).ok()));
+        bytes.collect::<Option<Vec<u8>>>().map(Sealed)
+    }
+}
+
+impl std::fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sealed({} bytes)", self.0.len())
+    }
 }
 
 // What a record holds can be as private as a memory.
@@ -115,3 +157,26 @@ impl std::fmt::Debug for Record {
 
 /// The longest name of a record, in bytes: what every store can index.
 pub const RECORD_KEY_BYTES_MAX: usize = 1_024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redact::SecretValue;
+    use crate::{Admission, Policy, Redactor};
+
+    #[test]
+    fn ciphertext_survives_every_redaction() {
+        let (policy, values) = (Policy::default(), ["12345678", "00000000", "[1,2,3,4]", "255,255,255"]);
+        let redactor = Redactor::new(values.map(|value| SecretValue::new("hostile", value)));
+        let admission = Admission { policy: &policy, redactor: &redactor, scan: 1, now: Timestamp(0) };
+        for bytes in [vec![], (0..=255).collect(), vec![255; 300], vec![12, 34, 56, 78], b"sk-ant-api03-0123456789 12345678".to_vec()] {
+            let body = admission.record(Map::new()).with_sealed("value", &Sealed::new(bytes.clone()));
+            let again = admission.record(body.map().clone());
+            assert_eq!(again, body);
+            let record = Record { kind: RecordKind::Secret, key: String::new(), version: 1, at: Timestamp(0), body: again.0 };
+            assert_eq!(record.sealed("value").unwrap().bytes(), bytes);
+            assert_eq!(record.sealed("other"), None);
+        }
+        assert_eq!(format!("{:?}", Sealed::new(vec![7; 3])), "Sealed(3 bytes)");
+    }
+}

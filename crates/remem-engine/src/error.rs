@@ -30,6 +30,15 @@ pub enum EngineError {
         /// How large it may be, in bytes.
         limit: u64,
     },
+    /// The vault has a secret of this name.
+    #[error("a secret of this name exists")]
+    SecretExists,
+    /// This host keeps no secrets.
+    #[error("the vault is off: set vault.key_file or REMEM_VAULT_KEY")]
+    VaultOff,
+    /// A secret of the tenant cannot be opened, so nothing can be held against it.
+    #[error("a secret of this tenant cannot be opened: the vault key is missing or another one")]
+    VaultLocked,
     /// Too many streams are open.
     #[error("too many event streams are open")]
     TooManyFeeds,

@@ -15,7 +15,9 @@ pub mod ports;
 pub mod recall;
 pub mod registry;
 pub mod runner;
+pub mod seal;
 pub mod secrets;
+pub mod vault;
 pub mod workspace;
 pub mod write;
 
@@ -23,3 +25,4 @@ pub use caller::Caller;
 pub use engine::{Engine, HostKey, Parts};
 pub use error::{Denied, EngineError};
 pub use secrets::Secrets;
+pub use vault::VaultKey;

@@ -53,14 +53,24 @@ pub struct PassReport {
 }
 
 /// All passes.
-pub const PASSES: [Pass; 1] = [Pass {
-    name: "purge",
-    doc: "removes expired entries and makes erased text physically gone",
-    period_ms: 1_000,
-    all_every: 600,
-    store_knows: true,
-    run: |engine, tenant, mode, fence| Box::pin(passes::purge::run(engine, tenant, mode, fence)),
-}];
+pub const PASSES: [Pass; 2] = [
+    Pass {
+        name: "purge",
+        doc: "removes expired entries and makes erased text physically gone",
+        period_ms: 1_000,
+        all_every: 600,
+        store_knows: true,
+        run: |engine, tenant, mode, fence| Box::pin(passes::purge::run(engine, tenant, mode, fence)),
+    },
+    Pass {
+        name: "rescan",
+        doc: "takes secrets that were registered late out of what is stored already",
+        period_ms: 5_000,
+        all_every: 60,
+        store_knows: false,
+        run: |engine, tenant, mode, fence| Box::pin(passes::rescan::run(engine, tenant, mode, fence)),
+    },
+];
 
 /// The pass of that name.
 #[must_use]

@@ -29,6 +29,8 @@ async fn start(folder: &Path, at: Timestamp, ids: u64) -> (Engine, Arc<FixedCloc
         policy: Policy { purge_batch_max: 10, ..Policy::default() },
         secrets: Secrets::none(&key),
         key,
+        vault: None,
+        test_secrets: Vec::new(),
         capabilities: Capabilities::compute(Facts::default()),
     });
     let tenant = TenantId::parse("t").unwrap();

@@ -71,6 +71,8 @@ impl World {
             policy: Policy::default(),
             secrets: Secrets::none(&key),
             key,
+            vault: None,
+            test_secrets: Vec::new(),
             capabilities: Capabilities::compute(Facts::default()),
         });
         let mut callers = Vec::new();

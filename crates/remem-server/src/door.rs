@@ -2,10 +2,12 @@
 //! operation is translated in one place, whether the engine is in this process or behind a URL.
 
 use async_trait::async_trait;
+use remem_core::redact::SecretValue;
 use remem_core::{Draft, MemoryRef, Permission, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::keys::KeyRequest;
 use remem_engine::recall::{ListRequest, SearchRequest as EngineSearch};
 use remem_engine::registry::{self, Mode, PASSES};
+use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Denied, Engine, EngineError};
 use remem_store::{Filter, KeyRecord, StoreError};
 use remem_wire::admin::{
@@ -16,6 +18,7 @@ use remem_wire::memory::{
     EntryList, EntryMetadata, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, MemorySummary, PutMany,
     PutManyAnswer, ReadQuery, SearchAnswer, SearchHit, SearchRequest,
 };
+use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
 use remem_wire::time::Instant;
 use remem_wire::{EventDoc, EventPage, Failure, MemoryEntry, Problem, PutEntry};
 use std::sync::Arc;
@@ -70,6 +73,14 @@ pub trait Door: Send + Sync {
     async fn put_tenant(&self, request: TenantPut) -> Result<TenantInfo, Failure>;
     /// All tenants.
     async fn tenants(&self) -> Result<TenantList, Failure>;
+    /// Puts a secret into the vault.
+    async fn set_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure>;
+    /// Gives a secret another value.
+    async fn rotate_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure>;
+    /// A page of the names in the vault.
+    async fn secrets(&self, query: SecretsQuery) -> Result<SecretList, Failure>;
+    /// Takes a secret out of the vault.
+    async fn delete_secret(&self, name: &str, query: SecretScopeQuery) -> Result<(), Failure>;
 }
 
 /// The door to an engine in this process.
@@ -91,6 +102,9 @@ pub fn problem(error: EngineError) -> Problem {
         EngineError::NotReached => Problem::NotReached,
         EngineError::FileConflict { current_version } => Problem::FileConflict { current_version },
         EngineError::FileTooLarge { limit } => Problem::FileTooLarge { limit },
+        EngineError::SecretExists => Problem::SecretExists,
+        EngineError::VaultOff => Problem::NotProvided { what: "a vault for secrets; vault.key_file or REMEM_VAULT_KEY turns it on" },
+        EngineError::VaultLocked => Problem::VaultLocked,
         EngineError::TooManyFeeds => Problem::TooManyFeeds { limit: 0 },
         EngineError::Store(StoreError::Rejected(rejection)) => Problem::Rejected(rejection),
         EngineError::Store(StoreError::Conflict) => Problem::Conflict,
@@ -345,6 +359,54 @@ impl Door for EngineDoor {
             shapes: t.shapes.to_string(),
         };
         Ok(TenantList { tenants: tenants.iter().map(info).collect() })
+    }
+
+    async fn set_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure> {
+        let (scope, value) = secret(name, request)?;
+        self.engine.set_secret(&self.caller, scope, name, value).await.map(secret_info).map_err(fail)
+    }
+
+    async fn rotate_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure> {
+        let (scope, value) = secret(name, request)?;
+        self.engine.rotate_secret(&self.caller, scope, name, value).await.map(secret_info).map_err(fail)
+    }
+
+    async fn secrets(&self, query: SecretsQuery) -> Result<SecretList, Failure> {
+        let place = |after: &'_ str| -> Option<(SecretScope, String)> {
+            let (scope, name) = after.split_once('/')?;
+            Some((SecretScope::parse(scope)?, name.to_owned()))
+        };
+        let unknown = || invalid("after", "must be the nextAfter of an earlier page");
+        let after = query.after.as_deref().map(|after| place(after).ok_or_else(unknown)).transpose()?;
+        let after = after.as_ref().map(|(scope, name)| (*scope, name.as_str()));
+        let (found, more) = self.engine.secrets(&self.caller, after, query.limit).await.map_err(fail)?;
+        let next_after = found.last().filter(|_| more).map(|last| format!("{}/{}", last.scope.as_str(), last.name));
+        Ok(SecretList { secrets: found.into_iter().map(secret_info).collect(), next_after })
+    }
+
+    async fn delete_secret(&self, name: &str, query: SecretScopeQuery) -> Result<(), Failure> {
+        let scope = secret_scope(query.scope.as_deref())?;
+        self.engine.delete_secret(&self.caller, scope, name).await.map_err(fail)
+    }
+}
+
+fn secret_scope(scope: Option<&str>) -> Result<SecretScope, Failure> {
+    scope.map_or(Some(SecretScope::Tenant), SecretScope::parse).ok_or_else(|| invalid("scope", "must be tenant or user"))
+}
+
+/// The value moves; it is not copied on the way.
+fn secret(name: &str, request: SecretPut) -> Result<(SecretScope, SecretValue), Failure> {
+    let value = SecretValue::new(name, request.value);
+    Ok((secret_scope(request.scope.as_deref())?, value))
+}
+
+fn secret_info(info: remem_engine::vault::SecretInfo) -> SecretInfo {
+    SecretInfo {
+        name: info.name,
+        scope: info.scope.as_str().to_owned(),
+        created_at: Instant(info.created_at),
+        rotated_at: info.rotated_at.map(Instant),
+        versions: info.versions,
     }
 }
 

@@ -73,6 +73,10 @@ pub enum Problem {
     FileConflict { current_version: u64 },
     /// The workspace file is larger than the host keeps.
     FileTooLarge { limit: u64 },
+    /// The vault has a secret of this name.
+    SecretExists,
+    /// A secret of the tenant cannot be opened.
+    VaultLocked,
     /// The mode or feature asked for is not one this host has.
     NotProvided { what: &'static str },
     /// `atLeast` was not reached in time.
@@ -132,6 +136,13 @@ impl Problem {
             Problem::Conflict => row(409, "conflict", "an entry changed since it was read; read it again"),
             Problem::FileConflict { .. } => row(409, "workspace_conflict", "the file is not at the version that If-Match names"),
             Problem::FileTooLarge { .. } => row(413, "workspace_too_large", "the file is larger than this host keeps"),
+            Problem::SecretExists => row(409, "secret_exists", "a secret of this name exists; rotate it to give it another value"),
+            Problem::VaultLocked => later(
+                503,
+                "vault_locked",
+                "a secret of this tenant cannot be opened, so no text can be held against it; the host needs the vault key that sealed it",
+                30,
+            ),
             Problem::NotProvided { .. } => row(422, "capability_not_provided", &self.text()),
             Problem::NotReached => later(503, "revision_not_reached", "the revision named by atLeast has not been reached here", 1),
             Problem::TooManyFeeds { .. } => later(429, "rate_limited", "too many event streams of this tenant are open", 5),

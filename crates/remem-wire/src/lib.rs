@@ -8,6 +8,7 @@ pub mod entry;
 pub mod error;
 pub mod event;
 pub mod memory;
+pub mod secrets;
 pub mod time;
 pub mod workspace;
 

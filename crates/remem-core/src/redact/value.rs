@@ -1,4 +1,5 @@
-//! Owns the registered secret and the floor. It may not print, clone out or compare a value in the open.
+//! Owns the registered secret and the floor. It may not print or compare a value in the open; who needs the text says so
+//! with `expose`.
 
 use std::fmt;
 
@@ -23,6 +24,11 @@ impl SecretValue {
     /// The id as registered; it may be unfit for a marker, see the `marker` module.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Hands the text to `f`, for whom the secret is meant. Copies that outlive the call must be wiped like this one.
+    pub fn expose<R>(&self, f: impl FnOnce(&str) -> R) -> R {
+        f(&self.value)
     }
 
     /// Characters, not bytes: the floor must mean the same for every script.

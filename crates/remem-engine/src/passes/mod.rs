@@ -2,3 +2,4 @@
 //! the next activation is the retry.
 
 pub mod purge;
+pub mod rescan;

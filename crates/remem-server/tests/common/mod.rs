@@ -66,6 +66,8 @@ impl Host {
             policy,
             secrets: Secrets::new(&key, secrets),
             key,
+            vault,
+            test_secrets: Vec::new(),
             capabilities: Capabilities::compute(Facts { durable: true, writable: true, lexical: true, ttl: true, ..Facts::default() }),
         }));
         let (stop, stopping) = watch::channel(false);
