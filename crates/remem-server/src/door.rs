@@ -394,9 +394,8 @@ fn secret_scope(scope: Option<&str>) -> Result<SecretScope, Failure> {
     scope.map_or(Some(SecretScope::Tenant), SecretScope::parse).ok_or_else(|| invalid("scope", "must be tenant or user"))
 }
 
-/// The value moves; it is not copied on the way.
 fn secret(name: &str, request: SecretPut) -> Result<(SecretScope, SecretValue), Failure> {
-    let value = SecretValue::new(name, request.value);
+    let value = SecretValue::new(name, request.value.as_str());
     Ok((secret_scope(request.scope.as_deref())?, value))
 }
 

@@ -2,13 +2,15 @@
 
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 /// A secret to set, or another value for one. Has no `Debug`: nothing may print it.
 #[derive(Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SecretPut {
     /// The value, 8 to 8,192 characters.
-    pub value: String,
+    #[schema(value_type = String)]
+    pub value: Zeroizing<String>,
     /// For whom it is: tenant (the default) or user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,

@@ -13,8 +13,9 @@ use remem_core::redact::SecretValue;
 use remem_core::{Permission, Policy, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
-use remem_engine::{Engine, HostKey, Parts, Secrets};
+use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey};
 use remem_server::{App, router};
+use remem_store::{Directory, Store};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -23,7 +24,17 @@ use tower::ServiceExt;
 pub const NOON: Timestamp = Timestamp(1_700_000_000_000);
 pub const MEMORY: &str = "/v1/host/remembrancer/memory";
 
+/// What outlives a host: a second one on the same ground is a restart, or another node.
+#[derive(Clone)]
+pub struct Ground {
+    pub store: Arc<dyn Store>,
+    pub directory: Arc<dyn Directory>,
+    pub clock: Arc<FixedClock>,
+    pub ids: Arc<CountedIds>,
+}
+
 pub struct Host {
+    pub ground: Ground,
     pub engine: Arc<Engine>,
     pub clock: Arc<FixedClock>,
     pub router: Router,
@@ -54,15 +65,19 @@ impl Host {
     }
 
     pub async fn with(policy: Policy, secrets: Vec<(&str, &str)>) -> Host {
-        let clock = Arc::new(FixedClock::at(NOON));
+        let (store, directory) = storage::open().await;
+        let ground = Ground { store, directory, clock: Arc::new(FixedClock::at(NOON)), ids: Arc::default() };
+        Host::on(ground, policy, secrets, Some(VaultKey::new([9; 32]))).await
+    }
+
+    pub async fn on(ground: Ground, policy: Policy, secrets: Vec<(&str, &str)>, vault: Option<VaultKey>) -> Host {
         let key = HostKey::new([7; 32]);
         let secrets = secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
-        let (store, directory) = storage::open().await;
         let engine = Arc::new(Engine::new(Parts {
-            store,
-            directory,
-            clock: clock.clone(),
-            ids: Arc::new(CountedIds::default()),
+            store: ground.store.clone(),
+            directory: ground.directory.clone(),
+            clock: ground.clock.clone(),
+            ids: ground.ids.clone(),
             policy,
             secrets: Secrets::new(&key, secrets),
             key,
@@ -72,7 +87,7 @@ impl Host {
         }));
         let (stop, stopping) = watch::channel(false);
         let router = router(App::new(engine.clone(), None, false, stopping));
-        let host = Host { engine, clock, router, stop };
+        let host = Host { clock: ground.clock.clone(), ground, engine, router, stop };
         host.key("a", "key-of-a", &Permission::ALL).await;
         host
     }
@@ -80,7 +95,7 @@ impl Host {
     pub async fn key(&self, tenant: &str, text: &str, permissions: &[Permission]) {
         let tenant = TenantId::parse(tenant).unwrap();
         let request = KeyRequest { tenant, label: String::new(), permissions: permissions.to_vec(), expires_at: None };
-        self.engine.add_key(text, request).await.unwrap().unwrap();
+        self.engine.add_key(text, request).await.unwrap();
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
