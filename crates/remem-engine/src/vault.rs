@@ -70,10 +70,10 @@ impl SecretScope {
         [SecretScope::Tenant, SecretScope::User].into_iter().find(|scope| scope.as_str() == text)
     }
 
-    fn prefix(self, caller: &Caller) -> String {
+    fn prefix(self, owner: &PrincipalId) -> String {
         match self {
             SecretScope::Tenant => "tenant/-/".to_owned(),
-            SecretScope::User => format!("user/{}/", caller.principal()),
+            SecretScope::User => format!("user/{owner}/"),
         }
     }
 }
@@ -108,7 +108,7 @@ impl Engine {
         let vault = self.vault_of(caller)?;
         self.check_secret(caller, name, &value).await?;
         self.room_for_a_secret(caller.tenant()).await?;
-        let key = format!("{}{name}", scope.prefix(caller));
+        let key = format!("{}{name}", scope.prefix(caller.principal()));
         let now = self.now_for(caller.tenant()).await?;
         let facts = facts(scope.as_str(), caller.principal().as_str(), name, now);
         let body = seal_body(vault, caller.tenant(), &key, facts, &value, &[]);
@@ -129,7 +129,7 @@ impl Engine {
     ) -> Result<SecretInfo, EngineError> {
         let vault = self.vault_of(caller)?;
         self.check_secret(caller, name, &value).await?;
-        let key = format!("{}{name}", scope.prefix(caller));
+        let key = format!("{}{name}", scope.prefix(caller.principal()));
         for _ in 0..TRIES {
             let before = self.parts.store.record(caller.tenant(), RecordKind::Secret, &key).await?.ok_or(EngineError::NotFound)?;
             let mut former = open_values(vault, caller.tenant(), &before)?;
@@ -149,18 +149,21 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    /// The tenant's secrets and the caller's own, by scope and name, after the given one; and whether there are more.
+    /// The tenant's secrets and the caller's own (or those of another key), by scope and name, after the given one; and
+    /// whether there are more.
     pub async fn secrets(
         &self,
         caller: &Caller,
+        owner: Option<&str>,
         after: Option<(SecretScope, &str)>,
         limit: Option<u32>,
     ) -> Result<(Vec<SecretInfo>, bool), EngineError> {
         self.vault_of(caller)?;
+        let owner = owner_of(caller, owner)?;
         let limit = self.parts.policy.list_limit(limit) as usize;
         let mut found: Vec<SecretInfo> = Vec::new();
         for scope in [SecretScope::Tenant, SecretScope::User] {
-            let prefix = scope.prefix(caller);
+            let prefix = scope.prefix(&owner);
             let begin = match after {
                 Some((reached, _)) if scope < reached => continue,
                 Some((reached, name)) if scope == reached => Some(format!("{prefix}{name}")),
@@ -176,9 +179,9 @@ impl Engine {
     }
 
     /// Takes a secret out of the vault with all its values. They are not kept out of memory any more.
-    pub async fn delete_secret(&self, caller: &Caller, scope: SecretScope, name: &str) -> Result<(), EngineError> {
+    pub async fn delete_secret(&self, caller: &Caller, owner: Option<&str>, scope: SecretScope, name: &str) -> Result<(), EngineError> {
         self.vault_of(caller)?;
-        let key = format!("{}{name}", scope.prefix(caller));
+        let key = format!("{}{name}", scope.prefix(&owner_of(caller, owner)?));
         let before = if is_name(name) { self.parts.store.record(caller.tenant(), RecordKind::Secret, &key).await? } else { None };
         let before = before.ok_or(EngineError::NotFound)?;
         let now = self.now_for(caller.tenant()).await?;
@@ -187,6 +190,24 @@ impl Engine {
         self.vault_changed(caller.tenant());
         done?;
         Ok(())
+    }
+
+    /// Whether secrets can be kept here.
+    #[must_use]
+    pub fn has_vault(&self) -> bool {
+        self.parts.vault.is_some()
+    }
+
+    /// The tenants whose secrets cannot be opened; for the host's operator.
+    pub async fn locked_tenants(&self) -> Result<Vec<TenantId>, EngineError> {
+        let mut locked = Vec::new();
+        for tenant in self.parts.directory.tenants().await? {
+            match self.rules(&tenant.id).await {
+                Err(EngineError::VaultLocked) => locked.push(tenant.id),
+                other => drop(other?),
+            }
+        }
+        Ok(locked)
     }
 
     /// The vault, for a caller who may look after it.
@@ -294,6 +315,14 @@ impl Engine {
         let body = seal_body(vault, tenant, &key, facts("run", run.as_str(), name, self.now()), value, &[]);
         Ok((key, body))
     }
+}
+
+/// Whose secrets are meant. Those of another key are the business of whoever manages keys: one that was revoked cannot
+/// clean up after itself.
+fn owner_of(caller: &Caller, owner: Option<&str>) -> Result<PrincipalId, EngineError> {
+    let Some(owner) = owner else { return Ok(caller.principal().clone()) };
+    caller.require(Permission::KeysManage)?;
+    Ok(PrincipalId::parse(owner).ok_or(Rejection::MalformedName { field: "owner" })?)
 }
 
 fn run_key(run: &RunId, name: &str) -> String {

@@ -199,10 +199,12 @@ impl Engine {
             None => (1, Precondition::Absent),
         };
         let event = FileRef { path: path.to_owned(), version };
-        let batch = Batch::new(caller.tenant().clone(), now)
-            .by(caller.principal().clone())
-            .idempotent(idempotency)
-            .set(RecordKind::File, path.to_owned(), precondition, body.clone());
+        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).idempotent(idempotency).set(
+            RecordKind::File,
+            path.to_owned(),
+            precondition,
+            body.clone(),
+        );
         let batch = self.keep_version(batch, path, version, body.clone()).emit(EventBody::WorkspaceUpdated(event));
         let committed = self.parts.store.commit(batch).await?;
         let version = committed.outcomes.iter().find_map(recorded).unwrap_or(version);

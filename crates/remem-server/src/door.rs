@@ -379,14 +379,14 @@ impl Door for EngineDoor {
         let unknown = || invalid("after", "must be the nextAfter of an earlier page");
         let after = query.after.as_deref().map(|after| place(after).ok_or_else(unknown)).transpose()?;
         let after = after.as_ref().map(|(scope, name)| (*scope, name.as_str()));
-        let (found, more) = self.engine.secrets(&self.caller, after, query.limit).await.map_err(fail)?;
+        let (found, more) = self.engine.secrets(&self.caller, query.owner.as_deref(), after, query.limit).await.map_err(fail)?;
         let next_after = found.last().filter(|_| more).map(|last| format!("{}/{}", last.scope.as_str(), last.name));
         Ok(SecretList { secrets: found.into_iter().map(secret_info).collect(), next_after })
     }
 
     async fn delete_secret(&self, name: &str, query: SecretScopeQuery) -> Result<(), Failure> {
         let scope = secret_scope(query.scope.as_deref())?;
-        self.engine.delete_secret(&self.caller, scope, name).await.map_err(fail)
+        self.engine.delete_secret(&self.caller, query.owner.as_deref(), scope, name).await.map_err(fail)
     }
 }
 

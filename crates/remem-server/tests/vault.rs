@@ -40,8 +40,7 @@ async fn put(host: &Host, content: &str) -> Value {
 /// What the store itself holds of every entry of tenant `a`, whatever readers are shown.
 async fn stored(host: &Host) -> String {
     let found = host.ground.store.stale(&tenant(), 0, None, 1_000).await.unwrap();
-    let mut texts: Vec<String> =
-        found.entries.iter().map(|e| format!("{} {:?} {}", e.content, e.tags, json!(e.metadata))).collect();
+    let mut texts: Vec<String> = found.entries.iter().map(|e| format!("{} {:?} {}", e.content, e.tags, json!(e.metadata))).collect();
     for kind in RecordKind::ALL {
         let records = host.ground.store.records(&tenant(), kind, "", None, 1_000).await.unwrap();
         texts.extend(records.iter().map(|r| format!("{} {}", r.key, json!(r.body))));
@@ -156,6 +155,15 @@ async fn tenants_and_users_have_their_own() {
         assert_eq!(host.call(key, "POST", &format!("{path}/rotate"), &[], body).await.status, 404, "{key} {scope}");
     }
     assert_eq!(set_as(&host, "other-in-a", "mine", "its-own-value-1", "user").await.status, 201, "its own name");
+    let owner = host.get("/v1/host/remembrancer/keys").await.json()["keys"][1]["id"].as_str().unwrap().to_owned();
+    let theirs = host.get(&format!("{SECRETS}?owner={owner}")).await.json();
+    assert_eq!(theirs["secrets"][1]["name"], "mine", "who manages keys looks after what they leave behind");
+    let refused = host.call("other-in-a", "GET", &format!("{SECRETS}?owner={owner}"), &[], "").await;
+    assert_eq!(refused.json()["details"], json!({"scopeRequired": "keys:manage"}));
+    for status in [204, 404] {
+        assert_eq!(host.delete(&format!("{SECRETS}/mine?scope=user&owner={owner}")).await.status, status);
+    }
+    assert_eq!(names("key-of-a").await, ["shared", "mine"], "its own is another one");
     let seen = put_as(&host, "other-in-a", &format!("{OLD} {NEW}")).await.json();
     assert_eq!(seen["content"], "[REDACTED:shared] [REDACTED:mine]", "no text of the tenant keeps it, whoever writes");
     assert_eq!(put_as(&host, "key-of-b", OLD).await.json()["content"], OLD, "another tenant's text is its own business");
@@ -212,7 +220,11 @@ async fn a_late_value_leaves_what_was_stored() {
     // Before: no such value, so nothing to do but to note the rules.
     assert_eq!(rescan(&host, Mode::Apply).await.changed, 0);
     set(&host, "late", OLD).await;
-    assert_eq!(host.get(&format!("{MEMORY}/m1/entries")).await.json()["entries"][0]["content"], "note 1: [REDACTED:late]", "readers at once");
+    assert_eq!(
+        host.get(&format!("{MEMORY}/m1/entries")).await.json()["entries"][0]["content"],
+        "note 1: [REDACTED:late]",
+        "readers at once"
+    );
     assert!(stored(&host).await.contains("Velvet"), "the disk only after the pass");
     let tried = rescan(&host, Mode::DryRun).await;
     assert_eq!((tried.examined, tried.changed, tried.more), (9 + 4, 8 + 3, false));
@@ -289,12 +301,9 @@ async fn a_text_that_outgrows_its_limit_is_redacted_all_the_same() {
 async fn without_a_key_the_vault_is_off() {
     let host = Host::new().await;
     let off = Host::on(host.ground.clone(), Policy::default(), vec![], None).await;
-    for answer in [
-        set(&off, "x", OLD).await,
-        rotate(&off, "x", OLD).await,
-        off.get(SECRETS).await,
-        off.delete(&format!("{SECRETS}/x")).await,
-    ] {
+    for answer in
+        [set(&off, "x", OLD).await, rotate(&off, "x", OLD).await, off.get(SECRETS).await, off.delete(&format!("{SECRETS}/x")).await]
+    {
         assert_eq!((answer.status.as_u16(), answer.code().as_str()), (422, "capability_not_provided"));
         let text = answer.json()["message"].as_str().unwrap().to_owned();
         assert!(text.contains("vault.key_file") && text.contains("REMEM_VAULT_KEY"), "{text}");

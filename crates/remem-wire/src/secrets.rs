@@ -55,6 +55,9 @@ pub struct SecretsQuery {
     /// The `nextAfter` of an earlier page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+    /// The key whose own secrets are meant, if not the one in use; needs keys:manage as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// Which of two secrets of one name is meant.
@@ -65,4 +68,7 @@ pub struct SecretScopeQuery {
     /// tenant (the default) or user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
+    /// The key whose own secrets are meant, if not the one in use; needs keys:manage as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }

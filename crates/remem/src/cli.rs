@@ -235,7 +235,11 @@ pub enum Secret {
     /// Give a secret another value; the earlier ones are kept out of memory as well
     Rotate(SecretValue),
     /// List the names: the tenant's, and those of the key in use
-    List,
+    List {
+        /// The key whose own secrets are meant, if not the one in use
+        #[arg(long, value_name = "KEY_ID")]
+        owner: Option<String>,
+    },
     /// Take a secret out of the vault with all its values
     Delete {
         /// Its name
@@ -243,6 +247,9 @@ pub enum Secret {
         /// For whom it is: tenant or user
         #[arg(long, default_value = "tenant")]
         scope: String,
+        /// The key whose own secret is meant, if not the one in use
+        #[arg(long, value_name = "KEY_ID")]
+        owner: Option<String>,
     },
 }
 

@@ -21,9 +21,10 @@ pub async fn run(global: &Global, command: &Secret) -> anyhow::Result<()> {
             let put = put(secret)?;
             told(global, &door(global).await?.rotate_secret(&secret.name, put).await?, "rotated")
         }
-        Secret::List => list(global).await,
-        Secret::Delete { name, scope } => {
-            door(global).await?.delete_secret(name, SecretScopeQuery { scope: Some(scope.clone()) }).await?;
+        Secret::List { owner } => list(global, owner.clone()).await,
+        Secret::Delete { name, scope, owner } => {
+            let query = SecretScopeQuery { scope: Some(scope.clone()), owner: owner.clone() };
+            door(global).await?.delete_secret(name, query).await?;
             if global.json {
                 return output::json(&json!({"deleted": name}));
             }
@@ -41,8 +42,8 @@ fn told(global: &Global, info: &SecretInfo, done: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn list(global: &Global) -> anyhow::Result<()> {
-    let (door, mut query, mut rows) = (door(global).await?, SecretsQuery { limit: Some(0), after: None }, Vec::new());
+async fn list(global: &Global, owner: Option<String>) -> anyhow::Result<()> {
+    let (door, mut query, mut rows) = (door(global).await?, SecretsQuery { limit: Some(0), after: None, owner }, Vec::new());
     loop {
         let page = door.secrets(query.clone()).await?;
         for secret in page.secrets {
