@@ -428,3 +428,87 @@ fn open_values(vault: &VaultKey, tenant: &TenantId, record: &Record) -> Result<V
         EngineError::VaultLocked
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::KeyRequest;
+    use crate::ports::{CountedIds, FixedClock};
+    use crate::{HostKey, Parts, Secrets};
+    use remem_core::capability::{Capabilities, Facts};
+    use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+    use std::sync::Arc;
+
+    async fn start(vault: Option<VaultKey>) -> (Engine, Caller) {
+        let key = HostKey::new([3; 32]);
+        let engine = Engine::new(Parts {
+            store: Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()),
+            directory: Arc::new(SqliteDirectory::open(&Location::Memory).unwrap()),
+            clock: Arc::new(FixedClock::at(Timestamp(1_700_000_000_000))),
+            ids: Arc::new(CountedIds::default()),
+            policy: Policy::default(),
+            secrets: Secrets::none(&key),
+            key,
+            vault,
+            test_secrets: vec![SecretValue::new("canary", "of the tests")],
+            capabilities: Capabilities::compute(Facts::default()),
+        });
+        let tenant = TenantId::parse("t").unwrap();
+        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+        engine.add_key("key", request).await.unwrap();
+        let caller = engine.authenticate("key").await.unwrap();
+        (engine, caller)
+    }
+
+    async fn resolved(engine: &Engine, caller: &Caller, owner: &str, run: &str, name: &str) -> Option<String> {
+        let (owner, run) = (PrincipalId::parse(owner).unwrap(), RunId::parse(run).unwrap());
+        let found = engine.resolve_secret(caller.tenant(), &owner, &run, name).await.unwrap();
+        found.map(|value| value.expose(str::to_owned))
+    }
+
+    #[tokio::test]
+    async fn a_run_resolves_its_own_then_its_owners_then_the_tenants() {
+        let (engine, caller) = start(Some(VaultKey::new([1; 32]))).await;
+        let me = caller.principal().as_str();
+        for name in ["token", "canary"] {
+            assert_eq!(resolved(&engine, &caller, me, "run_1", name).await, (name == "canary").then(|| "of the tests".to_owned()));
+        }
+        engine.set_secret(&caller, SecretScope::Tenant, "token", SecretValue::new("", "of the tenant")).await.unwrap();
+        engine.set_secret(&caller, SecretScope::Tenant, "canary", SecretValue::new("", "not of the tests")).await.unwrap();
+        assert_eq!(resolved(&engine, &caller, me, "run_1", "token").await.unwrap(), "of the tenant");
+        assert_eq!(resolved(&engine, &caller, me, "run_1", "canary").await.unwrap(), "not of the tests");
+        engine.set_secret(&caller, SecretScope::User, "token", SecretValue::new("", "of the user")).await.unwrap();
+        engine.rotate_secret(&caller, SecretScope::User, "token", SecretValue::new("", "of the user, newer")).await.unwrap();
+        let run = RunId::parse("run_1").unwrap();
+        let (key, body) = engine.seal_run_secret(caller.tenant(), &run, "token", &SecretValue::new("", "of the run")).unwrap();
+        assert_eq!(key, "run/run_1/token");
+        assert!(!serde_json::to_string(body.map()).unwrap().contains("of the run"));
+        let batch = Batch::new(caller.tenant().clone(), engine.now()).set(RecordKind::Secret, key, Precondition::Absent, body);
+        engine.parts.store.commit(batch).await.unwrap();
+        for (owner, run, value) in
+            [(me, "run_1", "of the run"), (me, "run_2", "of the user, newer"), ("key_other", "run_2", "of the tenant")]
+        {
+            assert_eq!(resolved(&engine, &caller, owner, run, "token").await.unwrap(), value);
+        }
+        for name in ["", "../token", "a/b", "unknown"] {
+            assert_eq!(resolved(&engine, &caller, me, "run_1", name).await, None, "{name}");
+        }
+        let clean = |rules: &crate::secrets::Rules| {
+            rules.redactor().clean("of the user, newer; of the run", remem_core::ShapePolicy::Off).text.into_string()
+        };
+        assert_eq!(clean(&*engine.rules(caller.tenant()).await.unwrap()), "[REDACTED:token]; of the run", "only a run knows its own");
+    }
+
+    #[tokio::test]
+    async fn a_run_brings_no_secrets_where_there_is_no_vault() {
+        let (engine, caller) = start(None).await;
+        let (run, value) = (RunId::parse("run_1").unwrap(), SecretValue::new("", "of the run"));
+        assert!(matches!(engine.seal_run_secret(caller.tenant(), &run, "token", &value), Err(EngineError::VaultOff)));
+        assert_eq!(resolved(&engine, &caller, "key_x", "run_1", "canary").await.unwrap(), "of the tests");
+        let (engine, caller) = start(Some(VaultKey::new([1; 32]))).await;
+        for (name, value) in [("a/b", "long enough"), ("short", "seven77"), ("the-value-itself", "the-value-itself")] {
+            let refused = engine.seal_run_secret(caller.tenant(), &run, name, &SecretValue::new("", value));
+            assert!(matches!(refused, Err(EngineError::Rejected(_))), "{name}");
+        }
+    }
+}

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Answer, Host, MEMORY, NOON};
-use remem_core::{Permission, Policy, RecordKind, TenantId};
+use remem_core::{Admission, Batch, Permission, Policy, Precondition, RecordBody, RecordKind, Redactor, ShapePolicy, TenantId};
 use remem_engine::VaultKey;
 use remem_engine::registry::{self, Mode, PassReport};
 use serde_json::{Value, json};
@@ -46,6 +46,12 @@ async fn stored(host: &Host) -> String {
         texts.extend(records.iter().map(|r| format!("{} {}", r.key, json!(r.body))));
     }
     texts.join("\n")
+}
+
+/// A record that no rule has seen.
+fn plain(body: Value) -> RecordBody {
+    let (policy, redactor) = (Policy { shapes: ShapePolicy::Off, ..Policy::default() }, Redactor::empty());
+    Admission { policy: &policy, redactor: &redactor, scan: 0, now: NOON }.record(body.as_object().unwrap().clone())
 }
 
 fn tenant() -> TenantId {
@@ -214,9 +220,13 @@ async fn a_late_value_leaves_what_was_stored() {
     for content in ["one", &format!("two {OLD}"), &format!("three {OLD}")] {
         file(content).await;
     }
+    for kind in [RecordKind::Run, RecordKind::RunRead] {
+        let batch = Batch::new(tenant(), NOON).set(kind, "run_1".to_owned(), Precondition::Absent, plain(json!({"inputs": [OLD], "n": 1})));
+        host.ground.store.commit(batch).await.unwrap();
+    }
     let etag = host.get(&format!("{FILES}/a.md")).await.json()["etag"].as_str().unwrap().to_owned();
     let found = async || host.post(&format!("{MEMORY}/m1/search"), json!({"query": OLD})).await.json()["hits"].as_array().unwrap().len();
-    assert_eq!((stored(&host).await.matches("Velvet").count(), found().await), (8 * 4 + 3, 1));
+    assert_eq!((stored(&host).await.matches("Velvet").count(), found().await), (8 * 4 + 3 + 2, 1));
     // Before: no such value, so nothing to do but to note the rules.
     assert_eq!(rescan(&host, Mode::Apply).await.changed, 0);
     set(&host, "late", OLD).await;
@@ -227,11 +237,13 @@ async fn a_late_value_leaves_what_was_stored() {
     );
     assert!(stored(&host).await.contains("Velvet"), "the disk only after the pass");
     let tried = rescan(&host, Mode::DryRun).await;
-    assert_eq!((tried.examined, tried.changed, tried.more), (9 + 4, 8 + 3, false));
+    assert_eq!((tried.examined, tried.changed, tried.more), (9 + 6, 8 + 5, false));
     assert!(stored(&host).await.contains("Velvet"));
     // The pass gives `a.md` a version of its own, which is looked at when its turn comes.
-    assert_eq!(rescan(&host, Mode::Apply).await, PassReport { examined: 9 + 5, changed: 8 + 3, more: false });
+    assert_eq!(rescan(&host, Mode::Apply).await, PassReport { examined: 9 + 7, changed: 8 + 5, more: false });
     assert!(!stored(&host).await.contains("Velvet"), "{}", stored(&host).await);
+    let run = host.ground.store.record(&tenant(), RecordKind::Run, "run_1").await.unwrap().unwrap();
+    assert_eq!((run.version, json!(run.body)), (2, json!({"inputs": ["[REDACTED:late]"], "n": 1})));
     assert_eq!((found().await, rescan(&host, Mode::Apply).await), (0, PassReport::default()), "nothing is left to do");
     let entry = host.get(&format!("{MEMORY}/m3/entries?include=metadata")).await.json();
     assert_eq!(entry["entries"][0]["tags"], json!(["pw:[REDACTED:late]", "kept"]));
@@ -357,13 +369,8 @@ async fn a_secret_that_was_moved_by_hand_does_not_open() {
     let host = Host::new().await;
     set(&host, "x", OLD).await;
     let record = host.ground.store.record(&tenant(), RecordKind::Secret, "tenant/-/x").await.unwrap().unwrap();
-    let sealed = record.sealed("value").unwrap();
-    let policy = Policy::default();
-    let redactor = remem_core::Redactor::empty();
-    let admission = remem_core::Admission { policy: &policy, redactor: &redactor, scan: 0, now: NOON };
-    let body = admission.record(record.body.clone()).with_sealed("value", &sealed);
-    let batch = remem_core::Batch::new(tenant(), NOON);
-    let batch = batch.set(RecordKind::Secret, "tenant/-/y".to_owned(), remem_core::Precondition::Absent, body);
+    let body = plain(Value::Object(record.body));
+    let batch = Batch::new(tenant(), NOON).set(RecordKind::Secret, "tenant/-/y".to_owned(), Precondition::Absent, body);
     host.ground.store.commit(batch).await.unwrap();
     host.clock.set(NOON.plus_ms(1_000));
     assert_eq!(put_as(&host, "key-of-a", "harmless").await.code(), "vault_locked");
