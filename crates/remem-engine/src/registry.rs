@@ -105,8 +105,10 @@ impl PassLog {
     /// The tenants for which work came up since the last time this was asked.
     pub(crate) fn take_work(&self, pass: &str) -> Vec<TenantId> {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = work.extract_if(.., |(name, _)| *name == pass);
-        taken.map(|(_, tenant)| tenant).collect()
+        let (taken, rest) = std::mem::take(&mut *work).into_iter().partition(|(name, _)| *name == pass);
+        *work = rest;
+        let taken: BTreeSet<(&'static str, TenantId)> = taken;
+        taken.into_iter().map(|(_, tenant)| tenant).collect()
     }
 
     fn of(&self, tenant: &TenantId) -> Vec<PassStatus> {

@@ -496,7 +496,7 @@ mod tests {
         let clean = |rules: &crate::secrets::Rules| {
             rules.redactor().clean("of the user, newer; of the run", remem_core::ShapePolicy::Off).text.into_string()
         };
-        assert_eq!(clean(&*engine.rules(caller.tenant()).await.unwrap()), "[REDACTED:token]; of the run", "only a run knows its own");
+        assert_eq!(clean(&engine.rules(caller.tenant()).await.unwrap()), "[REDACTED:token]; of the run", "only a run knows its own");
     }
 
     #[tokio::test]
