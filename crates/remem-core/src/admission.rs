@@ -4,7 +4,7 @@
 //! because they bound what is stored, and a marker may be longer than what it replaces.
 
 use crate::entry::{Draft, Entry, Origin, Tier, Typology};
-use crate::ids::{Scope, Timestamp};
+use crate::ids::{Scope, TenantId, Timestamp};
 use crate::policy::Policy;
 use crate::record::RecordBody;
 use crate::redact::{Redacted, Redactor, ShapeKind};
@@ -139,6 +139,47 @@ impl Admission<'_> {
         }
         entry.metadata = entry.metadata.map(|map| self.clean_map(map, &mut flags));
         entry
+    }
+
+    /// A stored entry as the rules of today leave it, for storing it again. Nothing is refused: a text that must not stay
+    /// cannot be kept out for its size. Content and metadata may thus outgrow their limits (a marker can be longer than
+    /// what it replaces, some ten times at the worst); a tag, which stores index, is cut.
+    #[must_use]
+    pub fn readmit(&self, tenant: &TenantId, entry: Entry) -> Admitted {
+        let mut flags = BTreeSet::new();
+        let mut tags: Vec<Redacted> = Vec::with_capacity(entry.tags.len());
+        for tag in &entry.tags {
+            let clean = self.short_tag(tag, &mut flags);
+            if !tags.contains(&clean) {
+                tags.push(clean);
+            }
+        }
+        let content = self.clean(&entry.content, &mut flags);
+        let metadata = entry.metadata.map(|map| Value::Object(self.clean_map(map, &mut flags)).to_string());
+        Admitted {
+            scope: Scope::new(tenant.clone(), entry.memory_ref),
+            content,
+            tags,
+            metadata,
+            expires_at: entry.expires_at,
+            tier: entry.tier,
+            typology: entry.typology,
+            origin: None,
+            flags: flags.into_iter().collect(),
+            scan: self.scan,
+        }
+    }
+
+    /// What is cut is cleaned again: an end where there was none can make a shape of what was not one.
+    fn short_tag(&self, tag: &str, flags: &mut BTreeSet<ShapeKind>) -> Redacted {
+        let mut clean = self.clean(tag, flags);
+        let mut keep = self.policy.tag_chars_max;
+        while clean.as_str().chars().count() > self.policy.tag_chars_max && keep > 0 {
+            let head: String = clean.as_str().chars().take(keep).collect();
+            clean = self.clean(&head, flags);
+            keep /= 2;
+        }
+        clean
     }
 
     /// Bounds the work of redaction itself. Generous: the real limits are checked on what would be stored.
@@ -296,7 +337,7 @@ impl std::fmt::Debug for Admitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{EntryId, MemoryRef, TenantId};
+    use crate::ids::{EntryId, MemoryRef};
     use crate::redact::SecretValue;
     use serde_json::json;
 
@@ -353,6 +394,37 @@ mod tests {
         assert_eq!((shown.content.as_str(), &shown.tags[..]), ("it is [REDACTED:db]", &["[REDACTED:db]".to_owned()][..]));
         assert_eq!(shown.metadata.as_ref().unwrap()["pw"], "[REDACTED:db]");
         assert_eq!(admission(1).review(entry.clone()), entry, "the same rules need no second look");
+    }
+
+    #[test]
+    fn a_stored_entry_is_redacted_whatever_its_size_becomes() {
+        let id = "a-long-name-for-a-short-value-makes-a-marker-that-outgrows-it";
+        let (redactor, policy) = (Redactor::new([SecretValue::new(id, "hunter2!")]), Policy::default());
+        let admission = Admission { policy: &policy, redactor: &redactor, scan: 2, now: Timestamp(9) };
+        let entry = Entry {
+            id: EntryId::parse("e").unwrap(),
+            memory_ref: MemoryRef::parse("agents/hunter2!").unwrap(),
+            content: "hunter2! ".repeat(7_000),
+            tags: vec!["hunter2! ".repeat(28), "short".into(), "hunter2!".into()],
+            metadata: json!({"a": "hunter2! ".repeat(1_700)}).as_object().cloned(),
+            created_at: Timestamp(0),
+            expires_at: Some(Timestamp(1)),
+            tier: Tier::Session,
+            typology: Typology::Episodic,
+            visible: crate::entry::RevRange { from: crate::Revision(1), to: None },
+            scan: 1,
+        };
+        let admitted = admission.readmit(&TenantId::parse("t").unwrap(), entry);
+        assert_eq!((admitted.scan(), admitted.tier(), admitted.expires_at()), (2, Tier::Session, Some(Timestamp(1))));
+        assert_eq!(admitted.content(), format!("[REDACTED:{id}] ").repeat(7_000), "nothing around a value is lost");
+        assert!(admitted.content().len() > policy.content_bytes_max);
+        assert!(admitted.metadata().unwrap().len() > policy.metadata_bytes_max);
+        let tags: Vec<&str> = admitted.tags().collect();
+        assert_eq!(tags[1..], ["short", &format!("[REDACTED:{id}]")]);
+        assert!(tags[0].chars().count() <= policy.tag_chars_max, "{}", tags[0].len());
+        for text in [admitted.content(), admitted.metadata().unwrap(), tags[0], tags[2]] {
+            assert!(text.contains("[REDACTED:") && !text.contains("hunter2"));
+        }
     }
 
     #[test]

@@ -88,6 +88,14 @@ pub struct Policy {
     pub dead_letters_max: usize,
     /// Whether webhooks may use plain HTTP and addresses of this machine and its network: for tests and closed networks.
     pub webhooks_private: bool,
+    /// Secrets in the vault of a tenant.
+    pub secrets_max: usize,
+    /// Characters of a secret.
+    pub secret_chars_max: usize,
+    /// Earlier values of a secret that are still kept out of memory.
+    pub secret_former_max: usize,
+    /// Entries or records that one step of the rescan looks at in one transaction.
+    pub rescan_batch_max: u32,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -136,6 +144,10 @@ impl Default for Policy {
             webhook_events_max: 200,
             dead_letters_max: 100,
             webhooks_private: false,
+            secrets_max: 200,
+            secret_chars_max: 8_192,
+            secret_former_max: 20,
+            rescan_batch_max: 100,
             shapes: ShapePolicy::Redact,
         }
     }

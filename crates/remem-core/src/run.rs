@@ -80,6 +80,12 @@ pub struct RunState {
     /// The caller's settings.
     #[serde(default)]
     pub configurable: Map<String, Value>,
+    /// Names of the secrets that it was given for itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    /// Names of the secrets that it has resolved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resolved: Vec<String>,
     /// Workspace files as they were at the start.
     #[serde(default)]
     pub workspace: Vec<FileAt>,

@@ -6,9 +6,10 @@ use crate::ports::{Clock, Envelope, Ids, Post, RecordedPost};
 use crate::registry::PassLog;
 use crate::runs::RunQueue;
 use crate::secrets::{Rules, Secrets};
+use crate::vault::VaultKey;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
-use remem_core::{Agent, Idempotency, Policy, Rejection, Revision, TenantId, Timestamp, Workflow};
+use remem_core::{Agent, Idempotency, Policy, Record, Rejection, Revision, TenantId, Timestamp, Workflow};
 use remem_store::{Directory, ReadAt, Store};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -53,14 +54,16 @@ pub struct Parts {
     pub secrets: Secrets,
     /// The host's own secret.
     pub key: HostKey,
+    /// Seals the secrets that callers bring; without it the vault is off.
+    pub vault: Option<VaultKey>,
+    /// Secrets that every run may resolve; filled where a host is there to be tested, and nowhere else.
+    pub test_secrets: Vec<SecretValue>,
     /// What this host supports.
     pub capabilities: Capabilities,
     /// Workflow definitions that every tenant can run.
     pub workflows: Vec<Workflow>,
     /// Whether the seams for conformance checks are there, and the node types that they need.
     pub seams: bool,
-    /// Secrets that only conformance checks use.
-    pub test_secrets: Vec<SecretValue>,
     /// Agents that every tenant sees.
     pub agents: Vec<Agent>,
 }
@@ -79,6 +82,7 @@ impl Parts {
             policy: Policy::default(),
             secrets: Secrets::none(&key),
             key,
+            vault: None,
             capabilities: Capabilities::compute(Facts::default()),
             workflows: Vec::new(),
             seams: false,
@@ -204,10 +208,21 @@ impl Engine {
 
     /// What the tenant's texts are held against now.
     pub(crate) async fn rules(&self, tenant: &TenantId) -> Result<Arc<Rules>, EngineError> {
-        match self.parts.secrets.known(tenant) {
-            Some(known) => Ok(known.rules),
-            None => Ok(self.parts.secrets.learn(tenant, [0; 32], self.now(), Vec::new())),
+        let (secrets, now) = (&self.parts.secrets, self.now());
+        let known = secrets.known(tenant);
+        if let Some(known) = known.as_ref().filter(|known| now.0 - known.looked_at.0 < VAULT_LOOK_MS) {
+            return Ok(known.rules.clone());
         }
+        let look = secrets.look();
+        // A tenant that does not exist has no vault, and asking the store for it could make its file.
+        let exists = self.parts.directory.tenant(tenant).await?.is_some();
+        let records = if exists { self.vault_records(tenant).await? } else { Vec::new() };
+        let vault = state_of(&records);
+        if let Some(known) = known.filter(|known| known.vault == vault) {
+            secrets.confirm(tenant, look, now);
+            return Ok(known.rules);
+        }
+        Ok(secrets.learn(tenant, look, vault, now, self.vault_values(tenant, &records)?))
     }
 
     /// Turns a caller's key and request into digests; nothing readable of either is kept.
@@ -224,6 +239,20 @@ impl Engine {
         let digest = |bytes: &[u8]| *blake3::keyed_hash(&secret, bytes).as_bytes();
         Ok(Some(Idempotency { operation, key: digest(key.as_bytes()), body: digest(&body.0) }))
     }
+}
+
+/// Other nodes' changes of a vault are noticed after so long.
+const VAULT_LOOK_MS: i64 = 1_000;
+
+/// Names a state of a vault. Versions alone would not do: a secret that is deleted and set again begins at 1.
+fn state_of(records: &[Record]) -> [u8; 32] {
+    let mut digest = Digest::default();
+    for record in records {
+        digest.part(record.key.as_bytes());
+        digest.part(&record.version.to_le_bytes());
+        digest.part(serde_json::to_string(&record.body).unwrap_or_default().as_bytes());
+    }
+    *blake3::hash(&digest.0).as_bytes()
 }
 
 /// The meaning of a request as bytes, each part with its length, so that two different requests never look alike.

@@ -58,6 +58,15 @@ pub enum EngineError {
     /// The tenant has no webhook of that name.
     #[error("there is no such webhook")]
     NoWebhook,
+    /// The vault has a secret of this name.
+    #[error("a secret of this name exists")]
+    SecretExists,
+    /// This host keeps no secrets.
+    #[error("the vault is off: set vault.key_file or REMEM_VAULT_KEY")]
+    VaultOff,
+    /// A secret of the tenant cannot be opened, so nothing can be held against it.
+    #[error("a secret of this tenant cannot be opened: the vault key is missing or another one")]
+    VaultLocked,
     /// Too many streams are open.
     #[error("too many event streams are open")]
     TooManyFeeds,

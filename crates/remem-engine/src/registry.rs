@@ -56,7 +56,7 @@ pub struct PassReport {
 }
 
 /// All passes.
-pub const PASSES: [Pass; 3] = [
+pub const PASSES: [Pass; 4] = [
     Pass {
         name: "purge",
         doc: "removes expired entries and makes erased text physically gone",
@@ -83,6 +83,15 @@ pub const PASSES: [Pass; 3] = [
         store_knows: false,
         tenants_at_once: 16,
         run: |engine, tenant, mode, fence| Box::pin(passes::deliver::run(engine, tenant, mode, fence)),
+    },
+    Pass {
+        name: "rescan",
+        doc: "takes secrets that were registered late out of what is stored already",
+        period_ms: 5_000,
+        all_every: 60,
+        store_knows: false,
+        tenants_at_once: 1,
+        run: |engine, tenant, mode, fence| Box::pin(passes::rescan::run(engine, tenant, mode, fence)),
     },
 ];
 
@@ -134,8 +143,10 @@ impl PassLog {
     /// The tenants for which work came up since the last time this was asked.
     pub(crate) fn take_work(&self, pass: &str) -> Vec<TenantId> {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = work.extract_if(.., |(name, _)| *name == pass);
-        taken.map(|(_, tenant)| tenant).collect()
+        let (taken, rest) = std::mem::take(&mut *work).into_iter().partition(|(name, _)| *name == pass);
+        *work = rest;
+        let taken: BTreeSet<(&'static str, TenantId)> = taken;
+        taken.into_iter().map(|(_, tenant)| tenant).collect()
     }
 
     fn of(&self, tenant: &TenantId) -> Vec<PassStatus> {

@@ -1,65 +1,100 @@
-//! Sealing: what must be kept but never read from the database. Authenticated encryption under a key derived from the
-//! host's secret; the associated data binds a ciphertext to its place, so that one copied elsewhere does not open.
+//! Sealing: turns a value into ciphertext that only the same key, used for the same place, opens again. Owns the form of
+//! what is sealed; it may not keep a key or decide what is secret.
+//!
+//! Every value is sealed with a key of its own, derived from the given key and 32 fresh random bytes that are stored beside
+//! the ciphertext. So a nonce is never used twice under one key, however much is sealed.
 
 use remem_core::Sealed;
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, UnboundKey};
 use zeroize::Zeroizing;
 
-fn cipher(key: &[u8; 32]) -> LessSafeKey {
-    LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, key).expect("the key has the cipher's length"))
-}
+/// Names the form; another one gets another number.
+const FORM: u8 = 1;
+const SALT_BYTES: usize = 32;
+const PURPOSE: &str = "remembrancer seal v1";
 
-/// Seals `plain` under `key`, bound to `aad`. The nonce is random and stands in front.
+/// Seals `plain` for the place that `aad` names.
 ///
 /// # Panics
-/// If the machine has no randomness.
+/// If the machine has no randomness: nothing can be kept secret then.
 #[must_use]
 pub fn seal(key: &[u8; 32], aad: &[u8], plain: &[u8]) -> Sealed {
-    let mut nonce = [0; NONCE_LEN];
-    getrandom::fill(&mut nonce).expect("the machine has randomness");
-    let mut text = Zeroizing::new(plain.to_vec());
-    let tag = cipher(key).seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), text.as_mut_slice());
-    let tag = tag.expect("the text is shorter than the cipher's limit");
-    Sealed::from_ciphertext(&[nonce.as_slice(), text.as_slice(), tag.as_ref()].concat())
+    let mut salt = [0; SALT_BYTES];
+    getrandom::fill(&mut salt).expect("the machine has randomness");
+    // Large enough from the start: a buffer that moved would leave plaintext behind.
+    let mut text = Vec::with_capacity(plain.len() + MAX_TAG_LEN);
+    text.extend_from_slice(plain);
+    let sealed = one_time(key, &salt).seal_in_place_append_tag(nonce(), Aad::from(aad), &mut text);
+    sealed.expect("the cipher takes far longer texts than memory holds");
+    Sealed::new([&[FORM][..], &salt, &text].concat())
 }
 
-/// Opens what `seal` made with the same key and associated data; `None` for anything else.
+/// The plaintext, if this key sealed it for this place and nobody changed it since.
 #[must_use]
 pub fn open(key: &[u8; 32], aad: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
-    let bytes = Zeroizing::new(sealed.ciphertext());
-    let (nonce, rest) = bytes.split_at_checked(NONCE_LEN)?;
-    let mut text = Zeroizing::new(rest.to_vec());
-    let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-    let length = cipher(key).open_in_place(nonce, Aad::from(aad), text.as_mut_slice()).ok()?.len();
-    text.truncate(length);
-    Some(text)
+    let (form, rest) = sealed.bytes().split_first()?;
+    let (salt, text) = rest.split_at_checked(SALT_BYTES)?;
+    if *form != FORM {
+        return None;
+    }
+    let mut buffer = Zeroizing::new(text.to_vec());
+    let opened = one_time(key, salt).open_in_place(nonce(), Aad::from(aad), &mut buffer).ok()?.len();
+    buffer.truncate(opened);
+    Some(buffer)
 }
 
 /// Associated data from parts, each with its length, so that two different places never look alike.
 #[must_use]
-pub fn place(parts: &[&str]) -> Vec<u8> {
-    parts.iter().flat_map(|part| (part.len() as u64).to_le_bytes().into_iter().chain(part.bytes())).collect()
+pub fn place<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+    parts.into_iter().flat_map(|part| (part.len() as u64).to_le_bytes().into_iter().chain(part.bytes())).collect()
+}
+
+fn one_time(key: &[u8; 32], salt: &[u8]) -> LessSafeKey {
+    let material = Zeroizing::new([key.as_slice(), salt].concat());
+    let derived = Zeroizing::new(blake3::derive_key(PURPOSE, &material));
+    LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, derived.as_ref()).expect("32 bytes are a key"))
+}
+
+/// The key is used once.
+fn nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    #[test]
-    fn only_the_same_key_and_place_open_it() {
-        let (key, here) = ([1; 32], place(&["t", "wh_1"]));
-        let sealed = seal(&key, &here, b"a secret");
-        assert_eq!(open(&key, &here, &sealed).unwrap().as_slice(), b"a secret");
-        assert_eq!(open(&[2; 32], &here, &sealed), None);
-        assert_eq!(open(&key, &place(&["tw", "h_1"]), &sealed), None);
-        assert_ne!(seal(&key, &here, b"a secret"), sealed, "each time anew");
-        let mut bytes = sealed.ciphertext();
-        assert!(!bytes.windows(8).any(|w| w == b"a secret"));
-        bytes[NONCE_LEN] ^= 1;
-        assert_eq!(open(&key, &here, &Sealed::from_ciphertext(&bytes)), None);
-        assert_eq!(open(&key, &here, &Sealed::from_ciphertext(&bytes[..5])), None);
-        assert_eq!(open(&key, &here, &Sealed::from_ciphertext(&[])), None);
-        let empty = seal(&key, &here, b"");
-        assert_eq!(open(&key, &here, &empty).unwrap().len(), 0);
+    proptest! {
+        #[test]
+        fn only_the_same_key_and_place_open_what_nobody_changed(
+            key: [u8; 32],
+            other: [u8; 32],
+            aad in prop::collection::vec(any::<u8>(), 0..40),
+            plain in prop::collection::vec(any::<u8>(), 0..300),
+            at: prop::sample::Index,
+            bit in 0u8..8,
+        ) {
+            let sealed = seal(&key, &aad, &plain);
+            prop_assert_eq!(open(&key, &aad, &sealed).map(|text| text.to_vec()), Some(plain.clone()));
+            prop_assert_eq!(sealed.bytes().len(), 1 + SALT_BYTES + plain.len() + MAX_TAG_LEN);
+            if key != other {
+                prop_assert!(open(&other, &aad, &sealed).is_none());
+            }
+            prop_assert!(open(&key, &[&aad[..], b"x"].concat(), &sealed).is_none());
+            let mut flipped = sealed.bytes().to_vec();
+            let at = at.index(flipped.len());
+            flipped[at] ^= 1 << bit;
+            prop_assert!(open(&key, &aad, &Sealed::new(flipped)).is_none());
+            let cut = sealed.bytes()[..at].to_vec();
+            prop_assert!(open(&key, &aad, &Sealed::new(cut)).is_none());
+        }
+
+        #[test]
+        fn what_is_sealed_twice_never_looks_alike(plain in prop::collection::vec(any::<u8>(), 8..100)) {
+            let (first, second) = (seal(&[7; 32], b"a", &plain), seal(&[7; 32], b"a", &plain));
+            prop_assert_ne!(&first, &second);
+            prop_assert!(!first.bytes().windows(plain.len()).any(|window| window == plain));
+        }
     }
 }

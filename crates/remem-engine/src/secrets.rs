@@ -5,7 +5,7 @@ use crate::engine::HostKey;
 use remem_core::redact::SecretValue;
 use remem_core::{Admission, Policy, Redactor, ShapePolicy, TenantId, Timestamp};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What texts are held against: registered values and shapes. Cheap to share.
 pub struct Rules {
@@ -48,7 +48,14 @@ impl Rules {
 pub struct Secrets {
     scan_key: [u8; 32],
     given: Vec<(Option<TenantId>, SecretValue)>,
-    known: Mutex<HashMap<TenantId, Known>>,
+    known: Mutex<Cache>,
+}
+
+#[derive(Default)]
+struct Cache {
+    tenants: HashMap<TenantId, Known>,
+    /// How often something was forgotten.
+    forgotten: u64,
 }
 
 /// The rules of a tenant, and which state of its vault they stand for.
@@ -60,6 +67,10 @@ pub(crate) struct Known {
     /// When the vault was last looked at.
     pub looked_at: Timestamp,
 }
+
+/// Taken before a look at a vault: what was seen then is not kept if something was forgotten in the meantime.
+#[derive(Clone, Copy)]
+pub(crate) struct Look(u64);
 
 impl Secrets {
     /// Nothing registered; shapes are still looked for.
@@ -74,34 +85,105 @@ impl Secrets {
         Secrets { scan_key: key.derive("remembrancer scan v1"), given: values, known: Mutex::default() }
     }
 
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The rules of a tenant as they were last worked out.
     pub(crate) fn known(&self, tenant: &TenantId) -> Option<Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned()
+        self.cache().tenants.get(tenant).cloned()
+    }
+
+    /// Begins a look at a vault.
+    pub(crate) fn look(&self) -> Look {
+        Look(self.cache().forgotten)
     }
 
     /// Keeps the rules of a tenant: what was given at the start, and the values of its vault.
-    pub(crate) fn learn(&self, tenant: &TenantId, vault: [u8; 32], looked_at: Timestamp, values: Vec<SecretValue>) -> Arc<Rules> {
+    pub(crate) fn learn(
+        &self,
+        tenant: &TenantId,
+        look: Look,
+        vault: [u8; 32],
+        looked_at: Timestamp,
+        values: Vec<SecretValue>,
+    ) -> Arc<Rules> {
         let given = self.given.iter().filter(|(of, _)| of.as_ref().is_none_or(|of| of == tenant)).map(|(_, value)| value.clone());
         let rules = Arc::new(Rules::new(&self.scan_key, given.chain(values).collect()));
-        let known = Known { rules: rules.clone(), vault, looked_at };
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone(), known);
+        let mut cache = self.cache();
+        if cache.forgotten == look.0 {
+            cache.tenants.insert(tenant.clone(), Known { rules: rules.clone(), vault, looked_at });
+        }
         rules
     }
 
     /// The vault was looked at and is as it was.
-    pub(crate) fn confirm(&self, tenant: &TenantId, looked_at: Timestamp) {
-        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get_mut(tenant) {
+    pub(crate) fn confirm(&self, tenant: &TenantId, look: Look, looked_at: Timestamp) {
+        let mut cache = self.cache();
+        if cache.forgotten == look.0
+            && let Some(known) = cache.tenants.get_mut(tenant)
+        {
             known.looked_at = looked_at;
         }
     }
 
     /// What holds from now on is worked out anew when it is next needed.
     pub(crate) fn forget(&self, tenant: &TenantId) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(tenant);
+        let mut cache = self.cache();
+        cache.forgotten += 1;
+        cache.tenants.remove(tenant);
     }
 
     /// Rules with more values: those that a run resolved.
     pub(crate) fn with(&self, rules: &Rules, more: &[SecretValue]) -> Rules {
         Rules::new(&self.scan_key, rules.values.iter().chain(more).cloned().collect())
+    }
+}
+
+/// The secrets that a run has resolved so far; wiped when dropped.
+#[derive(Default)]
+pub(crate) struct RunSecrets(Vec<SecretValue>);
+
+impl RunSecrets {
+    /// From now on the run's texts are held against this one as well.
+    pub fn add(&mut self, value: SecretValue) {
+        self.0.push(value);
+    }
+
+    /// What the run's texts are held against: the tenant's rules and its own secrets.
+    pub fn rules(&self, secrets: &Secrets, base: &Arc<Rules>) -> Arc<Rules> {
+        if self.0.is_empty() { base.clone() } else { Arc::new(secrets.with(base, &self.0)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_before_something_was_forgotten_is_not_kept() {
+        let (secrets, tenant) = (Secrets::none(&HostKey::new([1; 32])), TenantId::parse("t").unwrap());
+        let look = secrets.look();
+        secrets.forget(&tenant);
+        secrets.learn(&tenant, look, [1; 32], Timestamp(0), Vec::new());
+        assert!(secrets.known(&tenant).is_none());
+        secrets.learn(&tenant, secrets.look(), [1; 32], Timestamp(0), Vec::new());
+        let look = secrets.look();
+        secrets.confirm(&tenant, look, Timestamp(5));
+        assert_eq!(secrets.known(&tenant).unwrap().looked_at, Timestamp(5));
+    }
+
+    #[test]
+    fn a_run_adds_its_own_values_to_the_tenants() {
+        let (secrets, tenant) = (Secrets::none(&HostKey::new([1; 32])), TenantId::parse("t").unwrap());
+        let base = secrets.learn(&tenant, secrets.look(), [0; 32], Timestamp(0), vec![SecretValue::new("a", "of the tenant")]);
+        let mut own = RunSecrets::default();
+        assert!(Arc::ptr_eq(&own.rules(&secrets, &base), &base));
+        own.add(SecretValue::new("b", "of the run"));
+        let rules = own.rules(&secrets, &base);
+        let clean = |rules: &Rules| rules.redactor().clean("of the tenant, of the run", ShapePolicy::Off).text.into_string();
+        assert_eq!(clean(&rules), "[REDACTED:a], [REDACTED:b]");
+        assert_eq!(clean(&base), "[REDACTED:a], of the run");
+        assert_ne!(rules.scan(ShapePolicy::Off), base.scan(ShapePolicy::Off));
     }
 }

@@ -199,18 +199,25 @@ impl Engine {
             None => (1, Precondition::Absent),
         };
         let event = FileRef { path: path.to_owned(), version };
-        let mut batch = Batch::new(caller.tenant().clone(), now)
-            .by(caller.principal().clone())
-            .idempotent(idempotency)
-            .set(RecordKind::File, path.to_owned(), precondition, body.clone())
-            .set(RecordKind::FileVersion, version_key(path, version), Precondition::None, body.clone())
-            .emit(EventBody::WorkspaceUpdated(event));
-        if self.kept(version) > 1 {
-            batch = batch.unset(RecordKind::FileVersion, version_key(path, self.kept(version) - 1), Precondition::None);
-        }
+        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).idempotent(idempotency).set(
+            RecordKind::File,
+            path.to_owned(),
+            precondition,
+            body.clone(),
+        );
+        let batch = self.keep_version(batch, path, version, body.clone()).emit(EventBody::WorkspaceUpdated(event));
         let committed = self.parts.store.commit(batch).await?;
         let version = committed.outcomes.iter().find_map(recorded).unwrap_or(version);
         Ok(Record { kind: RecordKind::File, key: path.to_owned(), version, at: committed.at, body: body.map().clone() })
+    }
+
+    /// Keeps a version of a file, and lets go of the one that is too old by that.
+    pub(crate) fn keep_version(&self, batch: Batch, path: &str, version: u64, body: RecordBody) -> Batch {
+        let batch = batch.set(RecordKind::FileVersion, version_key(path, version), Precondition::None, body);
+        match self.kept(version) {
+            1 => batch,
+            kept => batch.unset(RecordKind::FileVersion, version_key(path, kept - 1), Precondition::None),
+        }
     }
 
     /// The oldest version that is kept when this one is the newest.

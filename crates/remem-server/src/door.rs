@@ -2,11 +2,13 @@
 //! operation is translated in one place, whether the engine is in this process or behind a URL.
 
 use async_trait::async_trait;
+use remem_core::redact::SecretValue;
 use remem_core::{Draft, MemoryRef, Permission, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::agents::Listed;
 use remem_engine::keys::KeyRequest;
 use remem_engine::recall::{ListRequest, SearchRequest as EngineSearch};
 use remem_engine::registry::{self, Mode, PASSES};
+use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Denied, Engine, EngineError};
 use remem_store::{Filter, KeyRecord, StoreError};
 use remem_wire::admin::{
@@ -18,6 +20,7 @@ use remem_wire::memory::{
     EntryList, EntryMetadata, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, MemorySummary, PutMany,
     PutManyAnswer, ReadQuery, SearchAnswer, SearchHit, SearchRequest,
 };
+use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
 use remem_wire::time::Instant;
 use remem_wire::{EventDoc, EventPage, Failure, MemoryEntry, Problem, PutEntry};
 use std::sync::Arc;
@@ -89,6 +92,14 @@ pub trait Door: Send + Sync {
     async fn install_agent(&self, request: AgentInstall) -> Result<InstalledAgent, Failure>;
     /// Removes an agent.
     async fn remove_agent(&self, id: &str) -> Result<(), Failure>;
+    /// Puts a secret into the vault.
+    async fn set_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure>;
+    /// Gives a secret another value.
+    async fn rotate_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure>;
+    /// A page of the names in the vault.
+    async fn secrets(&self, query: SecretsQuery) -> Result<SecretList, Failure>;
+    /// Takes a secret out of the vault.
+    async fn delete_secret(&self, name: &str, query: SecretScopeQuery) -> Result<(), Failure>;
 }
 
 /// The door to an engine in this process.
@@ -116,6 +127,9 @@ pub fn problem(error: EngineError) -> Problem {
         EngineError::UnknownSequence => Problem::UnknownSequence,
         EngineError::ReplayUnavailable { from_seq, source_run, reason } => Problem::ReplayUnavailable { from_seq, source_run, reason },
         EngineError::NoWebhook => Problem::NoWebhook,
+        EngineError::SecretExists => Problem::SecretExists,
+        EngineError::VaultOff => Problem::NotProvided { what: "a vault for secrets; vault.key_file or REMEM_VAULT_KEY turns it on" },
+        EngineError::VaultLocked => Problem::VaultLocked,
         EngineError::TooManyFeeds => Problem::TooManyFeeds { limit: 0 },
         EngineError::Store(StoreError::Rejected(rejection)) => Problem::Rejected(rejection),
         EngineError::Store(StoreError::Conflict) => Problem::Conflict,
@@ -391,10 +405,57 @@ impl Door for EngineDoor {
         let removed = self.engine.remove_agent(&self.caller, id).await.map_err(fail)?;
         if removed { Ok(()) } else { Err(Problem::NotFound.into()) }
     }
+
+    async fn set_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure> {
+        let (scope, value) = secret(name, request)?;
+        self.engine.set_secret(&self.caller, scope, name, value).await.map(secret_info).map_err(fail)
+    }
+
+    async fn rotate_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure> {
+        let (scope, value) = secret(name, request)?;
+        self.engine.rotate_secret(&self.caller, scope, name, value).await.map(secret_info).map_err(fail)
+    }
+
+    async fn secrets(&self, query: SecretsQuery) -> Result<SecretList, Failure> {
+        let place = |after: &'_ str| -> Option<(SecretScope, String)> {
+            let (scope, name) = after.split_once('/')?;
+            Some((SecretScope::parse(scope)?, name.to_owned()))
+        };
+        let unknown = || invalid("after", "must be the nextAfter of an earlier page");
+        let after = query.after.as_deref().map(|after| place(after).ok_or_else(unknown)).transpose()?;
+        let after = after.as_ref().map(|(scope, name)| (*scope, name.as_str()));
+        let (found, more) = self.engine.secrets(&self.caller, query.owner.as_deref(), after, query.limit).await.map_err(fail)?;
+        let next_after = found.last().filter(|_| more).map(|last| format!("{}/{}", last.scope.as_str(), last.name));
+        Ok(SecretList { secrets: found.into_iter().map(secret_info).collect(), next_after })
+    }
+
+    async fn delete_secret(&self, name: &str, query: SecretScopeQuery) -> Result<(), Failure> {
+        let scope = secret_scope(query.scope.as_deref())?;
+        self.engine.delete_secret(&self.caller, query.owner.as_deref(), scope, name).await.map_err(fail)
+    }
 }
 
 fn inventory_entry(listed: Listed) -> AgentInventoryEntry {
     AgentInventoryEntry::new(&listed.agent, listed.degraded, &listed.degraded_memory)
+}
+
+fn secret_scope(scope: Option<&str>) -> Result<SecretScope, Failure> {
+    scope.map_or(Some(SecretScope::Tenant), SecretScope::parse).ok_or_else(|| invalid("scope", "must be tenant or user"))
+}
+
+fn secret(name: &str, request: SecretPut) -> Result<(SecretScope, SecretValue), Failure> {
+    let value = SecretValue::new(name, request.value.as_str());
+    Ok((secret_scope(request.scope.as_deref())?, value))
+}
+
+fn secret_info(info: remem_engine::vault::SecretInfo) -> SecretInfo {
+    SecretInfo {
+        name: info.name,
+        scope: info.scope.as_str().to_owned(),
+        created_at: Instant(info.created_at),
+        rotated_at: info.rotated_at.map(Instant),
+        versions: info.versions,
+    }
 }
 
 fn answer(report: registry::PassReport) -> PassAnswer {

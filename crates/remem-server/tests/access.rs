@@ -34,6 +34,10 @@ async fn each_operation_needs_its_scope() {
         ("DELETE", "/v1/host/remembrancer/keys/key_1".to_owned(), "", "keys:manage"),
         ("GET", "/v1/host/remembrancer/tenants".to_owned(), "", "host:admin"),
         ("POST", "/v1/host/remembrancer/tenants".to_owned(), r#"{"id": "t"}"#, "host:admin"),
+        ("GET", "/v1/host/remembrancer/secrets".to_owned(), "", "secrets:manage"),
+        ("PUT", "/v1/host/remembrancer/secrets/s".to_owned(), r#"{"value": "12345678"}"#, "secrets:manage"),
+        ("POST", "/v1/host/remembrancer/secrets/s/rotate".to_owned(), r#"{"value": "12345678"}"#, "secrets:manage"),
+        ("DELETE", "/v1/host/remembrancer/secrets/s".to_owned(), "", "secrets:manage"),
         ("GET", "/metrics".to_owned(), "", "memory:admin"),
         ("GET", "/v1/host/workspace/files".to_owned(), "", "workspace:read"),
         ("GET", "/v1/host/workspace/files/a".to_owned(), "", "workspace:read"),
@@ -137,5 +141,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 47, "{operations:#?}");
+    assert_eq!(operations.len(), 51, "{operations:#?}");
 }

@@ -114,6 +114,17 @@ fn operation_rows() -> Vec<Row> {
     ]
 }
 
+fn secret_rows() -> Vec<Row> {
+    let secret = |name: &str| format!("/v1/host/remembrancer/secrets/{name}");
+    let body = |value: &str| json!({"value": value}).to_string();
+    vec![
+        row("secret with a malformed name", "PUT", &secret(&format!("{CANARY}%20x")), body("12345678"), 422, "validation_error"),
+        row("secret under 8 characters", "PUT", &secret("s"), body("canary7"), 422, "validation_error"),
+        row("secret over 8,192 characters", "PUT", &secret("s"), body(&CANARY.repeat(700)), 422, "validation_error"),
+        row("rotation of an unknown secret", "POST", &secret("s/rotate"), body(&CANARY.repeat(2)), 404, "not_found"),
+    ]
+}
+
 fn path_rows() -> Vec<Row> {
     let entries = |name: &str| format!("{MEMORY}/{name}/entries");
     let one = "{\"content\": \"x\"}";
@@ -260,9 +271,8 @@ fn webhook_rows() -> Vec<Row> {
 async fn each_kind_of_wrong_input_gets_its_answer() {
     let host = Host::new().await;
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
-    for row in
-        body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(agent_rows()).chain(run_rows()).chain(webhook_rows())
-    {
+    let rows = body_rows().into_iter().chain(operation_rows()).chain(path_rows());
+    for row in rows.chain(agent_rows()).chain(run_rows()).chain(webhook_rows()).chain(secret_rows()) {
         let headers: Vec<(&str, &str)> = row.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
         let answer = host.call("key-of-a", row.method, &row.path, &headers, Body::from(row.body)).await;
         let text = String::from_utf8_lossy(&answer.bytes).into_owned();

@@ -85,6 +85,10 @@ pub enum Problem {
     UnknownSequence,
     /// What a replay would have to read is gone.
     ReplayUnavailable { from_seq: u64, source_run: String, reason: &'static str },
+    /// The vault has a secret of this name.
+    SecretExists,
+    /// A secret of the tenant cannot be opened.
+    VaultLocked,
     /// The mode or feature asked for is not one this host has.
     NotProvided { what: &'static str },
     /// `atLeast` was not reached in time.
@@ -150,6 +154,13 @@ impl Problem {
             Problem::RunGoesOn => row(409, "run_not_terminal", "the run has not ended yet; wait for its last event"),
             Problem::UnknownSequence => row(422, "sequence_unknown", "the run has no event at fromSeq"),
             Problem::ReplayUnavailable { .. } => row(422, "replay_memory_snapshot_unavailable", "what the run read is not kept any more"),
+            Problem::SecretExists => row(409, "secret_exists", "a secret of this name exists; rotate it to give it another value"),
+            Problem::VaultLocked => later(
+                503,
+                "vault_locked",
+                "a secret of this tenant cannot be opened, so no text can be held against it; the host needs the vault key that sealed it",
+                30,
+            ),
             Problem::NotProvided { .. } => row(422, "capability_not_provided", &self.text()),
             Problem::NotReached => later(503, "revision_not_reached", "the revision named by atLeast has not been reached here", 1),
             Problem::TooManyFeeds { .. } => later(429, "rate_limited", "too many event streams of this tenant are open", 5),

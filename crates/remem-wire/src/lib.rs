@@ -10,6 +10,7 @@ pub mod error;
 pub mod event;
 pub mod memory;
 pub mod run;
+pub mod secrets;
 pub mod time;
 pub mod webhook;
 pub mod workspace;

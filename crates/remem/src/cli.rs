@@ -75,6 +75,9 @@ pub enum Command {
     /// API keys
     #[command(subcommand)]
     Key(Key),
+    /// Secrets of the vault: kept sealed, and out of every text
+    #[command(subcommand)]
+    Secret(Secret),
     /// Tenants
     #[command(subcommand)]
     Tenant(Tenant),
@@ -212,7 +215,9 @@ pub enum Events {
 pub enum Key {
     /// Make a key; it is shown once
     Create {
-        /// What it allows, separated by commas: memory:read, memory:write, memory:admin, workspace:read, workspace:write, manifest:read, manifest:write, keys:manage, host:admin
+        /// What it allows, separated by commas: memory:read, memory:write, memory:admin, workspace:read, workspace:write,
+        /// runs:create, runs:read, runs:cancel, manifest:read, manifest:write, secrets:manage, webhooks:manage, proposals:apply,
+        /// keys:manage, host:admin
         #[arg(long, value_delimiter = ',', default_value = "memory:read,memory:write")]
         scopes: Vec<String>,
         /// What to call it
@@ -229,6 +234,43 @@ pub enum Key {
         /// The key's id, as `key list` shows it
         id: String,
     },
+}
+
+#[derive(Subcommand)]
+pub enum Secret {
+    /// Put a secret into the vault; its value is read from standard input or a file
+    Set(SecretValue),
+    /// Give a secret another value; the earlier ones are kept out of memory as well
+    Rotate(SecretValue),
+    /// List the names: the tenant's, and those of the key in use
+    List {
+        /// The key whose own secrets are meant, if not the one in use
+        #[arg(long, value_name = "KEY_ID")]
+        owner: Option<String>,
+    },
+    /// Take a secret out of the vault with all its values
+    Delete {
+        /// Its name
+        name: String,
+        /// For whom it is: tenant or user
+        #[arg(long, default_value = "tenant")]
+        scope: String,
+        /// The key whose own secret is meant, if not the one in use
+        #[arg(long, value_name = "KEY_ID")]
+        owner: Option<String>,
+    },
+}
+
+#[derive(Args)]
+pub struct SecretValue {
+    /// Its name: letters, digits and ._-
+    pub name: String,
+    /// For whom it is: tenant, or user (the key in use)
+    #[arg(long, default_value = "tenant")]
+    pub scope: String,
+    /// File with the value [default: standard input]; a line break at the end does not count
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]

@@ -18,6 +18,7 @@ pub struct Config {
     pub redaction: Redaction,
     pub agents: Agents,
     pub webhooks: Webhooks,
+    pub vault: Vault,
     pub limits: Limits,
     pub log: Log,
 }
@@ -80,6 +81,14 @@ pub struct Agents {
 pub struct Webhooks {
     /// Plain HTTP and private addresses are allowed: for tests and closed networks.
     pub allow_private: bool,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Vault {
+    /// File with the key that seals secrets: 32 bytes, or 64 hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -159,7 +168,7 @@ impl Default for Log {
 }
 
 /// Variables with the prefix that are not configuration: flags read them, or `serve` does.
-const NOT_CONFIG: [&str; 7] = ["bootstrap_key", "config", "data_dir", "database", "url", "key", "tenant"];
+const NOT_CONFIG: [&str; 8] = ["bootstrap_key", "config", "data_dir", "database", "url", "key", "tenant", "vault_key"];
 
 /// The effective configuration.
 pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {

@@ -10,7 +10,7 @@ use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::{ShapePolicy, TenantId};
 use remem_engine::ports::{Clock, RandomIds, SharedClock, SystemClock};
-use remem_engine::{Engine, HostKey, Parts, Secrets};
+use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey};
 use remem_server::EngineDoor;
 use remem_store::{Directory, Store};
 use remem_store_sql::postgres::{Options, Target};
@@ -21,9 +21,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// File with the first key, in the data directory.
 pub const BOOTSTRAP_FILE: &str = "bootstrap.key";
+/// Environment variable with the key that seals secrets.
+const VAULT_KEY: &str = "REMEM_VAULT_KEY";
 /// The tenant that exists from the start.
 pub const DEFAULT_TENANT: &str = "default";
 
@@ -45,6 +48,8 @@ struct Storage {
     directory: Arc<dyn Directory>,
     clock: Arc<dyn Clock>,
     key: HostKey,
+    /// Whether the host's secret lies apart from the data, so that a vault key may be derived from it.
+    key_apart: bool,
     place: String,
 }
 
@@ -56,6 +61,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         None => embedded(config)?,
     };
     let features = storage.store.features();
+    let vault = vault_key(config, &storage)?;
     let facts = Facts {
         durable: features.durable,
         writable: true,
@@ -67,6 +73,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         runs: true,
         agents: true,
         webhooks: true,
+        vault: vault.is_some(),
         ..Facts::default()
     };
     let mut agents = config.agents.dir.as_deref().map(|folder| agents::read(folder, &policy)).transpose()?.unwrap_or_default();
@@ -87,6 +94,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         policy,
         secrets,
         key: storage.key,
+        vault,
         capabilities: Capabilities::compute(facts),
         workflows: if seams { seams::workflows()? } else { Vec::new() },
         seams,
@@ -109,7 +117,7 @@ fn embedded(config: &Config) -> anyhow::Result<Storage> {
     let store = SqliteStore::open(location.clone(), config.storage.readers).context("cannot open the store")?;
     let directory = SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
     let place = format!("{place} (SQLite {})", SqliteStore::version());
-    Ok(Storage { store: Arc::new(store), directory: Arc::new(directory), clock: Arc::new(SystemClock), key, place })
+    Ok(Storage { store: Arc::new(store), directory: Arc::new(directory), clock: Arc::new(SystemClock), key, key_apart: true, place })
 }
 
 async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
@@ -124,7 +132,7 @@ async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
         tracing::warn!("fsync or full_page_writes is off in this PostgreSQL: a crash of the machine can lose what was acknowledged");
     }
     let (clock, directory) = (SharedClock(store.clock()), store.directory());
-    Ok(Storage { store: Arc::new(store), directory: Arc::new(directory), clock: Arc::new(clock), key, place })
+    Ok(Storage { store: Arc::new(store), directory: Arc::new(directory), clock: Arc::new(clock), key, key_apart: false, place })
 }
 
 fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
@@ -159,6 +167,39 @@ fn host_key(folder: &Path) -> anyhow::Result<HostKey> {
         made.with_context(|| format!("cannot write the host's secret to {}", folder.display()))?;
     }
     Ok(HostKey::new(secret()?.context("the host's secret vanished")?))
+}
+
+/// The key that seals secrets: given, or derived from the host's secret where that lies in a file of its own. Otherwise it
+/// would lie beside what it seals, and the vault stays off.
+///
+/// What the derived key sealed is opened in any case: a host that gets a key of its own, or moves, keeps its secrets.
+fn vault_key(config: &Config, storage: &Storage) -> anyhow::Result<Option<VaultKey>> {
+    let given = std::env::var(VAULT_KEY).ok().map(Zeroizing::new);
+    let given = match (given, &config.vault.key_file) {
+        (Some(_), Some(_)) => bail!("{VAULT_KEY} and vault.key_file are both set; keep one of them"),
+        (Some(text), None) => Some(parse_key(text.as_bytes()).with_context(|| format!("{VAULT_KEY} must be 64 hexadecimal digits"))?),
+        (None, Some(file)) => {
+            let bytes = Zeroizing::new(fs::read(file).with_context(|| format!("cannot read the vault key in {}", file.display()))?);
+            let raw = <[u8; 32]>::try_from(bytes.as_slice()).ok();
+            let key = raw.or_else(|| parse_key(&bytes));
+            Some(key.with_context(|| format!("the vault key in {} must be 32 bytes or 64 hexadecimal digits", file.display()))?)
+        }
+        (None, None) => None,
+    };
+    let derived = storage.key.derive("remembrancer vault v1");
+    Ok(match given {
+        Some(key) => Some(VaultKey::new(key).also_opens(derived)),
+        None => storage.key_apart.then(|| VaultKey::new(derived)),
+    })
+}
+
+fn parse_key(text: &[u8]) -> Option<[u8; 32]> {
+    let text = text.trim_ascii();
+    let mut key = [0; 32];
+    for (byte, pair) in key.iter_mut().zip(text.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    (text.len() == 64 && text.iter().all(u8::is_ascii_hexdigit)).then_some(key)
 }
 
 /// The secret in the file that the configuration names.
@@ -198,4 +239,17 @@ pub fn registered(file: &Path) -> anyhow::Result<Vec<(Option<TenantId>, SecretVa
         values.push((tenant.transpose()?, SecretValue::new(line.secret_id, line.secret)));
     }
     Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_64_hexadecimal_digits() {
+        assert_eq!(parse_key(format!(" {}\n", "0a".repeat(32)).as_bytes()), Some([10; 32]));
+        for bad in [String::new(), "0a".repeat(31), "0a".repeat(33), "0g".repeat(32), "+1".repeat(32), format!("{}é", "0a".repeat(31))] {
+            assert_eq!(parse_key(bad.as_bytes()), None, "{bad}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ use remem_wire::memory::{
     EntryList, EntryMetadata, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, PutMany, PutManyAnswer,
     ReadQuery, SearchAnswer, SearchRequest,
 };
+use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
 use remem_wire::{ErrorBody, EventPage, Failure, MemoryEntry, PutEntry};
 use reqwest::{Method, Response};
 use serde::Serialize;
@@ -238,6 +239,22 @@ impl Door for HttpDoor {
     async fn remove_agent(&self, id: &str) -> Result<(), Failure> {
         let path = format!("agents/{}", segment(id));
         let call = Call::<()> { method: Method::DELETE, path, query: None, body: None, idempotency_key: None, repeatable: false };
+        self.call(call).await.map(|_| ())
+    }
+    async fn set_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure> {
+        let path = format!("secrets/{}", segment(name));
+        let call = Call { method: Method::PUT, path, query: None, body: Some(&request), idempotency_key: None, repeatable: false };
+        parse(self.call(call).await?).await
+    }
+    async fn rotate_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure> {
+        self.post(format!("secrets/{}/rotate", segment(name)), &request, false).await
+    }
+    async fn secrets(&self, query: SecretsQuery) -> Result<SecretList, Failure> {
+        self.read("secrets".to_owned(), &query).await
+    }
+    async fn delete_secret(&self, name: &str, query: SecretScopeQuery) -> Result<(), Failure> {
+        let (path, query) = (format!("secrets/{}", segment(name)), Some(urlencoded(&query)));
+        let call = Call::<()> { method: Method::DELETE, path, query, body: None, idempotency_key: None, repeatable: false };
         self.call(call).await.map(|_| ())
     }
 }

@@ -1,4 +1,5 @@
-//! Owns the registered secret and the floor. It may not print, clone out or compare a value in the open.
+//! Owns the registered secret and the floor. It may not print or compare a value in the open; who needs the text says so
+//! with `expose`.
 
 use std::fmt;
 
@@ -25,9 +26,9 @@ impl SecretValue {
         &self.id
     }
 
-    /// Shows the plaintext to `see` and to nobody else: what comes back must not hold it.
-    pub fn expose<R>(&self, see: impl FnOnce(&str) -> R) -> R {
-        see(&self.value)
+    /// Hands the text to `f`, for whom the secret is meant. Copies that outlive the call must be wiped like this one.
+    pub fn expose<R>(&self, f: impl FnOnce(&str) -> R) -> R {
+        f(&self.value)
     }
 
     /// Characters, not bytes: the floor must mean the same for every script.

@@ -3,4 +3,5 @@
 
 pub mod deliver;
 pub mod purge;
+pub mod rescan;
 pub mod runs;

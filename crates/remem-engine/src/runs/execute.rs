@@ -35,6 +35,7 @@ async fn run_nodes(live: &mut Live<'_>) -> Result<(), Halt> {
             continue;
         }
         live.enter(n);
+        live.look_at_rules().await?;
         overtime(live).await?;
         if node.disabled {
             live.leave(node, true);

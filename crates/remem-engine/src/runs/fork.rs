@@ -1,6 +1,6 @@
 //! Forks: a replay, which answers everything from what the run recorded, and a branch, which goes on anew from a point.
 
-use super::Run;
+use super::{Run, Start};
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
@@ -88,7 +88,8 @@ impl Engine {
         let origin = Source { run_id: id.as_str().to_owned(), from_seq, mode: fork.mode };
         let (state, facts) = self.forked(caller, source.state, &log, origin.clone(), fork.overlay).await?;
         let (policy, name) = (self.policy_of(caller), self.parts.ids.run());
-        let (new, replayed) = self.store_run(&policy, caller.tenant(), name, state, facts, idempotency).await?;
+        let start = Start { id: name, state, facts, secrets: Vec::new(), idempotency };
+        let (new, replayed) = self.store_run(&policy, caller.tenant(), start).await?;
         if !replayed {
             self.runs.push(caller.tenant().clone(), new.clone());
         }
@@ -120,6 +121,8 @@ impl Engine {
             variables: Map::new(),
             children: if branch { source.children } else { Vec::new() },
             parent: None,
+            secrets: Vec::new(), // they went with the run that was given them
+            resolved: Vec::new(),
             workspace: if branch { self.files_now(caller.tenant()).await? } else { source.workspace },
             source: Some(origin),
             done,

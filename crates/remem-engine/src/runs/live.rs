@@ -7,7 +7,7 @@
 use super::Run;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::secrets::Rules;
+use crate::secrets::{Rules, RunSecrets};
 use remem_core::event::Fault;
 use remem_core::redact::SecretValue;
 use remem_core::run::NodeDone;
@@ -68,6 +68,8 @@ pub(crate) struct Live<'e> {
     pub workflow: Workflow,
     pub policy: Policy,
     pub rules: Arc<Rules>,
+    /// What the run has resolved; wiped when it is left.
+    secrets: RunSecrets,
     version: u64,
     revision: Revision,
     staged: Vec<Step>,
@@ -99,12 +101,13 @@ impl<'e> Live<'e> {
         let first = engine.parts.store.run_events(tenant, id, 0, 1).await?;
         let revision = first.first().map(|event| event.revision).ok_or(StoreError::Damaged("a run has no events"))?;
         let facts = super::fork::facts_to_repeat(engine, tenant, &run).await?;
-        Ok(Some(Live {
+        let mut live = Live {
             engine,
             tenant: tenant.clone(),
             workflow,
             policy: engine.policy_for(tenant).await?,
             rules: engine.rules(tenant).await?,
+            secrets: RunSecrets::default(),
             run,
             version,
             revision,
@@ -116,7 +119,9 @@ impl<'e> Live<'e> {
             outputs: Map::new(),
             reads_of_node: 0,
             facts,
-        }))
+        };
+        live.register().await?;
+        Ok(Some(live))
     }
 
     /// A node begins.
@@ -158,10 +163,38 @@ impl<'e> Live<'e> {
     /// The value of a secret that the run may use. From now on nothing that the run writes can hold it.
     pub async fn secret(&mut self, name: &str) -> Result<SecretValue, Halt> {
         let missing = || Halt::fault("credential_unavailable", "a secret that the run needs is not there");
-        let known = self.engine.parts.test_secrets.iter().find(|secret| secret.id() == name);
-        let value = known.cloned().ok_or_else(missing)?;
-        self.rules = Arc::new(self.engine.parts.secrets.with(&self.rules, std::slice::from_ref(&value)));
+        let value = self.resolve(name).await?.ok_or_else(missing)?;
+        self.secrets.add(value.clone());
+        if !self.run.state.resolved.iter().any(|known| known == name) {
+            self.run.state.resolved.push(name.to_owned());
+        }
+        self.look_at_rules().await?;
         Ok(value)
+    }
+
+    async fn resolve(&self, name: &str) -> Result<Option<SecretValue>, Halt> {
+        let Some(owner) = PrincipalId::parse(&self.run.state.principal) else { return Ok(None) };
+        // A part of a run uses what the whole was given.
+        let whole = self.run.id.as_str().split('.').next().and_then(RunId::parse);
+        let whole = whole.as_ref().unwrap_or(&self.run.id);
+        Ok(self.engine.resolve_secret(&self.tenant, &owner, whole, name).await?)
+    }
+
+    /// What the run's texts are held against now: secrets may have come into the vault since it began.
+    pub async fn look_at_rules(&mut self) -> Result<(), Halt> {
+        self.rules = self.secrets.rules(&self.engine.parts.secrets, &self.engine.rules(&self.tenant).await?);
+        Ok(())
+    }
+
+    /// Everything that the run was given or has resolved is kept out of what it writes, also by a process that takes it up.
+    async fn register(&mut self) -> Result<(), Halt> {
+        let names: Vec<String> = self.run.state.secrets.iter().chain(&self.run.state.resolved).cloned().collect();
+        for name in names {
+            if let Some(value) = self.resolve(&name).await? {
+                self.secrets.add(value);
+            }
+        }
+        self.look_at_rules().await
     }
 
     /// Writes an entry as if at `now`; answers its name. In a replay, the name that was given the first time.
@@ -251,6 +284,9 @@ impl<'e> Live<'e> {
                 Step::Repeat(body, at) => batch.repeat(body, at),
                 Step::Release => batch.release(),
             };
+        }
+        if self.run.state.status.is_terminal() {
+            batch = super::without_secrets(batch, &self.run);
         }
         for (key, read) in std::mem::take(&mut self.reads) {
             let read = self.rules.admission(&self.policy, now).record(read);

@@ -30,10 +30,11 @@ use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::event::{Fault, RunCancelled, RunStarted};
+use remem_core::redact::SecretValue;
 use remem_core::run::FileAt;
 use remem_core::{
     AgentRef, Batch, EventBody, Idempotency, Permission, Policy, Precondition, PrincipalId, RecordKind, Rejection, RunId, RunState,
-    RunStatus, TenantId, Workflow,
+    RunStatus, TenantId, Timestamp, Workflow,
 };
 use remem_store::{Committed, Outcome, StoreError};
 use serde_json::{Map, Value};
@@ -53,6 +54,19 @@ pub struct NewRun {
     pub tags: Vec<String>,
     /// Notes.
     pub metadata: Map<String, Value>,
+    /// Secrets for this run alone.
+    pub secrets: Vec<SecretValue>,
+}
+
+/// A run that is to be stored.
+pub(crate) struct Start {
+    pub id: RunId,
+    pub state: RunState,
+    /// What a fork brings along.
+    pub facts: Vec<(EventBody, Timestamp)>,
+    /// What it was given for itself.
+    pub secrets: Vec<SecretValue>,
+    pub idempotency: Option<Idempotency>,
 }
 
 /// A run.
@@ -108,6 +122,8 @@ impl Engine {
             tags: new.tags,
             metadata: new.metadata,
             configurable: new.configurable,
+            secrets: new.secrets.iter().map(|secret| secret.id().to_owned()).collect(),
+            resolved: Vec::new(),
             workspace: self.files_now(caller.tenant()).await?,
             children: Vec::new(),
             parent: None,
@@ -115,7 +131,8 @@ impl Engine {
         };
         let id = self.parts.ids.run();
         let policy = self.policy_of(caller);
-        let (id, replayed) = self.store_run(&policy, caller.tenant(), id, state, Vec::new(), idempotency).await?;
+        let start = Start { id, state, facts: Vec::new(), secrets: new.secrets, idempotency };
+        let (id, replayed) = self.store_run(&policy, caller.tenant(), start).await?;
         if !replayed {
             self.runs.push(caller.tenant().clone(), id.clone());
         }
@@ -149,6 +166,7 @@ impl Engine {
             let body = self.rules(caller.tenant()).await?.admission(&self.policy_of(caller), now).record(run.state.to_map());
             let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).in_run(id.clone());
             let batch = batch.set(RecordKind::Run, id.as_str().to_owned(), Precondition::Version(version), body);
+            let batch = without_secrets(batch, &run);
             match self.parts.store.commit(batch.emit(EventBody::RunCancelled(event)).release()).await {
                 Ok(_) => return self.run_now(&self.policy_of(caller), caller.tenant(), &id).await,
                 Err(StoreError::Conflict) => {}
@@ -158,37 +176,33 @@ impl Engine {
         Err(StoreError::Busy.into())
     }
 
-    /// Stores a new run; whoever calls this sees to it that it is carried on. `more` are facts that a fork brings along.
-    pub(crate) async fn store_run(
-        &self,
-        policy: &Policy,
-        tenant: &TenantId,
-        id: RunId,
-        state: RunState,
-        more: Vec<(EventBody, remem_core::Timestamp)>,
-        idempotency: Option<Idempotency>,
-    ) -> Result<(RunId, bool), EngineError> {
+    /// Stores a new run; whoever calls this sees to it that it is carried on.
+    pub(crate) async fn store_run(&self, policy: &Policy, tenant: &TenantId, start: Start) -> Result<(RunId, bool), EngineError> {
+        let Start { id, state, facts, secrets, idempotency } = start;
         let now = self.now_for(tenant).await?;
-        let rules = self.rules(tenant).await?;
+        // What the run was given for itself may stand in its inputs, too.
+        let rules = self.parts.secrets.with(&*self.rules(tenant).await?, &secrets);
         let body = rules.admission(policy, now).record(state.to_map());
-        let started = RunStarted {
-            workflow_id: state.workflow_id,
-            source_run_id: state.source.map(|source| source.run_id),
-            parent_run_id: state.parent,
-        };
         let mut batch = Batch::new(tenant.clone(), now).in_run(id.clone()).idempotent(idempotency);
         if let Some(principal) = PrincipalId::parse(&state.principal) {
             batch = batch.by(principal);
         }
         batch = batch.set(RecordKind::Run, id.as_str().to_owned(), Precondition::Absent, body).hold();
-        batch = batch.emit(EventBody::RunStarted(started));
-        batch = more.into_iter().fold(batch, |batch, (fact, at)| batch.repeat(fact, at));
+        for secret in &secrets {
+            let (key, sealed) = self.seal_run_secret(tenant, &id, secret.id(), secret)?;
+            batch = batch.set(RecordKind::Secret, key, Precondition::None, sealed);
+        }
+        batch = batch.emit(EventBody::RunStarted(RunStarted {
+            workflow_id: state.workflow_id,
+            source_run_id: state.source.map(|source| source.run_id),
+            parent_run_id: state.parent,
+        }));
+        batch = facts.into_iter().fold(batch, |batch, (fact, at)| batch.repeat(fact, at));
         let committed = self.parts.store.commit(batch).await?;
-        let id = named(&committed).unwrap_or(id);
         if !committed.replayed {
             metrics::counter!("remem_runs_started_total").increment(1);
         }
-        Ok((id, committed.replayed))
+        Ok((named(&committed).unwrap_or(id), committed.replayed))
     }
 
     /// The run with the version of its record.
@@ -240,6 +254,12 @@ impl Engine {
     }
 }
 
+/// With its end, what a run was given for itself is gone.
+fn without_secrets(batch: Batch, run: &Run) -> Batch {
+    let names = run.state.secrets.iter();
+    names.fold(batch, |batch, name| batch.unset(RecordKind::Secret, crate::vault::run_key(&run.id, name), Precondition::None))
+}
+
 /// Ends a run that cannot be carried on.
 pub(crate) async fn give_up(engine: &Engine, tenant: &TenantId, id: &RunId, fault: Fault) -> Result<(), EngineError> {
     match execute::fail(engine, tenant, id, fault, Vec::new()).await {
@@ -264,5 +284,9 @@ fn digest(new: &NewRun) -> Digest {
         digest.part(Value::Object((*map).clone()).to_string().as_bytes());
     }
     digest.part(Value::from(new.tags.clone()).to_string().as_bytes());
+    for secret in &new.secrets {
+        digest.part(secret.id().as_bytes());
+        secret.expose(|value| digest.part(value.as_bytes()));
+    }
     digest
 }

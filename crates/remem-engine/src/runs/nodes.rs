@@ -1,7 +1,7 @@
 //! `NODES`: one row a node type. The executor, the documentation and the tests read this table.
 
 use super::live::{Halt, Live};
-use super::{actions, agent, execute, probes};
+use super::{Start, actions, agent, execute, probes};
 use crate::error::EngineError;
 use remem_core::workflow::Node;
 use remem_core::{Rejection, RunId, RunState, RunStatus};
@@ -149,12 +149,15 @@ async fn start_child(live: &Live<'_>, child: &RunId, workflow_id: &str, inputs: 
         tags: live.run.state.tags.clone(),
         metadata: Map::new(),
         configurable: Map::new(),
+        secrets: Vec::new(),
+        resolved: Vec::new(),
         workspace: live.run.state.workspace.clone(),
         children: Vec::new(),
         parent: Some(live.run.id.as_str().to_owned()),
         source: None,
     };
-    match engine.store_run(&live.policy, tenant, child.clone(), state, Vec::new(), None).await {
+    let start = Start { id: child.clone(), state, facts: Vec::new(), secrets: Vec::new(), idempotency: None };
+    match engine.store_run(&live.policy, tenant, start).await {
         Ok(_) | Err(EngineError::Store(StoreError::Conflict)) => Ok(()), // it was started before a crash
         Err(other) => Err(other.into()),
     }

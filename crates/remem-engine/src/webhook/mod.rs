@@ -106,7 +106,6 @@ impl Hook {
     /// Reads a record; `None` if it is none that this version wrote.
     pub(crate) fn read(record: &Record) -> Option<Hook> {
         let body = &record.body;
-        let sealed = |name: &str| body.get(name).and_then(Value::as_str).and_then(Sealed::parse);
         Some(Hook {
             id: record.key.clone(),
             version: record.version,
@@ -125,8 +124,8 @@ impl Hook {
                 last_error: text(body, "lastError"),
                 next_attempt_at: time(body, "nextAttemptAt"),
             },
-            url: sealed("url")?,
-            secret: sealed("secret")?,
+            url: record.sealed("url")?,
+            secret: record.sealed("secret")?,
         })
     }
 
@@ -173,12 +172,12 @@ impl Engine {
 
     fn sealed(&self, tenant: &TenantId, id: &str, field: &str, plain: &str) -> Sealed {
         let key = Zeroizing::new(self.parts.key.derive(PURPOSE));
-        seal::seal(&key, &seal::place(&[tenant.as_str(), id, field]), plain.as_bytes())
+        seal::seal(&key, &seal::place([tenant.as_str(), id, field]), plain.as_bytes())
     }
 
     fn opened(&self, tenant: &TenantId, id: &str, field: &str, sealed: &Sealed) -> Option<Zeroizing<String>> {
         let key = Zeroizing::new(self.parts.key.derive(PURPOSE));
-        let bytes = seal::open(&key, &seal::place(&[tenant.as_str(), id, field]), sealed)?;
+        let bytes = seal::open(&key, &seal::place([tenant.as_str(), id, field]), sealed)?;
         std::str::from_utf8(&bytes).ok().map(|text| Zeroizing::new(text.to_owned()))
     }
 

@@ -12,6 +12,7 @@ mod passes;
 mod run_events;
 mod runs;
 mod seams;
+mod secrets;
 mod tenants;
 mod webhooks;
 mod workflows;
@@ -90,6 +91,9 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(tenants::put_tenant, tenants::list_tenants))
         .routes(routes!(passes::list_passes))
         .routes(routes!(passes::run_pass))
+        .routes(routes!(secrets::list_secrets))
+        .routes(routes!(secrets::set_secret, secrets::delete_secret))
+        .routes(routes!(secrets::rotate_secret))
         .routes(routes!(workspace::list_files))
         .routes(routes!(workspace::get_file, workspace::put_file, workspace::delete_file))
         .routes(routes!(runs::create_run))

@@ -4,10 +4,12 @@ use super::extract::{IdempotencyKey, JsonBody, Ref, RefAndId};
 use super::{Answer, json};
 use crate::door::{EngineDoor, fail};
 use axum::http::{HeaderValue, StatusCode};
+use remem_core::redact::SecretValue;
 use remem_core::run::ForkMode;
 use remem_engine::runs::{Fork, NewRun};
 use remem_wire::run::{RunCancel, RunCreate, RunCreated, RunFork, RunForked, RunSnapshot, RunStatusAnswer};
-use remem_wire::{ErrorBody, Problem, REPLAY_HEADER};
+use remem_wire::{ErrorBody, Failure, Problem, REPLAY_HEADER};
+use serde_json::{Map, Value};
 
 fn events_url(id: &str) -> String {
     format!("/v1/runs/{id}/events")
@@ -20,6 +22,18 @@ fn marked(replayed: bool, mut answer: axum::response::Response) -> Answer {
     Ok(answer)
 }
 
+/// Secrets for one run go their own way, so that they are nowhere kept in clear.
+fn own_secrets(configurable: &mut Map<String, Value>) -> Result<Vec<SecretValue>, Failure> {
+    let wrong = || Failure::from(Problem::MalformedBody { hint: "configurable.secrets must be an object of texts".to_owned() });
+    let Some(secrets) = configurable.remove("secrets") else { return Ok(Vec::new()) };
+    let Value::Object(secrets) = secrets else { return Err(wrong()) };
+    let value = |(name, value): (String, Value)| match value {
+        Value::String(text) => Ok(SecretValue::new(name, text)),
+        _ => Err(wrong()),
+    };
+    secrets.into_iter().map(value).collect()
+}
+
 /// Start a run.
 #[utoipa::path(post, path = "/v1/runs", tag = "runs", params(("Idempotency-Key" = Option<String>, Header)), request_body = RunCreate,
     responses((status = 201, body = RunCreated), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
@@ -30,11 +44,13 @@ pub(super) async fn create_run(door: EngineDoor, key: IdempotencyKey, JsonBody(b
     if body.workflow_id.is_some() == body.agent_id.is_some() {
         return Err(Problem::MalformedBody { hint: "workflowId (or agentId, but not both) is needed".to_owned() }.into());
     }
+    let mut configurable = body.configurable.unwrap_or_default();
     let new = NewRun {
+        secrets: own_secrets(&mut configurable)?,
+        configurable,
         workflow_id: body.workflow_id.unwrap_or_default(),
         agent_id: body.agent_id,
         inputs: body.inputs.unwrap_or_default(),
-        configurable: body.configurable.unwrap_or_default(),
         tags: body.tags.unwrap_or_default(),
         metadata: body.metadata.unwrap_or_default(),
     };

@@ -13,9 +13,9 @@ use remem_core::redact::SecretValue;
 use remem_core::{Agent, Permission, Policy, TenantId, Timestamp, Workflow};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock, RecordedPost};
-use remem_engine::{Engine, HostKey, Parts, Secrets, runner};
+use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey, runner};
 use remem_server::{App, router};
-use remem_store::Store;
+use remem_store::{Directory, Store};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -48,7 +48,41 @@ fn workflow(text: &str) -> Workflow {
     Workflow::parse(serde_json::from_str(text).unwrap()).unwrap()
 }
 
+/// What outlives a host: a second one on the same ground is a restart, or another node.
+#[derive(Clone)]
+pub struct Ground {
+    pub store: Arc<dyn Store>,
+    pub directory: Arc<dyn Directory>,
+    pub clock: Arc<FixedClock>,
+    pub ids: Arc<CountedIds>,
+}
+
+impl Ground {
+    async fn fresh() -> Ground {
+        let (store, directory) = storage::open().await;
+        Ground { store, directory, clock: Arc::new(FixedClock::at(NOON)), ids: Arc::default() }
+    }
+}
+
+/// What a test's host is made of.
+struct Setup<'a> {
+    policy: Policy,
+    secrets: Vec<(&'a str, &'a str)>,
+    facts: Facts,
+    agents: Vec<Agent>,
+    seams: bool,
+    vault: Option<VaultKey>,
+}
+
+impl Default for Setup<'_> {
+    fn default() -> Self {
+        let vault = Some(VaultKey::new([9; 32]));
+        Setup { policy: Policy::default(), secrets: vec![], facts: FACTS, agents: vec![], seams: false, vault }
+    }
+}
+
 pub struct Host {
+    pub ground: Ground,
     pub engine: Arc<Engine>,
     pub store: Arc<dyn Store>,
     pub clock: Arc<FixedClock>,
@@ -82,7 +116,7 @@ impl Host {
 
     /// With the seams, a few workflows and the test secret.
     pub async fn with_seams() -> Host {
-        Host::made(Policy::default(), vec![], FACTS, vec![], true).await
+        Host::made(Ground::fresh().await, Setup { seams: true, ..Setup::default() }).await
     }
 
     pub async fn with(policy: Policy, secrets: Vec<(&str, &str)>) -> Host {
@@ -91,35 +125,33 @@ impl Host {
 
     /// A host that has what the facts say, and agents of its own.
     pub async fn of(policy: Policy, secrets: Vec<(&str, &str)>, facts: Facts, agents: Vec<Agent>) -> Host {
-        Host::made(policy, secrets, facts, agents, false).await
+        Host::made(Ground::fresh().await, Setup { policy, secrets, facts, agents, ..Setup::default() }).await
     }
 
-    async fn made(policy: Policy, secrets: Vec<(&str, &str)>, facts: Facts, agents: Vec<Agent>, seams: bool) -> Host {
-        let clock = Arc::new(FixedClock::at(NOON));
-        let post = Arc::new(RecordedPost::default());
-        let key = HostKey::new([7; 32]);
-        let secrets = secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
-        let (store, directory) = storage::open().await;
+    pub async fn on(ground: Ground, policy: Policy, secrets: Vec<(&str, &str)>, vault: Option<VaultKey>) -> Host {
+        Host::made(ground, Setup { policy, secrets, vault, ..Setup::default() }).await
+    }
+
+    async fn made(ground: Ground, setup: Setup<'_>) -> Host {
+        let (post, key) = (Arc::new(RecordedPost::default()), HostKey::new([7; 32]));
+        let secrets = setup.secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
         let engine = Arc::new(Engine::new(Parts {
-            store: store.clone(),
-            directory,
-            clock: clock.clone(),
-            ids: Arc::new(CountedIds::default()),
             post: post.clone(),
             envelope: remem_wire::webhook::envelope,
-            policy,
+            policy: setup.policy,
             secrets: Secrets::new(&key, secrets),
-            key,
-            workflows: if seams { vec![workflow(NOOP)] } else { Vec::new() },
-            seams,
+            vault: setup.vault,
             test_secrets: vec![SecretValue::new(remem_engine::TEST_SECRET, CANARY)],
-            capabilities: Capabilities::compute(facts),
-            agents,
+            capabilities: Capabilities::compute(setup.facts),
+            workflows: if setup.seams { vec![workflow(NOOP)] } else { Vec::new() },
+            seams: setup.seams,
+            agents: setup.agents,
+            ..Parts::new(ground.store.clone(), ground.directory.clone(), ground.clock.clone(), ground.ids.clone(), key)
         }));
         let (stop, stopping) = watch::channel(false);
         runner::start_runs(&engine, &stopping);
         let router = router(App::new(engine.clone(), None, false, stopping));
-        let host = Host { engine, store, clock, post, router, stop };
+        let host = Host { store: ground.store.clone(), clock: ground.clock.clone(), ground, engine, post, router, stop };
         host.key("a", "key-of-a", &Permission::ALL).await;
         host
     }
@@ -127,7 +159,7 @@ impl Host {
     pub async fn key(&self, tenant: &str, text: &str, permissions: &[Permission]) {
         let tenant = TenantId::parse(tenant).unwrap();
         let request = KeyRequest { tenant, label: String::new(), permissions: permissions.to_vec(), expires_at: None };
-        self.engine.add_key(text, request).await.unwrap().unwrap();
+        self.engine.add_key(text, request).await.unwrap();
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {

@@ -96,14 +96,18 @@ fn record<'a>(
         if working.records.remove(&place).is_none() {
             return Outcome::Nothing;
         }
-        tick(batch, working, before);
+        if kind != RecordKind::Progress {
+            tick(batch, working, before);
+        }
         writes.unrecord(kind, key);
         return Outcome::Removed;
     };
-    tick(batch, working, before);
+    if kind != RecordKind::Progress {
+        tick(batch, working, before);
+    }
     let version = working.records.get(&place).copied().unwrap_or(0) + 1;
     working.records.insert(place, version);
-    writes.record(kind, key, version, working.clock.at.0, body);
+    writes.record(kind, key, version, working.clock.at.max(batch.at()).0, body);
     Outcome::Recorded { key: key.to_owned(), version }
 }
 

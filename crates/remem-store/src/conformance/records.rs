@@ -11,6 +11,24 @@ pub(super) async fn exercise(store: &dyn Store) {
     a_precondition_that_fails_undoes_the_batch(store).await;
     records_are_listed_by_prefix_in_pages(store).await;
     an_event_can_stand_alone(store).await;
+    what_a_pass_remembers_is_no_revision(store).await;
+}
+
+async fn what_a_pass_remembers_is_no_revision(store: &dyn Store) {
+    let tenant = scope("records-progress", "m").tenant;
+    store.commit(set(&tenant, "a", Precondition::None, "x")).await.expect("written");
+    let head = store.head(&tenant).await.expect("read");
+    let batch = || Batch::new(tenant.clone(), NOON.plus_ms(5));
+    for n in 1..=2 {
+        let noted = batch().set(RecordKind::Progress, "p".to_owned(), Precondition::None, body("here"));
+        let noted = store.commit(noted).await.expect("written");
+        assert_eq!((noted.outcomes, noted.revision), (vec![recorded("p", n)], head.revision));
+        let found = store.record(&tenant, RecordKind::Progress, "p").await.expect("read").expect("there");
+        assert_eq!((found.version, found.at), (n, NOON.plus_ms(5)));
+    }
+    let gone = store.commit(batch().unset(RecordKind::Progress, "p".to_owned(), Precondition::Version(2))).await.expect("removed");
+    assert_eq!((gone.outcomes, store.head(&tenant).await.expect("read")), (vec![Outcome::Removed], head));
+    assert_eq!(store.record(&tenant, RecordKind::Progress, "p").await.expect("read"), None);
 }
 
 fn body(text: &str) -> RecordBody {

@@ -4,6 +4,7 @@ use crate::cli::Global;
 use crate::config;
 use crate::host;
 use crate::output;
+use remem_core::TenantId;
 use remem_core::capability::DIMENSIONS;
 use remem_engine::Engine;
 use remem_store_sql::SqliteStore;
@@ -75,9 +76,23 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
         }
         Err(error) => findings.push(finding("tenants", false, error.to_string())),
     }
+    findings.push(examine_vault(engine).await);
     let behind = engine.clock_behind_ms();
     findings.push(finding("clock", behind < 1_000, format!("{behind} ms behind the latest commit")));
     let supported: Vec<&str> = DIMENSIONS.iter().filter(|d| engine.capabilities().supports(d.name)).map(|d| d.name).collect();
     findings.push(finding("capabilities", true, supported.join(", ")));
     findings
+}
+
+async fn examine_vault(engine: &Arc<Engine>) -> Finding {
+    match engine.locked_tenants().await {
+        Ok(locked) if locked.is_empty() => {
+            finding("vault", true, if engine.has_vault() { "every secret can be opened" } else { "off: no vault key is set" })
+        }
+        Ok(locked) => {
+            let names: Vec<&str> = locked.iter().map(TenantId::as_str).collect();
+            finding("vault", false, format!("secrets of {} cannot be opened; restore the vault key", names.join(", ")))
+        }
+        Err(error) => finding("vault", false, error.to_string()),
+    }
 }

@@ -12,6 +12,7 @@ mod mcp;
 mod migrate;
 mod passes;
 mod redact;
+mod secrets;
 mod serve;
 mod tenants;
 
@@ -40,6 +41,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Memories => entries::memories(global).await,
         Command::Events(events) => events::run(global, events).await,
         Command::Key(key) => keys::run(global, key).await,
+        Command::Secret(secret) => secrets::run(global, secret).await,
         Command::Tenant(tenant) => tenants::run(global, tenant).await,
         Command::Pass(pass) => passes::run(global, pass).await,
         Command::Agent(agent) => agents::run(global, agent).await,

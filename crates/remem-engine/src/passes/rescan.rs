@@ -1,0 +1,275 @@
+//! rescan: holds what was stored under other rules against those of today. A secret that comes into the vault late thus
+//! leaves the texts that already had it: entries, workspace files with their versions, runs and what they read.
+//!
+//! Readers never saw it since it was set (they look again at what is under other rules); this pass takes it off the disk.
+//! Each step commits what it changed together with the place it reached, so a crash repeats a step at the most. Writes that
+//! were admitted under the old rules, here or on another node, may land behind the walk: a second one follows when all of
+//! them must have.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::registry::{Mode, PassReport};
+use crate::secrets::Rules;
+use remem_core::event::FileRef;
+use remem_core::{
+    Admission, Admitted, Batch, Entry, EntryId, EventBody, Fence, Policy, Precondition, Record, RecordBody, RecordKind, Redactor,
+    ShapePolicy, TenantId, Timestamp,
+};
+use remem_store::{RowCursor, StoreError};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The name of the pass, and of the record with its progress.
+const NAME: &str = "rescan";
+/// Bounds of one activation, which must end long before its lease does.
+const STEPS_MAX: u32 = 100;
+const TIME_MS_MAX: i64 = 10_000;
+/// A request that took its rules before a secret was set has been committed or given up after so long.
+const SETTLED_MS: i64 = 30_000;
+/// Walks that finish the work on one set of rules.
+const WALKS: u64 = 2;
+/// Records with texts of callers.
+const KINDS: [RecordKind; 4] = [RecordKind::File, RecordKind::FileVersion, RecordKind::Run, RecordKind::RunRead];
+/// A record that somebody else keeps changing is left to the next activation.
+const TRIES: u32 = 4;
+
+/// How far the work on one set of rules has come.
+#[derive(Clone, Debug, PartialEq)]
+struct Progress {
+    /// The rules.
+    scan: u64,
+    /// When they were first seen here.
+    since: Timestamp,
+    /// Walks done.
+    walks: u64,
+    place: Place,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Place {
+    Entries(Option<RowCursor>),
+    /// In the kind of this number, after the record of this name.
+    Records(usize, Option<String>),
+}
+
+/// One activation.
+pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+    let result = go_on(engine, tenant, mode, fence).await;
+    if matches!(result, Err(EngineError::Store(_))) {
+        engine.has_work(NAME, tenant);
+    }
+    result
+}
+
+async fn go_on(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+    let Some(found) = engine.parts.directory.tenant(tenant).await? else { return Ok(PassReport::default()) };
+    let (begun, rules) = (engine.now_for(tenant).await?, engine.rules(tenant).await?);
+    let policy = Policy { shapes: found.shapes, ..engine.parts.policy.clone() };
+    let scan = rules.scan(policy.shapes);
+    let known = engine.parts.store.record(tenant, RecordKind::Progress, NAME).await?;
+    let known = known.and_then(|record| Progress::read(&record.body)).filter(|progress| progress.scan == scan);
+    let progress = known.unwrap_or(Progress { scan, since: begun, walks: 0, place: Place::Entries(None) });
+    if progress.walks >= WALKS {
+        return Ok(PassReport::default());
+    }
+    if progress.walks > 0 && begun.0 - progress.since.0 < SETTLED_MS {
+        engine.has_work(NAME, tenant);
+        return Ok(PassReport::default());
+    }
+    let walks = progress.walks;
+    let mut walk = Walk { engine, tenant, mode, fence, rules, policy, progress, report: PassReport::default() };
+    for n in 1.. {
+        walk.step().await?;
+        if walk.progress.walks > walks {
+            break;
+        }
+        if n == STEPS_MAX || engine.now().0 - begun.0 > TIME_MS_MAX {
+            walk.report.more = true;
+            break;
+        }
+    }
+    if mode == Mode::DryRun {
+        return Ok(walk.report);
+    }
+    if walk.report.more || walk.progress.walks < WALKS {
+        engine.has_work(NAME, tenant);
+    }
+    if walk.report.changed > 0 {
+        let keys_before = begun.plus_ms(-engine.parts.policy.idempotency_retention_ms);
+        engine.parts.store.scrub(tenant, keys_before, mode == Mode::Compact).await?;
+    }
+    Ok(walk.report)
+}
+
+struct Walk<'a> {
+    engine: &'a Engine,
+    tenant: &'a TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+    rules: Arc<Rules>,
+    policy: Policy,
+    progress: Progress,
+    report: PassReport,
+}
+
+impl Walk<'_> {
+    async fn step(&mut self) -> Result<(), EngineError> {
+        match self.progress.place.clone() {
+            Place::Entries(after) => self.entries(after).await,
+            Place::Records(kind, after) => self.records(kind, after).await,
+        }
+    }
+
+    async fn entries(&mut self, after: Option<RowCursor>) -> Result<(), EngineError> {
+        let store = &self.engine.parts.store;
+        let found = store.stale(self.tenant, self.progress.scan, after, self.policy.rescan_batch_max).await?;
+        let place = found.next.map_or(Place::Records(0, None), |next| Place::Entries(Some(next)));
+        self.report.examined += found.entries.len() as u64;
+        let (admitted, changed) = self.readmit(found.entries).await;
+        let batch = admitted.into_iter().fold(self.batch().await?, |batch, (id, admitted)| batch.rewrite(id, admitted));
+        self.commit(batch, place, changed).await
+    }
+
+    /// The entries as they are to be, and how many of them are another text by that. Off the async threads: this may redact
+    /// megabytes at once.
+    async fn readmit(&self, entries: Vec<Entry>) -> (Vec<(EntryId, Admitted)>, u64) {
+        let (rules, policy, tenant) = (self.rules.clone(), self.policy.clone(), self.tenant.clone());
+        let work = move || {
+            let (admission, mut changed) = (rules.admission(&policy, Timestamp(0)), 0);
+            let mut admitted = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let anew = admission.readmit(&tenant, entry.clone());
+                changed += u64::from(differ(&entry, &anew));
+                admitted.push((entry.id, anew));
+            }
+            (admitted, changed)
+        };
+        tokio::task::spawn_blocking(work).await.expect("admission does not panic")
+    }
+
+    async fn records(&mut self, number: usize, after: Option<String>) -> Result<(), EngineError> {
+        let Some(kind) = KINDS.get(number).copied() else {
+            self.progress.walks += 1;
+            let batch = self.batch().await?;
+            return self.commit(batch, Place::Entries(None), 0).await;
+        };
+        for tried in 1.. {
+            let limit = self.policy.rescan_batch_max;
+            let found = self.engine.parts.store.records(self.tenant, kind, "", after.as_deref(), limit).await?;
+            let last = found.last().filter(|_| found.len() == limit as usize).map(|last| last.key.clone());
+            let place = last.map_or(Place::Records(number + 1, None), |last| Place::Records(number, Some(last)));
+            let examined = found.len() as u64;
+            let found = self.changed(found).await;
+            let changed = found.len() as u64;
+            let batch = found.into_iter().fold(self.batch().await?, |batch, (record, body)| self.rewrite(batch, record, body));
+            match self.commit(batch, place, changed).await {
+                // Somebody wrote one of them in the meantime: look again.
+                Err(EngineError::Store(StoreError::Conflict)) if tried < TRIES => {}
+                other => {
+                    self.report.examined += examined;
+                    return other;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of which the rules of today leave something else.
+    async fn changed(&self, records: Vec<Record>) -> Vec<(Record, RecordBody)> {
+        let (rules, policy) = (self.rules.clone(), self.policy.clone());
+        let work = move || {
+            let admission = rules.admission(&policy, Timestamp(0));
+            // A run that goes on is written anew by its own next step; taking its version away would only hold it up.
+            let goes_on = |record: &Record| record.kind == RecordKind::Run && record.body.get("status") == Some(&json!("running"));
+            let anew = records.into_iter().filter(|record| !goes_on(record)).map(|record| (admission.record(record.body.clone()), record));
+            anew.filter(|(body, record)| *body.map() != record.body).map(|(body, record)| (record, body)).collect()
+        };
+        tokio::task::spawn_blocking(work).await.expect("admission does not panic")
+    }
+
+    /// The record under another text. A file gets a new version by that, since who has the old one must not write over the
+    /// new one unawares; like every version it is kept and told of.
+    fn rewrite(&self, batch: Batch, record: Record, body: RecordBody) -> Batch {
+        let batch = batch.set(record.kind, record.key.clone(), Precondition::Version(record.version), body.clone());
+        if record.kind != RecordKind::File {
+            return batch;
+        }
+        let version = record.version + 1;
+        let batch = self.engine.keep_version(batch, &record.key, version, body);
+        batch.emit(EventBody::WorkspaceUpdated(FileRef { path: record.key, version }))
+    }
+
+    async fn batch(&self) -> Result<Batch, EngineError> {
+        let now = self.engine.now_for(self.tenant).await?;
+        Ok(Batch::new(self.tenant.clone(), now).fenced(self.fence.clone()))
+    }
+
+    /// What was changed and the place that was reached, together.
+    async fn commit(&mut self, batch: Batch, place: Place, changed: u64) -> Result<(), EngineError> {
+        let reached = Progress { place, ..self.progress.clone() };
+        if self.mode != Mode::DryRun {
+            let noted = batch.set(RecordKind::Progress, NAME.to_owned(), Precondition::None, reached.written());
+            self.engine.parts.store.commit(noted).await?;
+        }
+        self.report.changed += changed;
+        self.progress = reached;
+        Ok(())
+    }
+}
+
+fn differ(entry: &Entry, anew: &Admitted) -> bool {
+    let metadata = anew.metadata().and_then(|text| serde_json::from_str(text).ok());
+    entry.content != anew.content() || !entry.tags.iter().map(String::as_str).eq(anew.tags()) || entry.metadata != metadata
+}
+
+impl Progress {
+    fn read(body: &Map<String, Value>) -> Option<Progress> {
+        let text = |name: &str| body.get(name).and_then(Value::as_str);
+        let number = |name: &str| body.get(name).and_then(Value::as_i64);
+        let place = match number("kind") {
+            Some(kind) => Place::Records(usize::try_from(kind).ok()?, text("after").map(str::to_owned)),
+            None => Place::Entries(number("row").map(|row| RowCursor(number("scope").unwrap_or(0), row))),
+        };
+        let walks = u64::try_from(number("walks")?).ok()?;
+        Some(Progress { scan: u64::from_str_radix(text("scan")?, 16).ok()?, since: Timestamp(number("since")?), walks, place })
+    }
+
+    /// Names and numbers of the host's own making, some of which look like a secret to whoever looks hard: kept as they are.
+    fn written(&self) -> RecordBody {
+        let mut body = json!({"scan": format!("{:016x}", self.scan), "since": self.since.0, "walks": self.walks});
+        match &self.place {
+            Place::Entries(None) => {}
+            Place::Entries(Some(RowCursor(scope, row))) => {
+                body["scope"] = json!(scope);
+                body["row"] = json!(row);
+            }
+            Place::Records(kind, after) => {
+                body["kind"] = json!(kind);
+                body["after"] = json!(after);
+            }
+        }
+        let policy = Policy { shapes: ShapePolicy::Off, ..Policy::default() };
+        let admission = Admission { policy: &policy, redactor: &Redactor::empty(), scan: 0, now: Timestamp(0) };
+        admission.record(body.as_object().cloned().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_read_as_it_was_written() {
+        let places = [
+            Place::Entries(None),
+            Place::Entries(Some(RowCursor(3, 12_345_678))),
+            Place::Records(0, None),
+            Place::Records(3, Some("run_1/000".to_owned())),
+        ];
+        for place in places {
+            let progress = Progress { scan: u64::MAX - 5, since: Timestamp(1_700_000_000_000), walks: 1, place };
+            assert_eq!(Progress::read(progress.written().map()), Some(progress));
+        }
+        assert_eq!(Progress::read(&Map::new()), None);
+    }
+}

@@ -1,0 +1,503 @@
+//! The vault: secrets that callers bring, kept sealed, so that runs can use them and no text of the tenant keeps them. Owns
+//! their names, limits and scopes. It may not hand a value to anybody but a run, nor go on when one cannot be opened.
+
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::seal;
+use remem_core::admission::check_name;
+use remem_core::redact::{FLOOR_CHARS, SecretValue};
+use remem_core::{
+    Admission, Batch, Permission, Policy, Precondition, PrincipalId, Record, RecordBody, RecordKind, Redactor, Rejection, RunId, Sealed,
+    TenantId, Timestamp,
+};
+use remem_store::{Committed, StoreError};
+use serde_json::{Map, Value, json};
+use zeroize::Zeroizing;
+
+/// The key that seals the vaults of all tenants. Lives outside the database.
+#[derive(Clone)]
+pub struct VaultKey {
+    seals: Zeroizing<[u8; 32]>,
+    opens: Vec<Zeroizing<[u8; 32]>>,
+}
+
+impl VaultKey {
+    /// From 32 random bytes.
+    #[must_use]
+    pub fn new(bytes: [u8; 32]) -> VaultKey {
+        VaultKey { seals: Zeroizing::new(bytes), opens: Vec::new() }
+    }
+
+    /// Also opens what an earlier key sealed; nothing new is sealed with that one.
+    #[must_use]
+    pub fn also_opens(mut self, earlier: [u8; 32]) -> VaultKey {
+        self.opens.push(Zeroizing::new(earlier));
+        self
+    }
+
+    fn seal(&self, place: &[u8], plain: &[u8]) -> Sealed {
+        seal::seal(&self.seals, place, plain)
+    }
+
+    fn open(&self, place: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
+        std::iter::once(&self.seals).chain(&self.opens).find_map(|key| seal::open(key, place, sealed))
+    }
+}
+
+/// For whom a secret is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SecretScope {
+    /// For everybody in the tenant.
+    Tenant,
+    /// For the caller who set it.
+    User,
+}
+
+impl SecretScope {
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SecretScope::Tenant => "tenant",
+            SecretScope::User => "user",
+        }
+    }
+
+    /// The scope of that name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<SecretScope> {
+        [SecretScope::Tenant, SecretScope::User].into_iter().find(|scope| scope.as_str() == text)
+    }
+
+    fn prefix(self, owner: &PrincipalId) -> String {
+        match self {
+            SecretScope::Tenant => "tenant/-/".to_owned(),
+            SecretScope::User => format!("user/{owner}/"),
+        }
+    }
+}
+
+/// What may be known of a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretInfo {
+    /// Its name; also what markers show.
+    pub name: String,
+    /// For whom it is.
+    pub scope: SecretScope,
+    /// When it was set.
+    pub created_at: Timestamp,
+    /// When it last got another value.
+    pub rotated_at: Option<Timestamp>,
+    /// How many values it has had.
+    pub versions: u64,
+}
+
+const NAME_CHARS_MAX: usize = 128;
+/// A rotation tries again when somebody else was first.
+const TRIES: u32 = 16;
+/// Secrets that are read at once.
+const PAGE: u32 = 500;
+const VALUE: &str = "value";
+const FORMER: &str = "former";
+
+impl Engine {
+    /// Puts a new secret into the vault. From the next request on no text of the tenant keeps it; what is stored already is
+    /// looked through by the pass `rescan`.
+    pub async fn set_secret(&self, caller: &Caller, scope: SecretScope, name: &str, value: SecretValue) -> Result<SecretInfo, EngineError> {
+        let vault = self.vault_of(caller)?;
+        self.check_secret(caller, name, &value).await?;
+        self.room_for_a_secret(caller.tenant()).await?;
+        let key = format!("{}{name}", scope.prefix(caller.principal()));
+        let now = self.now_for(caller.tenant()).await?;
+        let facts = facts(scope.as_str(), caller.principal().as_str(), name, now);
+        let body = seal_body(vault, caller.tenant(), &key, facts, &value, &[]);
+        let committed = match self.write_secret(caller, &key, Precondition::Absent, body).await {
+            Err(EngineError::Store(StoreError::Conflict)) => return Err(EngineError::SecretExists),
+            other => other?,
+        };
+        Ok(SecretInfo { name: name.to_owned(), scope, created_at: committed.at, rotated_at: None, versions: 1 })
+    }
+
+    /// Gives a secret another value. The earlier ones are kept out of memory as well, the newest twenty of them.
+    pub async fn rotate_secret(
+        &self,
+        caller: &Caller,
+        scope: SecretScope,
+        name: &str,
+        value: SecretValue,
+    ) -> Result<SecretInfo, EngineError> {
+        let vault = self.vault_of(caller)?;
+        self.check_secret(caller, name, &value).await?;
+        let key = format!("{}{name}", scope.prefix(caller.principal()));
+        for _ in 0..TRIES {
+            let before = self.parts.store.record(caller.tenant(), RecordKind::Secret, &key).await?.ok_or(EngineError::NotFound)?;
+            let mut former = open_values(vault, caller.tenant(), &before)?;
+            former.retain(|known| !same(known, &value));
+            former.truncate(self.parts.policy.secret_former_max);
+            let facts = facts(scope.as_str(), caller.principal().as_str(), name, created_at(&before));
+            let body = seal_body(vault, caller.tenant(), &key, facts, &value, &former);
+            match self.write_secret(caller, &key, Precondition::Version(before.version), body).await {
+                Err(EngineError::Store(StoreError::Conflict)) => {}
+                Err(other) => return Err(other),
+                Ok(committed) => {
+                    let after = Record { version: before.version + 1, at: committed.at, ..before };
+                    return Ok(info(scope, name, &after));
+                }
+            }
+        }
+        Err(EngineError::Store(StoreError::Busy))
+    }
+
+    /// The tenant's secrets and the caller's own (or those of another key), by scope and name, after the given one; and
+    /// whether there are more.
+    pub async fn secrets(
+        &self,
+        caller: &Caller,
+        owner: Option<&str>,
+        after: Option<(SecretScope, &str)>,
+        limit: Option<u32>,
+    ) -> Result<(Vec<SecretInfo>, bool), EngineError> {
+        self.vault_of(caller)?;
+        let owner = owner_of(caller, owner)?;
+        let limit = self.parts.policy.list_limit(limit) as usize;
+        let mut found: Vec<SecretInfo> = Vec::new();
+        for scope in [SecretScope::Tenant, SecretScope::User] {
+            let prefix = scope.prefix(&owner);
+            let begin = match after {
+                Some((reached, _)) if scope < reached => continue,
+                Some((reached, name)) if scope == reached => Some(format!("{prefix}{name}")),
+                _ => None,
+            };
+            let wanted = u32::try_from(limit + 1 - found.len()).unwrap_or(u32::MAX);
+            let records = self.parts.store.records(caller.tenant(), RecordKind::Secret, &prefix, begin.as_deref(), wanted).await?;
+            found.extend(records.iter().map(|record| info(scope, record.key.strip_prefix(&prefix).unwrap_or_default(), record)));
+        }
+        let more = found.len() > limit;
+        found.truncate(limit);
+        Ok((found, more))
+    }
+
+    /// Takes a secret out of the vault with all its values. They are not kept out of memory any more.
+    pub async fn delete_secret(&self, caller: &Caller, owner: Option<&str>, scope: SecretScope, name: &str) -> Result<(), EngineError> {
+        self.vault_of(caller)?;
+        let key = format!("{}{name}", scope.prefix(&owner_of(caller, owner)?));
+        let before = if is_name(name) { self.parts.store.record(caller.tenant(), RecordKind::Secret, &key).await? } else { None };
+        let before = before.ok_or(EngineError::NotFound)?;
+        let now = self.now_for(caller.tenant()).await?;
+        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let done = self.parts.store.commit(batch.unset(RecordKind::Secret, key, Precondition::Version(before.version))).await;
+        self.vault_changed(caller.tenant());
+        done?;
+        Ok(())
+    }
+
+    /// Whether secrets can be kept here.
+    #[must_use]
+    pub fn has_vault(&self) -> bool {
+        self.parts.vault.is_some()
+    }
+
+    /// The tenants whose secrets cannot be opened; for the host's operator.
+    pub async fn locked_tenants(&self) -> Result<Vec<TenantId>, EngineError> {
+        let mut locked = Vec::new();
+        for tenant in self.parts.directory.tenants().await? {
+            match self.rules(&tenant.id).await {
+                Err(EngineError::VaultLocked) => locked.push(tenant.id),
+                other => drop(other?),
+            }
+        }
+        Ok(locked)
+    }
+
+    /// The vault, for a caller who may look after it.
+    fn vault_of(&self, caller: &Caller) -> Result<&VaultKey, EngineError> {
+        caller.require(Permission::SecretsManage)?;
+        self.parts.vault.as_ref().ok_or(EngineError::VaultOff)
+    }
+
+    async fn check_secret(&self, caller: &Caller, name: &str, value: &SecretValue) -> Result<(), EngineError> {
+        let rules = self.rules(caller.tenant()).await?;
+        check(&self.parts.policy, name, value)?;
+        Ok(check_name(rules.redactor(), "name", name)?)
+    }
+
+    async fn room_for_a_secret(&self, tenant: &TenantId) -> Result<(), EngineError> {
+        let limit = self.parts.policy.secrets_max;
+        let full = Rejection::TooLarge { field: "secrets", unit: "items", limit: limit as u64, actual: limit as u64 + 1 };
+        if self.vault_records(tenant).await?.len() < limit { Ok(()) } else { Err(full.into()) }
+    }
+
+    async fn write_secret(
+        &self,
+        caller: &Caller,
+        key: &str,
+        precondition: Precondition,
+        body: RecordBody,
+    ) -> Result<Committed, EngineError> {
+        let now = self.now_for(caller.tenant()).await?;
+        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let done = self.parts.store.commit(batch.set(RecordKind::Secret, key.to_owned(), precondition, body)).await;
+        // Also after an error: it does not mean "not written".
+        self.vault_changed(caller.tenant());
+        Ok(done?)
+    }
+
+    fn vault_changed(&self, tenant: &TenantId) {
+        self.parts.secrets.forget(tenant);
+        self.has_work("rescan", tenant);
+    }
+
+    /// The sealed secrets whose values no text of the tenant may keep: all but those of single runs.
+    pub(crate) async fn vault_records(&self, tenant: &TenantId) -> Result<Vec<Record>, EngineError> {
+        let mut records: Vec<Record> = Vec::new();
+        for prefix in ["tenant/", "user/"] {
+            let mut after: Option<String> = None;
+            loop {
+                // All of them, however many: one that is overlooked would be stored in clear.
+                let page = self.parts.store.records(tenant, RecordKind::Secret, prefix, after.as_deref(), PAGE).await?;
+                after = page.last().filter(|_| page.len() == PAGE as usize).map(|last| last.key.clone());
+                records.extend(page);
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    /// Every value of these secrets, earlier ones included.
+    pub(crate) fn vault_values(&self, tenant: &TenantId, records: &[Record]) -> Result<Vec<SecretValue>, EngineError> {
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(vault) = &self.parts.vault else {
+            tracing::error!(%tenant, "this tenant has secrets and the vault is off; set vault.key_file or REMEM_VAULT_KEY");
+            return Err(EngineError::VaultLocked);
+        };
+        let values: Result<Vec<_>, _> = records.iter().map(|record| open_values(vault, tenant, record)).collect();
+        Ok(values?.into_iter().flatten().collect())
+    }
+
+    /// The value that a run of `owner` means by `name`: the run's own, else the owner's, else the tenant's, else one that
+    /// the host was given for tests.
+    pub(crate) async fn resolve_secret(
+        &self,
+        tenant: &TenantId,
+        owner: &PrincipalId,
+        run: &RunId,
+        name: &str,
+    ) -> Result<Option<SecretValue>, EngineError> {
+        if !is_name(name) {
+            return Ok(None);
+        }
+        for key in [run_key(run, name), format!("user/{owner}/{name}"), format!("tenant/-/{name}")] {
+            if let Some(record) = self.parts.store.record(tenant, RecordKind::Secret, &key).await? {
+                return Ok(self.vault_values(tenant, &[record])?.into_iter().next());
+            }
+        }
+        Ok(self.parts.test_secrets.iter().find(|value| value.id() == name).cloned())
+    }
+
+    /// A run's own secret as a record, to be stored by the batch that starts the run.
+    pub(crate) fn seal_run_secret(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        name: &str,
+        value: &SecretValue,
+    ) -> Result<(String, RecordBody), EngineError> {
+        let vault = self.parts.vault.as_ref().ok_or(EngineError::VaultOff)?;
+        check(&self.parts.policy, name, value)?;
+        let key = run_key(run, name);
+        let body = seal_body(vault, tenant, &key, facts("run", run.as_str(), name, self.now()), value, &[]);
+        Ok((key, body))
+    }
+}
+
+/// Whose secrets are meant. Those of another key are the business of whoever manages keys: one that was revoked cannot
+/// clean up after itself.
+fn owner_of(caller: &Caller, owner: Option<&str>) -> Result<PrincipalId, EngineError> {
+    let Some(owner) = owner else { return Ok(caller.principal().clone()) };
+    caller.require(Permission::KeysManage)?;
+    Ok(PrincipalId::parse(owner).ok_or(Rejection::MalformedName { field: "owner" })?)
+}
+
+pub(crate) fn run_key(run: &RunId, name: &str) -> String {
+    format!("run/{run}/{name}")
+}
+
+/// Letters, digits and `._-`: such a name is one path segment, and fit for a marker if it begins with a letter or digit.
+fn is_name(name: &str) -> bool {
+    (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+fn check(policy: &Policy, name: &str, value: &SecretValue) -> Result<(), Rejection> {
+    if !is_name(name) {
+        return Err(Rejection::MalformedName { field: "name" });
+    }
+    let (chars, limit) = (value.expose(|text| text.chars().count()), policy.secret_chars_max);
+    if chars < FLOOR_CHARS {
+        return Err(Rejection::Invalid { field: "value", rule: "must have at least 8 characters: a shorter one cannot be told from text" });
+    }
+    if chars > limit {
+        return Err(Rejection::TooLarge { field: "value", unit: "characters", limit: limit as u64, actual: chars as u64 });
+    }
+    check_name(&Redactor::new([value.clone()]), "name", name)
+}
+
+fn same(one: &SecretValue, other: &SecretValue) -> bool {
+    one.expose(|one| other.expose(|other| blake3::hash(one.as_bytes()) == blake3::hash(other.as_bytes())))
+}
+
+fn facts(scope: &str, owner: &str, name: &str, created_at: Timestamp) -> Map<String, Value> {
+    let facts = json!({"scope": scope, "owner": owner, "name": name, "createdAt": created_at.0});
+    facts.as_object().cloned().unwrap_or_default()
+}
+
+/// A value made of digits may have taken the place of the instant; when the record was written is the best that is left.
+fn created_at(record: &Record) -> Timestamp {
+    record.body.get("createdAt").and_then(Value::as_i64).map_or(record.at, Timestamp)
+}
+
+fn info(scope: SecretScope, name: &str, record: &Record) -> SecretInfo {
+    let rotated_at = (record.version > 1).then_some(record.at);
+    SecretInfo { name: name.to_owned(), scope, created_at: created_at(record), rotated_at, versions: record.version }
+}
+
+/// What binds ciphertext to its place: moved to another name, tenant or field it does not open.
+fn place(tenant: &TenantId, key: &str, field: &str) -> Vec<u8> {
+    seal::place([tenant.as_str(), key, field])
+}
+
+fn seal_body(
+    vault: &VaultKey,
+    tenant: &TenantId,
+    key: &str,
+    facts: Map<String, Value>,
+    value: &SecretValue,
+    former: &[SecretValue],
+) -> RecordBody {
+    let (policy, redactor) = (Policy::default(), Redactor::new([value.clone()]));
+    let body = Admission { policy: &policy, redactor: &redactor, scan: 0, now: Timestamp(0) }.record(facts);
+    let current = value.expose(|text| vault.seal(&place(tenant, key, VALUE), text.as_bytes()));
+    let former = vault.seal(&place(tenant, key, FORMER), &packed(former));
+    body.with_sealed(VALUE, &current).with_sealed(FORMER, &former)
+}
+
+/// Values one after another, each after its length.
+fn packed(values: &[SecretValue]) -> Zeroizing<Vec<u8>> {
+    let size = values.iter().map(|value| 8 + value.expose(str::len)).sum();
+    let mut bytes = Zeroizing::new(Vec::with_capacity(size));
+    for value in values {
+        value.expose(|text| {
+            bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(text.as_bytes());
+        });
+    }
+    bytes
+}
+
+fn unpacked(name: &str, mut bytes: &[u8]) -> Option<Vec<SecretValue>> {
+    let mut values = Vec::new();
+    while !bytes.is_empty() {
+        let (length, rest) = bytes.split_at_checked(8)?;
+        let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
+        let (text, rest) = rest.split_at_checked(length)?;
+        values.push(SecretValue::new(name, std::str::from_utf8(text).ok()?));
+        bytes = rest;
+    }
+    Some(values)
+}
+
+/// The values of a secret, newest first.
+fn open_values(vault: &VaultKey, tenant: &TenantId, record: &Record) -> Result<Vec<SecretValue>, EngineError> {
+    let name = record.key.rsplit('/').next().unwrap_or_default();
+    let open = |field: &str| vault.open(&place(tenant, &record.key, field), &record.sealed(field)?);
+    let values = || {
+        let current = open(VALUE)?;
+        let mut values = vec![SecretValue::new(name, std::str::from_utf8(&current).ok()?)];
+        values.extend(unpacked(name, &open(FORMER)?)?);
+        Some(values)
+    };
+    values().ok_or_else(|| {
+        tracing::error!(%tenant, "a secret cannot be opened: this is not the vault key that sealed it, or it was changed");
+        EngineError::VaultLocked
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::KeyRequest;
+    use crate::ports::{CountedIds, FixedClock};
+    use crate::{HostKey, Parts};
+    use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+    use std::sync::Arc;
+
+    async fn start(vault: Option<VaultKey>) -> (Engine, Caller) {
+        let key = HostKey::new([3; 32]);
+        let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
+        let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
+        let clock = Arc::new(FixedClock::at(Timestamp(1_700_000_000_000)));
+        let parts = Parts::new(store, directory, clock, Arc::new(CountedIds::default()), key);
+        let engine = Engine::new(Parts { vault, test_secrets: vec![SecretValue::new("canary", "of the tests")], ..parts });
+        let tenant = TenantId::parse("t").unwrap();
+        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+        engine.add_key("key", request).await.unwrap();
+        let caller = engine.authenticate("key").await.unwrap();
+        (engine, caller)
+    }
+
+    async fn resolved(engine: &Engine, caller: &Caller, owner: &str, run: &str, name: &str) -> Option<String> {
+        let (owner, run) = (PrincipalId::parse(owner).unwrap(), RunId::parse(run).unwrap());
+        let found = engine.resolve_secret(caller.tenant(), &owner, &run, name).await.unwrap();
+        found.map(|value| value.expose(str::to_owned))
+    }
+
+    #[tokio::test]
+    async fn a_run_resolves_its_own_then_its_owners_then_the_tenants() {
+        let (engine, caller) = start(Some(VaultKey::new([1; 32]))).await;
+        let me = caller.principal().as_str();
+        for name in ["token", "canary"] {
+            assert_eq!(resolved(&engine, &caller, me, "run_1", name).await, (name == "canary").then(|| "of the tests".to_owned()));
+        }
+        engine.set_secret(&caller, SecretScope::Tenant, "token", SecretValue::new("", "of the tenant")).await.unwrap();
+        engine.set_secret(&caller, SecretScope::Tenant, "canary", SecretValue::new("", "not of the tests")).await.unwrap();
+        assert_eq!(resolved(&engine, &caller, me, "run_1", "token").await.unwrap(), "of the tenant");
+        assert_eq!(resolved(&engine, &caller, me, "run_1", "canary").await.unwrap(), "not of the tests");
+        engine.set_secret(&caller, SecretScope::User, "token", SecretValue::new("", "of the user")).await.unwrap();
+        engine.rotate_secret(&caller, SecretScope::User, "token", SecretValue::new("", "of the user, newer")).await.unwrap();
+        let run = RunId::parse("run_1").unwrap();
+        let (key, body) = engine.seal_run_secret(caller.tenant(), &run, "token", &SecretValue::new("", "of the run")).unwrap();
+        assert_eq!(key, "run/run_1/token");
+        assert!(!serde_json::to_string(body.map()).unwrap().contains("of the run"));
+        let batch = Batch::new(caller.tenant().clone(), engine.now()).set(RecordKind::Secret, key, Precondition::Absent, body);
+        engine.parts.store.commit(batch).await.unwrap();
+        for (owner, run, value) in
+            [(me, "run_1", "of the run"), (me, "run_2", "of the user, newer"), ("key_other", "run_2", "of the tenant")]
+        {
+            assert_eq!(resolved(&engine, &caller, owner, run, "token").await.unwrap(), value);
+        }
+        for name in ["", "../token", "a/b", "unknown"] {
+            assert_eq!(resolved(&engine, &caller, me, "run_1", name).await, None, "{name}");
+        }
+        let clean = |rules: &crate::secrets::Rules| {
+            rules.redactor().clean("of the user, newer; of the run", remem_core::ShapePolicy::Off).text.into_string()
+        };
+        assert_eq!(clean(&engine.rules(caller.tenant()).await.unwrap()), "[REDACTED:token]; of the run", "only a run knows its own");
+    }
+
+    #[tokio::test]
+    async fn a_run_brings_no_secrets_where_there_is_no_vault() {
+        let (engine, caller) = start(None).await;
+        let (run, value) = (RunId::parse("run_1").unwrap(), SecretValue::new("", "of the run"));
+        assert!(matches!(engine.seal_run_secret(caller.tenant(), &run, "token", &value), Err(EngineError::VaultOff)));
+        assert_eq!(resolved(&engine, &caller, "key_x", "run_1", "canary").await.unwrap(), "of the tests");
+        let (engine, caller) = start(Some(VaultKey::new([1; 32]))).await;
+        for (name, value) in [("a/b", "long enough"), ("short", "seven77"), ("the-value-itself", "the-value-itself")] {
+            let refused = engine.seal_run_secret(caller.tenant(), &run, name, &SecretValue::new("", value));
+            assert!(matches!(refused, Err(EngineError::Rejected(_))), "{name}");
+        }
+    }
+}
