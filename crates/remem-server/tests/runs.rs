@@ -420,3 +420,100 @@ async fn the_seams_are_there_only_when_asked_for() {
     }
     assert_eq!(with.get("/v1/memory/m?limit=50").await.json()["entries"][0]["id"], "e1");
 }
+
+#[tokio::test]
+async fn a_run_resolves_secrets_of_the_vault_and_its_own() {
+    let host = Host::with_seams().await;
+    let (shared, own) = ("vault-value-of-the-tenant", "value-for-this-run-only");
+    let set = host.call("key-of-a", "PUT", "/v1/host/remembrancer/secrets/shared", &[], json!({"value": shared}).to_string()).await;
+    assert_eq!(set.status.as_u16(), 201, "{}", set.json());
+    let probe = |id: &str, secret: &str| node(id, json!({"memoryAction": "redaction-probe", "byokSecretId": secret, "memoryRef": "m"}));
+    let keep = node("k", json!({"memoryAction": "write", "memoryRef": "m", "contentFrom": "inputs.text"}));
+    let echo = json!({"id": "e", "typeId": "conformance.secret.echo", "config": {"secretId": "own"}});
+    host.install("w", json!([keep, probe("p", "shared"), echo, probe("q", "own")])).await;
+    let text = format!("call it with {own}");
+    let body = json!({"workflowId": "w", "inputs": {"text": text}, "configurable": {"secrets": {"own": own}, "model": "x"}});
+    let (id, state) = host.run(body).await;
+    assert_eq!(state["status"], "completed", "{state}");
+    assert_eq!(state["configurable"], json!({"model": "x"}), "not even the name of a secret is left");
+    assert_eq!(state["variables"]["secretByteLength"], own.len());
+    let memory = host.get(&format!("{MEMORY}/m/entries")).await.json();
+    let texts: HashSet<&str> = memory["entries"].as_array().unwrap().iter().map(|e| e["content"].as_str().unwrap()).collect();
+    let expected =
+        ["call it with [REDACTED:own]", "The service was called with [REDACTED:shared].", "The service was called with [REDACTED:own]."];
+    assert_eq!(texts, HashSet::from(expected));
+    let everything = format!("{state} {memory} {:?}", host.ended(&id).await);
+    assert!(!everything.contains(shared) && !everything.contains(own));
+    let tenant = remem_core::TenantId::parse("a").unwrap();
+    let left = host.store.records(&tenant, remem_core::RecordKind::Secret, "run/", None, 10).await.unwrap();
+    assert!(left.is_empty(), "what a run was given is gone with it");
+    for kind in [remem_core::RecordKind::Run, remem_core::RecordKind::RunRead] {
+        for record in host.store.records(&tenant, kind, "", None, 100).await.unwrap() {
+            let text = serde_json::to_string(&record.body).unwrap();
+            assert!(!text.contains(own) && !text.contains(shared), "{kind:?}");
+        }
+    }
+    for wrong in [json!({"secrets": "x"}), json!({"secrets": {"own": 7}})] {
+        let refused = host.post("/v1/runs", json!({"workflowId": "w", "inputs": {"text": "x"}, "configurable": wrong})).await;
+        assert_eq!(refused.status.as_u16(), 400);
+    }
+    let short =
+        host.post("/v1/runs", json!({"workflowId": "w", "inputs": {"text": "x"}, "configurable": {"secrets": {"own": "short"}}})).await;
+    assert_eq!(short.status.as_u16(), 422, "a value that cannot be redacted is not taken");
+}
+
+#[tokio::test]
+async fn a_secret_that_comes_while_a_run_goes_on_counts_for_what_it_writes_then() {
+    let host = Host::new().await;
+    let value = "set-in-the-middle-of-it";
+    let write = |n: usize| node(&format!("w{n}"), json!({"memoryAction": "write", "memoryRef": "m", "content": format!("{n} {value}")}));
+    host.install("long", json!((0..100).map(write).collect::<Vec<_>>())).await;
+    let id = host.start(json!({"workflowId": "long"})).await;
+    let set = host.call("key-of-a", "PUT", "/v1/host/remembrancer/secrets/late", &[], json!({"value": value}).to_string()).await;
+    assert_eq!(set.status.as_u16(), 201);
+    host.ended(&id).await;
+    let memory = host.get(&format!("{MEMORY}/m/entries?limit=0")).await;
+    assert!(!String::from_utf8(memory.bytes).unwrap().contains(value), "nobody is shown it");
+    let tenant = remem_core::TenantId::parse("a").unwrap();
+    let scope = remem_core::Scope::new(tenant, remem_core::MemoryRef::parse("m").unwrap());
+    let (filter, page, at) =
+        (remem_store::Filter::default(), remem_store::Page { limit: 1_000, after: None }, remem_store::ReadAt::Now(common::NOON));
+    let stored = host.store.list(&scope, &filter, &page, &at).await.unwrap();
+    let last = stored.first().unwrap();
+    assert_eq!(last.content, "99 [REDACTED:late]", "what was written afterwards is not even stored");
+}
+
+#[tokio::test]
+async fn calling_upon_an_agent_is_a_run() {
+    let host = Host::with_seams().await;
+    let manifest = json!({
+        "agentId": "local.desk.helper", "persona": "Helper", "modelClass": "reasoning", "systemPrompt": "Help.",
+        "toolAllowlist": ["search", "mail.read"], "memoryShape": {"longTerm": true}
+    });
+    let installed = host.post("/v1/host/remembrancer/agents", json!({"manifest": manifest})).await;
+    assert_eq!(installed.status.as_u16(), 201, "{}", installed.json());
+    let inputs = |task: &str| json!({"task": task, "availableTools": ["search", "shell"]});
+    let (_, first) = host.run(json!({"agentId": "local.desk.helper", "inputs": inputs("Ana asked for tea")})).await;
+    assert_eq!((first["status"].as_str(), &first["variables"]["recalled"]), (Some("completed"), &json!([])), "{first}");
+    assert_eq!(first["variables"]["tools"], json!(["search"]), "only what is allowed");
+    assert_eq!(first["agent"]["memoryRef"], "agents/local.desk.helper");
+    let (id, second) = host.run(json!({"agentId": "local.desk.helper", "inputs": inputs("Ana asked again")})).await;
+    assert_eq!(second["variables"]["recalled"][0]["content"], "Ana asked for tea");
+    let events = host.ended(&id).await;
+    is_sound(&events);
+    let told = ["agent.invocation.started", "memory.written", "agent.reasoned", "agent.decided", "agent.invocation.completed"];
+    assert_eq!(kinds(&events)[2..7], told);
+    for event in &events[2..7] {
+        assert_eq!(event["payload"]["agentId"], "local.desk.helper");
+        assert!(!event.to_string().contains("Ana"), "{event}");
+    }
+    // A replay calls upon nobody: it repeats what was told.
+    host.delete("/v1/host/remembrancer/agents/local.desk.helper").await;
+    let fork = host.post(&format!("/v1/runs/{id}:fork"), json!({"mode": "replay"})).await.json()["runId"].as_str().unwrap().to_owned();
+    let replayed = host.ended(&fork).await;
+    let facts = |events: &[Value]| events[2..7].iter().map(|e| json!([e["type"], e["payload"], e["timestamp"]])).collect::<Vec<_>>();
+    assert_eq!(facts(&replayed), facts(&events));
+    assert_eq!(host.get(&format!("/v1/runs/{fork}")).await.json()["variables"], second["variables"]);
+    assert_eq!(host.post("/v1/runs", json!({"agentId": "local.desk.helper"})).await.status.as_u16(), 404, "it is gone");
+    assert_eq!(host.post("/v1/runs", json!({"agentId": "a.b.c", "workflowId": "conformance-noop"})).await.status.as_u16(), 400);
+}

@@ -10,6 +10,8 @@ use remem_core::event::Fault;
 use remem_core::{Batch, Fence, Precondition, RecordKind, RunId, RunState, TenantId, Timestamp};
 use remem_store::Snapshot;
 
+/// The name of the pass.
+const NAME: &str = "runs";
 /// Ended runs that one activation forgets.
 const FORGET_MAX: u32 = 200;
 /// Reads of one run; more than a run can have.
@@ -40,6 +42,7 @@ async fn take_up(engine: &Engine, tenant: &TenantId, snapshot: &Snapshot, now: T
     }
     let parent = state.and_then(|state| state.parent);
     if stalled_since.plus_ms(policy.run_stall_ms) > now || has_parent_that_goes_on(engine, tenant, parent.as_deref()).await? {
+        engine.has_work(NAME, tenant); // look again soon: somebody may be at it, or gone
         return Ok(false);
     }
     if mode == Mode::DryRun {
