@@ -21,6 +21,7 @@ mod postgres_reads;
 mod puts;
 mod reads;
 mod redact;
+mod runs;
 mod table;
 mod text;
 mod transfer;
@@ -65,6 +66,8 @@ enum Benchmark {
     Redact,
     /// Durable writes over HTTP, against the disk's own flushes and plain SQLite.
     Puts,
+    /// Whole runs over HTTP, against puts on the same host.
+    Runs,
     /// Get, list and search over HTTP.
     Reads,
     /// Import and export.
@@ -131,6 +134,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wants(Benchmark::Puts) {
         puts::run(&setup)?;
+    }
+    if wants(Benchmark::Runs) {
+        runs::run(&setup)?;
     }
     let mut servers = Ok(0);
     if [Benchmark::Import, Benchmark::Reads, Benchmark::Footprint, Benchmark::Postgres].into_iter().any(wants) {
