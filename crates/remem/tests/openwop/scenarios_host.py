@@ -128,6 +128,8 @@ def capabilities(stage):
     state = stage.host.run("conformance-capability-missing")
     same((state["status"], state["error"]["code"]), ("failed", "capability_not_provided"), "the run")
     check("conformance.never-provided" in str(state["error"]), f"what is missing is named: {state['error']}")
+    kinds = [event["type"] for event in stage.host.events(state["runId"])]
+    same(kinds, ["run.started", "node.started", "node.failed", "run.failed"], "its events")
 
 
 @scenario("route-coverage", EVERYWHERE)

@@ -1,6 +1,10 @@
 """Runs and workspace files: their course, their events, repetition, isolation."""
+from urllib.parse import quote
+
 from wire import check, file_path, same, scenario
 
+EVERYWHERE = ("durable", "memory", "plain")
+WORKFLOWS = "/v1/host/remembrancer/workflows"
 TERMINAL = ("run.completed", "run.failed", "run.cancelled")
 
 
@@ -74,7 +78,73 @@ def fork(stage):
     stage.host.post(f"/v1/runs/{source}:rewind", {"mode": "replay"}).refuses((404, 405))
 
 
-@scenario("workspace-behavior", ("durable", "memory", "plain"))
+def install(stage, name, nodes):
+    """A workflow of the tenant's own."""
+    name = f"{name}-{stage.nonce[:8]}"
+    definition = stage.host.call("PUT", f"{WORKFLOWS}/{name}", {"id": name, "nodes": nodes}).is_(201)
+    same(stage.host.get(f"/v1/workflows/{name}").is_(200), definition, "as it was given")
+    stage.stranger.get(f"/v1/workflows/{name}").refuses(404, "workflow_not_found")
+    return name
+
+
+def action(name, **config):
+    return {"id": name, "typeId": "core.identity", "config": config}
+
+
+@scenario("own-workflows", EVERYWHERE)
+def own_workflows(stage):
+    """Every kind of node, then a replay when all that was read is gone, and a branch."""
+    host, memory = stage.host, f"own/{stage.nonce}"
+    note, path = {"memoryAction": "write", "memoryRef": memory, "into": "kept"}, file_path(f"own/{stage.nonce}.md")
+    host.call("PUT", path, {"content": "A file."}).is_(200)
+    child = install(stage, "child", [action("w", memoryAction="write", memoryRef=memory, content="Of the child.")])
+    parent = install(stage, "parent", [
+        action("write", **note, contentFrom="inputs.text", tags=["source:chat"]),
+        action("list", memoryAction="read", memoryRef=memory, into="memoryList"),
+        action("get", memoryAction="get", memoryRef=memory, idFrom="variables.kept", into="memoryReadback"),
+        action("file", memoryAction="read-file", path=f"own/{stage.nonce}.md"),
+        {"id": "child", "typeId": "core.subWorkflow", "config": {"workflowId": child}},
+        action("delete", memoryAction="delete", memoryRef=memory, idFrom="variables.kept"),
+        action("last", memoryAction="read", memoryRef=memory, into="ownerProbe"),
+    ])
+    state = host.run(parent, inputs={"text": "Its own."})
+    same((state["status"], state.get("error")), ("completed", None), "the run")
+    found = state["variables"]
+    same((found["memoryReadback"]["content"], found["file"]), ("Its own.", "A file."), "what it read")
+    same([entry["content"] for entry in found["ownerProbe"]], ["Of the child."], "what is left")
+    events = host.events(state["runId"])
+    kinds = [event["type"] for event in events]
+    check({"memory.written", "memory.deleted"} <= set(kinds) and kinds[-1] == "run.completed", f"its events: {kinds}")
+    host.call("DELETE", path).is_(204)
+    for entry in found["ownerProbe"]:
+        host.call("DELETE", f"/v1/host/remembrancer/memory/{quote(memory, safe='')}/entries/{entry['id']}").is_(204)
+    for name in (parent, child):
+        host.call("DELETE", f"{WORKFLOWS}/{name}").is_(204)
+    replay = host.ended(host.post(f"/v1/runs/{state['runId']}:fork", {"mode": "replay"}).is_(201)["runId"])
+    same((replay["status"], replay["variables"]), ("completed", found), "the replay of what is gone")
+    same([event["type"] for event in host.events(replay["runId"])], kinds, "tells the same")
+    host.post("/v1/runs", {"workflowId": parent}).refuses(404, "workflow_not_found")
+
+
+@scenario("cancel", EVERYWHERE)
+def cancel(stage):
+    long = install(stage, "long", [action(f"w{n}", memoryAction="write", memoryRef="cancelled", content=f"Number {n}.") for n in range(100)])
+    for _ in range(20):
+        run = stage.host.start({"workflowId": long})
+        answer = stage.host.post(f"/v1/runs/{run}/cancel", {"reason": "enough"})
+        if answer.status == 200:
+            break
+        answer.refuses(409, "run_already_terminal")
+    same(answer.is_(200), {"runId": run, "status": "cancelled"}, "the answer")
+    same(stage.host.post(f"/v1/runs/{run}/cancel", {}).is_(200), answer.json, "again the same")
+    same(stage.host.ended(run)["status"], "cancelled", "the run")
+    events = stage.host.events(run)
+    same([event["type"] for event in events if event["type"] in TERMINAL], ["run.cancelled"], "one end")
+    same(stage.host.events(run), events, "and nothing after it")
+    stage.stranger.post(f"/v1/runs/{run}/cancel", {}).refuses(404, "not_found")
+
+
+@scenario("workspace-behavior", EVERYWHERE)
 def workspace(stage):
     """Versions 1 and 2 of a fixed path, deleted afterwards: the next time begins at 1 again."""
     shape = stage.document["workspace"]
@@ -117,7 +187,7 @@ def workspace_isolation(stage):
     op(one, "w", "get", path="private.md").refuses((403, 404))
 
 
-@scenario("workspace-cross-tenant-blackbox", ("durable", "memory", "plain"))
+@scenario("workspace-cross-tenant-blackbox", EVERYWHERE)
 def workspace_blackbox(stage):
     path = file_path(f"isolation/{stage.nonce}.md")
     stage.host.call("PUT", path, {"content": "mine"}).is_(200)
