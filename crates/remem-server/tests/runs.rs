@@ -237,12 +237,15 @@ async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
 #[tokio::test]
 async fn a_replay_of_a_node_that_writes_and_reads_is_the_same() {
     let host = Host::with_seams().await;
-    for fixture in ["roundtrip", "cross-tenant", "redaction", "ttl", "injection-budget"] {
-        let (id, state) = host.run(json!({"workflowId": format!("conformance-agent-memory-{fixture}")})).await;
+    for action in ["write-then-read", "redaction-probe", "ttl-probe", "cross-tenant-probe"] {
+        let config = json!({"memoryAction": action, "memoryRef": "m", "probeMemoryRef": "n", "byokSecretId": "conformance-test-secret"});
+        host.install(action, json!([node("probe", config)])).await;
+        let (id, state) = host.run(json!({"workflowId": action})).await;
+        assert_eq!(state["status"], "completed", "{state}");
         let fork = host.post(&format!("/v1/runs/{id}:fork"), json!({"mode": "replay"})).await.json()["runId"].as_str().unwrap().to_owned();
-        assert_eq!(kinds(&host.ended(&fork).await), kinds(&host.ended(&id).await), "{fixture}");
+        assert_eq!(kinds(&host.ended(&fork).await), kinds(&host.ended(&id).await), "{action}");
         let again = host.get(&format!("/v1/runs/{fork}")).await.json();
-        assert_eq!((&again["status"], &again["variables"]), (&json!("completed"), &state["variables"]), "{fixture}");
+        assert_eq!((&again["status"], &again["variables"]), (&json!("completed"), &state["variables"]), "{action}");
     }
 }
 

@@ -27,7 +27,8 @@ fn refusals(operation: &mut Operation) {
     if operation.security.is_some() {
         return;
     }
-    let mut statuses = vec![("401", "No key, or one that is not valid"), ("403", "The key lacks a scope"), ("5XX", "Not now, or a fault of the host")];
+    let mut statuses =
+        vec![("401", "No key, or one that is not valid"), ("403", "The key lacks a scope"), ("5XX", "Not now, or a fault of the host")];
     let is_in = |place: ParameterIn| move |parameter: &RefOr<Parameter>| matches!(parameter, RefOr::T(p) if p.parameter_in == place);
     let parameters = operation.parameters.as_deref().unwrap_or_default();
     let has_body = operation.request_body.is_some();
