@@ -116,6 +116,15 @@ impl Admission<'_> {
         RecordBody(self.clean_map(body, &mut BTreeSet::new()))
     }
 
+    /// Tags that are kept outside an entry, by the same rules.
+    pub fn tag_texts(&self, tags: &[String]) -> Result<Vec<String>, Rejection> {
+        bound("tags", "items", tags.len(), self.policy.tags_max)?;
+        for tag in tags {
+            bound("tags", "characters", tag.chars().count(), self.policy.tag_chars_max)?;
+        }
+        Ok(self.tags(tags, &mut BTreeSet::new())?.into_iter().map(Redacted::into_string).collect())
+    }
+
     /// Looks at a stored entry again before it is shown: one that was written under other rules (a secret registered
     /// since, a newer table of shapes, a stricter policy) leaves as it would be stored today.
     #[must_use]

@@ -20,6 +20,7 @@ pub mod record;
 pub mod redact;
 pub mod rejection;
 pub mod run;
+pub mod webhook;
 pub mod workflow;
 
 pub use admission::{Admission, Admitted};
@@ -31,7 +32,7 @@ pub use ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, Scope, Seq, Tena
 pub use permission::Permission;
 pub use policy::Policy;
 pub use query::Query;
-pub use record::{Precondition, Record, RecordBody, RecordKind};
+pub use record::{Precondition, Record, RecordBody, RecordKind, Sealed};
 pub use redact::{Redacted, Redactor, ShapePolicy};
 pub use rejection::Rejection;
 pub use run::{RunState, RunStatus};

@@ -74,6 +74,20 @@ pub struct Policy {
     pub agents_max: usize,
     /// Bytes of an agent's manifest, its prompt included, as JSON.
     pub agent_bytes_max: usize,
+    /// Webhooks of a tenant.
+    pub webhooks_max: usize,
+    /// Characters of a webhook's URL.
+    pub webhook_url_chars_max: usize,
+    /// How often an event is tried at a webhook before it becomes a dead letter.
+    pub webhook_attempts_max: u32,
+    /// How long after the first failure the second attempt is made, in milliseconds; each later wait is twice as long.
+    pub webhook_retry_ms: i64,
+    /// Events that one activation sends to one webhook.
+    pub webhook_events_max: u32,
+    /// Dead letters of a webhook that are kept.
+    pub dead_letters_max: usize,
+    /// Whether webhooks may use plain HTTP and addresses of this machine and its network: for tests and closed networks.
+    pub webhooks_private: bool,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -115,6 +129,13 @@ impl Default for Policy {
             workflow_bytes_max: 65_536,
             agents_max: 200,
             agent_bytes_max: 131_072,
+            webhooks_max: 32,
+            webhook_url_chars_max: 2_048,
+            webhook_attempts_max: 8,
+            webhook_retry_ms: 30_000,
+            webhook_events_max: 200,
+            dead_letters_max: 100,
+            webhooks_private: false,
             shapes: ShapePolicy::Redact,
         }
     }
@@ -131,6 +152,12 @@ impl Policy {
         }
     }
 
+    /// How long to wait after that many failed attempts, in milliseconds: 8 attempts take about an hour.
+    #[must_use]
+    pub fn webhook_wait_ms(&self, attempts: u32) -> i64 {
+        self.webhook_retry_ms.saturating_mul(1 << attempts.saturating_sub(1).min(20))
+    }
+
     /// The number of hits a search may return, by the same rule.
     #[must_use]
     pub fn search_limit(&self, asked: Option<u32>) -> u32 {
@@ -145,6 +172,15 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn eight_attempts_take_about_an_hour() {
+        let p = Policy::default();
+        let waits: Vec<i64> = (1..p.webhook_attempts_max).map(|attempts| p.webhook_wait_ms(attempts) / 1_000).collect();
+        assert_eq!(waits, [30, 60, 120, 240, 480, 960, 1_920]);
+        assert_eq!(waits.iter().sum::<i64>() / 60, 63);
+        assert!(p.webhook_wait_ms(u32::MAX) > 0);
+    }
 
     #[test]
     fn limits_follow_the_rule() {

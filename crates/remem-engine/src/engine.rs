@@ -2,7 +2,7 @@
 
 use crate::caller::Caller;
 use crate::error::EngineError;
-use crate::ports::{Clock, Ids};
+use crate::ports::{Clock, Envelope, Ids, Post, RecordedPost};
 use crate::registry::PassLog;
 use crate::runs::RunQueue;
 use crate::secrets::{Rules, Secrets};
@@ -43,6 +43,10 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Fresh names.
     pub ids: Arc<dyn Ids>,
+    /// Sends to webhooks.
+    pub post: Arc<dyn Post>,
+    /// What webhooks are sent, as the wire writes it.
+    pub envelope: Envelope,
     /// Limits.
     pub policy: Policy,
     /// Registered secrets.
@@ -70,6 +74,8 @@ impl Parts {
             directory,
             clock,
             ids,
+            post: Arc::new(RecordedPost::default()),
+            envelope: |_, _| None,
             policy: Policy::default(),
             secrets: Secrets::none(&key),
             key,

@@ -55,6 +55,9 @@ pub enum EngineError {
         /// `retention_expired` or `event_log_unavailable`.
         reason: &'static str,
     },
+    /// The tenant has no webhook of that name.
+    #[error("there is no such webhook")]
+    NoWebhook,
     /// Too many streams are open.
     #[error("too many event streams are open")]
     TooManyFeeds,

@@ -17,7 +17,9 @@ pub mod recall;
 pub mod registry;
 pub mod runner;
 pub mod runs;
+pub mod seal;
 pub mod secrets;
+pub mod webhook;
 pub mod workspace;
 pub mod write;
 

@@ -1,9 +1,12 @@
-//! What the engine needs from outside and tests replace: the time and fresh names.
+//! What the engine needs from outside and tests replace: the time, fresh names, and somebody who posts to webhooks.
 
+use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use remem_core::{EntryId, PrincipalId, RunId, Timestamp};
+use remem_core::{EntryId, Event, PrincipalId, RunId, TenantId, Timestamp};
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use zeroize::Zeroizing;
 
 /// Tells the time.
@@ -25,6 +28,40 @@ pub trait Ids: Send + Sync {
     /// A fresh API key, unguessable.
     fn api_key(&self) -> Zeroizing<String>;
 }
+
+/// Posts to URLs that strangers chose.
+#[async_trait]
+pub trait Post: Send + Sync {
+    /// Posts once, follows nothing, and answers with the status. An implementation connects only to addresses that it has
+    /// held against the rules.
+    async fn post(&self, url: &str, headers: Vec<(&'static str, String)>, body: Vec<u8>) -> Result<u16, PostError>;
+}
+
+/// Why there was no answer. Names a class, never an address or a text of the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostError {
+    /// The URL or an address behind its name is not one to connect to.
+    Refused,
+    /// Nobody answered in time.
+    Timeout,
+    /// No connection, or it broke.
+    Unreachable,
+}
+
+impl PostError {
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PostError::Refused => "address_refused",
+            PostError::Timeout => "timeout",
+            PostError::Unreachable => "unreachable",
+        }
+    }
+}
+
+/// Writes what a webhook is sent for an event; `None` for events that belong to no run.
+pub type Envelope = fn(&TenantId, &Event) -> Option<Vec<u8>>;
 
 /// The machine's clock.
 pub struct SystemClock;
@@ -125,5 +162,59 @@ impl Ids for CountedIds {
     }
     fn api_key(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("remem_test-key-number-{:06}", self.next()))
+    }
+}
+
+/// What a test's receiver was sent.
+#[derive(Clone, Debug)]
+pub struct Posted {
+    /// Where.
+    pub url: String,
+    /// The headers.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Posted {
+    /// A header's value.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(n, _)| *n == name).map_or("", |(_, value)| value.as_str())
+    }
+}
+
+/// What a receiver answers next; `None` is nothing, ever.
+type Answers = VecDeque<Option<Result<u16, PostError>>>;
+
+/// Receivers for tests: they keep what they get, and answer 200 unless told otherwise.
+#[derive(Default)]
+pub struct RecordedPost {
+    posted: Mutex<Vec<Posted>>,
+    answers: Mutex<HashMap<String, Answers>>,
+}
+
+impl RecordedPost {
+    /// The next answers of a receiver, in order; `None` is none, ever.
+    pub fn answer(&self, url: &str, answers: impl IntoIterator<Item = Option<Result<u16, PostError>>>) {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).entry(url.to_owned()).or_default().extend(answers);
+    }
+
+    /// What arrived since this was last asked.
+    pub fn take(&self) -> Vec<Posted> {
+        std::mem::take(&mut self.posted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[async_trait]
+impl Post for RecordedPost {
+    async fn post(&self, url: &str, headers: Vec<(&'static str, String)>, body: Vec<u8>) -> Result<u16, PostError> {
+        self.posted.lock().unwrap_or_else(PoisonError::into_inner).push(Posted { url: url.to_owned(), headers, body });
+        let next = self.answers.lock().unwrap_or_else(PoisonError::into_inner).get_mut(url).and_then(VecDeque::pop_front);
+        match next {
+            None => Ok(200),
+            Some(Some(answer)) => answer,
+            Some(None) => std::future::pending().await,
+        }
     }
 }

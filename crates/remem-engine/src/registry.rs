@@ -7,6 +7,7 @@ use remem_core::{Fence, TenantId, Timestamp};
 use remem_store::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -23,6 +24,8 @@ pub struct Pass {
     pub all_every: u64,
     /// Whether the store tells which tenants are due; otherwise only `Engine::has_work` does.
     pub store_knows: bool,
+    /// Tenants served side by side: more than one where an activation waits for somebody else.
+    pub tenants_at_once: usize,
     /// One activation.
     pub run: for<'a> fn(&'a Engine, &'a TenantId, Mode, Option<Fence>) -> PassFuture<'a>,
 }
@@ -53,13 +56,14 @@ pub struct PassReport {
 }
 
 /// All passes.
-pub const PASSES: [Pass; 2] = [
+pub const PASSES: [Pass; 3] = [
     Pass {
         name: "purge",
         doc: "removes expired entries and makes erased text physically gone",
         period_ms: 1_000,
         all_every: 600,
         store_knows: true,
+        tenants_at_once: 1,
         run: |engine, tenant, mode, fence| Box::pin(passes::purge::run(engine, tenant, mode, fence)),
     },
     Pass {
@@ -68,7 +72,17 @@ pub const PASSES: [Pass; 2] = [
         period_ms: 5_000,
         all_every: 6,
         store_knows: false,
+        tenants_at_once: 4,
         run: |engine, tenant, mode, fence| Box::pin(passes::runs::run(engine, tenant, mode, fence)),
+    },
+    Pass {
+        name: passes::deliver::NAME,
+        doc: "sends events of runs to webhooks",
+        period_ms: 1_000,
+        all_every: 30,
+        store_knows: false,
+        tenants_at_once: 16,
+        run: |engine, tenant, mode, fence| Box::pin(passes::deliver::run(engine, tenant, mode, fence)),
     },
 ];
 
@@ -95,11 +109,26 @@ pub struct PassLog {
     last: Mutex<BTreeMap<(TenantId, &'static str), PassStatus>>,
     work: Mutex<BTreeSet<(&'static str, TenantId)>>,
     pub(crate) bell: Notify,
+    stopping: AtomicBool,
 }
 
 impl PassLog {
     pub(crate) fn record(&self, tenant: &TenantId, status: PassStatus) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).insert((tenant.clone(), status.name), status);
+    }
+
+    /// There is more to do at a tenant, at the next period: rings no bell, so that a pass cannot wake itself.
+    pub(crate) fn again(&self, pass: &'static str, tenant: &TenantId) {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner).insert((pass, tenant.clone()));
+    }
+
+    /// The process is about to end: what can wait for another one should.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
     }
 
     /// The tenants for which work came up since the last time this was asked.

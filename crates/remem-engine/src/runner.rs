@@ -3,12 +3,15 @@
 use crate::engine::Engine;
 use crate::registry::{Mode, PASSES, Pass};
 use crate::runs::{self, Halt};
+use futures_util::stream::{self, StreamExt};
 use remem_core::{RunId, TenantId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+/// Looks between two at all tenants where no other node works on the storage.
+const ALONE_ALL_EVERY: u64 = 600;
 /// How long after a bell an activation begins.
 const GATHER: Duration = Duration::from_millis(200);
 
@@ -45,7 +48,7 @@ async fn carry_on(engine: &Engine, tenant: &TenantId, run: &RunId) {
     let ended = runs::execute(engine, tenant, run).await;
     engine.runs.done(tenant, run);
     match ended {
-        Ok(()) => engine.has_work("deliver", tenant),
+        Ok(()) => engine.has_deliveries(tenant),
         Err(Halt::Error(error)) => tracing::warn!(run = %run, tenant = %tenant, %error, "a run stands still; it will be taken up again"),
         Err(_) => {}
     }
@@ -53,13 +56,16 @@ async fn carry_on(engine: &Engine, tenant: &TenantId, run: &RunId) {
 
 async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {
     let (mut activation, mut wake) = (0, engine.parts.store.wake());
+    // On storage of one's own, nobody else leaves work behind; a command that opened it might have.
+    let all_every = if engine.parts.store.features().shared { pass.all_every } else { pass.all_every.max(ALONE_ALL_EVERY) };
     while !*stop.borrow() {
-        for tenant in due(&engine, pass, activation % pass.all_every == 0).await {
-            if *stop.borrow() {
-                return;
+        let tenants = due(&engine, pass, activation % all_every == 0).await;
+        let work = stream::iter(tenants).for_each_concurrent(pass.tenants_at_once, async |tenant| {
+            if !engine.passes.is_stopping() {
+                activate(&engine, pass, &tenant).await;
             }
-            activate(&engine, pass, &tenant).await;
-        }
+        });
+        until_done(&engine, &mut stop.clone(), work).await;
         activation += 1;
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(pass.period_ms)) => {}
@@ -68,6 +74,16 @@ async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiv
             _ = stop.changed() => {}
         }
     }
+}
+
+/// Lets the work under way end, and tells it when the process is asked to stop.
+async fn until_done(engine: &Engine, stop: &mut watch::Receiver<bool>, work: impl Future<Output = ()>) {
+    tokio::pin!(work);
+    tokio::select! {
+        () = &mut work => return,
+        _ = stop.wait_for(|stop| *stop) => engine.passes.stop(),
+    }
+    work.await;
 }
 
 /// Work may have come up here or on another node. A moment to gather more of it: one activation serves a burst.

@@ -115,6 +115,7 @@ pub fn problem(error: EngineError) -> Problem {
         EngineError::RunGoesOn => Problem::RunGoesOn,
         EngineError::UnknownSequence => Problem::UnknownSequence,
         EngineError::ReplayUnavailable { from_seq, source_run, reason } => Problem::ReplayUnavailable { from_seq, source_run, reason },
+        EngineError::NoWebhook => Problem::NoWebhook,
         EngineError::TooManyFeeds => Problem::TooManyFeeds { limit: 0 },
         EngineError::Store(StoreError::Rejected(rejection)) => Problem::Rejected(rejection),
         EngineError::Store(StoreError::Conflict) => Problem::Conflict,

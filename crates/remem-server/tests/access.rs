@@ -39,10 +39,27 @@ async fn each_operation_needs_its_scope() {
         ("GET", "/v1/host/workspace/files/a".to_owned(), "", "workspace:read"),
         ("PUT", "/v1/host/workspace/files/a".to_owned(), r#"{"content": "x"}"#, "workspace:write"),
         ("DELETE", "/v1/host/workspace/files/a".to_owned(), "", "workspace:write"),
+        ("POST", "/v1/runs".to_owned(), r#"{"workflowId": "w"}"#, "runs:create"),
+        ("POST", "/v1/runs/run_1:fork".to_owned(), r#"{"mode": "replay"}"#, "runs:create"),
+        ("GET", "/v1/runs/run_1".to_owned(), "", "runs:read"),
+        ("GET", "/v1/runs/run_1/events".to_owned(), "", "runs:read"),
+        ("GET", "/v1/runs/run_1/events/poll".to_owned(), "", "runs:read"),
+        ("GET", "/v1/runs/run_1/artifacts/a".to_owned(), "", "runs:read"),
+        ("POST", "/v1/runs/run_1/cancel".to_owned(), "", "runs:cancel"),
+        ("GET", "/v1/workflows/w".to_owned(), "", "runs:read"),
+        ("GET", "/v1/host/remembrancer/workflows".to_owned(), "", "runs:read"),
+        ("PUT", "/v1/host/remembrancer/workflows/w".to_owned(), "{}", "manifest:write"),
+        ("DELETE", "/v1/host/remembrancer/workflows/w".to_owned(), "", "manifest:write"),
         ("GET", "/v1/agents".to_owned(), "", "manifest:read"),
         ("GET", "/v1/agents/local.a.b".to_owned(), "", "manifest:read"),
         ("POST", "/v1/host/remembrancer/agents".to_owned(), r#"{"manifest": {}}"#, "manifest:write"),
         ("DELETE", "/v1/host/remembrancer/agents/local.a.b".to_owned(), "", "manifest:write"),
+        ("POST", "/v1/webhooks".to_owned(), r#"{"url": "https://example.com/", "events": ["run.completed"]}"#, "webhooks:manage"),
+        ("POST", "/v1/webhooks".to_owned(), r#"{"url": "https://example.com/", "events": []}"#, "webhooks:manage"),
+        ("DELETE", "/v1/webhooks/wh_1".to_owned(), "", "webhooks:manage"),
+        ("GET", "/v1/host/remembrancer/webhooks".to_owned(), "", "webhooks:manage"),
+        ("GET", "/v1/host/remembrancer/webhooks/wh_1/dead-letters".to_owned(), "", "webhooks:manage"),
+        ("POST", "/v1/host/remembrancer/webhooks/wh_1/dead-letters/1/redeliver".to_owned(), "", "webhooks:manage"),
     ];
     for (method, path, body, scope) in calls {
         let wrong = if scope == "memory:read" { "writer" } else { "reader" };
@@ -120,5 +137,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 31, "{operations:#?}");
+    assert_eq!(operations.len(), 47, "{operations:#?}");
 }

@@ -178,11 +178,91 @@ fn agent_rows() -> Vec<Row> {
     ]
 }
 
+fn run_rows() -> Vec<Row> {
+    let run = |body: serde_json::Value| body.to_string();
+    let workflow = |nodes: serde_json::Value| json!({"id": "w", "nodes": nodes}).to_string();
+    let put = |what: &'static str, nodes: serde_json::Value| {
+        row(what, "PUT", "/v1/host/remembrancer/workflows/w", workflow(nodes), 422, "validation_error")
+    };
+    vec![
+        row("run of an unknown workflow", "POST", "/v1/runs", run(json!({"workflowId": CANARY})), 404, "workflow_not_found"),
+        row("run of nothing", "POST", "/v1/runs", run(json!({})), 400, "validation_error"),
+        row(
+            "run with a callback",
+            "POST",
+            "/v1/runs",
+            run(json!({"workflowId": "w", "callbackUrl": CANARY})),
+            422,
+            "capability_not_provided",
+        ),
+        row("unknown run", "GET", "/v1/runs/canary-c4n4ry", "", 404, "not_found"),
+        row("fork of an unknown run", "POST", "/v1/runs/canary-c4n4ry:fork", run(json!({"mode": "replay"})), 404, "not_found"),
+        row("branch without a point", "POST", "/v1/runs/canary-c4n4ry:fork", run(json!({"mode": "branch"})), 400, "validation_error"),
+        row("cancel of an unknown run", "POST", "/v1/runs/canary-c4n4ry/cancel", "", 404, "not_found"),
+        put("workflow without nodes", json!([])),
+        put("workflow with a malformed node type", json!([{"id": "n", "typeId": "Canary c4n4ry"}])),
+        row("removal of an unknown workflow", "DELETE", "/v1/host/remembrancer/workflows/canary-c4n4ry", "", 404, "not_found"),
+    ]
+}
+
+fn webhook_rows() -> Vec<Row> {
+    let hook = |url: &str, event: &str| json!({"url": url, "events": [event]}).to_string();
+    let secret = json!({"url": "https://example.com/", "events": ["run.completed"], "secret": "canary-c4n4ry"}).to_string();
+    vec![
+        row(
+            "webhook without events",
+            "POST",
+            "/v1/webhooks",
+            "{\"url\": \"https://example.com/\", \"events\": []}",
+            400,
+            "validation_error",
+        ),
+        row("webhook for an unknown event type", "POST", "/v1/webhooks", hook("https://example.com/", CANARY), 422, "validation_error"),
+        row("webhook to something that is no URL", "POST", "/v1/webhooks", hook(CANARY, "run.completed"), 422, "validation_error"),
+        row(
+            "webhook over plain HTTP",
+            "POST",
+            "/v1/webhooks",
+            hook("http://example.com/canary-c4n4ry", "run.completed"),
+            422,
+            "validation_error",
+        ),
+        row(
+            "webhook to this machine or a private network",
+            "POST",
+            "/v1/webhooks",
+            hook("https://169.254.169.254/canary-c4n4ry", "run.completed"),
+            422,
+            "validation_error",
+        ),
+        row(
+            "webhook URL with a user",
+            "POST",
+            "/v1/webhooks",
+            hook("https://canary-c4n4ry@example.com/", "run.completed"),
+            422,
+            "validation_error",
+        ),
+        row("unknown webhook", "DELETE", "/v1/webhooks/canary-c4n4ry?tenantId=canary-c4n4ry", "", 404, "subscription_not_found"),
+        row(
+            "dead letters of an unknown webhook",
+            "GET",
+            "/v1/host/remembrancer/webhooks/canary-c4n4ry/dead-letters",
+            "",
+            404,
+            "subscription_not_found",
+        ),
+        row("webhook with a short secret", "POST", "/v1/webhooks", secret, 422, "validation_error"),
+    ]
+}
+
 #[tokio::test]
 async fn each_kind_of_wrong_input_gets_its_answer() {
     let host = Host::new().await;
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
-    for row in body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(agent_rows()) {
+    for row in
+        body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(agent_rows()).chain(run_rows()).chain(webhook_rows())
+    {
         let headers: Vec<(&str, &str)> = row.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
         let answer = host.call("key-of-a", row.method, &row.path, &headers, Body::from(row.body)).await;
         let text = String::from_utf8_lossy(&answer.bytes).into_owned();

@@ -118,6 +118,8 @@ pub struct StoreFeatures {
     pub durable: bool,
     /// Answers `Probe::Lexical`.
     pub lexical: bool,
+    /// Other nodes may work on it at the same time.
+    pub shared: bool,
 }
 
 /// What a run may still read.

@@ -65,6 +65,8 @@ pub enum Problem {
     Forbidden(Permission),
     /// No such thing, or not the caller's: the same answer, byte for byte.
     NotFound,
+    /// No such webhook, or not the caller's.
+    NoWebhook,
     /// No such method here.
     MethodNotAllowed,
     /// Somebody else was first.
@@ -138,6 +140,7 @@ impl Problem {
             Problem::KeyRevoked => row(401, "key_revoked", "this API key was revoked"),
             Problem::Forbidden(_) => row(403, "forbidden", &self.text()),
             Problem::NotFound => row(404, "not_found", "there is no such thing here"),
+            Problem::NoWebhook => row(404, "subscription_not_found", "there is no such webhook"),
             Problem::MethodNotAllowed => row(405, "method_not_allowed", "this path does not take that method"),
             Problem::Conflict => row(409, "conflict", "an entry changed since it was read; read it again"),
             Problem::FileConflict { .. } => row(409, "workspace_conflict", "the file is not at the version that If-Match names"),

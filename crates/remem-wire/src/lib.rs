@@ -11,6 +11,7 @@ pub mod event;
 pub mod memory;
 pub mod run;
 pub mod time;
+pub mod webhook;
 pub mod workspace;
 
 pub use entry::{ImportEntry, MemoryEntry, Metadata, PutEntry};

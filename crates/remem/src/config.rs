@@ -17,6 +17,7 @@ pub struct Config {
     pub storage: Storage,
     pub redaction: Redaction,
     pub agents: Agents,
+    pub webhooks: Webhooks,
     pub limits: Limits,
     pub log: Log,
 }
@@ -72,6 +73,13 @@ pub struct Agents {
     /// Folder of manifests that are installed for the whole host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Webhooks {
+    /// Plain HTTP and private addresses are allowed: for tests and closed networks.
+    pub allow_private: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -211,6 +219,7 @@ impl Config {
             feeds_max: l.feeds_max,
             idempotency_retention_ms: l.idempotency_retention_ms,
             at_least_wait_ms_max: l.at_least_wait_ms_max,
+            webhooks_private: self.webhooks.allow_private,
             shapes,
             ..Policy::default()
         })

@@ -3,6 +3,7 @@
 
 use crate::agents;
 use crate::config::Config;
+use crate::post::Outbound;
 use crate::seams;
 use anyhow::{Context, bail};
 use remem_core::capability::{Capabilities, Facts};
@@ -65,6 +66,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         snapshots: true,
         runs: true,
         agents: true,
+        webhooks: true,
         ..Facts::default()
     };
     let mut agents = config.agents.dir.as_deref().map(|folder| agents::read(folder, &policy)).transpose()?.unwrap_or_default();
@@ -80,6 +82,8 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         directory: storage.directory,
         clock: storage.clock,
         ids: Arc::new(RandomIds),
+        post: Arc::new(Outbound::new(config.webhooks.allow_private)),
+        envelope: remem_wire::webhook::envelope,
         policy,
         secrets,
         key: storage.key,

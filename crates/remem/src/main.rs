@@ -7,6 +7,7 @@ mod config;
 mod host;
 mod http_door;
 mod output;
+mod post;
 mod seams;
 
 use clap::Parser;

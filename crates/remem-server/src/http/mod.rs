@@ -14,6 +14,7 @@ mod run_events;
 mod runs;
 mod seams;
 mod tenants;
+mod webhooks;
 mod workflows;
 mod workspace;
 
@@ -106,6 +107,11 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(agents::get_agent))
         .routes(routes!(agents::install_agent))
         .routes(routes!(agents::remove_agent))
+        .routes(routes!(webhooks::register))
+        .routes(routes!(webhooks::remove))
+        .routes(routes!(webhooks::list))
+        .routes(routes!(webhooks::dead_letters))
+        .routes(routes!(webhooks::redeliver))
         .routes(routes!(meta::discovery))
         .routes(routes!(meta::openapi))
         .routes(routes!(meta::health))

@@ -12,7 +12,7 @@ use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::{Agent, Permission, Policy, TenantId, Timestamp, Workflow};
 use remem_engine::keys::KeyRequest;
-use remem_engine::ports::{CountedIds, FixedClock};
+use remem_engine::ports::{CountedIds, FixedClock, RecordedPost};
 use remem_engine::{Engine, HostKey, Parts, Secrets, runner};
 use remem_server::{App, router};
 use remem_store::Store;
@@ -52,6 +52,7 @@ pub struct Host {
     pub engine: Arc<Engine>,
     pub store: Arc<dyn Store>,
     pub clock: Arc<FixedClock>,
+    pub post: Arc<RecordedPost>,
     pub router: Router,
     pub stop: watch::Sender<bool>,
 }
@@ -95,6 +96,7 @@ impl Host {
 
     async fn made(policy: Policy, secrets: Vec<(&str, &str)>, facts: Facts, agents: Vec<Agent>, seams: bool) -> Host {
         let clock = Arc::new(FixedClock::at(NOON));
+        let post = Arc::new(RecordedPost::default());
         let key = HostKey::new([7; 32]);
         let secrets = secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
         let (store, directory) = storage::open().await;
@@ -103,6 +105,8 @@ impl Host {
             directory,
             clock: clock.clone(),
             ids: Arc::new(CountedIds::default()),
+            post: post.clone(),
+            envelope: remem_wire::webhook::envelope,
             policy,
             secrets: Secrets::new(&key, secrets),
             key,
@@ -115,7 +119,7 @@ impl Host {
         let (stop, stopping) = watch::channel(false);
         runner::start_runs(&engine, &stopping);
         let router = router(App::new(engine.clone(), None, false, stopping));
-        let host = Host { engine, store, clock, router, stop };
+        let host = Host { engine, store, clock, post, router, stop };
         host.key("a", "key-of-a", &Permission::ALL).await;
         host
     }

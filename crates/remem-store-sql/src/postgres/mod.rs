@@ -279,7 +279,7 @@ impl Store for PostgresStore {
     }
 
     fn features(&self) -> StoreFeatures {
-        StoreFeatures { durable: self.server.durable, lexical: true }
+        StoreFeatures { durable: self.server.durable, lexical: true, shared: true }
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {

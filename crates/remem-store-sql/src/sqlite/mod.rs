@@ -301,7 +301,7 @@ impl Store for SqliteStore {
     }
 
     fn features(&self) -> StoreFeatures {
-        StoreFeatures { durable: matches!(self.location, Location::Folder(_)), lexical: true }
+        StoreFeatures { durable: matches!(self.location, Location::Folder(_)), lexical: true, shared: false }
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {

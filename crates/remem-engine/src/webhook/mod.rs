@@ -1,0 +1,236 @@
+//! Webhooks: subscriptions to a tenant's run events. This file has what one is and how it is kept; `manage` has what
+//! callers do with them, `send` makes one delivery, and the pass `deliver` makes them all.
+//!
+//! A webhook is one record. Its URL and secret are sealed: URLs often hold a token, and a redactor would garble it.
+
+mod manage;
+pub(crate) mod send;
+
+pub use manage::{NewWebhook, Redelivered, Registered};
+pub use send::{SIGNATURE_ALGORITHM, signature};
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::seal;
+use crate::secrets::Rules;
+use remem_core::{Policy, Record, RecordBody, RecordKind, Sealed, Seq, ShapePolicy, TenantId, Timestamp};
+use serde_json::{Map, Value, json};
+use zeroize::Zeroizing;
+
+/// A webhook as its owner sees it.
+#[derive(Clone, PartialEq)]
+pub struct Webhook {
+    /// Its name.
+    pub id: String,
+    /// Where it points, redacted.
+    pub url: String,
+    /// What it asks for.
+    pub events: Vec<String>,
+    /// Only runs that carry one of these; all runs if empty.
+    pub tags: Vec<String>,
+    /// The first eight hex digits of the SHA-256 of its secret.
+    pub fingerprint: String,
+    /// Since when.
+    pub created_at: Timestamp,
+    /// Nothing is sent any more: the receiver said that it is gone.
+    pub paused: bool,
+    /// How it is doing.
+    pub health: Health,
+}
+
+/// How the deliveries of a webhook went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Failed attempts at the event that is due.
+    pub attempts: u32,
+    /// Failed attempts at all.
+    pub failures: u64,
+    /// Events that were delivered.
+    pub deliveries: u64,
+    /// When one last arrived.
+    pub last_success_at: Option<Timestamp>,
+    /// When one last did not.
+    pub last_failure_at: Option<Timestamp>,
+    /// Why not: a status or a class, never a text of the receiver.
+    pub last_error: Option<String>,
+    /// When the next attempt is made.
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+// Where a webhook points can hold a token.
+impl std::fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Webhook").field("id", &self.id).field("fingerprint", &self.fingerprint).finish_non_exhaustive()
+    }
+}
+
+/// An event that a webhook did not take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Its position in the tenant's log.
+    pub seq: Seq,
+    /// Its type.
+    pub kind: String,
+    /// The run.
+    pub run: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Why the last attempt failed.
+    pub error: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A webhook as it is kept.
+#[derive(Clone)]
+pub(crate) struct Hook {
+    pub id: String,
+    /// The version of its record.
+    pub version: u64,
+    pub events: Vec<String>,
+    pub tags: Vec<String>,
+    pub fingerprint: String,
+    pub created_at: Timestamp,
+    pub paused: bool,
+    /// Everything up to this event was sent, skipped or given up.
+    pub after: Seq,
+    pub health: Health,
+    url: Sealed,
+    secret: Sealed,
+}
+
+/// Purpose of the key that URLs and secrets are sealed with.
+const PURPOSE: &str = "remembrancer webhook v1";
+
+impl Hook {
+    /// Reads a record; `None` if it is none that this version wrote.
+    pub(crate) fn read(record: &Record) -> Option<Hook> {
+        let body = &record.body;
+        let sealed = |name: &str| body.get(name).and_then(Value::as_str).and_then(Sealed::parse);
+        Some(Hook {
+            id: record.key.clone(),
+            version: record.version,
+            events: texts(body, "events"),
+            tags: texts(body, "tags"),
+            fingerprint: text(body, "fingerprint")?,
+            created_at: time(body, "createdAt")?,
+            paused: body.get("paused").and_then(Value::as_bool).unwrap_or(false),
+            after: Seq(number(body, "after")?),
+            health: Health {
+                attempts: count(body, "attempts"),
+                failures: number(body, "failures").unwrap_or(0),
+                deliveries: number(body, "deliveries").unwrap_or(0),
+                last_success_at: time(body, "lastSuccessAt"),
+                last_failure_at: time(body, "lastFailureAt"),
+                last_error: text(body, "lastError"),
+                next_attempt_at: time(body, "nextAttemptAt"),
+            },
+            url: sealed("url")?,
+            secret: sealed("secret")?,
+        })
+    }
+
+    /// What is stored of it. Shapes were judged when it was registered; only registered values are looked for again.
+    pub(crate) fn body(&self, policy: &Policy, rules: &Rules, now: Timestamp) -> RecordBody {
+        let health = &self.health;
+        let mut body = Map::new();
+        let mut put = |name: &str, value: Value| {
+            if !value.is_null() {
+                body.insert(name.to_owned(), value);
+            }
+        };
+        put("events", json!(self.events));
+        put("tags", json!(self.tags));
+        put("fingerprint", json!(self.fingerprint));
+        put("createdAt", json!(self.created_at.0));
+        put("paused", json!(self.paused));
+        put("after", json!(self.after.0));
+        put("attempts", json!(health.attempts));
+        put("failures", json!(health.failures));
+        put("deliveries", json!(health.deliveries));
+        put("lastSuccessAt", json!(health.last_success_at.map(|t| t.0)));
+        put("lastFailureAt", json!(health.last_failure_at.map(|t| t.0)));
+        put("lastError", json!(health.last_error));
+        put("nextAttemptAt", json!(health.next_attempt_at.map(|t| t.0)));
+        let policy = Policy { shapes: ShapePolicy::Off, ..policy.clone() };
+        rules.admission(&policy, now).record(body).with_sealed("url", &self.url).with_sealed("secret", &self.secret)
+    }
+
+    /// Whether something may be sent to it now.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        !self.paused && self.health.next_attempt_at.is_none_or(|at| at <= now)
+    }
+}
+
+impl Engine {
+    /// The tenant's webhooks, by name.
+    pub(crate) async fn hooks(&self, tenant: &TenantId) -> Result<Vec<Hook>, EngineError> {
+        // Registrations that run at the same time can exceed the bound by a few.
+        let limit = u32::try_from(self.parts.policy.webhooks_max).unwrap_or(u32::MAX).saturating_mul(2);
+        let records = self.parts.store.records(tenant, RecordKind::Webhook, "", None, limit).await?;
+        Ok(records.iter().filter_map(Hook::read).collect())
+    }
+
+    fn sealed(&self, tenant: &TenantId, id: &str, field: &str, plain: &str) -> Sealed {
+        let key = Zeroizing::new(self.parts.key.derive(PURPOSE));
+        seal::seal(&key, &seal::place(&[tenant.as_str(), id, field]), plain.as_bytes())
+    }
+
+    fn opened(&self, tenant: &TenantId, id: &str, field: &str, sealed: &Sealed) -> Option<Zeroizing<String>> {
+        let key = Zeroizing::new(self.parts.key.derive(PURPOSE));
+        let bytes = seal::open(&key, &seal::place(&[tenant.as_str(), id, field]), sealed)?;
+        std::str::from_utf8(&bytes).ok().map(|text| Zeroizing::new(text.to_owned()))
+    }
+
+    /// The URL and the secret; `None` if the host's secret is another one than at registration.
+    pub(crate) fn open_hook(&self, tenant: &TenantId, hook: &Hook) -> Option<(Zeroizing<String>, Zeroizing<String>)> {
+        Some((self.opened(tenant, &hook.id, "url", &hook.url)?, self.opened(tenant, &hook.id, "secret", &hook.secret)?))
+    }
+}
+
+impl DeadLetter {
+    fn read(record: &Record) -> Option<DeadLetter> {
+        let body = &record.body;
+        Some(DeadLetter {
+            seq: Seq(number(body, "seq")?),
+            kind: text(body, "type")?,
+            run: text(body, "runId")?,
+            attempts: count(body, "attempts"),
+            error: text(body, "error")?,
+            at: time(body, "at")?,
+        })
+    }
+
+    pub(crate) fn body(&self, policy: &Policy, rules: &Rules, now: Timestamp) -> RecordBody {
+        let body = json!({"seq": self.seq.0, "type": self.kind, "runId": self.run, "attempts": self.attempts, "error": self.error,
+            "at": self.at.0});
+        let policy = Policy { shapes: ShapePolicy::Off, ..policy.clone() };
+        rules.admission(&policy, now).record(body.as_object().cloned().unwrap_or_default())
+    }
+}
+
+/// Names a dead letter; sorts by position.
+pub(crate) fn dead_letter_key(webhook: &str, seq: Seq) -> String {
+    format!("{webhook}/{:012}", seq.0)
+}
+
+fn text(body: &Map<String, Value>, name: &str) -> Option<String> {
+    body.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn number(body: &Map<String, Value>, name: &str) -> Option<u64> {
+    body.get(name).and_then(Value::as_u64)
+}
+
+fn count(body: &Map<String, Value>, name: &str) -> u32 {
+    number(body, name).and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
+}
+
+fn time(body: &Map<String, Value>, name: &str) -> Option<Timestamp> {
+    body.get(name).and_then(Value::as_i64).map(Timestamp)
+}
+
+pub(crate) fn texts(body: &Map<String, Value>, name: &str) -> Vec<String> {
+    let items = body.get(name).and_then(Value::as_array);
+    items.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}

@@ -1,0 +1,150 @@
+//! Posting to webhooks: the only place where the host connects to addresses that callers chose.
+//!
+//! A name is looked up once, here; every address behind it is held against the rules, and the connection goes to one of
+//! exactly those. No proxy, no redirect and no second lookup can lead elsewhere.
+
+use async_trait::async_trait;
+use remem_core::webhook::{check_url, is_public, literal_address};
+use remem_engine::ports::{Post, PostError};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// An address behind a name is not one to connect to.
+#[derive(Debug, thiserror::Error)]
+#[error("the name leads to an address that is not public")]
+struct NotPublic;
+
+/// Looks names up and refuses those that lead inside.
+struct PublicNames {
+    allow_private: bool,
+}
+
+impl Resolve for PublicNames {
+    fn resolve(&self, name: Name) -> Resolving {
+        let allow_private = self.allow_private;
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let addresses = public(found, allow_private)?;
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// All of them or none: a name that leads inside on one of its addresses is no public name.
+fn public(found: Vec<SocketAddr>, allow_private: bool) -> Result<Vec<SocketAddr>, NotPublic> {
+    if allow_private || found.iter().all(|address| is_public(address.ip())) { Ok(found) } else { Err(NotPublic) }
+}
+
+/// The port behind which webhooks are.
+pub struct Outbound {
+    allow_private: bool,
+    /// Made on first use: most commands never post, and reading the machine's certificates takes a while.
+    client: OnceLock<Option<reqwest::Client>>,
+}
+
+impl Outbound {
+    /// `allow_private` lets plain HTTP and addresses of the own network pass.
+    #[must_use]
+    pub fn new(allow_private: bool) -> Outbound {
+        Outbound { allow_private, client: OnceLock::new() }
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, PostError> {
+        let client = self.client.get_or_init(|| {
+            // Fails only if a provider is installed already, which is as good.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let built = reqwest::Client::builder()
+                .dns_resolver(Arc::new(PublicNames { allow_private: self.allow_private }))
+                .redirect(reqwest::redirect::Policy::none())
+                .no_proxy()
+                .referer(false)
+                .https_only(!self.allow_private)
+                .connect_timeout(Duration::from_secs(5))
+                .timeout(Duration::from_secs(5))
+                .pool_idle_timeout(Duration::from_secs(10))
+                .build();
+            built
+                .inspect_err(|_| tracing::error!("webhooks cannot be sent: no HTTPS client, does this machine have root certificates?"))
+                .ok()
+        });
+        client.as_ref().ok_or(PostError::Unreachable)
+    }
+}
+
+#[async_trait]
+impl Post for Outbound {
+    async fn post(&self, url: &str, headers: Vec<(&'static str, String)>, body: Vec<u8>) -> Result<u16, PostError> {
+        // The rules may have become stricter since it was registered; and literal addresses are never looked up.
+        check_url(url, self.allow_private).map_err(|_| PostError::Refused)?;
+        if literal_address(url).is_some_and(|ip| !self.allow_private && !is_public(ip)) {
+            return Err(PostError::Refused);
+        }
+        let request = headers.into_iter().fold(self.client()?.post(url), |request, (name, value)| request.header(name, value));
+        // What the receiver writes is not read: only its status counts.
+        request.body(body).send().await.map(|response| response.status().as_u16()).map_err(|error| class(&error))
+    }
+}
+
+fn class(error: &reqwest::Error) -> PostError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(current) = cause {
+        if current.is::<NotPublic>() {
+            return PostError::Refused;
+        }
+        cause = current.source();
+    }
+    if error.is_timeout() { PostError::Timeout } else { PostError::Unreachable }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// Answers one request with `answer` and returns what it was.
+    async fn receive(listener: TcpListener, answer: &str) -> String {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut read = Vec::new();
+        while !read.ends_with(b"the body") {
+            assert_ne!(socket.read_buf(&mut read).await.unwrap(), 0);
+        }
+        socket.write_all(answer.as_bytes()).await.unwrap();
+        String::from_utf8(read).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_closed_network_is_reached_only_when_allowed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let strict = Outbound::new(false);
+        for inside in ["http://127.0.0.1", "https://127.0.0.1", "https://localhost", "https://[::1]", "https://[::ffff:7f00:1]"] {
+            let answer = strict.post(&format!("{inside}:{port}/"), vec![], b"the body".to_vec()).await;
+            assert_eq!(answer, Err(PostError::Refused), "{inside}");
+        }
+        let open = Outbound::new(true);
+        let url = format!("http://localhost:{port}/hook?a=b");
+        let elsewhere = "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let (answer, request) =
+            tokio::join!(open.post(&url, vec![("X-Test", "v".to_owned())], b"the body".to_vec()), receive(listener, elsewhere));
+        assert_eq!(answer, Ok(302), "a redirect is an answer, and is not followed");
+        assert!(request.starts_with("POST /hook?a=b HTTP/1.1\r\n") && request.to_lowercase().contains("x-test: v\r\n"), "{request}");
+        assert_eq!(open.post(&url, vec![], vec![]).await, Err(PostError::Unreachable), "nobody listens any more");
+    }
+
+    /// A name that passes at registration may lead inside when it is looked up; each address is looked at.
+    #[tokio::test]
+    async fn a_name_is_judged_by_every_address_behind_it() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let (outside, inside) = (address("8.8.8.8:0"), address("10.0.0.1:0"));
+        assert_eq!(public(vec![outside], false).unwrap(), [outside]);
+        assert!(public(vec![outside, inside], false).is_err());
+        assert_eq!(public(vec![inside], true).unwrap(), [inside]);
+        // Through the client: the resolver refuses, and the reason comes out at the other end.
+        let strict = Outbound::new(false);
+        let refused = strict.client().unwrap().post("https://localhost:1/").send().await.unwrap_err();
+        assert_eq!(class(&refused), PostError::Refused);
+    }
+}
