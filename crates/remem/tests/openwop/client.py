@@ -7,6 +7,7 @@ from wire import check, same
 
 try:
     from openwop_client import CancelRunRequest, CreateRunRequest, ForkRunRequest, OpenwopClient, PutWorkspaceFileRequest, WopError
+    from openwop_client import RegisterWebhookRequest
     from openwop_client.events import is_memory_written, memory_written_payload
 except ModuleNotFoundError as error:
     raise SystemExit(f"this Python has no package {error.name}: run `scripts/test`, which installs what the tests need") from None
@@ -164,7 +165,28 @@ def files():
     refused(413, "workspace_too_large", put, "large.md", "x" * 300_000)
 
 
-for part in (discovery, workflows, runs, idempotency, cancels, forks, agents, files):
+def webhooks():
+    request = RegisterWebhookRequest(url="https://example.com/hook", events=["run.completed"])
+    made = client.webhooks_register(request, idempotency_key=f"hook-{nonce}")
+    check(made.subscriptionId and made.secret and made.eventTypes == ["run.completed"], f"a webhook: {made}")
+    same(client.webhooks_register(request, idempotency_key=f"hook-{nonce}"), made, "once")
+    client.webhooks_unregister(made.subscriptionId, tenant_id="default")
+    refused(404, "subscription_not_found", client.webhooks_unregister, made.subscriptionId, tenant_id="default")
+    refused(422, "validation_error", client.webhooks_register, RegisterWebhookRequest(url=f"http://localhost/{SECRET}", events=["run.completed"]))
+
+
+def absent():
+    """What the host does not have, the client finds missing, not broken."""
+    run = start("conformance-noop").runId
+    ended(run)
+    for call in (client.runs_debug_bundle, client.list_annotations, client.runs_ancestry, client.runs_eval_summary):
+        check(call(run) is None, f"{call.__name__} finds nothing")
+    check(client.runs_diff(run, run) is None, "runs_diff finds nothing")
+    for call in (client.tools_list, client.agents_list_roster, client.agents_get_org_chart):
+        check(call() is None, f"{call.__name__} finds nothing")
+
+
+for part in (discovery, workflows, runs, idempotency, cancels, forks, agents, files, webhooks, absent):
     part()
     print(f"holds: {part.__name__}")
 refused(401, "unauthenticated", OpenwopClient(url, SECRET).runs_get, "run")
