@@ -34,6 +34,7 @@ async fn run_nodes(live: &mut Live<'_>) -> Result<(), Halt> {
         if live.run.state.done.iter().any(|done| done.id == node.id) {
             continue;
         }
+        live.engine.runs.give_way(&live.tenant, &live.run.id).await;
         live.enter(n);
         overtime(live).await?;
         if node.disabled {

@@ -134,7 +134,7 @@ def cancel(stage):
         answer = stage.host.post(f"/v1/runs/{run}/cancel", {"reason": "enough"})
         if answer.status == 200:
             break
-        answer.refuses(409, "run_already_terminal")
+        answer.refuses(409, "run_already_terminal")  # it was faster, which is rare
     same(answer.is_(200), {"runId": run, "status": "cancelled"}, "the answer")
     same(stage.host.post(f"/v1/runs/{run}/cancel", {}).is_(200), answer.json, "again the same")
     same(stage.host.ended(run)["status"], "cancelled", "the run")
