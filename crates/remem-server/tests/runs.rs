@@ -110,8 +110,8 @@ async fn a_run_without_a_node_type_fails_and_says_which() {
     assert!(state["error"]["message"].as_str().unwrap().contains("conformance.secret.echo"));
     let events = host.ended(&id).await;
     is_sound(&events);
-    assert_eq!(kinds(&events), ["run.started", "node.started", "node.completed", "node.failed", "run.failed"]);
-    assert_eq!(events[4]["payload"]["failedNodeId"], "b");
+    assert_eq!(kinds(&events), ["run.started", "node.started", "node.completed", "node.started", "node.failed", "run.failed"]);
+    assert_eq!(events[5]["payload"]["failedNodeId"], "b");
 }
 
 #[tokio::test]
@@ -231,6 +231,22 @@ async fn a_replay_repeats_byte_for_byte_and_does_nothing() {
     host.ended(second["runId"].as_str().unwrap()).await;
     let second = host.get(&format!("/v1/runs/{}", second["runId"].as_str().unwrap())).await.json();
     assert_eq!(second["variables"], state["variables"]);
+}
+
+/// What one node writes and then reads is counted the same way the second time.
+#[tokio::test]
+async fn a_replay_of_a_node_that_writes_and_reads_is_the_same() {
+    let host = Host::with_seams().await;
+    for action in ["write-then-read", "redaction-probe", "ttl-probe", "cross-tenant-probe"] {
+        let config = json!({"memoryAction": action, "memoryRef": "m", "probeMemoryRef": "n", "byokSecretId": "conformance-test-secret"});
+        host.install(action, json!([node("probe", config)])).await;
+        let (id, state) = host.run(json!({"workflowId": action})).await;
+        assert_eq!(state["status"], "completed", "{state}");
+        let fork = host.post(&format!("/v1/runs/{id}:fork"), json!({"mode": "replay"})).await.json()["runId"].as_str().unwrap().to_owned();
+        assert_eq!(kinds(&host.ended(&fork).await), kinds(&host.ended(&id).await), "{action}");
+        let again = host.get(&format!("/v1/runs/{fork}")).await.json();
+        assert_eq!((&again["status"], &again["variables"]), (&json!("completed"), &state["variables"]), "{action}");
+    }
 }
 
 #[tokio::test]

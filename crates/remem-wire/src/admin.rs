@@ -13,7 +13,7 @@ pub struct KeyCreate {
     /// What a person calls it.
     #[serde(default)]
     pub label: String,
-    /// What it allows: memory:read, memory:write, memory:admin, keys:manage, host:admin.
+    /// What it allows: memory:read, runs:create, … An unknown one is refused with the list of all.
     pub scopes: Vec<String>,
     /// From when it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]

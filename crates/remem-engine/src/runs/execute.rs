@@ -5,7 +5,7 @@ use super::nodes;
 use crate::engine::Engine;
 use remem_core::event::{Fault, NodeEnded, NodeFailed, NodeStarted, RunEnded, RunFailed};
 use remem_core::workflow::Node;
-use remem_core::{EventBody, RunId, RunStatus, TenantId};
+use remem_core::{Event, EventBody, RunId, RunStatus, TenantId};
 use std::pin::Pin;
 
 /// Carries a run as far as it goes. A boxed future: a run may start runs.
@@ -34,6 +34,7 @@ async fn run_nodes(live: &mut Live<'_>) -> Result<(), Halt> {
         if live.run.state.done.iter().any(|done| done.id == node.id) {
             continue;
         }
+        live.engine.runs.give_way(&live.tenant, &live.run.id).await;
         live.enter(n);
         live.look_at_rules().await?;
         overtime(live).await?;
@@ -95,17 +96,21 @@ fn ended(status: RunStatus) {
 pub(crate) async fn fail(engine: &Engine, tenant: &TenantId, id: &RunId, fault: Fault, reads: Reads) -> Result<(), Halt> {
     let Some(mut live) = Live::load(engine, tenant, id).await? else { return Ok(()) };
     let now = live.now().await?;
-    let at = live.workflow.nodes.iter().position(|node| live.run.state.done.iter().all(|done| done.id != node.id));
-    let node = at.and_then(|n| live.workflow.nodes.get(n)).map(|node| node.id.clone());
+    let node = live.workflow.nodes.iter().find(|node| live.run.state.done.iter().all(|done| done.id != node.id)).cloned();
     live.reads = reads;
     live.run.state.status = RunStatus::Failed;
     live.run.state.completed_at = Some(now.0);
     live.run.state.error = Some(fault.clone());
-    if let Some(node_id) = node.clone() {
+    if let Some(Node { id: node_id, type_id, .. }) = node.clone() {
+        // Its beginning was dropped as well, unless something was committed midway.
+        let begun = |event: &Event| matches!(&event.body, EventBody::NodeStarted(node) if node.node_id == node_id);
+        if !engine.whole_log(tenant, id).await?.iter().any(begun) {
+            live.emit(EventBody::NodeStarted(NodeStarted { node_id: node_id.clone(), type_id }));
+        }
         live.emit(EventBody::NodeFailed(NodeFailed { node_id, error: fault.clone() }));
     }
     let duration_ms = duration(&live, now.0);
-    live.emit(EventBody::RunFailed(RunFailed { error: fault, failed_node_id: node, duration_ms }));
+    live.emit(EventBody::RunFailed(RunFailed { error: fault, failed_node_id: node.map(|node| node.id), duration_ms }));
     live.release();
     live.commit().await?;
     ended(live.run.state.status);

@@ -201,6 +201,7 @@ impl<'e> Live<'e> {
     pub fn write(&mut self, memory_ref: &str, draft: Draft, now: Timestamp) -> Result<EntryId, Halt> {
         let scope = self.scope(memory_ref).ok_or(Rejection::MalformedName { field: "memoryRef" })?;
         let admitted = self.rules.admission(&self.policy, now).admit(&scope, draft)?;
+        let id = self.entry_id(); // counted in a replay, too: what a node reads after a write is recorded under its number
         if let Some(facts) = &mut self.facts {
             let fact = facts.pop_front();
             let Some(EventBody::Written(written)) = fact.as_ref().map(|fact| &fact.body) else { return Err(diverged()) };
@@ -209,7 +210,6 @@ impl<'e> Live<'e> {
             self.staged.push(Step::Repeat(EventBody::Written(written.clone()), at));
             return Ok(id);
         }
-        let id = self.entry_id();
         self.staged.push(Step::Put { id: id.clone(), admitted: Box::new(admitted), cause: self.cause() });
         Ok(id)
     }

@@ -89,8 +89,8 @@ pub struct Started {
 
 const TAGS_MAX: usize = 100;
 const TAG_CHARS_MAX: usize = 256;
-/// A cancel tries again when the run has just taken a step.
-const TRIES: u32 = 32;
+/// A cancel tries again when the run, carried on by another process, has just taken a step. Its steps are not many.
+const TRIES: u32 = 1_000;
 
 impl Engine {
     /// Starts a run: its first event and its snapshot are stored when this answers; the rest follows.
@@ -151,6 +151,7 @@ impl Engine {
     pub async fn cancel_run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
         caller.require(Permission::RunsCancel)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
+        let _still = self.runs.want(caller.tenant(), &id);
         for _ in 0..TRIES {
             let (mut run, version) = self.load_run(caller.tenant(), &id).await?.ok_or(EngineError::NotFound)?;
             match run.state.status {

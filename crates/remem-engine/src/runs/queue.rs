@@ -10,6 +10,8 @@ use tokio::sync::Notify;
 pub struct RunQueue {
     inner: Mutex<Inner>,
     bell: Notify,
+    /// Rung when somebody who wanted a run has let go of it.
+    free: Notify,
 }
 
 #[derive(Default)]
@@ -17,6 +19,24 @@ struct Inner {
     waiting: VecDeque<(TenantId, RunId)>,
     /// Waiting or being executed.
     here: HashSet<(TenantId, RunId)>,
+    /// Wanted by somebody who must change it between two of its steps.
+    wanted: Vec<(TenantId, RunId)>,
+}
+
+/// Holds a run back before its next step, until dropped.
+pub struct Wish<'q> {
+    queue: &'q RunQueue,
+    run: (TenantId, RunId),
+}
+
+impl Drop for Wish<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.queue.inner();
+        if let Some(at) = inner.wanted.iter().position(|wanted| *wanted == self.run) {
+            inner.wanted.swap_remove(at);
+        }
+        self.queue.free.notify_waiters();
+    }
 }
 
 impl RunQueue {
@@ -51,6 +71,24 @@ impl RunQueue {
     /// It was carried as far as it went.
     pub fn done(&self, tenant: &TenantId, run: &RunId) {
         self.inner().here.remove(&(tenant.clone(), run.clone()));
+    }
+
+    /// Wants a run to stand still. One that is carried on elsewhere does not notice.
+    pub fn want(&self, tenant: &TenantId, run: &RunId) -> Wish<'_> {
+        let run = (tenant.clone(), run.clone());
+        self.inner().wanted.push(run.clone());
+        Wish { queue: self, run }
+    }
+
+    /// Waits while somebody wants the run: a quick run would otherwise always be a step ahead of them.
+    pub async fn give_way(&self, tenant: &TenantId, run: &RunId) {
+        loop {
+            let freed = self.free.notified();
+            if !self.inner().wanted.iter().any(|wanted| wanted.0 == *tenant && wanted.1 == *run) {
+                return;
+            }
+            freed.await;
+        }
     }
 
     /// Whether this process has it already.

@@ -71,7 +71,7 @@ impl Engine {
     /// The definition of that name.
     pub async fn workflow(&self, caller: &Caller, id: &str) -> Result<Map<String, Value>, EngineError> {
         caller.require(Permission::RunsRead)?;
-        let found = self.workflow_of(caller.tenant(), id).await?.ok_or(EngineError::NotFound)?;
+        let found = self.workflow_of(caller.tenant(), id).await?.ok_or(EngineError::UnknownWorkflow)?;
         let (rules, now) = (self.rules(caller.tenant()).await?, self.now());
         Ok(rules.admission(&self.policy_of(caller), now).record(found.definition.document).map().clone())
     }

@@ -21,7 +21,8 @@ use tokio::sync::watch;
 /// What happened in the tenant's memories: ids and counts, never content.
 #[utoipa::path(get, path = "/v1/host/remembrancer/events", tag = "events",
     params(EventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "For a stream: go on after this event")),
-    responses((status = 200, body = EventPage, description = "A page; with Accept: text/event-stream an endless stream of EventDoc"),
+    responses((status = 200, content((EventPage = "application/json"), (String = "text/event-stream")),
+                  description = "A page; with Accept: text/event-stream an endless stream of EventDoc"),
               (status = 429, body = ErrorBody)))]
 pub(super) async fn events(State(app): State<App>, door: EngineDoor, headers: HeaderMap, Params(query): Params<EventsQuery>) -> Answer {
     let wants = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! HTTP: the router and what its handlers share. One group of endpoints a file.
 
 mod agents;
+mod document;
 mod entries;
 mod events;
 mod extract;
@@ -121,14 +122,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(meta::ready))
         .routes(routes!(meta::metrics))
         .split_for_parts();
-    (router, plain_templates(document))
-}
-
-/// A parameter that may hold slashes has a star in the router's language and none in OpenAPI's.
-fn plain_templates(mut document: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
-    let paths = std::mem::take(&mut document.paths.paths);
-    document.paths.paths = paths.into_iter().map(|(template, item)| (template.replace("{*", "{"), item)).collect();
-    document
+    (router, document::complete(document))
 }
 
 /// The whole HTTP surface.

@@ -30,7 +30,9 @@ fn after(last: Option<u64>) -> u64 {
 /// A run's events: all of them, or a stream with Accept: text/event-stream.
 #[utoipa::path(get, path = "/v1/runs/{runId}/events", tag = "runs",
     params(("runId" = String, Path), RunEventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "For a stream: go on after this one")),
-    responses((status = 200, body = RunEvents), (status = 404, body = ErrorBody), (status = 429, body = ErrorBody)))]
+    responses((status = 200, content((RunEvents = "application/json"), (String = "text/event-stream")),
+                  description = "All of them; with Accept: text/event-stream a stream of RunEventDoc that ends with the run"),
+              (status = 404, body = ErrorBody), (status = 429, body = ErrorBody)))]
 pub(super) async fn run_events(
     State(app): State<App>,
     door: EngineDoor,
