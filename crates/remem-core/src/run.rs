@@ -65,9 +65,12 @@ pub struct RunState {
     /// The nodes that have ended, in order.
     #[serde(default)]
     pub done: Vec<NodeDone>,
-    /// Why it failed.
+    /// Why it failed, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Fault>,
+    /// … and at which node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_node: Option<String>,
     /// On whose behalf it acts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentRef>,

@@ -107,6 +107,7 @@ async fn a_run_without_a_node_type_fails_and_says_which() {
     .await;
     let (id, state) = host.run(json!({"workflowId": "w"})).await;
     assert_eq!((state["status"].as_str(), state["error"]["code"].as_str()), (Some("failed"), Some("capability_not_provided")));
+    assert_eq!(state["nodeStates"], json!({"a": {"status": "completed"}, "b": {"status": "failed"}}));
     assert!(state["error"]["message"].as_str().unwrap().contains("conformance.secret.echo"));
     let events = host.ended(&id).await;
     is_sound(&events);

@@ -125,13 +125,14 @@ impl RunSnapshot {
     pub fn new(tenant: &str, id: &str, state: RunState) -> RunSnapshot {
         let ended = |skipped: bool| if skipped { "skipped" } else { "completed" };
         let node = |done: &remem_core::run::NodeDone| (done.id.clone(), serde_json::json!({"status": ended(done.skipped)}));
+        let failed = |id: String| (id, serde_json::json!({"status": "failed"}));
         RunSnapshot {
             run_id: id.to_owned(),
             status: state.status.as_str().to_owned(),
             owner: RunOwner { tenant: tenant.to_owned(), principal: state.principal },
             started_at: Instant(remem_core::Timestamp(state.started_at)),
             completed_at: state.completed_at.map(|at| Instant(remem_core::Timestamp(at))),
-            node_states: state.done.iter().map(node).collect(),
+            node_states: state.done.iter().map(node).chain(state.failed_node.into_iter().map(failed)).collect(),
             workflow_id: state.workflow_id,
             agent: state.agent,
             variables: state.variables,

@@ -55,7 +55,7 @@ fn text(live: &Live<'_>, node: &Node, name: &str) -> Result<String, Halt> {
 
 fn pass_on(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     if let Some(value) = node.config.get("value").cloned() {
-        live.set(&into(node, "value").to_owned(), value);
+        live.set(into(node, "value"), value);
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ async fn write(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let expires_at = node.config.get("ttlMs").and_then(Value::as_i64).map(|ms| now.plus_ms(ms));
     let draft = Draft { content: text(live, node, "content")?, tags, expires_at, ..Draft::default() };
     let id = live.write(&memory_ref, draft, now)?;
-    live.set(&into(node, "memoryId").to_owned(), id.as_str());
+    live.set(into(node, "memoryId"), id.as_str());
     Ok(())
 }
 
@@ -81,13 +81,13 @@ pub(super) fn list_args(node: &Node) -> ListArgs {
 
 async fn read(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let entries = live.list(&needed_memory(node)?, &list_args(node)).await?;
-    live.set(&into(node, "memory").to_owned(), entries);
+    live.set(into(node, "memory"), entries);
     Ok(())
 }
 
 async fn get(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let entry = live.get(&needed_memory(node)?, &text(live, node, "id")?).await?;
-    live.set(&into(node, "memory").to_owned(), entry);
+    live.set(into(node, "memory"), entry);
     Ok(())
 }
 
@@ -96,12 +96,12 @@ async fn delete(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     // Whether there is something to delete is a read, so that a replay answers alike.
     let there = !live.get(&memory_ref, &id).await?.is_null();
     live.delete(&memory_ref, &id);
-    live.set(&into(node, "deleted").to_owned(), there);
+    live.set(into(node, "deleted"), there);
     Ok(())
 }
 
 async fn read_file(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let content = live.file(&text(live, node, "path")?).await?;
-    live.set(&into(node, "file").to_owned(), content);
+    live.set(into(node, "file"), content);
     Ok(())
 }

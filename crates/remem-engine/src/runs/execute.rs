@@ -101,6 +101,7 @@ pub(crate) async fn fail(engine: &Engine, tenant: &TenantId, id: &RunId, fault: 
     live.run.state.status = RunStatus::Failed;
     live.run.state.completed_at = Some(now.0);
     live.run.state.error = Some(fault.clone());
+    live.run.state.failed_node = node.as_ref().map(|node| node.id.clone());
     if let Some(Node { id: node_id, type_id, .. }) = node.clone() {
         // Its beginning was dropped as well, unless something was committed midway.
         let begun = |event: &Event| matches!(&event.body, EventBody::NodeStarted(node) if node.node_id == node_id);

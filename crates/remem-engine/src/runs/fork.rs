@@ -118,6 +118,7 @@ impl Engine {
             started_at: now.0,
             completed_at: None,
             error: None,
+            failed_node: None,
             variables: Map::new(),
             children: if branch { source.children } else { Vec::new() },
             parent: None,

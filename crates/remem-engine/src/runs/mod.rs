@@ -118,6 +118,7 @@ impl Engine {
             variables,
             done: Vec::new(),
             error: None,
+            failed_node: None,
             agent: self.agent_of(&workflow.definition),
             tags: new.tags,
             metadata: new.metadata,

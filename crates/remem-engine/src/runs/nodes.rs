@@ -145,6 +145,7 @@ async fn start_child(live: &Live<'_>, child: &RunId, workflow_id: &str, inputs: 
         inputs,
         done: Vec::new(),
         error: None,
+        failed_node: None,
         agent: engine.agent_of(&workflow.definition),
         tags: live.run.state.tags.clone(),
         metadata: Map::new(),

@@ -50,7 +50,7 @@ impl Live<'_> {
     pub async fn recall(&mut self, asked: &Value) -> Result<Option<Value>, Halt> {
         self.step += 1;
         if let Some(source) = self.run.state.source.clone().filter(|_| self.facts.is_some()) {
-            return self.from_record(&source.run_id, &self.place(), asked).await.map(Some);
+            return self.recorded_answer(&source.run_id, &self.place(), asked).await.map(Some);
         }
         if self.has_staged_changes() {
             self.commit_midway().await?;
@@ -79,7 +79,7 @@ impl Live<'_> {
         Ok(answer)
     }
 
-    async fn from_record(&self, source: &str, place: &str, asked: &Value) -> Result<Value, Halt> {
+    async fn recorded_answer(&self, source: &str, place: &str, asked: &Value) -> Result<Value, Halt> {
         let gone = || Halt::fault("replay_memory_snapshot_unavailable", "what the run read is not kept any more");
         let key = format!("{source}/{place}");
         let record = self.engine.parts.store.record(&self.tenant, RecordKind::RunRead, &key).await?.ok_or_else(gone)?;
