@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 
 /// Nodes of one definition.
-const NODES_MAX: usize = 100;
+pub const NODES_MAX: usize = 100;
 const NAME_CHARS_MAX: usize = 128;
 
 /// A definition that passed.

@@ -25,6 +25,8 @@ pub fn document(capabilities: &Capabilities, policy: &Policy, fixtures: &[String
             "clarificationRounds": 0,
             "schemaRounds": 0,
             "envelopesPerTurn": 0,
+            "maxNodeExecutions": remem_core::workflow::NODES_MAX,
+            "maxRunDurationMs": policy.run_duration_ms_max,
             "maxRequestBodyBytes": policy.request_bytes_max,
         },
         "implementation": { "name": "remembrancer", "version": env!("CARGO_PKG_VERSION"), "vendor": "Remembrancer" },
