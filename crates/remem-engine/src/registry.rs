@@ -26,12 +26,17 @@ pub struct Pass {
     pub store_knows: bool,
     /// Tenants served side by side: more than one where an activation waits for somebody else.
     pub tenants_at_once: usize,
+    /// Whether there may be something to do, as cheap as can be: asked before a lease is taken, which is a write.
+    pub worth: for<'a> fn(&'a Engine, &'a TenantId) -> WorthFuture<'a>,
     /// One activation.
     pub run: for<'a> fn(&'a Engine, &'a TenantId, Mode, Option<Fence>) -> PassFuture<'a>,
 }
 
 /// What an activation answers with.
 pub type PassFuture<'a> = Pin<Box<dyn Future<Output = Result<PassReport, EngineError>> + Send + 'a>>;
+
+/// What the question whether an activation is worth it answers with.
+pub type WorthFuture<'a> = Pin<Box<dyn Future<Output = Result<bool, EngineError>> + Send + 'a>>;
 
 /// How a pass is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +69,7 @@ pub const PASSES: [Pass; 4] = [
         all_every: 600,
         store_knows: true,
         tenants_at_once: 1,
+        worth: |_, _| Box::pin(async { Ok(true) }),
         run: |engine, tenant, mode, fence| Box::pin(passes::purge::run(engine, tenant, mode, fence)),
     },
     Pass {
@@ -73,6 +79,7 @@ pub const PASSES: [Pass; 4] = [
         all_every: 6,
         store_knows: false,
         tenants_at_once: 4,
+        worth: |engine, tenant| Box::pin(passes::runs::worth(engine, tenant)),
         run: |engine, tenant, mode, fence| Box::pin(passes::runs::run(engine, tenant, mode, fence)),
     },
     Pass {
@@ -82,6 +89,7 @@ pub const PASSES: [Pass; 4] = [
         all_every: 30,
         store_knows: false,
         tenants_at_once: 16,
+        worth: |engine, tenant| Box::pin(passes::deliver::worth(engine, tenant)),
         run: |engine, tenant, mode, fence| Box::pin(passes::deliver::run(engine, tenant, mode, fence)),
     },
     Pass {
@@ -91,6 +99,7 @@ pub const PASSES: [Pass; 4] = [
         all_every: 60,
         store_knows: false,
         tenants_at_once: 1,
+        worth: |engine, tenant| Box::pin(passes::rescan::worth(engine, tenant)),
         run: |engine, tenant, mode, fence| Box::pin(passes::rescan::run(engine, tenant, mode, fence)),
     },
 ];
@@ -182,6 +191,11 @@ impl Engine {
             tokio::time::sleep(CLAIM_AGAIN).await;
         }
         Err(EngineError::Store(StoreError::Busy))
+    }
+
+    /// Runs one activation if it is worth it.
+    pub(crate) async fn try_worthy(&self, pass: &'static Pass, tenant: &TenantId) -> Result<Option<PassReport>, EngineError> {
+        if (pass.worth)(self, tenant).await? { self.try_pass(pass, tenant, Mode::Apply).await } else { Ok(None) }
     }
 
     /// Runs one activation under its lease; `None` if another one is under way.

@@ -1,7 +1,7 @@
 //! The runner: timers and shutdown. The only place of the engine that starts a task.
 
 use crate::engine::Engine;
-use crate::registry::{Mode, PASSES, Pass};
+use crate::registry::{PASSES, Pass};
 use crate::runs::{self, Halt};
 use futures_util::stream::{self, StreamExt};
 use remem_core::{RunId, TenantId};
@@ -70,7 +70,7 @@ async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiv
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(pass.period_ms)) => {}
             () = rung(&mut wake), if pass.store_knows => {}
-            () = engine.passes.bell.notified() => {}
+            () = called(&engine) => {}
             _ = stop.changed() => {}
         }
     }
@@ -94,6 +94,12 @@ async fn rung(wake: &mut watch::Receiver<u64>) {
     tokio::time::sleep(GATHER).await;
 }
 
+/// The same for work that came up in this process.
+async fn called(engine: &Engine) {
+    engine.passes.bell.notified().await;
+    tokio::time::sleep(GATHER).await;
+}
+
 async fn due(engine: &Engine, pass: &Pass, all: bool) -> Vec<TenantId> {
     let here = engine.passes.take_work(pass.name);
     let found = if all {
@@ -110,7 +116,7 @@ async fn due(engine: &Engine, pass: &Pass, all: bool) -> Vec<TenantId> {
 }
 
 async fn activate(engine: &Engine, pass: &'static Pass, tenant: &TenantId) {
-    match engine.try_pass(pass, tenant, Mode::Apply).await {
+    match engine.try_worthy(pass, tenant).await {
         Ok(Some(report)) if report.changed > 0 => {
             tracing::info!(pass = pass.name, tenant = %tenant, examined = report.examined, changed = report.changed, "pass done");
         }

@@ -54,6 +54,11 @@ impl Engine {
     }
 }
 
+/// A webhook.
+pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    Ok(!engine.parts.store.records(tenant, RecordKind::Webhook, "", None, 1).await?.is_empty())
+}
+
 /// One activation.
 pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
     let started = engine.now_for(tenant).await?;

@@ -29,7 +29,8 @@ const SETTLED_MS: i64 = 30_000;
 /// Walks that finish the work on one set of rules.
 const WALKS: u64 = 2;
 /// Records with texts of callers.
-const KINDS: [RecordKind; 4] = [RecordKind::File, RecordKind::FileVersion, RecordKind::Run, RecordKind::RunRead];
+const KINDS: [RecordKind; 6] =
+    [RecordKind::File, RecordKind::FileVersion, RecordKind::Run, RecordKind::RunRead, RecordKind::Agent, RecordKind::Workflow];
 /// A record that somebody else keeps changing is left to the next activation.
 const TRIES: u32 = 4;
 
@@ -50,6 +51,14 @@ enum Place {
     Entries(Option<RowCursor>),
     /// In the kind of this number, after the record of this name.
     Records(usize, Option<String>),
+}
+
+/// Rules that what is stored was not yet held against.
+pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    let scan = engine.rules(tenant).await?.scan(engine.policy_for(tenant).await?.shapes);
+    let known = engine.parts.store.record(tenant, RecordKind::Progress, NAME).await?;
+    let known = known.and_then(|record| Progress::read(&record.body));
+    Ok(known.is_none_or(|progress| progress.scan != scan || progress.walks < WALKS))
 }
 
 /// One activation.

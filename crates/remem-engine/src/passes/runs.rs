@@ -17,6 +17,14 @@ const FORGET_MAX: u32 = 200;
 /// Reads of one run; more than a run can have.
 const READS_MAX: u32 = 100_000;
 
+/// An open snapshot, or a run that can be forgotten.
+pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    let oldest = engine.parts.store.records(tenant, RecordKind::Run, "", None, 1).await?;
+    let Some(oldest) = oldest.first() else { return Ok(false) };
+    let old = oldest.at.plus_ms(engine.parts.policy.run_retention_ms) < engine.now();
+    Ok(old || !engine.parts.store.snapshots(tenant).await?.is_empty())
+}
+
 /// One activation.
 pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
     let now = engine.now_for(tenant).await?;
@@ -42,7 +50,7 @@ async fn take_up(engine: &Engine, tenant: &TenantId, snapshot: &Snapshot, now: T
     }
     let parent = state.and_then(|state| state.parent);
     if stalled_since.plus_ms(policy.run_stall_ms) > now || has_parent_that_goes_on(engine, tenant, parent.as_deref()).await? {
-        engine.has_work(NAME, tenant); // look again soon: somebody may be at it, or gone
+        engine.passes.again(NAME, tenant); // somebody may be at it, or gone
         return Ok(false);
     }
     if mode == Mode::DryRun {
