@@ -18,7 +18,7 @@ use remem_store_sql::{Location, PostgresStore, SqliteStore};
 use std::collections::{BTreeSet, HashMap};
 
 const START: i64 = 1_700_000_000_000;
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 6;
 const STEPS: u64 = 120;
 const MEMORIES: [&str; 3] = ["m", "m/2", "日本"];
 const RUNS: [&str; 3] = ["run-1", "run-2", "run-3"];
