@@ -35,9 +35,13 @@ impl Place {
 
     /// A process over the same storage.
     fn process(&self) -> Arc<Engine> {
+        self.process_with(None)
+    }
+
+    fn process_with(&self, vault: Option<VaultKey>) -> Arc<Engine> {
         let key = HostKey::new([3; 32]);
         let parts = Parts::new(self.store.clone(), self.directory.clone(), self.clock.clone(), self.ids.clone(), key);
-        Arc::new(Engine::new(Parts { vault: Some(VaultKey::new([9; 32])), ..parts }))
+        Arc::new(Engine::new(Parts { vault, ..parts }))
     }
 
     async fn caller(&self, engine: &Engine) -> Caller {
@@ -198,7 +202,7 @@ async fn until_ended(engine: &Engine, caller: &Caller, run: &Run) -> RunStatus {
 async fn an_ended_run_stays_ended_and_keeps_no_secret() {
     for cancelled in [false, true] {
         let place = Place::new(Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()));
-        let engine = place.process();
+        let engine = place.process_with(Some(VaultKey::new([9; 32])));
         let caller = place.caller(&engine).await;
         start(&engine, &caller).await;
         let secrets = vec![SecretValue::new("mine", "plum-harbour-Velvet-19")];
