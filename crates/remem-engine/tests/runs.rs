@@ -3,13 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use remem_core::{EventKind, Permission, RunStatus, TenantId, Timestamp};
+use remem_core::redact::SecretValue;
+use remem_core::{EventKind, Permission, RecordKind, RunStatus, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
 use remem_engine::recall::ListRequest;
 use remem_engine::registry::{self, Mode};
 use remem_engine::runs::{NewRun, Run};
-use remem_engine::{Caller, Engine, EngineError, HostKey, Parts, runner};
+use remem_engine::{Caller, Engine, EngineError, HostKey, Parts, VaultKey, runner};
 use remem_store::{Directory, FaultyStore, Store};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use serde_json::json;
@@ -34,9 +35,13 @@ impl Place {
 
     /// A process over the same storage.
     fn process(&self) -> Arc<Engine> {
+        self.process_with(None)
+    }
+
+    fn process_with(&self, vault: Option<VaultKey>) -> Arc<Engine> {
         let key = HostKey::new([3; 32]);
         let parts = Parts::new(self.store.clone(), self.directory.clone(), self.clock.clone(), self.ids.clone(), key);
-        Arc::new(Engine::new(parts))
+        Arc::new(Engine::new(Parts { vault, ..parts }))
     }
 
     async fn caller(&self, engine: &Engine) -> Caller {
@@ -178,6 +183,47 @@ async fn two_processes_never_both_carry_a_run_on() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         check(&first, &caller, run.id.as_str(), &format!("round {round}")).await;
+    }
+}
+
+async fn until_ended(engine: &Engine, caller: &Caller, run: &Run) -> RunStatus {
+    for _ in 0..1_000 {
+        let status = engine.run(caller, run.id.as_str()).await.unwrap().state.status;
+        if status.is_terminal() {
+            return status;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it never ends");
+}
+
+/// Completed or cancelled: nothing is left of what it was given, and nobody carries it on any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ended_run_stays_ended_and_keeps_no_secret() {
+    for cancelled in [false, true] {
+        let place = Place::new(Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()));
+        let engine = place.process_with(Some(VaultKey::new([9; 32])));
+        let caller = place.caller(&engine).await;
+        start(&engine, &caller).await;
+        let secrets = vec![SecretValue::new("mine", "plum-harbour-Velvet-19")];
+        let new = NewRun { workflow_id: "small".to_owned(), secrets, ..NewRun::default() };
+        let run = engine.create_run(&caller, new, None).await.unwrap().run;
+        let kept = async || place.store.records(caller.tenant(), RecordKind::Secret, "", None, 9).await.unwrap().len();
+        assert_eq!(kept().await, 1);
+        let (_stop, stopping) = watch::channel(false);
+        if cancelled {
+            engine.cancel_run(&caller, run.id.as_str()).await.unwrap();
+        }
+        runner::start_runs(&engine, &stopping);
+        let status = until_ended(&engine, &caller, &run).await;
+        assert_eq!((status, kept().await), (if cancelled { RunStatus::Cancelled } else { RunStatus::Completed }, 0));
+        let length = async || engine.run_events(&caller, run.id.as_str(), 0).await.unwrap().0.len();
+        let before = length().await;
+        // Whoever still has its name in hand finds that there is nothing to do.
+        place.clock.set(NOON.plus_ms(120_000));
+        engine.run_pass(registry::find("runs").unwrap(), caller.tenant(), Mode::Apply).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(length().await, before);
     }
 }
 

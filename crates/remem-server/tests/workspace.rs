@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Answer, Host};
-use remem_core::{Permission, Policy};
+use remem_core::{Permission, Policy, RecordKind, TenantId};
 use serde_json::json;
 
 const FILES: &str = "/v1/host/workspace/files";
@@ -122,6 +122,11 @@ async fn secrets_do_not_reach_files_and_tenants_do_not_reach_each_other() {
     let host = Host::with(Policy::default(), vec![("db", "hunter2-hunter2")]).await;
     let file = put(&host, "a.md", "the password is hunter2-hunter2", None).await.json();
     assert_eq!(file["content"], "the password is [REDACTED:db]");
+    for kind in [RecordKind::File, RecordKind::FileVersion] {
+        let kept = host.ground.store.records(&TenantId::parse("a").unwrap(), kind, "", None, 9).await.unwrap();
+        assert_eq!(kept.len(), 1);
+        assert!(!json!(kept[0].body).to_string().contains("hunter2"), "it is stored like that, not only shown like that");
+    }
     let named = put(&host, "hunter2-hunter2.md", "x", None).await;
     assert_eq!(named.status, 422);
     assert!(!String::from_utf8_lossy(&named.bytes).contains("hunter2"));

@@ -6,9 +6,10 @@
 
 mod support;
 
+use remem_core::event::{EntryRef, NodeEnded, RunEnded};
 use remem_core::{
-    Batch, Draft, EntryId, Idempotency, MemoryRef, Origin, Permission, PrincipalId, Revision, RunId, Scope, Seq, ShapePolicy, TenantId,
-    Tier, Timestamp, Typology,
+    Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission, Policy, Precondition, PrincipalId, RecordKind,
+    Redactor, Revision, RunId, Scope, Seq, ShapePolicy, TenantId, Tier, Timestamp, Typology,
 };
 use remem_store::conformance::{admit, id};
 use remem_store::{Directory, Filter, KeyRecord, Page, Probe, ReadAt, Store, StoreError, Tenant};
@@ -271,6 +272,15 @@ async fn view(home: &Home, tenant: &TenantId, at: Timestamp, snapshots: &[Revisi
         format!("{:?}", store.events(tenant, Seq(0), 1_000_000).await.unwrap()),
         format!("{:?}", store.expired(tenant, at, 1_000_000).await.unwrap().into_iter().collect::<std::collections::BTreeSet<_>>()),
     ];
+    for run in ["run-7", "run-8"] {
+        seen.push(format!("{:?}", store.run_events(tenant, &RunId::parse(run).unwrap(), 0, 1_000_000).await.unwrap()));
+    }
+    let ended: std::collections::BTreeSet<_> = store.ended(tenant, 1_000_000).await.unwrap().into_iter().collect();
+    assert!(ended.is_empty() || store.due(at).await.unwrap().contains(tenant), "what can be erased is somebody's work");
+    seen.push(format!("{ended:?}"));
+    for kind in [RecordKind::Run, RecordKind::RunRead] {
+        seen.push(format!("{:?}", store.records(tenant, kind, "", None, 1_000).await.unwrap()));
+    }
     let mut moments = vec![ReadAt::Now(at), ReadAt::Now(Timestamp(START))];
     let own_runs = vec![RunId::parse("run-7").unwrap()];
     moments.extend(snapshots.iter().map(|r| ReadAt::Snapshot { revision: *r, at, own_runs: own_runs.clone() }));
@@ -423,6 +433,119 @@ async fn large_texts_make_small_pages() {
         let largest = seen.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max();
         assert!((1..=71).contains(&largest.unwrap()), "{seen:?}");
     }
+}
+
+/// What a tenant's runs leave: logs of their own, facts that a replay repeats, reads, entries that they took away and that
+/// nobody has erased yet.
+struct Runs<'a> {
+    store: &'a dyn Store,
+    scope: Scope,
+    at: Timestamp,
+}
+
+impl Runs<'_> {
+    fn batch(&self, run: &str) -> Batch {
+        Batch::new(self.scope.tenant.clone(), self.at).in_run(RunId::parse(run).unwrap())
+    }
+
+    async fn commit(&self, batch: Batch) {
+        self.store.commit(batch).await.unwrap();
+    }
+
+    fn admission<R>(&self, scan: u64, with: impl FnOnce(&Admission<'_>) -> R) -> R {
+        let (policy, redactor) = (Policy::default(), Redactor::empty());
+        with(&Admission { policy: &policy, redactor: &redactor, scan, now: self.at })
+    }
+
+    async fn rewrite(&self, name: &str, text: &str, scan: u64) {
+        let tags = vec!["red".to_owned(), format!("by {scan}")];
+        let draft = Draft { content: text.to_owned(), tags, ..Draft::default() };
+        let admitted = self.admission(scan, |admission| admission.admit(&self.scope, draft)).unwrap();
+        self.commit(Batch::new(self.scope.tenant.clone(), self.at).rewrite(id(name), admitted)).await;
+    }
+
+    /// A run that holds, writes, reads and deletes, beside another; then a replay of it. Both have ended.
+    async fn happen(&self) {
+        let names = ["kept", "same", "changed", "turned", "gone", "gone too", "wiped", "given up"];
+        let all = names.iter().fold(self.batch("run-7"), |batch, name| {
+            let draft = Draft { content: format!("falcon text of {name}"), tags: vec!["red".into()], ..Draft::default() };
+            batch.put(id(name), admit(&self.scope, draft, self.at))
+        });
+        self.commit(all).await;
+        let read = self.admission(1, |admission| admission.record(serde_json::Map::new()));
+        let batch = self.batch("run-7").hold().set(RecordKind::RunRead, "run-7/000.001".into(), Precondition::None, read.clone());
+        self.commit(batch.emit(EventBody::NodeCompleted(NodeEnded { node_id: "n".into() }))).await;
+        self.commit(self.batch("run-8").hold()).await;
+        let delete = |batch: Batch, name: &str| batch.delete(self.scope.memory_ref.clone(), id(name));
+        self.commit(delete(delete(self.batch("run-7"), "gone"), "wiped")).await;
+        self.commit(delete(Batch::new(self.scope.tenant.clone(), self.at), "gone too")).await;
+        let entry = EntryRef::new(&self.scope.memory_ref, &id("gone"));
+        let replay = self.batch("run-8").repeat(EventBody::Deleted(entry), Timestamp(START - 5));
+        let replay = replay.set(RecordKind::RunRead, "run-8/000.001".into(), Precondition::None, read);
+        self.commit(replay.repeat(EventBody::RunCompleted(RunEnded { duration_ms: 5 }), Timestamp(START - 4)).release()).await;
+        self.commit(self.batch("run-7").release()).await;
+        assert_eq!(self.store.ended(&self.scope.tenant, 9).await.unwrap().len(), 3, "taken away, not erased");
+    }
+
+    /// Between two copies: texts by other rules, rules that come and go, text that is erased at last.
+    async fn go_on(&self) {
+        self.rewrite("same", "falcon text of same", 2).await;
+        self.rewrite("changed", "another text of changed", 2).await;
+        self.rewrite("turned", "the secret was in turned", 2).await;
+        self.rewrite("turned", "the secret was in turned", 1).await;
+        self.rewrite("gone too", "redacted though it is taken away", 2).await;
+        self.rewrite("wiped", "redacted, then erased", 2).await;
+        self.rewrite("given up", "redacted, then deleted", 2).await;
+        let memory = || self.scope.memory_ref.clone();
+        let batch = Batch::new(self.scope.tenant.clone(), self.at).erase(memory(), id("wiped")).erase(memory(), id("gone"));
+        self.commit(batch.delete(memory(), id("given up"))).await;
+        assert_eq!(self.store.ended(&self.scope.tenant, 9).await.unwrap().len(), 1);
+    }
+}
+
+async fn copied_with_runs(from: Home, to: Home) {
+    let mut world = World::new();
+    world.fill(&from, 10).await;
+    let (store, _) = from.open().await;
+    let at = Timestamp(world.now);
+    let stories = tenants().into_iter().map(|tenant| Scope::new(tenant, MemoryRef::parse("runs").unwrap()));
+    let stories: Vec<Runs<'_>> = stories.map(|scope| Runs { store: store.as_ref(), scope, at }).collect();
+    for story in &stories {
+        story.happen().await;
+    }
+    assert_verified(&copied(&from, &to).await.unwrap());
+    compare(&mut world, &from, &to, false).await;
+    for story in &stories {
+        story.go_on().await;
+    }
+    half(&from, &to).await;
+    assert_verified(&copied(&from, &to).await.unwrap());
+    compare(&mut world, &from, &to, false).await;
+    // The purge pass of the new place finds its work.
+    let ((there, _), acme) = (to.open().await, &stories[0]);
+    let erase = Batch::new(acme.scope.tenant.clone(), at).erase(acme.scope.memory_ref.clone(), id("gone too"));
+    assert_eq!(there.commit(erase).await.unwrap().outcomes, [remem_store::Outcome::Removed]);
+    there.verify(&acme.scope.tenant).await.unwrap();
+    // A run that is under way keeps the tenant where it is.
+    acme.commit(acme.batch("run-9").hold()).await;
+    let error = copied(&from, &Home::new_folder()).await.unwrap_err();
+    assert!(matches!(&error, CopyError::OpenRuns(whose) if whose == &acme.scope.tenant), "{error}");
+    assert!(error.to_string().contains("runs of tenant acme are under way"), "{error}");
+    acme.commit(acme.batch("run-9").release()).await;
+    copied(&from, &Home::new_folder()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_are_copied_into_a_database() {
+    copied_with_runs(Home::folder(), Home::database().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_are_copied_into_files() {
+    let (seed, middle) = (Home::folder(), Home::database().await);
+    seed.open().await;
+    copied(&seed, &middle).await.unwrap(); // carries the secret
+    copied_with_runs(middle, Home::new_folder()).await;
 }
 
 /// Stops at every point in turn; the source changes in between.

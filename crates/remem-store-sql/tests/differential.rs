@@ -6,15 +6,22 @@
 
 mod support;
 
-use remem_core::{Batch, Draft, EntryId, Idempotency, MemoryRef, Origin, PrincipalId, Revision, RunId, Scope, Seq, TenantId, Timestamp};
+use futures_util::future::join_all;
+use remem_core::event::{NodeEnded, RunEnded};
+use remem_core::{
+    Admission, Admitted, Batch, Cause, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Policy, PrincipalId, Redactor, Revision,
+    RunId, Scope, Seq, TenantId, Timestamp,
+};
 use remem_store::conformance::{admit, id};
 use remem_store::{Filter, Page, Position, Probe, ReadAt, Store, StoreError};
 use remem_store_sql::{Location, PostgresStore, SqliteStore};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 const START: i64 = 1_700_000_000_000;
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 6;
 const STEPS: u64 = 120;
+const MEMORIES: [&str; 3] = ["m", "m/2", "日本"];
+const RUNS: [&str; 3] = ["run-1", "run-2", "run-3"];
 const WORDS: [&str; 14] = [
     "falcon",
     "falcons",
@@ -52,15 +59,21 @@ struct World {
     random: Random,
     now: i64,
     count: u64,
-    /// Revisions at which a run may have begun.
+    /// Revisions at which a run may have begun, though none holds them.
     snapshots: Vec<Revision>,
     tenants: Vec<TenantId>,
+    /// What was last meant to be the text of an entry: a rewrite may leave it as it is.
+    texts: HashMap<(Scope, EntryId), Draft>,
+}
+
+fn run_id(name: &str) -> RunId {
+    RunId::parse(name).unwrap()
 }
 
 impl World {
     fn scope(&mut self) -> Scope {
         let tenant = self.random.pick(&self.tenants);
-        Scope::new(tenant, MemoryRef::parse(self.random.pick(&["m", "m/2", "日本"])).unwrap())
+        Scope::new(tenant, MemoryRef::parse(self.random.pick(&MEMORIES)).unwrap())
     }
 
     fn text(&mut self) -> String {
@@ -68,8 +81,12 @@ impl World {
         (0..words).map(|_| self.random.pick(&WORDS)).collect::<Vec<_>>().join(self.random.pick(&[" ", ", ", "\n"]))
     }
 
-    /// A name that may or may not have been used: short, or longer than an index takes.
+    /// A name that may or may not have been used: short, or longer than an index takes. Mostly one of the last entries.
     fn name(&mut self) -> EntryId {
+        if self.random.below(2) == 0 {
+            let back = [5, 25][self.random.below(2) as usize];
+            return id(&format!("fresh{}", self.count.saturating_sub(self.random.below(back))));
+        }
         let n = self.random.below(self.count + 3);
         if n.is_multiple_of(7) { id(&format!("{}{n}", "長".repeat(1_200))) } else { id(&format!("e{n}")) }
     }
@@ -80,12 +97,21 @@ impl World {
         Draft { content: self.text(), tags: tags.into_iter().collect(), expires_at, ..Draft::default() }
     }
 
-    fn batch(&mut self) -> Batch {
-        self.now += [0, 1, 3, -5][self.random.below(4) as usize];
+    /// Some batches that are committed at once. The first commit of a tenant stands alone: it is what opens a file.
+    fn group(&mut self) -> Vec<Batch> {
         let scope = self.scope();
+        let size = if self.count > 5 && self.random.below(4) == 0 { 2 + self.random.below(4) } else { 1 };
+        (0..size).map(|_| self.batch(&scope)).collect()
+    }
+
+    fn batch(&mut self, scope: &Scope) -> Batch {
+        self.now += [0, 1, 3, -5][self.random.below(4) as usize];
         let mut batch = Batch::new(scope.tenant.clone(), Timestamp(self.now)).by(PrincipalId::parse("key_1").unwrap());
-        for _ in 0..1 + self.random.below(3) {
-            batch = self.change(batch, &scope);
+        if self.random.below(2) == 0 {
+            batch = batch.in_run(run_id(self.random.pick(&RUNS)));
+        }
+        for _ in 0..1 + self.random.below(4) {
+            batch = self.change(batch, scope);
         }
         if self.random.below(4) == 0 {
             let (key, body) = (self.random.below(6) as u8, self.random.below(2) as u8);
@@ -94,30 +120,78 @@ impl World {
         if self.random.below(8) == 0 {
             batch = batch.expect(scope.memory_ref.clone(), self.name(), Revision(1 + self.random.below(self.count + 1)));
         }
-        if self.random.below(3) == 0 {
-            batch = batch.in_run(RunId::parse(self.random.pick(&["run-1", "run-2"])).unwrap());
-        }
         batch
     }
 
     fn change(&mut self, batch: Batch, scope: &Scope) -> Batch {
         let now = Timestamp(self.now);
-        match self.random.below(8) {
-            0 => batch.delete(scope.memory_ref.clone(), self.name()),
-            1 => batch.expire(scope.memory_ref.clone(), self.name()),
-            2 => {
+        match self.random.below(24) {
+            0..=2 => batch.delete(scope.memory_ref.clone(), self.name()),
+            3 => batch.expire(scope.memory_ref.clone(), self.name()),
+            4..=5 => {
                 let (name, created_at) = (self.name(), Some(Timestamp(self.now - self.random.below(50) as i64)));
                 let origin = Some(Origin { id: name.clone(), created_at });
                 let draft = Draft { origin, ..self.draft() };
+                self.texts.entry((scope.clone(), name.clone())).or_insert_with(|| draft.clone());
                 batch.put(name, admit(scope, draft, now))
             }
-            _ => {
-                self.count += 1;
-                let (name, draft) = (id(&format!("fresh{}", self.count)), self.draft());
-                batch.put(name, admit(scope, draft, now))
+            6..=8 => {
+                let name = self.name();
+                let times = 1 + self.random.below(2);
+                (0..times).fold(batch, |batch, _| self.rewrite(batch, scope, &name))
             }
+            9 => batch.erase(scope.memory_ref.clone(), self.name()),
+            10 => batch.emit(self.fact()),
+            11 => batch.repeat(self.fact(), Timestamp(self.now - self.random.below(1_000) as i64)),
+            12..=13 if batch.run().is_some() => batch.hold(),
+            14 => batch.release(),
+            15 => {
+                let (batch, name) = self.put(batch, scope);
+                let batch = self.rewrite(batch, scope, &name);
+                match self.random.below(4) {
+                    // An entry that ends with the commit that it begins with is a rule of the tables, and refused by both.
+                    0 => batch.delete(scope.memory_ref.clone(), name),
+                    1 => batch.erase(scope.memory_ref.clone(), name),
+                    _ => self.rewrite(batch, scope, &name),
+                }
+            }
+            _ => self.put(batch, scope).0,
         }
     }
+
+    fn fact(&mut self) -> EventBody {
+        match self.random.below(2) {
+            0 => EventBody::NodeCompleted(NodeEnded { node_id: self.random.pick(&["n1", "n2"]).to_owned() }),
+            _ => EventBody::RunCompleted(RunEnded { duration_ms: self.random.below(100) }),
+        }
+    }
+
+    fn put(&mut self, batch: Batch, scope: &Scope) -> (Batch, EntryId) {
+        self.count += 1;
+        let (name, draft) = (id(&format!("fresh{}", self.count)), self.draft());
+        self.texts.insert((scope.clone(), name.clone()), draft.clone());
+        let cause = Cause { node: batch.run().map(|_| "n1".to_owned()), agent: None };
+        (batch.put_by(name.clone(), admit(scope, draft, Timestamp(self.now)), cause), name)
+    }
+
+    /// Another text, or the same under other rules, or nothing new at all.
+    fn rewrite(&mut self, batch: Batch, scope: &Scope, name: &EntryId) -> Batch {
+        let before = self.texts.get(&(scope.clone(), name.clone())).cloned();
+        let draft = match before {
+            Some(draft) if self.random.below(2) == 0 => draft,
+            _ => self.draft(),
+        };
+        let draft = Draft { expires_at: None, origin: None, ..draft };
+        self.texts.insert((scope.clone(), name.clone()), draft.clone());
+        let (scan, now) = (1 + self.random.below(3), Timestamp(self.now));
+        batch.rewrite(name.clone(), admit_by(scope, draft, now, scan))
+    }
+}
+
+/// As `admit`, by other rules.
+fn admit_by(scope: &Scope, draft: Draft, now: Timestamp, scan: u64) -> Admitted {
+    let policy = Policy::default();
+    Admission { policy: &policy, redactor: &Redactor::empty(), scan, now }.admit(scope, draft).unwrap()
 }
 
 /// What a caller can tell about an answer. Texts of errors may differ, their kind may not.
@@ -131,22 +205,66 @@ fn told<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> String {
 
 async fn view(store: &dyn Store, world: &World) -> Vec<String> {
     let mut view = Vec::new();
-    let mut moments = vec![ReadAt::Now(Timestamp(world.now)), ReadAt::Now(Timestamp(world.now + 25))];
-    for revision in world.snapshots.iter().rev().take(2) {
-        let own_runs = vec![RunId::parse("run-1").unwrap()];
-        moments.push(ReadAt::Snapshot { revision: *revision, at: Timestamp(world.now), own_runs });
-    }
+    let now = Timestamp(world.now);
     for tenant in &world.tenants {
-        view.push(told(store.head(tenant).await));
-        view.push(told(store.events(tenant, Seq(0), 10_000).await));
-        view.push(told(store.expired(tenant, Timestamp(world.now + 25), 100).await.map(BTreeSet::from_iter)));
+        view.extend(view_log(store, tenant).await);
+        view.push(told(store.expired(tenant, now.plus_ms(25), 100).await.map(BTreeSet::from_iter)));
+        let mut moments = vec![ReadAt::Now(now), ReadAt::Now(now.plus_ms(25))];
+        let held = store.snapshots(tenant).await.unwrap();
+        // What each run reads, with what another one did or without it; and a moment that nobody holds.
+        for (n, snapshot) in held.iter().take(2).enumerate() {
+            let own_runs = [vec![snapshot.run.clone()], vec![snapshot.run.clone(), run_id(RUNS[0])]][n].clone();
+            moments.push(ReadAt::Snapshot { revision: snapshot.revision, at: now.plus_ms(10 * n as i64), own_runs });
+        }
+        if let Some(revision) = world.snapshots.last() {
+            moments.push(ReadAt::Snapshot { revision: *revision, at: now, own_runs: Vec::new() });
+        }
+        view.push(told(Ok(held)));
+        view.extend(view_work(store, tenant, now).await);
         for at in &moments {
             view.push(told(store.scopes(tenant, None, 100, at).await));
-            for memory in ["m", "m/2", "日本"] {
+            for memory in MEMORIES {
                 let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap());
                 view.extend(view_memory(store, &scope, at).await);
             }
         }
+    }
+    view
+}
+
+async fn view_log(store: &dyn Store, tenant: &TenantId) -> Vec<String> {
+    let mut view = vec![told(store.head(tenant).await), told(store.events(tenant, Seq(0), 10_000).await)];
+    for run in RUNS {
+        let events = store.run_events(tenant, &run_id(run), 0, 10_000).await.unwrap();
+        let places: Vec<u64> = events.iter().filter_map(|event| event.run.as_ref().map(|run| run.seq)).collect();
+        assert_eq!(places, (0..events.len() as u64).collect::<Vec<_>>(), "{run} has no gap");
+        view.push(told(Ok(events)));
+        view.push(told(store.run_events(tenant, &run_id(run), 3, 2).await));
+    }
+    view
+}
+
+/// What passes would find. Cursors are a store's own, so what they lead to is compared as a set.
+async fn view_work(store: &dyn Store, tenant: &TenantId, now: Timestamp) -> Vec<String> {
+    let ended = store.ended(tenant, 10_000).await.unwrap();
+    if !ended.is_empty() || !store.expired(tenant, now, 1).await.unwrap().is_empty() {
+        assert!(store.due(now).await.unwrap().contains(tenant), "there is work, and nobody is told: {ended:?}");
+    }
+    let mut view = vec![told(Ok(ended.into_iter().collect::<BTreeSet<_>>()))];
+    for scan in [1, 2] {
+        let (mut found, mut cursor) = (BTreeSet::new(), None);
+        loop {
+            let page = store.stale(tenant, scan, cursor, 7).await.unwrap();
+            assert!(page.entries.len() <= 7);
+            for e in page.entries {
+                assert!(found.insert(format!("{} {e:?} {} {:?}", e.memory_ref, e.content, e.tags)), "no entry comes twice");
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        view.push(format!("{found:?}"));
     }
     view
 }
@@ -162,7 +280,12 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Strin
         view.push(told(store.list(scope, &Filter::default(), &Page { limit: 3, after }, at).await));
     }
     let tagged = Filter { tags: vec!["x".into()], created_from: Some(Timestamp(START + 3)), created_to: None };
-    view.push(told(store.list(scope, &tagged, &whole, at).await));
+    let some = store.list(scope, &tagged, &whole, at).await.unwrap();
+    if let Some(middle) = some.get(some.len() / 2) {
+        let after = Some(Position { created_at: middle.created_at, id: middle.id.clone() });
+        view.push(told(store.list(scope, &tagged, &Page { limit: 2, after }, at).await));
+    }
+    view.push(told(Ok(some)));
     for word in WORDS {
         // The two rank by formulas of their own, so the hits are compared as a set.
         let probe = Probe::Lexical { terms: vec![word.to_lowercase()] };
@@ -172,25 +295,52 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Strin
     view
 }
 
+/// Commits the same at both, all of a group at once.
+async fn commit(stores: [&dyn Store; 2], group: Vec<Batch>, place: &str) {
+    let answers = async |store: &dyn Store| {
+        join_all(group.iter().map(|batch| store.commit(batch.clone()))).await.into_iter().map(told).collect::<Vec<_>>()
+    };
+    let (one, other) = (answers(stores[0]).await, answers(stores[1]).await);
+    assert_eq!(one, other, "{place}: {group:?}");
+}
+
+async fn compare(stores: [&dyn Store; 2], world: &World, place: &str) {
+    let (one, other) = (view(stores[0], world).await, view(stores[1], world).await);
+    for (one, other) in one.iter().zip(&other) {
+        assert_eq!(one, other, "{place}");
+    }
+    assert_eq!(one.len(), other.len());
+}
+
 async fn run(seed: u64, postgres: &PostgresStore) {
     let sqlite = SqliteStore::open(Location::Memory, 1).unwrap();
+    let stores: [&dyn Store; 2] = [&sqlite, postgres];
     // One database serves all seeds, each with tenants of its own; events and ids do not name them.
     let tenants = ["a", "b"].map(|name| TenantId::parse(&format!("{name}-{seed}")).unwrap()).to_vec();
-    let mut world = World { random: Random(seed), now: START, count: 0, snapshots: Vec::new(), tenants };
+    let mut world = World { random: Random(seed), now: START, count: 0, snapshots: Vec::new(), tenants, texts: HashMap::new() };
+    for tenant in world.tenants.clone() {
+        let scope = Scope::new(tenant, MemoryRef::parse(MEMORIES[0]).unwrap());
+        commit(stores, vec![world.batch(&scope)], "first").await;
+    }
     for step in 0..STEPS {
-        let batch = world.batch();
-        let tenant = batch.tenant().clone();
-        let (one, other) = (told(sqlite.commit(batch.clone()).await), told(postgres.commit(batch.clone()).await));
-        assert_eq!(one, other, "seed {seed}, step {step}: {batch:?}");
+        let place = format!("seed {seed}, step {step}");
+        let group = world.group();
+        let tenant = group[0].tenant().clone();
+        commit(stores, group, &place).await;
         if world.random.below(10) == 0 {
             world.snapshots.push(sqlite.head(&tenant).await.unwrap().revision);
         }
-        if step % 30 == 29 || step + 1 == STEPS {
-            let (one, other) = (view(&sqlite, &world).await, view(postgres, &world).await);
-            for (one, other) in one.iter().zip(&other) {
-                assert_eq!(one, other, "seed {seed}, after step {step}");
+        if step % 20 == 17 {
+            let ended = sqlite.ended(&tenant, 3).await.unwrap();
+            let empty = Batch::new(tenant.clone(), Timestamp(world.now));
+            let batch = ended.into_iter().fold(empty, |batch, (memory_ref, id)| batch.erase(memory_ref, id));
+            commit(stores, vec![batch], &place).await;
+            for store in stores {
+                store.scrub(&tenant, Timestamp(0), false).await.unwrap();
             }
-            assert_eq!(one.len(), other.len());
+        }
+        if step % 40 == 39 {
+            compare(stores, &world, &place).await;
         }
     }
     for tenant in &world.tenants {

@@ -6,7 +6,8 @@
 
 mod support;
 
-use remem_core::{Batch, Draft, PrincipalId, Seq, ShapePolicy, Timestamp};
+use remem_core::event::NodeEnded;
+use remem_core::{Batch, Draft, EventBody, PrincipalId, Revision, RunId, Seq, ShapePolicy, Timestamp};
 use remem_store::conformance::{self, NOON, admit, draft, id, scope};
 use remem_store::{Directory, Filter, KeyRecord, Page, Position, Probe, ReadAt, Store, Tenant};
 use remem_store_sql::PostgresStore;
@@ -148,7 +149,8 @@ fn across_tenants(sql: &str) -> bool {
         || ["remem.schema_step", "remem.host_secret", "remem.tenant "].iter().any(|table| sql.contains(table))
 }
 
-const WALLED: [&str; 10] = ["tenant_clock", "scope", "entry", "entry_tag", "posting", "event", "idempotency", "lease", "upkeep", "api_key"];
+const WALLED: [&str; 12] =
+    ["tenant_clock", "scope", "entry", "entry_tag", "posting", "event", "idempotency", "record", "snapshot", "lease", "upkeep", "api_key"];
 
 /// How often a statement names a table of tenants' rows.
 fn mentions(sql: &str) -> usize {
@@ -280,6 +282,10 @@ fn literal(kind: &Type, raw: &[u8]) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     match *kind {
         Type::TEXT => quoted(std::str::from_utf8(raw).unwrap()),
+        Type::TEXT_ARRAY => {
+            let texts = Vec::<String>::from_sql(kind, raw).unwrap();
+            format!("ARRAY[{}]::text[]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(","))
+        }
         Type::INT8 => i64::from_sql(kind, raw).unwrap().to_string(),
         Type::BYTEA => format!("'\\x{}'", raw.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
         Type::INT8_ARRAY => {
@@ -329,7 +335,10 @@ fn reads_by(plan: &[Node], relation: &str, index: &str, columns: &[&str]) -> f64
 
 /// The loaded database: a store with a recorder, and the application's own connection with the settings of the store's.
 async fn watched() -> (PostgresStore, Log, Client) {
-    let database = loaded().await;
+    watch(loaded().await).await
+}
+
+async fn watch(database: &Database) -> (PostgresStore, Log, Client) {
     let (store, log) = recorded(database).await;
     let app = database.app().await;
     store.head(&scope("t1", "big").tenant).await.unwrap();
@@ -392,6 +401,77 @@ async fn a_page_of_a_list_reads_that_page() {
             // A page may begin inside a batch, all of which was written at one instant.
             assert!(read <= (BATCH + 10 * PAGE) as f64, "{read} rows of {index}: {plan:#?}");
         }
+    }
+}
+
+/// Entries of a memory that a run reads; how many were taken away since, and written since.
+const MANY: usize = 30_000;
+const ENDED: usize = 120;
+const LATER: usize = 300;
+
+/// A memory of which the run `run_1` holds an old revision: most of it was there before, some of it was deleted long ago,
+/// some since, some came since.
+async fn with_a_run(database: &Database, store: &PostgresStore) -> Revision {
+    let s = scope("t1", "big");
+    let run = || Batch::new(s.tenant.clone(), NOON).in_run(RunId::parse("run_1").unwrap());
+    let node = || EventBody::NodeCompleted(NodeEnded { node_id: "n".to_owned() });
+    let first = admit(&s, Draft { tags: vec!["often".to_owned()], ..draft("first") }, NOON);
+    let revision = store.commit(run().put(id("e00000"), first).hold().emit(node())).await.unwrap().revision;
+    // Rows as commits would have left them.
+    let rows = format!(
+        "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref) SELECT 't1', 1 + n, 'small ' || n FROM generate_series(1, 1000) n;
+         INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, created_at, scan, content_hash,
+             rev_from, rev_to, removed_reason, erased_at)
+           SELECT e.tenant_id, e.scope_id, 1 + n, 'e' || lpad(n::text, 5, '0'), decode(md5(n::text), 'hex'), e.tier, e.typology,
+             CASE WHEN n % 10 = 3 THEN ''::bytea ELSE 'text' END, CASE WHEN n % 10 = 3 THEN '[]' ELSE '[\"often\"]' END,
+             e.created_at + n / 100, 1, CASE WHEN n % 10 <> 3 THEN e.content_hash END, CASE WHEN n > {MANY} - {LATER} THEN 5 ELSE 1 END,
+             CASE WHEN n % ({MANY} / {ENDED}) = 0 THEN 7 WHEN n % 10 = 3 THEN 6 END,
+             CASE WHEN n % ({MANY} / {ENDED}) = 0 OR n % 10 = 3 THEN 'deleted' END,
+             CASE WHEN n % 10 = 3 THEN 1 END
+           FROM remem.entry e, generate_series(1, {MANY}) n WHERE e.tenant_id = 't1';
+         INSERT INTO remem.entry_tag (tenant_id, scope_id, tag, created_at, id_head, row_id)
+           SELECT tenant_id, scope_id, 'often', created_at, id, row_id FROM remem.entry WHERE row_id > 1 AND erased_at IS NULL;
+         INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, run_seq, kind, payload, hash)
+           SELECT tenant_id, 10 + n, revision, at, CASE WHEN n % 4 > 0 THEN 'run_' || n % 40 + 2 END,
+             CASE WHEN n % 4 > 0 THEN n END, kind, payload, hash
+           FROM remem.event, generate_series(1, {MANY}) n WHERE seq = 1"
+    );
+    let admin = database.admin().await;
+    admin.batch_execute(&rows).await.unwrap();
+    for table in WALLED {
+        admin.batch_execute(&format!("VACUUM ANALYZE remem.{table}")).await.unwrap();
+    }
+    revision
+}
+
+/// What a plan of a snapshot may read: a page, what came or went since, and entries of one instant. Never the memory.
+fn reads_little(plan: &[Node]) {
+    let most = plan.iter().map(|node| node.read).fold(0.0, f64::max);
+    assert!(most <= (2 * PAGE + LATER + 2 * ENDED + 100) as f64, "{most} rows: {plan:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_run_reads_costs_a_page_and_what_changed_since() {
+    let database = Database::fresh().await;
+    let revision = with_a_run(&database, &database.open().await).await;
+    let ((store, log, app), s) = (watch(&database).await, scope("t1", "big"));
+    let at = ReadAt::Snapshot { revision, at: NOON, own_runs: vec![RunId::parse("run_1").unwrap()] };
+    let after = Some(Position { created_at: Timestamp(NOON.0 + 150), id: id("e15050") });
+    for (after, tags, index) in
+        [(None, vec![], "entry_list"), (after, vec![], "entry_list"), (None, vec!["often".to_owned()], "entry_tag_pkey")]
+    {
+        let (filter, page) = (Filter { tags, ..Filter::default() }, Page { limit: PAGE as u32, after });
+        assert_eq!(store.list(&s, &filter, &page, &at).await.unwrap().len(), PAGE);
+        for plan in plans(&app, &log.one(), "t1").await {
+            let by = |name: &str| plan.iter().any(|node| node.index == name && node.condition.contains("tenant_id"));
+            assert!(by(index) && by("entry_ended"), "{plan:#?}");
+            reads_little(&plan);
+        }
+    }
+    let run = RunId::parse("run_7").unwrap();
+    assert_eq!(store.run_events(&s.tenant, &run, 300, 10).await.unwrap().len(), 10);
+    for plan in plans(&app, &log.one(), "t1").await {
+        assert!(reads_by(&plan, "event", "event_run", &["tenant_id", "run_id", "run_seq"]) <= 10.0, "{plan:#?}");
     }
 }
 

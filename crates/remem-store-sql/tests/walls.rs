@@ -8,9 +8,10 @@
 
 mod support;
 
+use remem_core::event::NodeEnded;
 use remem_core::{
-    Admission, Batch, Draft, Idempotency, Permission, Policy, Precondition, PrincipalId, RecordKind, Redactor, RunId, Scope, Seq,
-    ShapePolicy, TenantId, Timestamp,
+    Admission, Batch, Draft, EventBody, Idempotency, Permission, Policy, Precondition, PrincipalId, RecordKind, Redactor, RunId, Scope,
+    Seq, ShapePolicy, TenantId, Timestamp,
 };
 use remem_store::conformance::{self, NOON, admit, all, delete, draft, id, names, put, scope};
 use remem_store::{Directory, Filter, KeyRecord, Outcome, Probe, ReadAt, Store, StoreError, Tenant};
@@ -49,6 +50,7 @@ async fn furnish(store: &PostgresStore, tenant: &str) -> String {
     let file = Batch::new(s.tenant.clone(), NOON).set(RecordKind::File, "a.md".to_owned(), Precondition::None, file);
     let file = store.commit(file).await.unwrap();
     let held = Batch::new(s.tenant.clone(), NOON).in_run(RunId::parse("run_1").unwrap()).hold();
+    let held = held.repeat(EventBody::NodeCompleted(NodeEnded { node_id: "n".to_owned() }), NOON.plus_ms(-1));
     let held = store.commit(held).await.unwrap();
     let lease = store.claim(&s.tenant, "purge", "a-node", NOON, 60_000).await.unwrap();
     let directory = store.directory();
@@ -109,11 +111,14 @@ fn new_entry(tenant: &str, scope_id: i64, row_id: i64, owner: &str) -> String {
 }
 
 /// A row for each table that the application may insert into; `T` stands for the tenant.
-const NEW_ROWS: [&str; 8] = [
+const NEW_ROWS: [&str; 10] = [
     "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref) VALUES ('T', 50, 'other')",
     "INSERT INTO remem.entry_tag (tenant_id, scope_id, tag, created_at, id_head, row_id) VALUES ('T', 1, 'new', 1, 'e1', 1)",
     "INSERT INTO remem.posting (tenant_id, scope_id, word, row_id, times, words) VALUES ('T', 1, 5, 1, 1, 1)",
-    "INSERT INTO remem.event (tenant_id, seq, revision, at, kind, payload, hash) VALUES ('T', 50, 1, 1, 'k', '{}', 'h')",
+    "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
+       VALUES ('T', 50, 1, 1, 'run_1', 50, 1, 'k', '{}', 'h')",
+    "INSERT INTO remem.snapshot (tenant_id, run_id, revision, at) VALUES ('T', 'run_9', 1, 1)",
+    "INSERT INTO remem.record (tenant_id, kind, key, version, at, body) VALUES ('T', 'file', 'new', 1, 1, '{}')",
     "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes) VALUES ('T', 'put', 'k', 'b', 1, 1, '[]')",
     "INSERT INTO remem.api_key (tenant_id, key_id, label, hash, permissions, created_at) VALUES ('T', 'new', 'l', 'h', '', 1)",
     "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, created_at, scan, rev_from)

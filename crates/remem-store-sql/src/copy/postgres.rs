@@ -158,6 +158,7 @@ fn entry(row: &Row) -> Result<EntryRow, StoreError> {
         removed_reason: get(row, 16)?,
         erased_at: get(row, 17)?,
         owner: get(row, 18)?,
+        removed_by_run: get(row, 19)?,
     })
 }
 
@@ -189,9 +190,9 @@ const PUT_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, 
 const DROP_REPEATS: &str = "DELETE FROM remem.idempotency WHERE tenant_id = $1 AND at < $2";
 const PUT_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ($1, $2, $3, $4, $5)
      ON CONFLICT (tenant_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq, at = excluded.at, chain = excluded.chain";
-const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry) SELECT $1, min(expires_at) FROM remem.entry
-       WHERE tenant_id = $1 AND rev_to IS NULL AND expires_at IS NOT NULL HAVING min(expires_at) IS NOT NULL
-     ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = excluded.next_expiry";
+/// Ends and what was taken away came along: at once, and the first pass works out when it is due next.
+const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry) VALUES ($1, 0)
+     ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = 0";
 /// The server's own start and the database's number: the same under whatever address.
 const IDENTITY: &str = "SELECT format('%s %s', pg_postmaster_start_time(), oid) FROM pg_database WHERE datname = current_database()";
 

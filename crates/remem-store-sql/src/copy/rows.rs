@@ -50,6 +50,7 @@ pub(crate) struct EntryRow {
     pub rev_from: i64,
     pub rev_to: Option<i64>,
     pub removed_reason: Option<String>,
+    pub removed_by_run: Option<String>,
     pub erased_at: Option<i64>,
     pub owner: Option<String>,
 }
@@ -95,7 +96,7 @@ pub(crate) struct RecordRow {
 /// Columns in the order in which both places read them.
 pub(crate) const SCOPE: &str = "scope_id, memory_ref, owner";
 pub(crate) const ENTRY: &str = "scope_id, row_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
-     written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner";
+     written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run";
 pub(crate) const EVENT: &str = "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
 pub(crate) const REPEAT: &str = "operation, key, body, at, revision, outcomes";
 
@@ -181,7 +182,7 @@ impl Digest {
         let fields = fields.maybe_number(row.expires_at).maybe_number(row.rev_to).maybe_number(row.erased_at);
         let fields = fields.maybe_text(row.written_by.as_ref()).maybe_text(row.written_by_run.as_ref());
         let fields = fields.maybe_bytes(row.content_hash.as_deref()).maybe_text(row.removed_reason.as_ref()).maybe_text(row.owner.as_ref());
-        self.add(&fields);
+        self.add(&fields.maybe_text(row.removed_by_run.as_ref()));
     }
 
     pub fn event(&mut self, row: &EventRow) {

@@ -167,6 +167,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
         removed_reason: row.get(16)?,
         erased_at: row.get(17)?,
         owner: row.get(18)?,
+        removed_by_run: row.get(19)?,
     })
 }
 
@@ -290,17 +291,15 @@ fn put_repeat(db: &Connection, tenant: &str, row: &RepeatRow) -> rusqlite::Resul
 }
 
 fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
-    let sql = "SELECT row_id, erased_at IS NULL, rev_to, scan FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3";
-    type There = (i64, bool, Option<i64>, i64);
-    let there: Option<There> = db
-        .prepare_cached(sql)?
-        .query_row(params![tenant, row.scope_id, row.id], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?)))
-        .optional()?;
-    match there {
+    // Rules may have come and gone since: the text itself is compared, not only what it was held against.
+    let sql = "SELECT row_id, erased_at IS NULL
+                 AND (?4 IS NOT NULL OR (rev_to, scan, content, tags, metadata) IS NOT (?5, ?6, ?7, ?8, ?9))
+               FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3";
+    let text = (&row.content, &row.tags, &row.metadata);
+    let values = params![tenant, row.scope_id, row.id, row.erased_at, row.rev_to, row.scan, text.0, text.1, text.2];
+    match db.prepare_cached(sql)?.query_row(values, |r| Ok((r.get(0)?, r.get(1)?))).optional()? {
         None => insert_entry(db, tenant, row),
-        Some((row_id, true, rev_to, scan)) if (row.erased_at, row.rev_to, row.scan) != (None, rev_to, scan) => {
-            change_entry(db, tenant, row_id, row)
-        }
+        Some((row_id, true)) => change_entry(db, tenant, row_id, row),
         Some(_) => Ok(()),
     }
 }
@@ -308,8 +307,8 @@ fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<
 /// The file counts its rows itself.
 fn insert_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
     let sql = "INSERT INTO entry (tenant_id, scope_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
-                 written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+                 written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
     db.prepare_cached(sql)?.execute(params![
         tenant,
         row.scope_id,
@@ -330,6 +329,7 @@ fn insert_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Resu
         row.removed_reason,
         row.erased_at,
         row.owner,
+        row.removed_by_run,
     ])?;
     index_entry(db, tenant, db.last_insert_rowid(), row)
 }
@@ -359,10 +359,10 @@ fn change_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> r
         db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
     }
     let sql = "UPDATE entry SET content = ?3, tags = ?4, metadata = ?5, content_hash = ?6, scan = ?7, rev_to = ?8, removed_reason = ?9,
-                 erased_at = ?10 WHERE tenant_id = ?1 AND row_id = ?2";
+                 erased_at = ?10, removed_by_run = ?11 WHERE tenant_id = ?1 AND row_id = ?2";
     let text = (&row.content, &row.tags, &row.metadata, &row.content_hash);
-    let end = (row.rev_to, &row.removed_reason, row.erased_at);
-    db.prepare_cached(sql)?.execute(params![tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2])?;
+    let end = (row.rev_to, &row.removed_reason, row.erased_at, &row.removed_by_run);
+    db.prepare_cached(sql)?.execute(params![tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3])?;
     index_entry(db, tenant, row_id, row)
 }
 

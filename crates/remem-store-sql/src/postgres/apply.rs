@@ -65,8 +65,10 @@ pub(super) fn tick(batch: &Batch, working: &mut Working, before: Revision) -> Re
 fn hold(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, before: Revision) -> Outcome {
     let Some(run) = batch.run() else { return Outcome::Nothing };
     let revision = tick(batch, working, before).0.cast_signed();
-    working.snapshots.entry(run.as_str().to_owned()).or_insert(revision);
-    writes.snapshots.entry(run.as_str().to_owned()).or_insert(Some((revision, working.clock.at.0)));
+    if !working.snapshots.contains_key(run.as_str()) {
+        working.snapshots.insert(run.as_str().to_owned(), revision);
+        writes.held.insert(run.as_str().to_owned(), (revision, working.clock.at.0));
+    }
     Outcome::Done
 }
 
@@ -74,10 +76,11 @@ fn hold(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, before: R
 fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Outcome {
     let Some(run) = batch.run() else { return Outcome::Nothing };
     working.snapshots.remove(run.as_str());
-    writes.snapshots.insert(run.as_str().to_owned(), None);
+    writes.held.remove(run.as_str());
+    writes.released.push(run.as_str().to_owned());
     let oldest = working.snapshots.values().min().copied().unwrap_or(i64::MAX);
     if working.first_ended.is_some_and(|end| end <= oldest) {
-        writes.next_expiry = writes.next_expiry.min(working.clock.at.max(batch.at()).0);
+        writes.next_expiry = 0; // at once, by any node's clock
     }
     Outcome::Done
 }

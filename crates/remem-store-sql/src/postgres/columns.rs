@@ -133,23 +133,18 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Rows of `snapshot` as columns: those to write, and the runs that let go.
+/// Rows of `snapshot` as columns.
 #[derive(Default)]
 pub(super) struct Snapshots {
     pub run: Vec<String>,
     pub revision: Vec<i64>,
     pub at: Vec<i64>,
-    pub gone: Vec<String>,
 }
 
 impl Snapshots {
     pub fn of(writes: &Writes<'_>) -> Snapshots {
         let mut snapshots = Snapshots::default();
-        for (run, held) in &writes.snapshots {
-            let Some((revision, at)) = held else {
-                snapshots.gone.push(run.clone());
-                continue;
-            };
+        for (run, (revision, at)) in &writes.held {
             snapshots.run.push(run.clone());
             snapshots.revision.push(*revision);
             snapshots.at.push(*at);

@@ -17,20 +17,25 @@ use tokio_postgres::Row;
 const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '5min'; SET LOCAL idle_in_transaction_session_timeout = '5min';
      SET LOCAL lock_timeout = '5min'; SET LOCAL plan_cache_mode = force_custom_plan";
 const TAKE_TURNS: &str = "SELECT pg_advisory_xact_lock(hashtextextended('remem copy ' || $1, 0))";
-const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL, e.rev_to, e.scan,
-       CASE WHEN w.erased OR w.scan <> e.scan THEN e.content ELSE ''::bytea END,
-       CASE WHEN w.erased OR w.scan <> e.scan THEN e.tags ELSE '[]' END
-     FROM unnest($2::bigint[], $3::bytea[], $4::bool[], $5::bigint[]) AS w (scope_id, id_hash, erased, scan)
-     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash";
+/// Rules may have come and gone since: the text itself is compared (its hash is null once it is erased), not only what it
+/// was held against.
+const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL, e.rev_to, o.other,
+       CASE WHEN o.other THEN e.content ELSE ''::bytea END, CASE WHEN o.other THEN e.tags ELSE '[]' END
+     FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[], $6::text[], $7::text[])
+       AS w (scope_id, id_hash, scan, content_hash, tags, metadata)
+     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash
+     CROSS JOIN LATERAL (SELECT (w.scan, w.content_hash, w.tags, w.metadata) IS DISTINCT FROM
+       (e.scan, e.content_hash, e.tags, e.metadata) AS other) o";
 const COUNTERS: &str = "SELECT scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND scope_id = ANY($2)";
 const COUNT: &str = "UPDATE remem.scope s SET documents = n.documents, words = n.words, next_row = n.next_row
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (scope_id, documents, words, next_row)
      WHERE s.tenant_id = $1 AND s.scope_id = n.scope_id";
 const INSERT: &str = "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, metadata,
-       created_at, expires_at, written_by, written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at)
+       created_at, expires_at, written_by, written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at,
+       removed_by_run)
      SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::bytea[], $9::text[],
        $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bytea[], $17::bigint[], $18::bigint[],
-       $19::text[], $20::bigint[])";
+       $19::text[], $20::bigint[], $21::text[])";
 
 type IdHash = [u8; 16];
 
@@ -39,8 +44,9 @@ struct There {
     row_id: i64,
     erased: bool,
     rev_to: Option<i64>,
-    scan: i64,
-    /// Only if the source has erased it or holds another text.
+    /// The source has erased it, holds another text, or the same by other rules.
+    other: bool,
+    /// Only then.
     content: Vec<u8>,
     tags: Vec<String>,
 }
@@ -65,9 +71,10 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
     let hashes: Vec<IdHash> = page.iter().map(|row| content_hash(row.id.as_bytes())).collect();
     let scopes: Vec<i64> = page.iter().map(|row| row.scope_id).collect();
     let ids: Vec<&[u8]> = hashes.iter().map(<[u8; 16]>::as_slice).collect();
-    let erased: Vec<bool> = page.iter().map(|row| row.erased_at.is_some()).collect();
-    let scans: Vec<i64> = page.iter().map(|row| row.scan).collect();
-    let calls = vec![call(TAKE_TURNS, &[&name]), call(THERE, &[&name, &scopes, &ids, &erased, &scans]), call(COUNTERS, &[&name, &scopes])];
+    let (scans, texts): (Vec<i64>, Vec<_>) = page.iter().map(|row| (row.scan, row.content_hash.as_deref())).unzip();
+    let (tags, notes): (Vec<&str>, Vec<_>) = page.iter().map(|row| (row.tags.as_str(), row.metadata.as_deref())).unzip();
+    let look = call(THERE, &[&name, &scopes, &ids, &scans, &texts, &tags, &notes]);
+    let calls = vec![call(TAKE_TURNS, &[&name]), look, call(COUNTERS, &[&name, &scopes])];
     let (transaction, answers) = gate.open(BEGIN, Role::App, Identity::tenant(tenant), calls).await?;
     let mut changes = Changes::default();
     for row in &answers[2] {
@@ -103,7 +110,8 @@ fn there(row: &Row) -> Result<((i64, IdHash), There), StoreError> {
     let damaged = || StoreError::Damaged("an entry cannot be read");
     let hash: IdHash = get::<&[u8]>(row, 1)?.try_into().map_err(|_| damaged())?;
     let tags = serde_json::from_str(get(row, 7)?).map_err(|_| damaged())?;
-    let there = There { row_id: get(row, 2)?, erased: get(row, 3)?, rev_to: get(row, 4)?, scan: get(row, 5)?, content: get(row, 6)?, tags };
+    let there =
+        There { row_id: get(row, 2)?, erased: get(row, 3)?, rev_to: get(row, 4)?, other: get(row, 5)?, content: get(row, 6)?, tags };
     Ok(((get(row, 0)?, hash), there))
 }
 
@@ -130,11 +138,13 @@ impl<'a> Changes<'a> {
     fn change(&mut self, row: &'a EntryRow, old: &There) {
         if old.rev_to != row.rev_to {
             let reason = if row.removed_reason.as_deref() == Some("expired") { "expired" } else { "deleted" };
-            self.index.removal(row.scope_id, old.row_id, row.rev_to.unwrap_or_default(), reason, None);
+            self.index.removal(row.scope_id, old.row_id, row.rev_to.unwrap_or_default(), reason, row.removed_by_run.clone());
         }
-        if row.erased_at.is_none() && old.scan == row.scan {
+        if !old.other {
             return;
         }
+        let text = NewText { scan: row.scan, content: row.content.clone(), tags: row.tags.clone(), metadata: row.metadata.clone() };
+        self.index.rewrites.insert((row.scope_id, old.row_id), text);
         let words = terms::words(&String::from_utf8_lossy(&old.content));
         let counters = self.counters.entry(row.scope_id).or_default();
         counters.words -= i64::from(words.total);
@@ -151,8 +161,6 @@ impl<'a> Changes<'a> {
         self.index.reindex(row.scope_id, old.row_id, &words, &old.tags, row.created_at, &row.id);
         self.index.postings(row.scope_id, old.row_id, &new);
         self.index.tags(row.scope_id, old.row_id, &tags, row.created_at, &row.id);
-        let text = NewText { scan: row.scan, content: row.content.clone(), tags: row.tags.clone(), metadata: row.metadata.clone() };
-        self.index.rewrites.insert((row.scope_id, old.row_id), text);
     }
 }
 
@@ -177,6 +185,7 @@ struct Columns<'a> {
     rev_to: Vec<Option<i64>>,
     removed_reason: Vec<Option<&'a str>>,
     erased_at: Vec<Option<i64>>,
+    removed_by_run: Vec<Option<&'a str>>,
     counters: [Vec<i64>; 4],
 }
 
@@ -204,6 +213,7 @@ impl<'a> Columns<'a> {
             rev_to: new.iter().map(|(_, _, e)| e.rev_to).collect(),
             removed_reason: new.iter().map(|(_, _, e)| e.removed_reason.as_deref()).collect(),
             erased_at: new.iter().map(|(_, _, e)| e.erased_at).collect(),
+            removed_by_run: new.iter().map(|(_, _, e)| e.removed_by_run.as_deref()).collect(),
             counters: [
                 changes.counters.keys().copied().collect(),
                 counters(|c| c.documents),
@@ -238,6 +248,7 @@ impl<'a> Columns<'a> {
                 &e.rev_to,
                 &e.removed_reason,
                 &e.erased_at,
+                &e.removed_by_run,
             ],
         );
         vec![insert, call(COUNT, &[tenant, scope, documents, words, next_row])]

@@ -98,7 +98,7 @@ pub(super) fn remove(
     if let Some(entry) = working.entries.get_mut(&place) {
         entry.rev_to = Some(revision);
     }
-    if reason == "expired" || working.snapshots.is_empty() {
+    if reason == "expired" || working.snapshots.values().all(|held| *held >= revision) {
         erase(batch, working, writes, &place);
     } else {
         working.first_ended = Some(working.first_ended.map_or(revision, |first| first.min(revision)));

@@ -58,16 +58,19 @@ impl Gate {
         rows.iter().map(|row| TenantId::parse(get(row, 0)?).ok_or(StoreError::Damaged("a tenant's name is malformed"))).collect()
     }
 
-    /// Drops old idempotency records and works out anew when the tenant is due. The clock's lock keeps a commit from
-    /// setting an earlier instant in between.
+    /// Drops old idempotency records and works out anew when the tenant is due: at once if a run let go of something since
+    /// the pass looked. The clock's lock keeps a commit from setting an earlier instant in between.
     pub async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp) -> Result<(), StoreError> {
         let name = tenant.as_str();
         let calls = vec![
             call("DELETE FROM remem.idempotency WHERE tenant_id = $1 AND at < $2", &[&name, &keys_before.0]),
             call("SELECT 1 FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE", &[&name]),
             call(
-                "UPDATE remem.upkeep SET next_expiry = coalesce((SELECT min(expires_at) FROM remem.entry WHERE tenant_id = $1
-                   AND rev_to IS NULL AND expires_at IS NOT NULL), 9223372036854775807) WHERE tenant_id = $1",
+                "UPDATE remem.upkeep SET next_expiry = CASE
+                   WHEN EXISTS (SELECT 1 FROM remem.entry WHERE tenant_id = $1 AND rev_to IS NOT NULL AND erased_at IS NULL AND rev_to
+                     <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)) THEN 0
+                   ELSE coalesce((SELECT min(expires_at) FROM remem.entry WHERE tenant_id = $1
+                     AND rev_to IS NULL AND expires_at IS NOT NULL), 9223372036854775807) END WHERE tenant_id = $1",
                 &[&name],
             ),
         ];

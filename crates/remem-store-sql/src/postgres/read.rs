@@ -150,8 +150,16 @@ fn list<'a>(scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt
 fn push_list<'a>(statement: &mut Statement<'a>, scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt, part: Part) {
     let tenant = scope.tenant.as_str();
     statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
-    // With a tag, walk the tag's own index in order and fetch each entry.
+    // With a tag, walk the tag's own index in order and fetch each entry. What was taken away is little: it is looked at
+    // entry by entry.
     let (created_at, head) = match filter.tags.split_first() {
+        _ if part == Part::Ended => {
+            statement.push("remem.entry e WHERE ", []);
+            statement.push_part(tenant, ONE_SCOPE, at, part);
+            // The fence keeps PostgreSQL from walking all entries with the tag instead.
+            filter.tags.iter().for_each(|tag| statement.push(&has_tag(" OFFSET 0"), [Param::Text(tag)]));
+            ("e.created_at", "left(e.id, 100)")
+        }
         Some((first, rest)) => {
             statement.push("remem.entry_tag g JOIN remem.entry e ON e.row_id = g.row_id AND ", []);
             statement.push_part(tenant, ONE_SCOPE, at, part);
@@ -182,11 +190,14 @@ fn push_list<'a>(statement: &mut Statement<'a>, scope: &'a Scope, filter: &'a Fi
 
 /// Every one of these tags must be on `e`.
 pub(super) fn push_tags<'a>(statement: &mut Statement<'a>, tags: &'a [String]) {
-    for tag in tags {
-        let sql = " AND EXISTS (SELECT 1 FROM remem.entry_tag x WHERE x.tenant_id = e.tenant_id AND x.scope_id = e.scope_id
-                     AND x.tag = ? AND x.created_at = e.created_at AND x.id_head = left(e.id, 100) AND x.row_id = e.row_id)";
-        statement.push(sql, [Param::Text(tag)]);
-    }
+    tags.iter().for_each(|tag| statement.push(&has_tag(""), [Param::Text(tag)]));
+}
+
+fn has_tag(fence: &str) -> String {
+    format!(
+        " AND EXISTS (SELECT 1 FROM remem.entry_tag x WHERE x.tenant_id = e.tenant_id AND x.scope_id = e.scope_id
+            AND x.tag = ? AND x.created_at = e.created_at AND x.id_head = left(e.id, 100) AND x.row_id = e.row_id{fence})"
+    )
 }
 
 pub(super) fn push_created<'a>(statement: &mut Statement<'a>, filter: &'a Filter, column: &str) {

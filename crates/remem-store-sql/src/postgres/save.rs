@@ -36,8 +36,9 @@ pub(super) struct Writes<'a> {
     pub rewrites: HashMap<(i64, i64), NewText>,
     removals: Removals,
     erasures: Erasures,
-    /// Snapshots: the revision that a run holds, or `None` if it lets go.
-    pub snapshots: HashMap<String, Option<(i64, i64)>>,
+    /// Runs that let go, and what runs hold from now on: one may do both, in this order.
+    pub released: Vec<String>,
+    pub held: HashMap<String, (i64, i64)>,
     events: Events,
     repeats: Repeats,
     /// What becomes of each record that the group names: its last state, or `None` if it goes.
@@ -130,7 +131,8 @@ impl Default for Writes<'_> {
             rewrites: HashMap::new(),
             removals: Removals::default(),
             erasures: Erasures::default(),
-            snapshots: HashMap::new(),
+            released: Vec::new(),
+            held: HashMap::new(),
             events: Events::default(),
             repeats: Repeats::default(),
             records: HashMap::new(),
@@ -365,8 +367,8 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     add(!r.row.is_empty(), call(REMOVE, &[t, &r.scope, &r.row, &r.revision, &r.reason, &r.run]));
     add(!e.row.is_empty(), call(ERASE, &[t, &e.scope, &e.row, &e.at]));
     let h = saving.snapshots;
+    add(!writes.released.is_empty(), call(RELEASE, &[t, &writes.released]));
     add(!h.run.is_empty(), call(HOLD, &[t, &h.run, &h.revision, &h.at]));
-    add(!h.gone.is_empty(), call(RELEASE, &[t, &h.gone]));
     let e = &writes.events;
     let place = (&e.run, &e.run_seq, &e.recorded_at);
     add(!e.seq.is_empty(), call(NEW_EVENTS, &[t, &e.seq, &e.revision, &e.at, place.0, place.1, place.2, &e.kind, &e.payload, &e.hash]));

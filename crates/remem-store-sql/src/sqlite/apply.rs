@@ -95,6 +95,7 @@ impl Applying<'_> {
                 snapshot::hold(self.db, self.batch, revision, self.clock.at)?;
                 Ok(Outcome::Done)
             }
+            Change::Release if self.batch.run().is_none() => Ok(Outcome::Nothing),
             Change::Release => {
                 snapshot::release(self.db, self.batch)?;
                 self.erased |= snapshot::leaves_work(self.db, self.batch.tenant())?;

@@ -89,7 +89,7 @@ impl Applying<'_> {
         self.db
             .prepare_cached("UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5 WHERE tenant_id = ?1 AND row_id = ?2")?
             .execute(params![self.batch.tenant().as_str(), entry.row, revision.0, reason, self.batch.run().map(RunId::as_str)])?;
-        if reason == "expired" || !snapshot::is_held(self.db, self.batch.tenant())? {
+        if reason == "expired" || !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
             self.erase(id, &entry)?;
         }
         Ok(Outcome::Removed)

@@ -78,7 +78,10 @@ fn scrub(db: &Connection, state: &State, keys_before: Timestamp, compact: bool) 
     let done = maintain::scrub(db, &state.tenant, keys_before, compact);
     match &done {
         // Only this thread moves the mark, so a put cannot lower it in between.
-        Ok(next_expiry) => state.due.next_expiry.store(*next_expiry, Ordering::Relaxed),
+        Ok((next_expiry, more)) => {
+            state.due.next_expiry.store(*next_expiry, Ordering::Relaxed);
+            state.due.scrub.fetch_or(*more, Ordering::Relaxed);
+        }
         Err(_) => state.due.scrub.store(true, Ordering::Relaxed),
     }
     done.map(|_| ())

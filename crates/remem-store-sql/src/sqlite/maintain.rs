@@ -3,6 +3,7 @@
 use super::apply::Clock;
 use super::connection::failed;
 use super::rows::{ENTRY_COLUMNS, entry};
+use super::snapshot;
 use crate::stored::content_hash;
 use remem_core::event::{Link, chain_hash};
 use remem_core::{Entry, EntryId, MemoryRef, Revision, Seq, TenantId, Timestamp};
@@ -73,14 +74,17 @@ pub(super) fn stale(db: &Connection, tenant: &TenantId, scan: u64, after: Option
 
 /// Erased text is zeroed in the database pages by the commit itself (secure_delete, here and in the search index); what
 /// is left are the older page images in the write-ahead log. Copying the log back and cutting it to nothing ends them.
-/// Answers when the next entry expires.
-pub(super) fn scrub(db: &Connection, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<i64, StoreError> {
+/// Answers when the next entry expires, and whether a run let go of something since the pass looked.
+pub(super) fn scrub(db: &Connection, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(i64, bool), StoreError> {
     db.execute("DELETE FROM idempotency WHERE tenant_id = ?1 AND at < ?2", params![tenant.as_str(), keys_before.0]).map_err(failed)?;
     if compact {
         db.execute_batch("INSERT INTO entry_fts (entry_fts) VALUES ('optimize'); VACUUM").map_err(failed)?;
     }
     let busy: i64 = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
-    if busy == 0 { next_expiry(db, tenant) } else { Err(StoreError::Busy) }
+    if busy != 0 {
+        return Err(StoreError::Busy);
+    }
+    Ok((next_expiry(db, tenant)?, snapshot::leaves_work(db, tenant).map_err(failed)?))
 }
 
 /// Structure, search index, event chain, texts. Answers how many events and entries were checked.

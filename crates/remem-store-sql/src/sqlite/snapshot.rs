@@ -23,8 +23,10 @@ pub(super) fn release(db: &Connection, batch: &Batch) -> rusqlite::Result<()> {
         .map(|_| ())
 }
 
-pub(super) fn is_held(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM snapshot WHERE tenant_id = ?1 LIMIT 1")?.exists([tenant.as_str()])
+/// Whether a run may still read what ends with `revision`.
+pub(super) fn is_held(db: &Connection, tenant: &TenantId, revision: Revision) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM snapshot WHERE tenant_id = ?1 AND revision < ?2 LIMIT 1";
+    db.prepare_cached(sql)?.exists(params![tenant.as_str(), revision.0])
 }
 
 /// Whether something can be erased now that could not before.

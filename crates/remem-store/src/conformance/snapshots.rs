@@ -13,6 +13,7 @@ pub(super) async fn exercise(store: &dyn Store) {
     a_run_sees_its_own_writes_and_deletes(store).await;
     time_outranks_a_snapshot(store).await;
     text_goes_when_the_last_reader_has_gone(store).await;
+    a_hold_after_a_release_is_a_new_one(store).await;
     a_stored_text_can_be_redacted(store).await;
 }
 
@@ -111,6 +112,8 @@ async fn text_goes_when_the_last_reader_has_gone(store: &dyn Store) {
     hold(store, &s, "run_3").await;
     release(store, &s, "run_2").await;
     assert!(store.due(NOON).await.expect("read").contains(&s.tenant), "letting go makes work");
+    store.scrub(&s.tenant, NOON, false).await.expect("scrubbed");
+    assert!(store.due(NOON).await.expect("read").contains(&s.tenant), "a pass that looked before does not hide it");
     assert_eq!(store.ended(&s.tenant, 9).await.expect("read"), [(s.memory_ref.clone(), id("a"))]);
     let revision = store.head(&s.tenant).await.expect("read").revision;
     assert_eq!(store.commit(erase()).await.expect("erased").outcomes, [Outcome::Removed]);
@@ -120,6 +123,25 @@ async fn text_goes_when_the_last_reader_has_gone(store: &dyn Store) {
     assert!(store.ended(&s.tenant, 9).await.expect("read").is_empty());
     release(store, &s, "run_3").await;
     store.verify(&s.tenant).await.expect("sound");
+}
+
+async fn a_hold_after_a_release_is_a_new_one(store: &dyn Store) {
+    let s = scope("snapshots-again", "m");
+    put(store, &s, "a", draft("text a"), NOON).await;
+    put(store, &s, "b", draft("text b"), NOON).await;
+    let first = hold(store, &s, "run_1").await;
+    assert!(hold(store, &s, "run_1").await > first);
+    assert_eq!(store.snapshots(&s.tenant).await.expect("read")[0].revision, first, "what is held stays");
+    // What ends with the commit that the snapshot is of, is no part of it: nobody has to wait.
+    let batch = Batch::new(s.tenant.clone(), NOON).in_run(run("run_1")).release().hold();
+    let again = store.commit(batch.delete(s.memory_ref.clone(), id("a"))).await.expect("held anew").revision;
+    assert_eq!(store.snapshots(&s.tenant).await.expect("read")[0].revision, again);
+    assert!(store.ended(&s.tenant, 9).await.expect("read").is_empty(), "its text is gone already");
+    delete(store, &s, "b", NOON).await;
+    assert_eq!(names(&all(store, &s, &seen_by(again, &["run_1"])).await), ["b"]);
+    release(store, &s, "run_1").await;
+    let alone = Batch::new(s.tenant.clone(), NOON).release();
+    assert_eq!(store.commit(alone).await.expect("answered").outcomes, [Outcome::Nothing], "there is no run to let go");
 }
 
 async fn a_stored_text_can_be_redacted(store: &dyn Store) {
