@@ -1,22 +1,14 @@
 //! The event feed: a JSON page, or a stream for `Accept: text/event-stream` that resumes after `Last-Event-ID`.
-//!
-//! A stream pulls a page at a time when its reader has room, so a reader that stops costs one page, not a queue.
 
 use super::extract::Params;
-use super::{Answer, App, Fail, json};
+use super::{Answer, App, Fail, json, stream};
 use crate::door::{Door, EngineDoor, problem};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::IntoResponse;
-use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
-use futures_util::stream::{self, Stream, StreamExt};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::sse::Event as Frame;
 use remem_core::Event;
-use remem_engine::feed::Feed;
 use remem_wire::event::EventsQuery;
 use remem_wire::{ErrorBody, EventDoc, EventPage, Problem};
-use std::convert::Infallible;
-use std::time::Duration;
-use tokio::sync::watch;
 
 /// What happened in the tenant's memories: ids and counts, never content.
 #[utoipa::path(get, path = "/v1/host/remembrancer/events", tag = "events",
@@ -35,29 +27,10 @@ pub(super) async fn events(State(app): State<App>, door: EngineDoor, headers: He
         Problem::TooManyFeeds { .. } => Problem::TooManyFeeds { limit: app.engine.policy().feeds_max as u64 },
         other => other,
     });
-    let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
-    let mut response = Sse::new(frames(feed.map_err(Fail::from)?, app.stopping)).keep_alive(keep_alive).into_response();
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(stream::answer(feed.map_err(Fail::from)?, app.stopping, frame))
 }
 
-/// Ends when the host stops, the key is revoked, or the store fails: the client reconnects with its last event.
-fn frames(feed: Feed, stopping: watch::Receiver<bool>) -> impl Stream<Item = Result<SseEvent, Infallible>> {
-    let pages = stream::unfold((feed, stopping), |(mut feed, mut stopping)| async move {
-        if *stopping.borrow() {
-            return None;
-        }
-        let page = tokio::select! {
-            page = feed.next() => page.ok().flatten(),
-            _ = stopping.changed() => None,
-        };
-        page.map(|events| (events, (feed, stopping)))
-    });
-    pages.flat_map(|events| stream::iter(events.into_iter().map(|event| Ok(frame(&event)))))
-}
-
-fn frame(event: &Event) -> SseEvent {
+fn frame(event: &Event) -> Option<Frame> {
     let doc = EventDoc::from(event);
-    let frame = SseEvent::default().id(doc.sequence.to_string()).event(doc.r#type.clone());
-    frame.json_data(&doc).unwrap_or_default()
+    Frame::default().id(doc.sequence.to_string()).event(doc.r#type.clone()).json_data(&doc).ok()
 }

@@ -14,6 +14,7 @@ mod run_events;
 mod runs;
 mod seams;
 mod secrets;
+mod stream;
 mod tenants;
 mod webhooks;
 mod workflows;

@@ -1,24 +1,20 @@
 //! Events of a run: JSON, a poll that waits, or a stream for `Accept: text/event-stream` that ends with the run.
 
 use super::extract::{Params, Ref};
-use super::{Answer, App, Fail, json};
+use super::{Answer, App, Fail, json, stream};
 use crate::door::{EngineDoor, fail, problem};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::IntoResponse;
-use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
-use futures_util::stream::{self, Stream, StreamExt};
-use remem_engine::runs::RunFeed;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::sse::Event as Frame;
+use remem_core::Event;
 use remem_wire::run::{RunEventDoc, RunEvents, RunEventsQuery};
 use remem_wire::{ErrorBody, Problem};
-use std::convert::Infallible;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// How long a poll may wait.
 const WAIT_SECONDS_MAX: u64 = 30;
 
-fn events((events, is_complete): (Vec<remem_core::Event>, bool)) -> Answer {
+fn events((events, is_complete): (Vec<Event>, bool)) -> Answer {
     json(StatusCode::OK, &RunEvents { events: events.iter().filter_map(RunEventDoc::of).collect(), is_complete })
 }
 
@@ -50,10 +46,7 @@ pub(super) async fn run_events(
         Problem::TooManyFeeds { .. } => Problem::TooManyFeeds { limit: app.engine.policy().feeds_max as u64 },
         other => other,
     });
-    let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
-    let mut response = Sse::new(frames(feed.map_err(Fail::from)?, app.stopping)).keep_alive(keep_alive).into_response();
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(stream::answer(feed.map_err(Fail::from)?, app.stopping, frame))
 }
 
 /// A run's events after one that is known; waits for them if asked to.
@@ -64,20 +57,7 @@ pub(super) async fn poll_run(door: EngineDoor, Ref(id): Ref, Params(query): Para
     events(door.engine.poll_run(&door.caller, &id, after(query.last_sequence), wait).await.map_err(fail)?)
 }
 
-fn frames(feed: RunFeed, stopping: watch::Receiver<bool>) -> impl Stream<Item = Result<SseEvent, Infallible>> {
-    let pages = stream::unfold((feed, stopping), |(mut feed, mut stopping)| async move {
-        if *stopping.borrow() {
-            return None;
-        }
-        let page = tokio::select! {
-            page = feed.next() => page.ok().flatten(),
-            _ = stopping.changed() => None,
-        };
-        page.map(|events| (events, (feed, stopping)))
-    });
-    pages.flat_map(|events| stream::iter(events.iter().filter_map(RunEventDoc::of).map(|doc| Ok(frame(&doc))).collect::<Vec<_>>()))
-}
-
-fn frame(doc: &RunEventDoc) -> SseEvent {
-    SseEvent::default().id(doc.sequence.to_string()).event(doc.r#type.clone()).json_data(doc).unwrap_or_default()
+fn frame(event: &Event) -> Option<Frame> {
+    let doc = RunEventDoc::of(event)?;
+    Frame::default().id(doc.sequence.to_string()).event(doc.r#type.clone()).json_data(&doc).ok()
 }

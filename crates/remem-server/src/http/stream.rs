@@ -1,0 +1,59 @@
+//! Streams of events: server-sent frames from whatever gives events a page at a time.
+//!
+//! A stream pulls a page when its reader has room, so a reader that stops costs one page, not a queue.
+
+use axum::http::HeaderValue;
+use axum::response::sse::{Event as Frame, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream, StreamExt};
+use remem_core::Event;
+use remem_engine::feed::Feed;
+use remem_engine::runs::RunFeed;
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::sync::watch;
+
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Gives events page by page; `None` is the end.
+pub(super) trait Pages: Send + 'static {
+    fn page(&mut self) -> impl Future<Output = Option<Vec<Event>>> + Send;
+}
+
+impl Pages for Feed {
+    async fn page(&mut self) -> Option<Vec<Event>> {
+        self.next().await.ok().flatten()
+    }
+}
+
+impl Pages for RunFeed {
+    async fn page(&mut self) -> Option<Vec<Event>> {
+        self.next().await.ok().flatten()
+    }
+}
+
+/// The stream as an answer. It ends with its source, when the host stops, the key is revoked, or the store fails: the client
+/// reconnects with its last event.
+pub(super) fn answer(pages: impl Pages, stopping: watch::Receiver<bool>, frame: fn(&Event) -> Option<Frame>) -> Response {
+    let mut response = Sse::new(frames(pages, stopping, frame)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn frames(
+    pages: impl Pages,
+    stopping: watch::Receiver<bool>,
+    frame: fn(&Event) -> Option<Frame>,
+) -> impl Stream<Item = Result<Frame, Infallible>> {
+    let pages = stream::unfold((pages, stopping), |(mut pages, mut stopping)| async move {
+        if *stopping.borrow() {
+            return None;
+        }
+        let page = tokio::select! {
+            page = pages.page() => page,
+            _ = stopping.changed() => None,
+        };
+        page.map(|events| (events, (pages, stopping)))
+    });
+    pages.flat_map(move |events| stream::iter(events.iter().filter_map(frame).map(Ok).collect::<Vec<_>>()))
+}
