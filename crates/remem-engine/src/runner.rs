@@ -2,9 +2,9 @@
 
 use crate::engine::Engine;
 use crate::registry::{PASSES, Pass};
-use crate::runs::{self, Halt};
+use crate::runs::{self, Halt, Turn};
 use futures_util::stream::{self, StreamExt};
-use remem_core::{RunId, TenantId};
+use remem_core::TenantId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -33,9 +33,9 @@ async fn carry_runs(engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
     let (mut under_way, limit) = (JoinSet::new(), engine.parts.policy.runs_at_once_max);
     while !*stop.borrow() {
         tokio::select! {
-            (tenant, run) = engine.runs.next(), if under_way.len() < limit => {
+            turn = engine.runs.next(), if under_way.len() < limit => {
                 let engine = engine.clone();
-                under_way.spawn(async move { carry_on(&engine, &tenant, &run).await });
+                under_way.spawn(async move { carry_on(&engine, turn).await });
             }
             Some(_) = under_way.join_next() => {}
             _ = stop.changed() => {}
@@ -44,11 +44,12 @@ async fn carry_runs(engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
     while under_way.join_next().await.is_some() {}
 }
 
-async fn carry_on(engine: &Engine, tenant: &TenantId, run: &RunId) {
-    let ended = runs::execute(engine, tenant, run).await;
-    engine.runs.done(tenant, run);
+async fn carry_on(engine: &Engine, turn: Turn) {
+    let Turn { tenant, run, fresh } = turn;
+    let ended = runs::execute(engine, &tenant, &run, fresh).await;
+    engine.runs.done(&tenant, &run);
     match ended {
-        Ok(()) => engine.has_deliveries(tenant),
+        Ok(()) => engine.has_deliveries(&tenant),
         Err(Halt::Error(error)) => tracing::warn!(run = %run, tenant = %tenant, %error, "a run stands still; it will be taken up again"),
         Err(_) => {}
     }

@@ -107,7 +107,7 @@ async fn check(engine: &Engine, caller: &Caller, id: &str, story: &str) {
 async fn each_effect_happens_once_though_the_store_fails() {
     let mut fired = 0;
     for seed in 0..40 {
-        let store = Arc::new(FaultyStore::new(SqliteStore::open(Location::Memory, 1).unwrap(), seed, 50));
+        let store = Arc::new(FaultyStore::new(SqliteStore::open(Location::Memory, 1).unwrap(), seed, 24));
         let place = Place::new(store.clone());
         let engine = place.process();
         let caller = place.caller(&engine).await;

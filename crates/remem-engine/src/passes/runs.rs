@@ -5,7 +5,7 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{Mode, PassReport};
-use crate::runs;
+use crate::runs::{self, Turn};
 use remem_core::event::Fault;
 use remem_core::{Batch, Fence, Precondition, RecordKind, RunId, RunState, TenantId, Timestamp};
 use remem_store::Snapshot;
@@ -63,7 +63,7 @@ async fn take_up(engine: &Engine, tenant: &TenantId, snapshot: &Snapshot, now: T
         let fault = Fault { code: "run_timeout".to_owned(), message: "the run took longer than this host allows".to_owned() };
         runs::give_up(engine, tenant, &snapshot.run, fault).await?;
     } else {
-        engine.runs.push(tenant.clone(), snapshot.run.clone());
+        engine.runs.push(Turn { tenant: tenant.clone(), run: snapshot.run.clone(), fresh: None });
     }
     Ok(true)
 }

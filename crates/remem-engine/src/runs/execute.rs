@@ -1,7 +1,7 @@
 //! Carries a run on, node after node, to its one last event.
 
 use super::live::{Halt, Live, Reads};
-use super::nodes;
+use super::{Fresh, nodes};
 use crate::engine::Engine;
 use remem_core::event::{Fault, NodeEnded, NodeFailed, NodeStarted, RunEnded, RunFailed};
 use remem_core::workflow::Node;
@@ -13,9 +13,14 @@ pub(crate) fn execute<'a>(
     engine: &'a Engine,
     tenant: &'a TenantId,
     id: &'a RunId,
+    fresh: Option<Fresh>,
 ) -> Pin<Box<dyn Future<Output = Result<(), Halt>> + Send + 'a>> {
     Box::pin(async move {
-        let Some(mut live) = Live::load(engine, tenant, id).await? else { return Ok(()) };
+        let live = match fresh {
+            Some(fresh) => Some(Live::fresh(engine, tenant, id, fresh).await?),
+            None => Live::load(engine, tenant, id).await?,
+        };
+        let Some(mut live) = live else { return Ok(()) };
         let ended = match run_nodes(&mut live).await {
             Ok(()) => finish(&mut live).await,
             other => other,

@@ -1,6 +1,6 @@
 //! Forks: a replay, which answers everything from what the run recorded, and a branch, which goes on anew from a point.
 
-use super::{Run, Start};
+use super::{Run, Start, Started};
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
@@ -89,11 +89,7 @@ impl Engine {
         let (state, facts) = self.forked(caller, source.state, &log, origin.clone(), fork.overlay).await?;
         let (policy, name) = (self.policy_of(caller), self.parts.ids.run());
         let start = Start { id: name, state, facts, secrets: Vec::new(), idempotency };
-        let (new, replayed) = self.store_run(&policy, caller.tenant(), start).await?;
-        if !replayed {
-            self.runs.push(caller.tenant().clone(), new.clone());
-        }
-        let run = self.run_now(&policy, caller.tenant(), &new).await?;
+        let Started { run, replayed } = self.begin(policy, caller.tenant(), start).await?;
         Ok(Forked { run, source: origin, replayed })
     }
 

@@ -4,7 +4,7 @@
 //! that a run sees its own writes. Such a commit has a key made of the run, the node and its number: a node that is
 //! executed again after a crash repeats it and gets the answers of the first time.
 
-use super::Run;
+use super::{Fresh, Run};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::secrets::{Rules, RunSecrets};
@@ -91,23 +91,30 @@ impl<'e> Live<'e> {
         if run.state.status.is_terminal() {
             return Ok(None);
         }
+        let first = engine.parts.store.run_events(tenant, id, 0, 1).await?;
+        let revision = first.first().map(|event| event.revision).ok_or(StoreError::Damaged("a run has no events"))?;
+        let fresh = Fresh { state: run.state, version, revision, policy: engine.policy_for(tenant).await? };
+        Live::fresh(engine, tenant, id, fresh).await.map(Some)
+    }
+
+    /// Takes up a run that is known to stand so.
+    pub async fn fresh(engine: &'e Engine, tenant: &TenantId, id: &RunId, fresh: Fresh) -> Result<Live<'e>, Halt> {
+        let Fresh { state, version, revision, policy } = fresh;
+        let run = Run { id: id.clone(), state };
         let workflow = match run.state.definition.clone() {
             Some(document) => Workflow::parse(document).ok(),
             None => engine.host_workflow(&run.state.workflow_id).cloned(),
         };
         // A definition that is gone leaves a run without nodes, which fails.
         let nothing = || Workflow { id: run.state.workflow_id.clone(), nodes: vec![], variables: vec![], document: Map::new() };
-        let workflow = workflow.unwrap_or_else(nothing);
-        let first = engine.parts.store.run_events(tenant, id, 0, 1).await?;
-        let revision = first.first().map(|event| event.revision).ok_or(StoreError::Damaged("a run has no events"))?;
-        let facts = super::fork::facts_to_repeat(engine, tenant, &run).await?;
         let mut live = Live {
             engine,
             tenant: tenant.clone(),
-            workflow,
-            policy: engine.policy_for(tenant).await?,
+            workflow: workflow.unwrap_or_else(nothing),
+            policy,
             rules: engine.rules(tenant).await?,
             secrets: RunSecrets::default(),
+            facts: super::fork::facts_to_repeat(engine, tenant, &run).await?,
             run,
             version,
             revision,
@@ -118,10 +125,9 @@ impl<'e> Live<'e> {
             commits: 0,
             outputs: Map::new(),
             reads_of_node: 0,
-            facts,
         };
         live.register().await?;
-        Ok(Some(live))
+        Ok(live)
     }
 
     /// A node begins.
@@ -297,6 +303,7 @@ impl<'e> Live<'e> {
         if let (false, Some(Outcome::Recorded { version, .. })) = (committed.replayed, committed.outcomes.first()) {
             self.version = *version;
         }
+        self.engine.runs.ring(&self.tenant, &self.run.id);
         Ok(())
     }
 

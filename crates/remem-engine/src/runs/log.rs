@@ -4,10 +4,10 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::feed::FeedPlace;
-use remem_core::{Event, EventKind, Permission, Revision, RunId};
+use remem_core::{Event, EventKind, Permission, Revision, RunId, TenantId};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// How long one waits before looking again: commits of other processes do not ring.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -39,19 +39,42 @@ impl Engine {
         if !found.0.is_empty() || found.1 || wait.is_zero() {
             return Ok(found);
         }
-        let mut watch = self.parts.store.watch(caller.tenant()).await?;
+        let (mut watch, run) = (self.parts.store.watch(caller.tenant()).await?, RunId::parse(id).ok_or(EngineError::NotFound)?);
         let waiting = async {
             loop {
+                let step = self.next_step(caller.tenant(), &run, &mut watch);
                 found = self.run_events(caller, id, from).await?;
                 if !found.0.is_empty() || found.1 {
                     return Ok(());
                 }
-                let _ = tokio::time::timeout(LOOK_AGAIN, watch.changed()).await;
+                step.await;
             }
         };
         match tokio::time::timeout(wait, waiting).await {
             Ok(done) => done.map(|()| found),
             Err(_) => Ok((Vec::new(), false)),
+        }
+    }
+
+    /// Waits until the run may have taken a step: by its own bell where this process carries it on, by the tenant's where
+    /// somebody else does, and in any case not for long. What happens from now on counts, not from the first poll on.
+    fn next_step<'a>(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        watch: &'a mut watch::Receiver<Revision>,
+    ) -> impl Future<Output = ()> + use<'a> {
+        let bell = self.runs.bell_of(tenant, run).map(Notify::notified_owned);
+        async move {
+            let step = async {
+                match bell {
+                    Some(bell) => bell.await,
+                    // A bell whose store has closed the file rings no more.
+                    None if watch.changed().await.is_err() => std::future::pending().await,
+                    None => {}
+                }
+            };
+            let _ = tokio::time::timeout(LOOK_AGAIN, step).await;
         }
     }
 
@@ -82,6 +105,7 @@ impl RunFeed {
     pub async fn next(&mut self) -> Result<Option<Vec<Event>>, EngineError> {
         let engine = self.place.engine().clone();
         while !self.ended && engine.still_valid(&self.caller).await.is_ok() {
+            let step = engine.next_step(self.caller.tenant(), &self.id, &mut self.watch);
             let events = engine.parts.store.run_events(self.caller.tenant(), &self.id, self.from, PAGE).await?;
             if let Some(last) = events.last() {
                 self.from += events.len() as u64;
@@ -94,7 +118,9 @@ impl RunFeed {
                     return Ok(None);
                 }
             }
-            if let Ok(Err(_)) = tokio::time::timeout(LOOK_AGAIN, self.watch.changed()).await {
+            step.await;
+            if self.watch.has_changed().is_err() {
+                // The store closed the tenant's file for want of use; ask it for a new bell.
                 self.watch = engine.parts.store.watch(self.caller.tenant()).await?;
             }
         }

@@ -21,7 +21,7 @@ pub use fork::{Fork, Forked};
 pub(crate) use live::Halt;
 pub use log::RunFeed;
 pub use nodes::NODES;
-pub(crate) use queue::RunQueue;
+pub(crate) use queue::{Fresh, RunQueue, Turn};
 pub use workflows::WorkflowInfo;
 
 use workflows::Found;
@@ -33,8 +33,8 @@ use remem_core::event::{Fault, RunCancelled, RunStarted};
 use remem_core::redact::SecretValue;
 use remem_core::run::FileAt;
 use remem_core::{
-    AgentRef, Batch, EventBody, Idempotency, Permission, Policy, Precondition, PrincipalId, RecordKind, Rejection, RunId, RunState,
-    RunStatus, TenantId, Timestamp, Workflow,
+    AgentRef, Batch, EventBody, Idempotency, Permission, Policy, Precondition, PrincipalId, RecordKind, Rejection, Revision, RunId,
+    RunState, RunStatus, TenantId, Timestamp, Workflow,
 };
 use remem_store::{Committed, Outcome, StoreError};
 use serde_json::{Map, Value};
@@ -67,6 +67,19 @@ pub(crate) struct Start {
     /// What it was given for itself.
     pub secrets: Vec<SecretValue>,
     pub idempotency: Option<Idempotency>,
+}
+
+/// A run that was stored, …
+pub(crate) enum Begun {
+    /// … just now, …
+    New {
+        run: Box<Run>,
+        version: u64,
+        /// Its snapshot.
+        revision: Revision,
+    },
+    /// … or by an earlier request with the same idempotency key.
+    Again(RunId),
 }
 
 /// A run.
@@ -133,12 +146,7 @@ impl Engine {
         let id = self.parts.ids.run();
         let policy = self.policy_of(caller);
         let start = Start { id, state, facts: Vec::new(), secrets: new.secrets, idempotency };
-        let (id, replayed) = self.store_run(&policy, caller.tenant(), start).await?;
-        if !replayed {
-            self.runs.push(caller.tenant().clone(), id.clone());
-        }
-        let run = self.run_now(&policy, caller.tenant(), &id).await?;
-        Ok(Started { run, replayed })
+        self.begin(policy, caller.tenant(), start).await
     }
 
     /// The run of that name.
@@ -178,13 +186,26 @@ impl Engine {
         Err(StoreError::Busy.into())
     }
 
+    /// Stores a new run and lets it wait for its turn.
+    async fn begin(&self, policy: Policy, tenant: &TenantId, start: Start) -> Result<Started, EngineError> {
+        match self.store_run(&policy, tenant, start).await? {
+            Begun::Again(id) => Ok(Started { run: self.run_now(&policy, tenant, &id).await?, replayed: true }),
+            Begun::New { run, version, revision } => {
+                let fresh = Fresh { state: run.state.clone(), version, revision, policy };
+                self.runs.push(Turn { tenant: tenant.clone(), run: run.id.clone(), fresh: Some(fresh) });
+                Ok(Started { run: *run, replayed: false })
+            }
+        }
+    }
+
     /// Stores a new run; whoever calls this sees to it that it is carried on.
-    pub(crate) async fn store_run(&self, policy: &Policy, tenant: &TenantId, start: Start) -> Result<(RunId, bool), EngineError> {
+    pub(crate) async fn store_run(&self, policy: &Policy, tenant: &TenantId, start: Start) -> Result<Begun, EngineError> {
         let Start { id, state, facts, secrets, idempotency } = start;
         let now = self.now_for(tenant).await?;
         // What the run was given for itself may stand in its inputs, too.
         let rules = self.parts.secrets.with(&*self.rules(tenant).await?, &secrets);
         let body = rules.admission(policy, now).record(state.to_map());
+        let stored = RunState::from_map(body.map().clone()).ok_or(StoreError::Damaged("a run cannot be read"))?;
         let mut batch = Batch::new(tenant.clone(), now).in_run(id.clone()).idempotent(idempotency);
         if let Some(principal) = PrincipalId::parse(&state.principal) {
             batch = batch.by(principal);
@@ -201,10 +222,11 @@ impl Engine {
         }));
         batch = facts.into_iter().fold(batch, |batch, (fact, at)| batch.repeat(fact, at));
         let committed = self.parts.store.commit(batch).await?;
-        if !committed.replayed {
-            metrics::counter!("remem_runs_started_total").increment(1);
+        if committed.replayed {
+            return Ok(Begun::Again(named(&committed).unwrap_or(id)));
         }
-        Ok((named(&committed).unwrap_or(id), committed.replayed))
+        metrics::counter!("remem_runs_started_total").increment(1);
+        Ok(Begun::New { run: Box::new(Run { id, state: stored }), version: 1, revision: committed.revision })
     }
 
     /// The run with the version of its record.

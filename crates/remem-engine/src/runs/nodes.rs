@@ -112,7 +112,7 @@ async fn sub_workflow(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         Some(answer) => answer,
         None => {
             start_child(live, &child, &workflow_id, inputs).await?;
-            match execute(live.engine, &live.tenant, &child).await {
+            match execute(live.engine, &live.tenant, &child, None).await {
                 Err(Halt::Error(error)) => return Err(Halt::Error(error)),
                 _ => live.child_state(&child).await?,
             }

@@ -1,8 +1,8 @@
 //! Runs that wait for their turn in this process. Whatever is lost here with the process is found again by the pass `runs`.
 
-use remem_core::{Policy, RunId, TenantId};
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use remem_core::{Policy, Revision, RunId, RunState, TenantId};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 /// First come, first served.
@@ -14,11 +14,28 @@ pub struct RunQueue {
     free: Notify,
 }
 
+/// A run whose turn it is.
+pub struct Turn {
+    pub tenant: TenantId,
+    pub run: RunId,
+    /// If this process has just stored it.
+    pub fresh: Option<Fresh>,
+}
+
+/// What is known of a run right after it was stored, so that nobody has to read it back.
+pub struct Fresh {
+    pub state: RunState,
+    pub version: u64,
+    /// Its snapshot.
+    pub revision: Revision,
+    pub policy: Policy,
+}
+
 #[derive(Default)]
 struct Inner {
-    waiting: VecDeque<(TenantId, RunId)>,
-    /// Waiting or being executed.
-    here: HashSet<(TenantId, RunId)>,
+    waiting: VecDeque<Turn>,
+    /// Waiting or being executed; rung after each of its commits.
+    here: HashMap<(TenantId, RunId), Arc<Notify>>,
     /// Wanted by somebody who must change it between two of its steps.
     wanted: Vec<(TenantId, RunId)>,
 }
@@ -50,16 +67,18 @@ impl RunQueue {
     }
 
     /// Lets a run wait, once.
-    pub fn push(&self, tenant: TenantId, run: RunId) {
+    pub fn push(&self, turn: Turn) {
         let mut inner = self.inner();
-        if inner.here.insert((tenant.clone(), run.clone())) {
-            inner.waiting.push_back((tenant, run));
+        let name = (turn.tenant.clone(), turn.run.clone());
+        if let std::collections::hash_map::Entry::Vacant(place) = inner.here.entry(name) {
+            place.insert(Arc::default());
+            inner.waiting.push_back(turn);
             self.bell.notify_one();
         }
     }
 
     /// The next one; waits for it.
-    pub async fn next(&self) -> (TenantId, RunId) {
+    pub async fn next(&self) -> Turn {
         loop {
             if let Some(next) = self.inner().waiting.pop_front() {
                 return next;
@@ -70,7 +89,18 @@ impl RunQueue {
 
     /// It was carried as far as it went.
     pub fn done(&self, tenant: &TenantId, run: &RunId) {
-        self.inner().here.remove(&(tenant.clone(), run.clone()));
+        let bell = self.inner().here.remove(&(tenant.clone(), run.clone()));
+        bell.iter().for_each(|bell| bell.notify_waiters());
+    }
+
+    /// It has just taken a step.
+    pub fn ring(&self, tenant: &TenantId, run: &RunId) {
+        self.bell_of(tenant, run).iter().for_each(|bell| bell.notify_waiters());
+    }
+
+    /// Rings after each step of a run that this process carries on: whoever waits for one run need not wake up for all.
+    pub fn bell_of(&self, tenant: &TenantId, run: &RunId) -> Option<Arc<Notify>> {
+        self.inner().here.get(&(tenant.clone(), run.clone())).cloned()
     }
 
     /// Wants a run to stand still. One that is carried on elsewhere does not notice.
@@ -93,6 +123,6 @@ impl RunQueue {
 
     /// Whether this process has it already.
     pub fn has(&self, tenant: &TenantId, run: &RunId) -> bool {
-        self.inner().here.contains(&(tenant.clone(), run.clone()))
+        self.inner().here.contains_key(&(tenant.clone(), run.clone()))
     }
 }
