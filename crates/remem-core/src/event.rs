@@ -1,7 +1,9 @@
 //! The event: the stored, content-free record of a change. Ids, counts and reserved tags; never text a caller wrote.
 
+mod pass;
 mod run;
 
+pub use pass::{Compacted, Consolidated, Distillation, PassEnded, PassProgress, PassStarted, Retired, SubjectForgotten};
 pub use run::{
     AgentDecided, AgentReasoned, Decision, Fault, InvocationCompleted, InvocationStarted, NodeEnded, NodeFailed, NodeStarted, RunCancelled,
     RunEnded, RunFailed, RunStarted,
@@ -71,6 +73,24 @@ events! {
     Expired(EntryRef) = "memory.expired",
     /// A secret that was registered later was taken out of a stored text.
     Redacted(EntryRef) = "memory.redacted",
+    /// An entry's place was taken by another one: merged into it, superseded by it, or compacted into it.
+    Retired(Retired) = "memory.retired",
+    /// An entry's text was erased because of what it is about.
+    Forgotten(EntryRef) = "memory.forgotten",
+    /// An entry that had been merged into one that was forgotten stands by itself again.
+    Revived(EntryRef) = "memory.revived",
+    /// A subject was forgotten.
+    SubjectForgotten(SubjectForgotten) = "subject.forgotten",
+    /// Many entries became one.
+    Compacted(Compacted) = "memory.compacted",
+    /// A memory was reconciled with itself.
+    Consolidated(Consolidated) = "agent.memory.consolidated",
+    /// A pass began to work over a memory.
+    PassStarted(PassStarted) = "pass.started",
+    /// A pass is under way.
+    PassProgress(PassProgress) = "pass.progress",
+    /// A pass has ended.
+    PassEnded(PassEnded) = "pass.ended",
     /// A workspace file has a new version, or was deleted.
     WorkspaceUpdated(FileRef) = "workspace.updated",
     /// A run began.

@@ -28,11 +28,23 @@ pub enum RecordKind {
     DeadLetter,
     /// What a pass has to remember from one activation to the next. Nobody else reads it, so writing it is no revision.
     Progress,
+    /// Work that a pass is asked to do, or has done, over a memory. Nobody's memory changes by it, so it is no revision.
+    Job,
+    /// When a pass is to work over a memory by itself.
+    Schedule,
+    /// What a distillation kept of its sources, for good: `<memory>/<digest of its bytes>`.
+    Archive,
+    /// What a distillation was made of and where its results are: `<memory>/<digest of its sources>-<budget>`.
+    Distillation,
+    /// What a forget erased, signed.
+    Erasure,
+    /// A call of the model: digests, what came of it, and how to undo it.
+    ModelCall,
 }
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [RecordKind; 10] = [
+    pub const ALL: [RecordKind; 16] = [
         RecordKind::Run,
         RecordKind::RunRead,
         RecordKind::File,
@@ -43,7 +55,19 @@ impl RecordKind {
         RecordKind::Webhook,
         RecordKind::DeadLetter,
         RecordKind::Progress,
+        RecordKind::Job,
+        RecordKind::Schedule,
+        RecordKind::Archive,
+        RecordKind::Distillation,
+        RecordKind::Erasure,
+        RecordKind::ModelCall,
     ];
+
+    /// Whether writing one is a new revision of the tenant's memory.
+    #[must_use]
+    pub fn is_revision(self) -> bool {
+        !matches!(self, RecordKind::Progress | RecordKind::Job)
+    }
 
     /// The stable name, as stored.
     #[must_use]
@@ -59,6 +83,12 @@ impl RecordKind {
             RecordKind::Webhook => "webhook",
             RecordKind::DeadLetter => "dead-letter",
             RecordKind::Progress => "progress",
+            RecordKind::Job => "job",
+            RecordKind::Schedule => "schedule",
+            RecordKind::Archive => "archive",
+            RecordKind::Distillation => "distillation",
+            RecordKind::Erasure => "erasure",
+            RecordKind::ModelCall => "model-call",
         }
     }
 }

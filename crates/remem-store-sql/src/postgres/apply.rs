@@ -99,13 +99,13 @@ fn record<'a>(
         if working.records.remove(&place).is_none() {
             return Outcome::Nothing;
         }
-        if kind != RecordKind::Progress {
+        if kind.is_revision() {
             tick(batch, working, before);
         }
         writes.unrecord(kind, key);
         return Outcome::Removed;
     };
-    if kind != RecordKind::Progress {
+    if kind.is_revision() {
         tick(batch, working, before);
     }
     let version = working.records.get(&place).copied().unwrap_or(0) + 1;

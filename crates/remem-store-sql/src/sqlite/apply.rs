@@ -4,7 +4,7 @@ use super::rows::scope_id;
 use super::{record, snapshot};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::{Link, chain_hash};
-use remem_core::{Batch, Change, EventBody, RecordKind, Rejection, Revision, RunId, Seq, TenantId, Timestamp};
+use remem_core::{Batch, Change, EventBody, Rejection, Revision, RunId, Seq, TenantId, Timestamp};
 use remem_store::{Committed, Outcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -104,7 +104,7 @@ impl Applying<'_> {
             Change::Record { kind, key, body, .. } => {
                 let (tenant, at) = (self.batch.tenant(), self.clock.at.max(self.batch.at()));
                 let outcome = record::write(self.db, tenant, *kind, key, body.as_ref(), at)?;
-                if outcome != Outcome::Nothing && *kind != RecordKind::Progress {
+                if outcome != Outcome::Nothing && kind.is_revision() {
                     self.tick(before);
                 }
                 Ok(outcome)
