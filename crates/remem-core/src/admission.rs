@@ -9,8 +9,12 @@ use crate::policy::Policy;
 use crate::record::RecordBody;
 use crate::redact::{Redacted, Redactor, ShapeKind};
 use crate::rejection::Rejection;
+use crate::subject::Subject;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+
+/// How many subjects one entry may have.
+pub const SUBJECTS_MAX: usize = 32;
 
 /// What admission is judged by: the tenant's policy, the secrets known now, and the time.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +76,7 @@ pub struct Admitted {
     expires_at: Option<Timestamp>,
     tier: Tier,
     typology: Typology,
+    subjects: Vec<Subject>,
     origin: Option<Origin>,
     flags: Vec<ShapeKind>,
     scan: u64,
@@ -104,6 +109,7 @@ impl Admission<'_> {
             expires_at: draft.expires_at,
             tier: draft.tier,
             typology: draft.typology,
+            subjects: distinct(draft.subjects),
             origin: draft.origin,
             flags: flags.into_iter().collect(),
             scan: self.scan,
@@ -164,6 +170,7 @@ impl Admission<'_> {
             expires_at: entry.expires_at,
             tier: entry.tier,
             typology: entry.typology,
+            subjects: Vec::new(),
             origin: None,
             flags: flags.into_iter().collect(),
             scan: self.scan,
@@ -190,6 +197,7 @@ impl Admission<'_> {
         if draft.content.len() > self.policy.content_bytes_max.saturating_mul(2) {
             return bound("content", "bytes", draft.content.len(), self.policy.content_bytes_max);
         }
+        bound("subjects", "items", draft.subjects.len(), SUBJECTS_MAX)?;
         bound("tags", "items", draft.tags.len(), self.policy.tags_max)?;
         for tag in &draft.tags {
             bound("tags", "characters", tag.chars().count(), self.policy.tag_chars_max)?;
@@ -264,6 +272,12 @@ fn bound(field: &'static str, unit: &'static str, actual: usize, limit: usize) -
     if actual <= limit { Ok(()) } else { Err(Rejection::TooLarge { field, unit, limit: limit as u64, actual: actual as u64 }) }
 }
 
+fn distinct(mut subjects: Vec<Subject>) -> Vec<Subject> {
+    subjects.sort_unstable();
+    subjects.dedup();
+    subjects
+}
+
 fn depth_of_map(map: &Map<String, Value>) -> usize {
     1 + map.values().map(depth).max().unwrap_or(0)
 }
@@ -310,6 +324,11 @@ impl Admitted {
     #[must_use]
     pub fn typology(&self) -> Typology {
         self.typology
+    }
+    /// Whom or what it is about.
+    #[must_use]
+    pub fn subjects(&self) -> &[Subject] {
+        &self.subjects
     }
     /// Its identity where it was imported from.
     #[must_use]

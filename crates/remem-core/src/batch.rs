@@ -3,7 +3,7 @@
 //! A change and its event are one thing: a store asks the change for its event, it never composes one itself.
 
 use crate::admission::Admitted;
-use crate::event::{EntryRef, EventBody, Written, is_reserved_tag};
+use crate::event::{EntryRef, EventBody, Retired, Written, is_reserved_tag};
 use crate::ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, TenantId, Timestamp};
 use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind};
 
@@ -31,6 +31,8 @@ pub enum Change {
         admitted: Box<Admitted>,
         /// Which part of a run wrote it.
         cause: Cause,
+        /// The entries its text was made from.
+        sources: Vec<(MemoryRef, EntryId)>,
     },
     /// Replace the text of an entry by what the rules of today leave of it. Does nothing unless it is there.
     Rewrite {
@@ -62,6 +64,44 @@ pub enum Change {
         /// The entry.
         id: EntryId,
     },
+    /// Take an entry away because another one of its memory stands for it. Does nothing unless both are there.
+    Retire {
+        /// The memory of both.
+        memory_ref: MemoryRef,
+        /// The entry that goes.
+        id: EntryId,
+        /// Why.
+        reason: Reason,
+        /// The one that stays.
+        by: EntryId,
+    },
+    /// Erase an entry's text at once, whatever it is and whoever could still read it: forgetting outranks snapshots. What it
+    /// was about is forgotten with it. Does nothing if it was erased before.
+    Forget {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+    },
+    /// Bring back an entry that was merged into one whose text is gone by now (in this batch, usually). Does nothing
+    /// otherwise.
+    Revive {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+    },
+    /// Keep what consolidation computed from a text, with the number of the pass that did. Nobody's memory changes by it.
+    Sign {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+        /// The pass.
+        pass: u64,
+        /// Opaque to a store.
+        signature: Vec<u8>,
+    },
     /// Keep what this commit leaves readable until the batch's run lets go of it.
     Hold,
     /// The batch's run reads its snapshot no more.
@@ -84,6 +124,38 @@ pub enum Change {
         /// When it happened first, if a replay only repeats it.
         recorded_at: Option<Timestamp>,
     },
+}
+
+/// Why another entry stands for one that goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Both say the same. The text is kept, in case the one that stays is forgotten; its support counts for the other.
+    Merged,
+    /// The other one is newer and says otherwise. The text is kept as history.
+    Superseded,
+    /// The other one is the gist of it and more. The text goes, as with a deletion.
+    Compacted,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Reason; 3] = [Reason::Merged, Reason::Superseded, Reason::Compacted];
+
+    /// The stable name, as stored and sent.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Merged => "merged",
+            Reason::Superseded => "superseded",
+            Reason::Compacted => "compacted",
+        }
+    }
+
+    /// Whether the text stays as long as that of the entry that stands for it.
+    #[must_use]
+    pub fn keeps_text(self) -> bool {
+        self != Reason::Compacted
+    }
 }
 
 /// Which part of a run wrote an entry.
@@ -183,9 +255,50 @@ impl Batch {
     /// # Panics
     /// As `put`.
     #[must_use]
-    pub fn put_by(mut self, id: EntryId, admitted: Admitted, cause: Cause) -> Batch {
+    pub fn put_by(self, id: EntryId, admitted: Admitted, cause: Cause) -> Batch {
+        self.put_whole(id, admitted, cause, Vec::new())
+    }
+
+    /// As `put`, made from other entries.
+    ///
+    /// # Panics
+    /// As `put`.
+    #[must_use]
+    pub fn put_from(self, id: EntryId, admitted: Admitted, sources: Vec<(MemoryRef, EntryId)>) -> Batch {
+        self.put_whole(id, admitted, Cause::default(), sources)
+    }
+
+    fn put_whole(mut self, id: EntryId, admitted: Admitted, cause: Cause, sources: Vec<(MemoryRef, EntryId)>) -> Batch {
         assert_eq!(admitted.scope().tenant, self.tenant, "an entry is only stored for the tenant it was admitted to");
-        self.changes.push(Change::Put { id, admitted: Box::new(admitted), cause });
+        self.changes.push(Change::Put { id, admitted: Box::new(admitted), cause, sources });
+        self
+    }
+
+    /// Lets one entry stand for another.
+    #[must_use]
+    pub fn retire(mut self, memory_ref: MemoryRef, id: EntryId, reason: Reason, by: EntryId) -> Batch {
+        self.changes.push(Change::Retire { memory_ref, id, reason, by });
+        self
+    }
+
+    /// Erases an entry's text whoever could still read it.
+    #[must_use]
+    pub fn forget(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
+        self.changes.push(Change::Forget { memory_ref, id });
+        self
+    }
+
+    /// Brings a merged entry back.
+    #[must_use]
+    pub fn revive(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
+        self.changes.push(Change::Revive { memory_ref, id });
+        self
+    }
+
+    /// Keeps a signature.
+    #[must_use]
+    pub fn sign(mut self, memory_ref: MemoryRef, id: EntryId, pass: u64, signature: Vec<u8>) -> Batch {
+        self.changes.push(Change::Sign { memory_ref, id, pass, signature });
         self
     }
 
@@ -319,7 +432,13 @@ impl Change {
     pub fn memory_ref(&self) -> Option<&MemoryRef> {
         match self {
             Change::Put { admitted, .. } | Change::Rewrite { admitted, .. } => Some(&admitted.scope().memory_ref),
-            Change::Delete { memory_ref, .. } | Change::Expire { memory_ref, .. } | Change::Erase { memory_ref, .. } => Some(memory_ref),
+            Change::Delete { memory_ref, .. }
+            | Change::Expire { memory_ref, .. }
+            | Change::Erase { memory_ref, .. }
+            | Change::Retire { memory_ref, .. }
+            | Change::Forget { memory_ref, .. }
+            | Change::Revive { memory_ref, .. }
+            | Change::Sign { memory_ref, .. } => Some(memory_ref),
             Change::Record { .. } | Change::Emit { .. } | Change::Hold | Change::Release => None,
         }
     }
@@ -329,9 +448,9 @@ impl Change {
     #[must_use]
     pub fn event(&self) -> Option<EventBody> {
         let event = match self {
-            Change::Record { .. } | Change::Erase { .. } | Change::Hold | Change::Release => return None,
+            Change::Record { .. } | Change::Erase { .. } | Change::Sign { .. } | Change::Hold | Change::Release => return None,
             Change::Emit { body, .. } => (**body).clone(),
-            Change::Put { id, admitted, cause } => EventBody::Written(Written {
+            Change::Put { id, admitted, cause, .. } => EventBody::Written(Written {
                 memory_ref: admitted.scope().memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
                 tags: admitted.tags().filter(|t| is_reserved_tag(t)).map(str::to_owned).collect(),
@@ -342,6 +461,14 @@ impl Change {
             Change::Rewrite { id, admitted } => EventBody::Redacted(EntryRef::new(&admitted.scope().memory_ref, id)),
             Change::Delete { memory_ref, id } => EventBody::Deleted(EntryRef::new(memory_ref, id)),
             Change::Expire { memory_ref, id } => EventBody::Expired(EntryRef::new(memory_ref, id)),
+            Change::Forget { memory_ref, id } => EventBody::Forgotten(EntryRef::new(memory_ref, id)),
+            Change::Revive { memory_ref, id } => EventBody::Revived(EntryRef::new(memory_ref, id)),
+            Change::Retire { memory_ref, id, reason, by } => EventBody::Retired(Retired {
+                memory_ref: memory_ref.as_str().to_owned(),
+                memory_id: id.as_str().to_owned(),
+                reason: reason.as_str().to_owned(),
+                by: by.as_str().to_owned(),
+            }),
         };
         Some(event)
     }

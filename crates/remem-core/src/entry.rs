@@ -1,6 +1,7 @@
 //! The entry: what one memory is, before (`Draft`) and after (`Entry`) it was admitted and stored.
 
 use crate::ids::{EntryId, MemoryRef, Revision, Timestamp};
+use crate::subject::Subject;
 use std::{fmt, str::FromStr};
 
 /// How long a memory lasts: as long as a chat thread, a session, or for good.
@@ -102,6 +103,8 @@ pub struct Draft {
     pub tier: Tier,
     /// Kind; a plain put is semantic.
     pub typology: Typology,
+    /// Whom or what it is about, for whoever asks to be forgotten.
+    pub subjects: Vec<Subject>,
     /// Set for an import only: the identity the entry had where it comes from.
     pub origin: Option<Origin>,
 }

@@ -21,7 +21,7 @@ END $$;
 
 -- RESTRICTIVE: no policy that is added later can widen it.
 DO $$ DECLARE t text; BEGIN
-  FOREACH t IN ARRAY ARRAY['tenant_clock', 'scope', 'entry', 'entry_tag', 'posting', 'event', 'idempotency', 'record', 'snapshot', 'lease', 'api_key', 'upkeep'] LOOP
+  FOREACH t IN ARRAY ARRAY['tenant_clock', 'scope', 'entry', 'entry_tag', 'posting', 'event', 'idempotency', 'record', 'snapshot', 'lineage', 'entry_subject', 'signature', 'lease', 'api_key', 'upkeep'] LOOP
     EXECUTE format('ALTER TABLE remem.%I ENABLE ROW LEVEL SECURITY', t);
     EXECUTE format('ALTER TABLE remem.%I FORCE ROW LEVEL SECURITY', t);
     IF t NOT IN ('api_key', 'upkeep') THEN
@@ -52,14 +52,17 @@ GRANT SELECT ON remem.schema_step TO {app}, {worker};
 GRANT SELECT, INSERT, UPDATE ON remem.tenant, remem.api_key, remem.upkeep TO {app};
 GRANT SELECT, INSERT ON remem.host_secret TO {app};
 GRANT SELECT, INSERT, UPDATE ON remem.tenant_clock, remem.scope, remem.entry TO {app};
-GRANT SELECT, INSERT, DELETE ON remem.entry_tag, remem.posting TO {app};
+GRANT SELECT, INSERT, DELETE ON remem.entry_tag, remem.posting, remem.entry_subject TO {app};
+GRANT SELECT, INSERT, UPDATE, DELETE ON remem.signature TO {app};
+GRANT SELECT, INSERT ON remem.lineage TO {app};
 GRANT SELECT, INSERT ON remem.event, remem.idempotency TO {app};
 GRANT SELECT, INSERT, UPDATE, DELETE ON remem.record TO {app};
 GRANT SELECT, INSERT, DELETE ON remem.snapshot TO {app};
 GRANT SELECT, UPDATE ON remem.lease TO {app};           -- UPDATE to lock the row while a fenced batch commits
 GRANT SELECT ON remem.tenant TO {worker};
 GRANT SELECT, UPDATE, DELETE ON remem.upkeep TO {worker};
-GRANT SELECT ON remem.scope, remem.entry, remem.entry_tag, remem.posting, remem.event, remem.record, remem.snapshot TO {worker};
+GRANT SELECT ON remem.scope, remem.entry, remem.entry_tag, remem.posting, remem.event, remem.record, remem.snapshot,
+  remem.lineage, remem.entry_subject, remem.signature TO {worker};
 GRANT SELECT, UPDATE ON remem.tenant_clock TO {worker}; -- UPDATE to lock it, nothing else
 GRANT SELECT, DELETE ON remem.idempotency TO {worker};
 GRANT SELECT, INSERT, UPDATE ON remem.lease TO {worker};

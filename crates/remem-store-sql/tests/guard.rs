@@ -202,7 +202,7 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
     let database = Database::empty().await;
     let first = migrated(&database.admin_url, PASSWORD).await.unwrap();
     assert!(first.app_created);
-    assert_eq!(first.applied, ["0001_directory", "0001_memory", "0002_owner_and_lease", "0003_record", "0004_run"]);
+    assert_eq!(first.applied, ["0001_directory", "0001_memory", "0002_owner_and_lease", "0003_record", "0004_run", "0005_lineage"]);
     let (s, now) = (scope("a", "m"), ReadAt::Now(NOON));
     put(&database.open().await, &s, "e1", draft("kept"), NOON).await;
     let second = migrated(&database.admin_url, "another password").await.unwrap();

@@ -2,9 +2,11 @@
 //! answer was lost). The second kind is why every write needs an idempotency key.
 
 use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
-use crate::store::{Committed, Head, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures};
+use crate::store::{Committed, Head, Lineage, RowCursor, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Trace};
 use async_trait::async_trait;
-use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, TenantId, Timestamp};
+use remem_core::{
+    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, Subject, TenantId, Timestamp,
+};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
@@ -118,6 +120,26 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
         self.read_fault()?;
         self.inner.stale(tenant, scan, after, limit).await
+    }
+    async fn unsigned(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        self.read_fault()?;
+        self.inner.unsigned(scope, after, limit).await
+    }
+    async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
+        self.read_fault()?;
+        self.inner.signatures(scope, after, limit).await
+    }
+    async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        self.read_fault()?;
+        self.inner.entries_at(scope, rows).await
+    }
+    async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
+        self.read_fault()?;
+        self.inner.lineage(scope, id).await
+    }
+    async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
+        self.read_fault()?;
+        self.inner.trace(tenant, subject).await
     }
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
         self.inner.head(tenant).await

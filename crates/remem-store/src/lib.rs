@@ -14,4 +14,7 @@ pub mod store;
 pub use directory::{Directory, KeyHash, KeyRecord, Tenant};
 pub use faulty::FaultyStore;
 pub use read::{Candidate, Filter, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary};
-pub use store::{Committed, Head, Outcome, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures};
+pub use store::{
+    Committed, EntryState, Head, Lineage, Outcome, Relative, RowCursor, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Trace,
+    Traced,
+};

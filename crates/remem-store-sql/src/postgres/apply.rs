@@ -1,9 +1,9 @@
 //! Applies batches to what `load` read, and collects what `save` has to write. No statement runs in between: the order of
 //! batches, not the database, decides what a later one sees.
 
-use super::entry;
 use super::load::{Repeat, Working};
 use super::save::{RunPlace, Writes};
+use super::{entry, lineage};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::{Link, chain_hash};
 use remem_core::{Batch, Change, EventBody, Precondition, RecordBody, RecordKind, Rejection, Revision, Seq, Timestamp};
@@ -28,11 +28,17 @@ pub(super) fn apply<'a>(batch: &'a Batch, working: &mut Working, writes: &mut Wr
     let mut outcomes = Vec::with_capacity(batch.changes().len());
     for change in batch.changes() {
         let outcome = match change {
-            Change::Put { id, admitted, .. } => entry::put(batch, working, writes, id, admitted, before),
+            Change::Put { id, admitted, sources, .. } => entry::put(batch, working, writes, (id, admitted, sources), before),
             Change::Rewrite { id, admitted } => entry::rewrite(working, writes, id, admitted),
             Change::Delete { memory_ref, id } => entry::remove(batch, working, writes, (memory_ref, id), "deleted", before),
             Change::Expire { memory_ref, id } => entry::remove(batch, working, writes, (memory_ref, id), "expired", before),
             Change::Erase { memory_ref, id } => entry::erase_ended(batch, working, writes, (memory_ref, id)),
+            Change::Retire { memory_ref, id, reason, by } => {
+                lineage::retire(batch, working, writes, (memory_ref, id), (*reason, by), before)
+            }
+            Change::Forget { memory_ref, id } => lineage::forget(batch, working, writes, (memory_ref, id), before),
+            Change::Revive { memory_ref, id } => lineage::revive(batch, working, writes, (memory_ref, id), before),
+            Change::Sign { memory_ref, id, pass, signature } => lineage::sign(working, writes, (memory_ref, id), *pass, signature),
             Change::Hold => hold(batch, working, writes, before),
             Change::Release => release(batch, working, writes),
             Change::Record { kind, key, body, .. } => record(batch, working, writes, (*kind, key), body.as_ref(), before),

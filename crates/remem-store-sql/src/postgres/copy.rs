@@ -138,7 +138,7 @@ impl<'a> Changes<'a> {
     fn change(&mut self, row: &'a EntryRow, old: &There) {
         if old.rev_to != row.rev_to {
             let reason = if row.removed_reason.as_deref() == Some("expired") { "expired" } else { "deleted" };
-            self.index.removal(row.scope_id, old.row_id, row.rev_to.unwrap_or_default(), reason, row.removed_by_run.clone());
+            self.index.removal(row.scope_id, old.row_id, row.rev_to.unwrap_or_default(), reason, row.removed_by_run.clone(), None);
         }
         if !old.other {
             return;

@@ -13,8 +13,7 @@ pub(super) fn put<'a>(
     batch: &'a Batch,
     working: &mut Working,
     writes: &mut Writes<'a>,
-    id: &'a EntryId,
-    admitted: &'a Admitted,
+    (id, admitted, sources): (&'a EntryId, &'a Admitted, &[(MemoryRef, EntryId)]),
     before: Revision,
 ) -> Outcome {
     let memory_ref = &admitted.scope().memory_ref;
@@ -60,7 +59,15 @@ pub(super) fn put<'a>(
         content: content.as_bytes().to_vec(),
         tags: tags_text,
         metadata: admitted.metadata().map(str::to_owned),
+        reason: None,
+        support: 1,
+        replaced_by: None,
+        replacement_erased: false,
+        stands_for_others: false,
     };
+    let made_from = sources.iter().filter_map(|source| working.entries.get(source));
+    made_from.for_each(|source| writes.link((scope_id, row_id), (source.scope_id, source.row_id)));
+    admitted.subjects().iter().for_each(|subject| writes.subject(scope_id, row_id, subject));
     working.entries.insert(place, row);
     Outcome::Stored { id: id.clone(), created_at }
 }
@@ -94,9 +101,10 @@ pub(super) fn remove(
     }
     let (scope_id, row_id) = (entry.scope_id, entry.row_id);
     let revision = tick(batch, working, before).0.cast_signed();
-    writes.removal(scope_id, row_id, revision, reason, batch.run().map(|run| run.as_str().to_owned()));
+    writes.removal(scope_id, row_id, revision, reason, batch.run().map(|run| run.as_str().to_owned()), None);
     if let Some(entry) = working.entries.get_mut(&place) {
         entry.rev_to = Some(revision);
+        entry.reason = Some(reason.to_owned());
     }
     if reason == "expired" || working.snapshots.values().all(|held| *held >= revision) {
         erase(batch, working, writes, &place);
@@ -115,7 +123,8 @@ pub(super) fn erase_ended(
 ) -> Outcome {
     let place = (memory_ref.clone(), id.clone());
     let oldest = working.snapshots.values().min().copied().unwrap_or(i64::MAX);
-    let free = |entry: &EntryRow| !entry.erased && entry.rev_to.is_some_and(|end| end <= oldest);
+    let spent = |entry: &EntryRow| matches!(entry.reason.as_deref(), Some("deleted" | "compacted"));
+    let free = |entry: &EntryRow| !entry.erased && spent(entry) && entry.rev_to.is_some_and(|end| end <= oldest);
     if !working.entries.get(&place).is_some_and(free) {
         return Outcome::Nothing;
     }
@@ -124,9 +133,14 @@ pub(super) fn erase_ended(
 }
 
 /// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index.
-fn erase(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, place: &(MemoryRef, EntryId)) {
+pub(super) fn erase(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, place: &(MemoryRef, EntryId)) {
     let Some(entry) = working.entries.get_mut(place) else { return };
     entry.erased = true;
+    working.erased_rows.insert((entry.scope_id, entry.row_id));
+    writes.unsign(entry.scope_id, entry.row_id);
+    if entry.stands_for_others {
+        writes.next_expiry = 0; // what rested on it is work for the purge pass, at once
+    }
     let (content, tags) = (std::mem::take(&mut entry.content), std::mem::take(&mut entry.tags));
     let words = terms::words(&String::from_utf8_lossy(&content));
     if let Some(scope) = working.scopes.get_mut(&place.0) {
@@ -156,6 +170,7 @@ pub(super) fn rewrite(working: &mut Working, writes: &mut Writes<'_>, id: &Entry
         return Outcome::Nothing;
     }
     let (old, new) = (terms::words(&String::from_utf8_lossy(&entry.content)), terms::words(content));
+    writes.unsign(entry.scope_id, entry.row_id);
     writes.reindex(entry.scope_id, entry.row_id, &old, &tag_list(&entry.tags), entry.created_at, id.as_str());
     writes.postings(entry.scope_id, entry.row_id, &new);
     writes.tags(entry.scope_id, entry.row_id, &tags, entry.created_at, id.as_str());

@@ -102,6 +102,7 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
     let (transaction, mut working) = load(gate, tenant, group).await.map_err(Spoilt::ByStore)?;
     let (before, mut writes) = (working.clock.clone(), Writes::default());
     let results: Vec<_> = group.iter().map(|batch| apply(batch, &mut working, &mut writes)).collect();
+    writes.kin().seal();
     let (new_scopes, old_scopes) = (Scopes::of(&working, true), Scopes::of(&working, false));
     let (entries, clock, name) = (Entries::of(&writes.entries), ClockColumns::of(&working.clock), tenant.as_str());
     let (records, snapshots, rewrites) = (Records::of(&writes), Snapshots::of(&writes), Rewrites::of(&writes));

@@ -41,6 +41,14 @@ pub(super) struct EntryRow {
     pub content: Vec<u8>,
     pub tags: String,
     pub metadata: Option<String>,
+    /// Why it is gone.
+    pub reason: Option<String>,
+    pub support: i64,
+    /// The row that stands for it, and whether that one's text is gone.
+    pub replaced_by: Option<i64>,
+    pub replacement_erased: bool,
+    /// Whether others rest on its text.
+    pub stands_for_others: bool,
 }
 
 /// An idempotency record.
@@ -65,7 +73,9 @@ pub(super) struct Working {
     pub run_lengths: HashMap<String, u64>,
     /// The revisions that runs hold; only if the group takes something away or lets go.
     pub snapshots: HashMap<String, i64>,
-    /// The first end of an entry whose text is still there; likewise.
+    /// Rows whose text this group erases.
+    pub erased_rows: HashSet<(i64, i64)>,
+    /// The first end of an entry whose text is still there for no reason of its own; likewise.
     pub first_ended: Option<i64>,
 }
 
@@ -78,7 +88,11 @@ const LAST_SCOPE: &str = "SELECT coalesce(max(scope_id), 0) FROM remem.scope WHE
 const ENTRIES: &str =
     "SELECT s.memory_ref, e.id, e.scope_id, e.row_id, e.rev_from, e.rev_to, e.erased_at IS NOT NULL, e.created_at, e.expires_at,
        CASE WHEN w.whole THEN e.content ELSE ''::bytea END, CASE WHEN w.whole THEN e.tags ELSE '' END,
-       CASE WHEN w.whole THEN e.metadata END
+       CASE WHEN w.whole THEN e.metadata END, e.removed_reason, e.support, e.replaced_by,
+       e.replaced_by IS NOT NULL AND coalesce((SELECT r.erased_at IS NOT NULL FROM remem.entry r
+         WHERE r.tenant_id = $1 AND r.scope_id = e.scope_id AND r.row_id = e.replaced_by), false),
+       w.whole AND EXISTS (SELECT 1 FROM remem.entry d WHERE d.tenant_id = $1 AND d.scope_id = e.scope_id
+         AND d.replaced_by = e.row_id AND d.replaced_by IS NOT NULL AND d.erased_at IS NULL)
      FROM unnest($2::text[], $3::bytea[], $4::bool[]) AS w (memory_ref, id_hash, whole)
      JOIN remem.scope s ON s.tenant_id = $1 AND s.memory_ref = w.memory_ref
      CROSS JOIN LATERAL (SELECT * FROM remem.entry e
@@ -93,7 +107,8 @@ const FENCES: &str = "SELECT pass, fence FROM remem.lease WHERE tenant_id = $1 A
 const RUNS: &str = "SELECT w.run, coalesce((SELECT max(run_seq) + 1 FROM remem.event e WHERE e.tenant_id = $1 AND e.run_id = w.run), 0)
      FROM unnest($2::text[]) AS w (run)";
 const SNAPSHOTS: &str = "SELECT run_id, revision FROM remem.snapshot WHERE tenant_id = $1";
-const FIRST_ENDED: &str = "SELECT min(rev_to) FROM remem.entry WHERE tenant_id = $1 AND rev_to IS NOT NULL AND erased_at IS NULL";
+const FIRST_ENDED: &str =
+    "SELECT min(rev_to) FROM remem.entry WHERE tenant_id = $1 AND erased_at IS NULL AND removed_reason IN ('deleted', 'compacted')";
 
 /// The names that a group mentions.
 struct Wanted<'a> {
@@ -120,16 +135,33 @@ impl<'a> Wanted<'a> {
             for change in batch.changes() {
                 refs.extend(change.memory_ref().map(MemoryRef::as_str));
                 match change {
-                    Change::Put { id, admitted, .. } if admitted.origin().is_some() => {
-                        entries.entry((admitted.scope().memory_ref.as_str(), id.as_str())).or_insert(false);
+                    Change::Put { id, admitted, sources, .. } => {
+                        if admitted.origin().is_some() {
+                            entries.entry((admitted.scope().memory_ref.as_str(), id.as_str())).or_insert(false);
+                        }
+                        for (memory_ref, source) in sources {
+                            entries.entry((memory_ref.as_str(), source.as_str())).or_insert(false);
+                        }
                     }
-                    Change::Put { .. } | Change::Emit { .. } => {}
+                    Change::Emit { .. } => {}
+                    Change::Sign { memory_ref, id, .. } => {
+                        entries.entry((memory_ref.as_str(), id.as_str())).or_insert(false);
+                    }
+                    Change::Retire { memory_ref, id, by, .. } => {
+                        ends = true;
+                        entries.insert((memory_ref.as_str(), id.as_str()), true);
+                        entries.entry((memory_ref.as_str(), by.as_str())).or_insert(false);
+                    }
                     Change::Hold | Change::Release => ends = true,
                     Change::Rewrite { id, admitted } => {
                         entries.insert((admitted.scope().memory_ref.as_str(), id.as_str()), true);
                     }
                     Change::Record { kind, key, .. } => drop(records.insert((kind.as_str(), key.as_str()))),
-                    Change::Delete { memory_ref, id } | Change::Expire { memory_ref, id } | Change::Erase { memory_ref, id } => {
+                    Change::Delete { memory_ref, id }
+                    | Change::Expire { memory_ref, id }
+                    | Change::Erase { memory_ref, id }
+                    | Change::Forget { memory_ref, id }
+                    | Change::Revive { memory_ref, id } => {
                         ends = true;
                         entries.insert((memory_ref.as_str(), id.as_str()), true);
                     }
@@ -213,6 +245,7 @@ fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, Store
         fences: HashMap::new(),
         run_lengths: HashMap::new(),
         snapshots: HashMap::new(),
+        erased_rows: HashSet::new(),
         first_ended: None,
     };
     if !wanted.entry_refs.is_empty() {
@@ -269,6 +302,11 @@ fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
         content: get(row, 9)?,
         tags: get(row, 10)?,
         metadata: get(row, 11)?,
+        reason: get(row, 12)?,
+        support: get(row, 13)?,
+        replaced_by: get(row, 14)?,
+        replacement_erased: get(row, 15)?,
+        stands_for_others: get(row, 16)?,
     };
     Ok(((name(MemoryRef::parse(get(row, 0)?))?, name(EntryId::parse(get(row, 1)?))?), found))
 }

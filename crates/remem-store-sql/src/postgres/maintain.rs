@@ -18,7 +18,7 @@ impl Gate {
 
     pub async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
-                   WHERE e.tenant_id = $1 AND e.rev_to IS NOT NULL AND e.erased_at IS NULL
+                   WHERE e.tenant_id = $1 AND e.erased_at IS NULL AND e.removed_reason IN ('deleted', 'compacted')
                      AND e.rev_to <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)
                    ORDER BY e.rev_to LIMIT $2";
         self.names(tenant, sql, &[&tenant.as_str(), &i64::from(limit)]).await
@@ -67,7 +67,7 @@ impl Gate {
             call("SELECT 1 FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE", &[&name]),
             call(
                 "UPDATE remem.upkeep SET next_expiry = CASE
-                   WHEN EXISTS (SELECT 1 FROM remem.entry WHERE tenant_id = $1 AND rev_to IS NOT NULL AND erased_at IS NULL AND rev_to
+                   WHEN EXISTS (SELECT 1 FROM remem.entry WHERE tenant_id = $1 AND erased_at IS NULL AND removed_reason IN ('deleted', 'compacted') AND rev_to
                      <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)) THEN 0
                    ELSE coalesce((SELECT min(expires_at) FROM remem.entry WHERE tenant_id = $1
                      AND rev_to IS NULL AND expires_at IS NOT NULL), 9223372036854775807) END WHERE tenant_id = $1",

@@ -13,6 +13,7 @@ mod error;
 pub(crate) mod gate;
 mod group;
 mod guard;
+mod lineage;
 mod load;
 mod maintain;
 mod monitor;
@@ -32,10 +33,12 @@ pub use schema::{Migrated, Roles, SchemaError, migrate};
 
 use async_trait::async_trait;
 use gate::{Gate, Identity, Role, call};
-use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, TenantId, Timestamp};
+use remem_core::{
+    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, Subject, TenantId, Timestamp,
+};
 use remem_store::{
-    Candidate, Committed, Filter, Head, Page, Probe, ReadAt, RowCursor, ScopeStats, ScopeSummary, Snapshot, Stale, Store, StoreError,
-    StoreFeatures,
+    Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RowCursor, ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store,
+    StoreError, StoreFeatures, Trace,
 };
 use shared::Shared;
 use std::sync::Arc;
@@ -214,6 +217,26 @@ impl Store for PostgresStore {
 
     async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
         self.shared.gate.stale(tenant, scan, after, limit).await
+    }
+
+    async fn unsigned(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        self.shared.gate.unsigned(scope, after, limit).await
+    }
+
+    async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
+        self.shared.gate.signatures(scope, after, limit).await
+    }
+
+    async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        self.shared.gate.entries_at(scope, rows).await
+    }
+
+    async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
+        self.shared.gate.lineage(scope, id).await
+    }
+
+    async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
+        self.shared.gate.trace(tenant, subject).await
     }
 
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {

@@ -3,9 +3,10 @@
 use super::apply::id_head;
 use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots};
 use super::gate::{Call, call};
+use super::lineage;
 use super::load::{Clock, Repeat};
 use crate::terms::Words;
-use remem_core::{Admitted, RecordBody, RecordKind};
+use remem_core::{Admitted, RecordBody, RecordKind, Subject};
 use std::collections::HashMap;
 
 /// A row of `entry`.
@@ -36,6 +37,8 @@ pub(super) struct Writes<'a> {
     pub rewrites: HashMap<(i64, i64), NewText>,
     removals: Removals,
     erasures: Erasures,
+    /// What stands for what, and what was made from what.
+    kin: lineage::Kin,
     /// Runs that let go, and what runs hold from now on: one may do both, in this order.
     pub released: Vec<String>,
     pub held: HashMap<String, (i64, i64)>,
@@ -78,6 +81,7 @@ struct Removals {
     revision: Vec<i64>,
     reason: Vec<&'static str>,
     run: Vec<Option<String>>,
+    by: Vec<Option<i64>>,
 }
 
 #[derive(Default)]
@@ -131,6 +135,7 @@ impl Default for Writes<'_> {
             rewrites: HashMap::new(),
             removals: Removals::default(),
             erasures: Erasures::default(),
+            kin: lineage::Kin::default(),
             released: Vec::new(),
             held: HashMap::new(),
             events: Events::default(),
@@ -221,12 +226,29 @@ impl Writes<'_> {
         self.unposts.add(scope, row, words);
     }
 
-    pub fn removal(&mut self, scope: i64, row: i64, revision: i64, reason: &'static str, run: Option<String>) {
+    pub fn removal(&mut self, scope: i64, row: i64, revision: i64, reason: &'static str, run: Option<String>, by: Option<i64>) {
+        self.removals.by.push(by);
         self.removals.scope.push(scope);
         self.removals.row.push(row);
         self.removals.revision.push(revision);
         self.removals.reason.push(reason);
         self.removals.run.push(run);
+    }
+
+    pub fn link(&mut self, row: (i64, i64), source: (i64, i64)) {
+        self.kin.link(row, source);
+    }
+
+    pub fn subject(&mut self, scope: i64, row: i64, subject: &Subject) {
+        self.kin.subject(scope, row, subject);
+    }
+
+    pub fn unsign(&mut self, scope: i64, row: i64) {
+        self.kin.unsign(scope, row);
+    }
+
+    pub fn kin(&mut self) -> &mut lineage::Kin {
+        &mut self.kin
     }
 
     pub fn erasure(&mut self, scope: i64, row: i64, at: i64) {
@@ -286,8 +308,10 @@ const REWRITE: &str =
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::bytea[])
        AS o (scope_id, row_id, scan, content, tags, metadata, hash)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
-const REMOVE: &str = "UPDATE remem.entry e SET rev_to = o.revision, removed_reason = o.reason, removed_by_run = o.run
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[]) AS o (scope_id, row_id, revision, reason, run)
+const REMOVE: &str = "UPDATE remem.entry e SET rev_to = o.revision, removed_reason = o.reason, removed_by_run = o.run,
+       replaced_by = o.by
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[])
+       AS o (scope_id, row_id, revision, reason, run, by)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
 const ERASE: &str = "UPDATE remem.entry e SET content = ''::bytea, tags = '[]', metadata = NULL, content_hash = NULL, erased_at = o.at
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, row_id, at)
@@ -364,8 +388,11 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     add(!g.row.is_empty(), call(OLD_TAGS, &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row]));
     add(!p.row.is_empty(), call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]));
     let (r, e) = (&writes.removals, &writes.erasures);
-    add(!r.row.is_empty(), call(REMOVE, &[t, &r.scope, &r.row, &r.revision, &r.reason, &r.run]));
+    add(!r.row.is_empty(), call(REMOVE, &[t, &r.scope, &r.row, &r.revision, &r.reason, &r.run, &r.by]));
+    writes.kin.forget(t).into_iter().for_each(|call| add(true, call));
     add(!e.row.is_empty(), call(ERASE, &[t, &e.scope, &e.row, &e.at]));
+    add(!e.row.is_empty(), call(lineage::LET_GO, &[t, &e.scope, &e.row]));
+    writes.kin.calls(t, &mut add);
     let h = saving.snapshots;
     add(!writes.released.is_empty(), call(RELEASE, &[t, &writes.released]));
     add(!h.run.is_empty(), call(HOLD, &[t, &h.run, &h.revision, &h.at]));

@@ -28,6 +28,7 @@ const SERIES: [(&str, &[Step]); 2] = [
             step!("postgres", 2, "0002_owner_and_lease"),
             step!("postgres", 3, "0003_record"),
             step!("postgres", 4, "0004_run"),
+            step!("postgres", 5, "0005_lineage"),
         ],
     ),
 ];

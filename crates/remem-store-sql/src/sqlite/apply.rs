@@ -85,11 +85,15 @@ impl Applying<'_> {
 
     fn change(&mut self, change: &Change, before: Revision) -> rusqlite::Result<Outcome> {
         match change {
-            Change::Put { id, admitted, .. } => self.put(id, admitted, before),
+            Change::Put { id, admitted, sources, .. } => self.put(id, admitted, sources, before),
             Change::Rewrite { id, admitted } => self.rewrite(id, admitted),
             Change::Delete { memory_ref, id } => self.remove(memory_ref, id, "deleted", before),
             Change::Expire { memory_ref, id } => self.remove(memory_ref, id, "expired", before),
             Change::Erase { memory_ref, id } => self.erase_ended(memory_ref, id),
+            Change::Retire { memory_ref, id, reason, by } => self.retire(memory_ref, id, *reason, by, before),
+            Change::Forget { memory_ref, id } => self.forget(memory_ref, id, before),
+            Change::Revive { memory_ref, id } => self.revive(memory_ref, id, before),
+            Change::Sign { memory_ref, id, pass, signature } => self.sign(memory_ref, id, *pass, signature),
             Change::Hold => {
                 let revision = self.tick(before);
                 snapshot::hold(self.db, self.batch, revision, self.clock.at)?;

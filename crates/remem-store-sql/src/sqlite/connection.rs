@@ -19,11 +19,12 @@ pub(super) struct Migration {
     pub sql: &'static str,
 }
 
-pub(super) const TENANT_MIGRATIONS: [Migration; 4] = [
+pub(super) const TENANT_MIGRATIONS: [Migration; 5] = [
     Migration { name: "0001_memory", sql: include_str!("../../migrations/sqlite/0001_memory.sql") },
     Migration { name: "0002_owner_and_lease", sql: include_str!("../../migrations/sqlite/0002_owner_and_lease.sql") },
     Migration { name: "0003_record", sql: include_str!("../../migrations/sqlite/0003_record.sql") },
     Migration { name: "0004_run", sql: include_str!("../../migrations/sqlite/0004_run.sql") },
+    Migration { name: "0005_lineage", sql: include_str!("../../migrations/sqlite/0005_lineage.sql") },
 ];
 pub(super) const HOST_MIGRATIONS: [Migration; 1] =
     [Migration { name: "0001_directory", sql: include_str!("../../migrations/sqlite-host/0001_directory.sql") }];

@@ -10,16 +10,22 @@ use rusqlite::{OptionalExtension, Row, ToSql, params};
 use serde_json::Value;
 
 /// What has to be known of an entry to take it out of the indexes.
-struct Indexed {
-    row: i64,
-    scope: i64,
+pub(super) struct Indexed {
+    pub row: i64,
+    pub scope: i64,
     content: String,
     tags: String,
     created_at: i64,
 }
 
 impl Applying<'_> {
-    pub(super) fn put(&mut self, id: &EntryId, admitted: &Admitted, before: Revision) -> rusqlite::Result<Outcome> {
+    pub(super) fn put(
+        &mut self,
+        id: &EntryId,
+        admitted: &Admitted,
+        sources: &[(MemoryRef, EntryId)],
+        before: Revision,
+    ) -> rusqlite::Result<Outcome> {
         let tenant = self.batch.tenant();
         let scope = scope_id_or_create(self.db, tenant, &admitted.scope().memory_ref)?;
         if admitted.origin().is_some() && self.is_taken(scope, id)? {
@@ -52,7 +58,9 @@ impl Applying<'_> {
                 content_hash(admitted.content().as_bytes()),
                 revision.0,
             ])?;
-        self.index(self.db.last_insert_rowid(), scope, id, admitted.content(), &tags, created_at)?;
+        let row = self.db.last_insert_rowid();
+        self.index(row, scope, id, admitted.content(), &tags, created_at)?;
+        self.relate(scope, row, sources, admitted.subjects())?;
         if let Some(end) = admitted.expires_at() {
             self.next_expiry = self.next_expiry.min(end.0);
         }
@@ -97,7 +105,7 @@ impl Applying<'_> {
 
     /// Erases what was only taken away before.
     pub(super) fn erase_ended(&mut self, memory_ref: &MemoryRef, id: &EntryId) -> rusqlite::Result<Outcome> {
-        let free = format!("rev_to IS NOT NULL AND erased_at IS NULL AND {}", snapshot::FREE);
+        let free = format!("{} AND {}", snapshot::SPENT, snapshot::FREE);
         let Some(entry) = self.find(memory_ref, id, &free)? else { return Ok(Outcome::Nothing) };
         self.erase(id, &entry)?;
         Ok(Outcome::Removed)
@@ -120,12 +128,13 @@ impl Applying<'_> {
             return Ok(Outcome::Nothing);
         }
         self.unindex(id, &old)?;
+        self.unsign(old.scope, old.row)?;
         self.index(old.row, old.scope, id, admitted.content(), &tags, Timestamp(old.created_at))?;
         self.erased = true;
         Ok(Outcome::Removed)
     }
 
-    fn find(&self, memory_ref: &MemoryRef, id: &EntryId, condition: &str) -> rusqlite::Result<Option<Indexed>> {
+    pub(super) fn find(&self, memory_ref: &MemoryRef, id: &EntryId, condition: &str) -> rusqlite::Result<Option<Indexed>> {
         let tenant = self.batch.tenant();
         let Some(scope) = scope_id(self.db, tenant, memory_ref)? else { return Ok(None) };
         let sql = format!(
@@ -141,8 +150,10 @@ impl Applying<'_> {
     }
 
     /// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index.
-    fn erase(&mut self, id: &EntryId, entry: &Indexed) -> rusqlite::Result<()> {
+    pub(super) fn erase(&mut self, id: &EntryId, entry: &Indexed) -> rusqlite::Result<()> {
         self.unindex(id, entry)?;
+        self.unsign(entry.scope, entry.row)?;
+        self.let_go(entry.scope, entry.row)?;
         let sql = "UPDATE entry SET content = '', tags = '[]', metadata = NULL, content_hash = NULL, erased_at = ?3
                    WHERE tenant_id = ?1 AND row_id = ?2";
         let at = self.clock.at.max(self.batch.at());

@@ -8,6 +8,7 @@ mod directory;
 mod entry;
 mod group;
 mod lease;
+mod lineage;
 mod maintain;
 mod read;
 mod record;
@@ -20,10 +21,12 @@ pub(crate) use connection::failed;
 pub use directory::SqliteDirectory;
 
 use async_trait::async_trait;
-use remem_core::{Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, TenantId, Timestamp};
+use remem_core::{
+    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, Subject, TenantId, Timestamp,
+};
 use remem_store::{
-    Candidate, Committed, Filter, Head, Page, Probe, ReadAt, RowCursor, ScopeStats, ScopeSummary, Snapshot, Stale, Store, StoreError,
-    StoreFeatures,
+    Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RowCursor, ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store,
+    StoreError, StoreFeatures, Trace,
 };
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -233,6 +236,31 @@ impl Store for SqliteStore {
     async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
         let t = tenant.clone();
         self.read(tenant, move |db| maintain::stale(db, &t, scan, after, limit)).await
+    }
+
+    async fn unsigned(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        let s = scope.clone();
+        self.read(&scope.tenant, move |db| lineage::unsigned(db, &s, after, limit)).await
+    }
+
+    async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
+        let s = scope.clone();
+        self.read(&scope.tenant, move |db| lineage::signatures(db, &s, after, limit)).await
+    }
+
+    async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        let (s, rows) = (scope.clone(), rows.to_vec());
+        self.read(&scope.tenant, move |db| lineage::entries_at(db, &s, &rows)).await
+    }
+
+    async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
+        let (s, id) = (scope.clone(), id.clone());
+        self.read(&scope.tenant, move |db| lineage::lineage(db, &s, &id)).await
+    }
+
+    async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
+        let (t, subject) = (tenant.clone(), *subject);
+        self.read(tenant, move |db| lineage::trace(db, &t, &subject)).await
     }
 
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {

@@ -6,6 +6,9 @@ use remem_core::{Batch, EntryId, MemoryRef, Revision, RunId, TenantId, Timestamp
 use remem_store::{Snapshot, StoreError};
 use rusqlite::{Connection, params};
 
+/// An entry that is gone, whose text is not, and that no other entry keeps for itself (see `Reason::keeps_text`).
+pub(super) const SPENT: &str = "erased_at IS NULL AND removed_reason IN ('deleted', 'compacted')";
+
 /// Of an entry that was taken away: no open snapshot is older than its end, so none can show it.
 pub(super) const FREE: &str = "NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.tenant_id = entry.tenant_id AND s.revision < entry.rev_to)";
 
@@ -31,7 +34,7 @@ pub(super) fn is_held(db: &Connection, tenant: &TenantId, revision: Revision) ->
 
 /// Whether something can be erased now that could not before.
 pub(super) fn leaves_work(db: &Connection, tenant: &TenantId) -> rusqlite::Result<bool> {
-    let sql = format!("SELECT 1 FROM entry WHERE tenant_id = ?1 AND rev_to IS NOT NULL AND erased_at IS NULL AND {FREE} LIMIT 1");
+    let sql = format!("SELECT 1 FROM entry WHERE tenant_id = ?1 AND {SPENT} AND {FREE} LIMIT 1");
     db.prepare_cached(&sql)?.exists([tenant.as_str()])
 }
 
@@ -53,7 +56,7 @@ pub(super) fn list(db: &Connection, tenant: &TenantId) -> Result<Vec<Snapshot>, 
 pub(super) fn ended(db: &Connection, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
     let sql = format!(
         "SELECT scope.memory_ref, entry.id FROM entry JOIN scope ON scope.tenant_id = entry.tenant_id AND scope.scope_id = entry.scope_id
-         WHERE entry.tenant_id = ?1 AND entry.rev_to IS NOT NULL AND entry.erased_at IS NULL AND {FREE} ORDER BY entry.rev_to LIMIT ?2"
+         WHERE entry.tenant_id = ?1 AND {SPENT} AND {FREE} ORDER BY entry.rev_to LIMIT ?2"
     );
     names(db, &sql, params![tenant.as_str(), limit])
 }

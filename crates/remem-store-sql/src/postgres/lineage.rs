@@ -1,0 +1,386 @@
+//! Entries that stand for others: retire, forget, revive; what they were made from; signatures. Owns the tables `lineage`,
+//! `entry_subject` and `signature`.
+
+use super::apply::tick;
+use super::entry;
+use super::gate::{Call, Gate, Identity, Role, call};
+use super::load::Working;
+use super::rows::{ENTRY_COLUMNS, entry as entry_of, get, get_u64};
+use super::save::Writes;
+use crate::stored::content_hash;
+use remem_core::{Batch, Entry, EntryId, MemoryRef, Reason, Revision, Scope, Subject, TenantId, Timestamp};
+use remem_store::{EntryState, Lineage, Outcome, Relative, RowCursor, Signed, StoreError, Trace, Traced};
+use std::collections::{HashMap, HashSet};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+type Place<'a> = (&'a MemoryRef, &'a EntryId);
+
+pub(super) fn retire(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    (memory_ref, id): Place<'_>,
+    (reason, by): (Reason, &EntryId),
+    before: Revision,
+) -> Outcome {
+    let (place, kept_place) = ((memory_ref.clone(), id.clone()), (memory_ref.clone(), by.clone()));
+    let live = |place: &(MemoryRef, EntryId)| {
+        let entry = working.entries.get(place)?;
+        let there = entry.rev_to.is_none() && entry.expires_at.is_none_or(|end| end > batch.at().0);
+        there.then_some((entry.scope_id, entry.row_id, entry.support))
+    };
+    let (Some((scope, row, support)), Some((_, kept_row, _))) = (live(&place), live(&kept_place)) else { return Outcome::Nothing };
+    if row == kept_row {
+        return Outcome::Nothing;
+    }
+    let revision = tick(batch, working, before).0.cast_signed();
+    writes.removal(scope, row, revision, reason.as_str(), batch.run().map(|run| run.as_str().to_owned()), Some(kept_row));
+    writes.unsign(scope, row);
+    if reason == Reason::Merged {
+        *writes.kin().support.entry((scope, kept_row)).or_insert(0) += support;
+        writes.link((scope, kept_row), (scope, row));
+    }
+    if let Some(kept) = working.entries.get_mut(&kept_place) {
+        kept.support += if reason == Reason::Merged { support } else { 0 };
+        kept.stands_for_others |= reason.keeps_text();
+    }
+    if let Some(gone) = working.entries.get_mut(&place) {
+        gone.rev_to = Some(revision);
+        gone.reason = Some(reason.as_str().to_owned());
+        gone.replaced_by = Some(kept_row);
+    }
+    if !reason.keeps_text() {
+        if working.snapshots.values().all(|held| *held >= revision) {
+            entry::erase(batch, working, writes, &place);
+        } else {
+            working.first_ended = Some(working.first_ended.map_or(revision, |first| first.min(revision)));
+        }
+    }
+    Outcome::Removed
+}
+
+pub(super) fn forget(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    (memory_ref, id): Place<'_>,
+    before: Revision,
+) -> Outcome {
+    let place = (memory_ref.clone(), id.clone());
+    let Some(entry) = working.entries.get(&place) else { return Outcome::Nothing };
+    let (scope, row) = (entry.scope_id, entry.row_id);
+    writes.kin().unsubject(scope, row);
+    if entry.erased {
+        return Outcome::Nothing;
+    }
+    let revision = tick(batch, working, before).0.cast_signed();
+    if let Some(entry) = working.entries.get_mut(&place) {
+        entry.rev_to = entry.rev_to.or(Some(revision));
+        entry.reason = Some("forgotten".to_owned());
+    }
+    writes.kin().forgotten.insert((scope, row), revision);
+    entry::erase(batch, working, writes, &place);
+    Outcome::Removed
+}
+
+/// A run that began before the merge still sees it as it did; if there is none, it is new from now on, so that runs that
+/// began after the merge do not see it come back.
+pub(super) fn revive(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    (memory_ref, id): Place<'_>,
+    before: Revision,
+) -> Outcome {
+    let place = (memory_ref.clone(), id.clone());
+    let Some(entry) = working.entries.get(&place) else { return Outcome::Nothing };
+    let gone = |by: i64| entry.replacement_erased || working.erased_rows.contains(&(entry.scope_id, by));
+    let merged = entry.reason.as_deref() == Some("merged") && !entry.erased && entry.replaced_by.is_some_and(gone);
+    let (Some(end), true) = (entry.rev_to, merged) else { return Outcome::Nothing };
+    let seen = working.snapshots.values().any(|held| *held < end);
+    let revision = tick(batch, working, before).0.cast_signed();
+    if let Some(entry) = working.entries.get_mut(&place) {
+        entry.rev_from = if seen { entry.rev_from } else { revision };
+        (entry.rev_to, entry.reason, entry.replaced_by) = (None, None, None);
+        writes.kin().revived.insert((entry.scope_id, entry.row_id), entry.rev_from);
+    }
+    Outcome::Done
+}
+
+pub(super) fn sign(working: &Working, writes: &mut Writes<'_>, (memory_ref, id): Place<'_>, pass: u64, signature: &[u8]) -> Outcome {
+    let found = working.entries.get(&(memory_ref.clone(), id.clone())).filter(|entry| entry.rev_to.is_none());
+    let Some(entry) = found else { return Outcome::Nothing };
+    writes.kin().sign(entry.scope_id, entry.row_id, pass, signature);
+    Outcome::Done
+}
+
+/// What a group writes to the tables of this file.
+#[derive(Default)]
+pub(super) struct Kin {
+    links: HashSet<(i64, i64, i64, i64)>,
+    link_columns: [Vec<i64>; 4],
+    subjects: (Vec<Vec<u8>>, Vec<i64>, Vec<i64>),
+    signed: HashMap<(i64, i64), (i64, Vec<u8>)>,
+    unsigned: (Vec<i64>, Vec<i64>),
+    unsubjects: (Vec<i64>, Vec<i64>),
+    /// By memory and row: how much support comes in, at which revision it is forgotten, from which revision it is back.
+    pub support: HashMap<(i64, i64), i64>,
+    pub forgotten: HashMap<(i64, i64), i64>,
+    pub revived: HashMap<(i64, i64), i64>,
+    columns: Columns,
+}
+
+/// The maps, as `unnest` takes them.
+#[derive(Default)]
+struct Columns {
+    signed: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<Vec<u8>>),
+    support: [Vec<i64>; 3],
+    forgotten: [Vec<i64>; 3],
+    revived: [Vec<i64>; 3],
+}
+
+fn columns(map: &HashMap<(i64, i64), i64>) -> [Vec<i64>; 3] {
+    let (mut scope, mut row, mut value) = (Vec::new(), Vec::new(), Vec::new());
+    for ((s, r), v) in map {
+        scope.push(*s);
+        row.push(*r);
+        value.push(*v);
+    }
+    [scope, row, value]
+}
+
+impl Kin {
+    pub fn link(&mut self, row: (i64, i64), source: (i64, i64)) {
+        if self.links.insert((row.0, row.1, source.0, source.1)) {
+            for (column, value) in self.link_columns.iter_mut().zip([row.0, row.1, source.0, source.1]) {
+                column.push(value);
+            }
+        }
+    }
+
+    pub fn subject(&mut self, scope: i64, row: i64, subject: &Subject) {
+        self.subjects.0.push(subject.bytes().to_vec());
+        self.subjects.1.push(scope);
+        self.subjects.2.push(row);
+    }
+
+    fn unsubject(&mut self, scope: i64, row: i64) {
+        self.unsubjects.0.push(scope);
+        self.unsubjects.1.push(row);
+    }
+
+    fn sign(&mut self, scope: i64, row: i64, pass: u64, signature: &[u8]) {
+        self.signed.insert((scope, row), (pass.cast_signed(), signature.to_vec()));
+    }
+
+    pub fn unsign(&mut self, scope: i64, row: i64) {
+        self.signed.remove(&(scope, row));
+        self.unsigned.0.push(scope);
+        self.unsigned.1.push(row);
+    }
+
+    /// Turns maps into columns; afterwards only `calls` is asked.
+    pub fn seal(&mut self) {
+        for ((scope, row), (pass, signature)) in std::mem::take(&mut self.signed) {
+            self.columns.signed.0.push(scope);
+            self.columns.signed.1.push(row);
+            self.columns.signed.2.push(pass);
+            self.columns.signed.3.push(signature);
+        }
+        self.columns.support = columns(&self.support);
+        self.columns.forgotten = columns(&self.forgotten);
+        self.columns.revived = columns(&self.revived);
+    }
+
+    /// The statements, after those that insert, end and erase entries.
+    pub fn calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
+        let [a, b, c, d] = &self.link_columns;
+        add(!a.is_empty(), call(LINK, &[t, a, b, c, d]));
+        let (subject, scope, row) = &self.subjects;
+        add(!row.is_empty(), call(SUBJECTS, &[t, subject, scope, row]));
+        add(!self.unsubjects.0.is_empty(), call(UNSUBJECT, &[t, &self.unsubjects.0, &self.unsubjects.1]));
+        add(!self.unsigned.0.is_empty(), call(UNSIGN, &[t, &self.unsigned.0, &self.unsigned.1]));
+        let (scope, row, pass, signature) = &self.columns.signed;
+        add(!row.is_empty(), call(SIGN, &[t, scope, row, pass, signature]));
+        for (sql, [scope, row, value]) in [(SUPPORT, &self.columns.support), (REVIVE, &self.columns.revived)] {
+            add(!row.is_empty(), call(sql, &[t, scope, row, value]));
+        }
+    }
+
+    /// Before anything is erased: what becomes of the rest depends on why.
+    pub fn forget<'a>(&'a self, t: &'a &'a str) -> Option<Call<'a>> {
+        let [scope, row, revision] = &self.columns.forgotten;
+        (!row.is_empty()).then(|| call(FORGET, &[t, scope, row, revision]))
+    }
+}
+
+const LINK: &str = "INSERT INTO remem.lineage (tenant_id, scope_id, row_id, source_scope, source_row)
+     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) ON CONFLICT DO NOTHING";
+const SUBJECTS: &str = "INSERT INTO remem.entry_subject (tenant_id, subject, scope_id, row_id)
+     SELECT $1, * FROM unnest($2::bytea[], $3::bigint[], $4::bigint[])";
+const UNSUBJECT: &str = "DELETE FROM remem.entry_subject g USING unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
+     WHERE g.tenant_id = $1 AND g.scope_id = o.scope_id AND g.row_id = o.row_id";
+const SIGN: &str = "INSERT INTO remem.signature (tenant_id, scope_id, row_id, pass, signature)
+     SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[])
+     ON CONFLICT (tenant_id, scope_id, row_id) DO UPDATE SET pass = excluded.pass, signature = excluded.signature";
+const UNSIGN: &str = "DELETE FROM remem.signature g USING unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
+     WHERE g.tenant_id = $1 AND g.scope_id = o.scope_id AND g.row_id = o.row_id";
+const SUPPORT: &str = "UPDATE remem.entry e SET support = e.support + o.support
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, row_id, support)
+     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
+const FORGET: &str = "UPDATE remem.entry e SET rev_to = coalesce(e.rev_to, o.revision), removed_reason = 'forgotten'
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, row_id, revision)
+     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
+const REVIVE: &str =
+    "UPDATE remem.entry e SET rev_from = o.revision, rev_to = NULL, removed_reason = NULL, removed_by_run = NULL, replaced_by = NULL
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, row_id, revision)
+     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
+/// The texts of these rows are gone: nobody needs the texts they stood for. What was merged into a forgotten entry is
+/// somebody else's to decide about: whoever forgets revives it or forgets it, too.
+pub(super) const LET_GO: &str = "UPDATE remem.entry e SET removed_reason = 'deleted'
+     FROM unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
+     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.replaced_by = o.row_id AND e.replaced_by IS NOT NULL AND e.erased_at IS NULL
+       AND (e.removed_reason = 'superseded' OR (e.removed_reason = 'merged' AND (SELECT r.removed_reason FROM remem.entry r
+         WHERE r.tenant_id = $1 AND r.scope_id = o.scope_id AND r.row_id = o.row_id) <> 'forgotten'))";
+
+/// What consolidation may look at. (Entries that have an end are left to it.)
+const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent'";
+const SCOPE: &str = "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
+const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
+
+fn name(memory_ref: &str, id: &str) -> Result<(MemoryRef, EntryId), StoreError> {
+    MemoryRef::parse(memory_ref).zip(EntryId::parse(id)).ok_or(MALFORMED)
+}
+
+fn state(reason: Option<&str>) -> Result<EntryState, StoreError> {
+    EntryState::from_stored(reason).ok_or(StoreError::Damaged("an entry ended for a reason that nobody knows"))
+}
+
+impl Gate {
+    pub async fn unsigned(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        let sql = format!(
+            "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id FROM remem.entry e
+             WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.row_id > $3 AND {ELIGIBLE} AND NOT EXISTS (SELECT 1 FROM remem.signature g
+               WHERE g.tenant_id = $1 AND g.scope_id = e.scope_id AND g.row_id = e.row_id) ORDER BY e.row_id LIMIT $4"
+        );
+        let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
+        self.placed(scope, &sql, &[&t, &m, &after.map_or(0, |row| row.1), &i64::from(limit)]).await
+    }
+
+    pub async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        let sql = format!(
+            "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE}
+               AND e.row_id = ANY($3) AND e.rev_to IS NULL ORDER BY e.row_id"
+        );
+        let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
+        self.placed(scope, &sql, &[&t, &m, &rows.iter().map(|row| row.1).collect::<Vec<_>>()]).await
+    }
+
+    async fn placed(&self, scope: &Scope, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        let rows = self.read_in_order(Role::Worker, Identity::tenant(&scope.tenant), call(sql, params)).await?;
+        rows.iter().map(|row| Ok((RowCursor(get(row, 11)?, get(row, 12)?), entry_of(row, &scope.memory_ref)?))).collect()
+    }
+
+    pub async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
+        let sql = format!(
+            "SELECT g.scope_id, g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature FROM remem.signature g
+             JOIN remem.entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.row_id = g.row_id
+             WHERE g.tenant_id = $1 AND g.scope_id = {SCOPE} AND g.row_id > $3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT $4"
+        );
+        let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
+        let (after, limit) = (after.map_or(0, |row| row.1), i64::from(limit));
+        let asked = call(&sql, &[&t, &m, &after, &limit]);
+        let rows = self.read_in_order(Role::Worker, Identity::tenant(&scope.tenant), asked).await?;
+        rows.iter().map(signed).collect()
+    }
+
+    pub async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
+        let sql = format!(
+            "SELECT e.scope_id, e.row_id, e.removed_reason, e.support, (SELECT r.id FROM remem.entry r WHERE r.tenant_id = $1
+               AND r.scope_id = e.scope_id AND r.row_id = e.replaced_by) FROM remem.entry e
+             WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.id_hash = $3 AND e.id = $4"
+        );
+        let (t, m, hash) = (scope.tenant.as_str(), scope.memory_ref.as_str(), content_hash(id.as_str().as_bytes()).to_vec());
+        let rows = self.read(Role::App, Identity::tenant(&scope.tenant), &sql, &[&t, &m, &hash, &id.as_str()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let place: (i64, i64) = (get(row, 0)?, get(row, 1)?);
+        let by: Option<&str> = get(row, 4)?;
+        Ok(Some(Lineage {
+            state: state(get(row, 2)?)?,
+            replaced_by: by.map(|id| EntryId::parse(id).ok_or(MALFORMED)).transpose()?,
+            support: get_u64(row, 3)?,
+            sources: self.relatives(&scope.tenant, ["scope_id", "row_id", "source_scope", "source_row"], place).await?,
+            derivatives: self.relatives(&scope.tenant, ["source_scope", "source_row", "scope_id", "row_id"], place).await?,
+        }))
+    }
+
+    /// Those at the other end of `lineage` from `place`; the columns of this end come first.
+    async fn relatives(
+        &self,
+        tenant: &TenantId,
+        [s, r, other_s, other_r]: [&str; 4],
+        place: (i64, i64),
+    ) -> Result<Vec<Relative>, StoreError> {
+        let sql = format!(
+            "SELECT s.memory_ref, e.id, e.removed_reason FROM remem.lineage l
+             JOIN remem.entry e ON e.tenant_id = l.tenant_id AND e.scope_id = l.{other_s} AND e.row_id = l.{other_r}
+             JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+             WHERE l.tenant_id = $1 AND l.{s} = $2 AND l.{r} = $3 ORDER BY e.created_at, e.id"
+        );
+        let rows = self.read(Role::App, Identity::tenant(tenant), &sql, &[&tenant.as_str(), &place.0, &place.1]).await?;
+        let relative = |row: &Row| {
+            let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
+            Ok(Relative { memory_ref, id, state: state(get(row, 2)?)? })
+        };
+        rows.iter().map(relative).collect()
+    }
+
+    pub async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
+        let (entries, innocent) = (format!("{CARRYING} {TRACED}"), format!("{CARRYING} {INNOCENT}"));
+        let (t, digest) = (tenant.as_str(), subject.bytes().as_slice());
+        let entries = self.read(Role::App, Identity::tenant(tenant), &entries, &[&t, &digest]).await?;
+        let innocent = self.read(Role::App, Identity::tenant(tenant), &innocent, &[&t, &digest]).await?;
+        let traced = |row: &Row| {
+            let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
+            let hash: Option<&[u8]> = get(row, 3)?;
+            Ok(Traced { memory_ref, id, erased: get(row, 2)?, content_hash: hash.and_then(|bytes| bytes.try_into().ok()) })
+        };
+        let merged = |row: &Row| {
+            let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
+            Ok((memory_ref, id, EntryId::parse(get(row, 2)?).ok_or(MALFORMED)?))
+        };
+        Ok(Trace {
+            entries: entries.iter().map(traced).collect::<Result<_, StoreError>>()?,
+            innocent: innocent.iter().map(merged).collect::<Result<_, StoreError>>()?,
+        })
+    }
+}
+
+fn signed(row: &Row) -> Result<Signed, StoreError> {
+    let typology: &str = get(row, 4)?;
+    Ok(Signed {
+        row: RowCursor(get(row, 0)?, get(row, 1)?),
+        id: EntryId::parse(get(row, 2)?).ok_or(MALFORMED)?,
+        created_at: Timestamp(get(row, 3)?),
+        typology: typology.parse().map_err(|_| MALFORMED)?,
+        pass: get_u64(row, 5)?,
+        signature: get(row, 6)?,
+    })
+}
+
+/// `UNION` ends cycles. (Texts are made from older texts, so there are none; a table may have been changed by hand.)
+const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
+    SELECT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1 AND subject = $2
+    UNION SELECT l.scope_id, l.row_id FROM carrying c JOIN remem.lineage l
+      ON l.tenant_id = $1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id)";
+const TRACED: &str = "SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash FROM carrying c
+    JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id
+    JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = c.scope_id ORDER BY s.memory_ref, e.rev_from, e.id";
+const INNOCENT: &str = "SELECT s.memory_ref, m.id, e.id FROM carrying c
+    JOIN remem.entry m ON m.tenant_id = $1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id AND m.replaced_by IS NOT NULL
+      AND m.erased_at IS NULL
+    JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id
+    JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = c.scope_id
+    WHERE m.removed_reason = 'merged' AND (m.scope_id, m.row_id) NOT IN (SELECT scope_id, row_id FROM carrying)
+    ORDER BY s.memory_ref, m.rev_from, m.id";
