@@ -344,7 +344,13 @@ impl Gate {
         let traced = |row: &Row| {
             let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
             let hash: Option<&[u8]> = get(row, 3)?;
-            Ok(Traced { memory_ref, id, erased: get(row, 2)?, content_hash: hash.and_then(|bytes| bytes.try_into().ok()) })
+            Ok(Traced {
+                memory_ref,
+                id,
+                direct: get(row, 4)?,
+                erased: get(row, 2)?,
+                content_hash: hash.and_then(|bytes| bytes.try_into().ok()),
+            })
         };
         let merged = |row: &Row| {
             let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
@@ -374,7 +380,8 @@ const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1 AND subject = $2
     UNION SELECT l.scope_id, l.row_id FROM carrying c JOIN remem.lineage l
       ON l.tenant_id = $1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id)";
-const TRACED: &str = "SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash FROM carrying c
+const TRACED: &str = "SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM remem.entry_subject g
+      WHERE g.tenant_id = $1 AND g.subject = $2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id
     JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = c.scope_id ORDER BY s.memory_ref, e.rev_from, e.id";
 const INNOCENT: &str = "SELECT s.memory_ref, m.id, e.id FROM carrying c

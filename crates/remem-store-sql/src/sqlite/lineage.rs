@@ -239,19 +239,20 @@ const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
 
 pub(super) fn trace(db: &Connection, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
     let sql = format!(
-        "{CARRYING} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash FROM carrying c
+        "{CARRYING} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM entry_subject g
+           WHERE g.tenant_id = ?1 AND g.subject = ?2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
          JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
          ORDER BY s.memory_ref, e.rev_from, e.id"
     );
-    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-    let values = params![tenant.as_str(), subject.bytes()];
-    let rows: Vec<(String, String, bool, Option<[u8; 16]>)> =
-        db.prepare_cached(&sql).and_then(|mut query| query.query_map(values, read)?.collect()).map_err(failed)?;
-    let traced = |(memory_ref, id, erased, content_hash): &(String, String, bool, Option<[u8; 16]>)| {
-        let (memory_ref, id) = MemoryRef::parse(memory_ref).zip(EntryId::parse(id)).ok_or(MALFORMED)?;
-        Ok(Traced { memory_ref, id, erased: *erased, content_hash: *content_hash })
+    let read = |row: &Row<'_>| {
+        let (memory_ref, id): (String, String) = (row.get(0)?, row.get(1)?);
+        let unreadable = || rusqlite::Error::InvalidColumnType(0, String::new(), rusqlite::types::Type::Text);
+        let (memory_ref, id) = MemoryRef::parse(&memory_ref).zip(EntryId::parse(&id)).ok_or_else(unreadable)?;
+        Ok(Traced { memory_ref, id, direct: row.get(4)?, erased: row.get(2)?, content_hash: row.get(3)? })
     };
-    Ok(Trace { entries: rows.iter().map(traced).collect::<Result<_, StoreError>>()?, innocent: innocent(db, tenant, subject)? })
+    let values = params![tenant.as_str(), subject.bytes()];
+    let entries = db.prepare_cached(&sql).and_then(|mut query| query.query_map(values, read)?.collect()).map_err(failed)?;
+    Ok(Trace { entries, innocent: innocent(db, tenant, subject)? })
 }
 
 fn innocent(db: &Connection, tenant: &TenantId, subject: &Subject) -> Result<Vec<(MemoryRef, EntryId, EntryId)>, StoreError> {
