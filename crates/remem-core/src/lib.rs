@@ -20,6 +20,7 @@ pub mod record;
 pub mod redact;
 pub mod rejection;
 pub mod run;
+pub mod schedule;
 pub mod webhook;
 pub mod workflow;
 
@@ -36,4 +37,5 @@ pub use record::{Precondition, Record, RecordBody, RecordKind, Sealed};
 pub use redact::{Redacted, Redactor, ShapePolicy};
 pub use rejection::Rejection;
 pub use run::{RunState, RunStatus};
+pub use schedule::Timing;
 pub use workflow::{AgentRef, Workflow};
