@@ -21,6 +21,7 @@ pub mod redact;
 pub mod rejection;
 pub mod run;
 pub mod subject;
+pub mod schedule;
 pub mod webhook;
 pub mod workflow;
 
@@ -38,4 +39,5 @@ pub use redact::{Redacted, Redactor, ShapePolicy};
 pub use rejection::Rejection;
 pub use run::{RunState, RunStatus};
 pub use subject::Subject;
+pub use schedule::Timing;
 pub use workflow::{AgentRef, Workflow};

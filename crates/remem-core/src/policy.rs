@@ -96,6 +96,14 @@ pub struct Policy {
     pub secret_former_max: usize,
     /// Entries or records that one step of the rescan looks at in one transaction.
     pub rescan_batch_max: u32,
+    /// Jobs of one pass of a tenant that have not ended.
+    pub jobs_active_max: usize,
+    /// Jobs of a tenant that have ended and are kept.
+    pub jobs_ended_max: usize,
+    /// How long an ended job is kept, in milliseconds.
+    pub job_retention_ms: i64,
+    /// Schedules of a tenant.
+    pub schedules_max: usize,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -148,6 +156,10 @@ impl Default for Policy {
             secret_chars_max: 8_192,
             secret_former_max: 20,
             rescan_batch_max: 100,
+            jobs_active_max: 1_000,
+            jobs_ended_max: 1_000,
+            job_retention_ms: 30 * 24 * 3_600_000,
+            schedules_max: 100,
             shapes: ShapePolicy::Redact,
         }
     }

@@ -1,5 +1,6 @@
 //! Why the engine did not do it. Surfaces map these; none of them carries content.
 
+use crate::jobs::JobState;
 use remem_core::{Permission, Rejection, RunStatus};
 use remem_store::StoreError;
 
@@ -67,12 +68,43 @@ pub enum EngineError {
     /// A secret of the tenant cannot be opened, so nothing can be held against it.
     #[error("a secret of this tenant cannot be opened: the vault key is missing or another one")]
     VaultLocked,
+    /// The job has ended, so that it cannot be cancelled any more.
+    #[error("the job has ended")]
+    JobEnded {
+        /// How.
+        state: JobState,
+    },
+    /// A pass cannot do what it is asked for, however often it is tried.
+    #[error("the pass refused the work: {code}")]
+    WorkRefused {
+        /// For programs, stable.
+        code: &'static str,
+        /// Facts without content.
+        details: serde_json::Map<String, serde_json::Value>,
+    },
     /// Too many streams are open.
     #[error("too many event streams are open")]
     TooManyFeeds,
     /// The store could not do it.
     #[error(transparent)]
     Store(StoreError),
+}
+
+impl EngineError {
+    /// A stable name for what is kept of it.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            EngineError::Rejected(rejection) => rejection.code(),
+            EngineError::WorkRefused { code, .. } => code,
+            EngineError::VaultLocked => "vault_locked",
+            EngineError::Store(StoreError::Conflict) => "conflict",
+            EngineError::Store(StoreError::Busy) => "busy",
+            EngineError::Store(StoreError::Full) => "storage_full",
+            EngineError::Store(StoreError::Unavailable(_)) => "unavailable",
+            _ => "internal_error",
+        }
+    }
 }
 
 impl From<StoreError> for EngineError {

@@ -2,6 +2,9 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::jobs::options::{OptionKind, OptionSpec};
+use crate::jobs::work::Held;
+use crate::jobs::{Job, WorkFuture, carry};
 use crate::passes;
 use remem_core::{Fence, TenantId, Timestamp};
 use remem_store::StoreError;
@@ -12,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A background job: takes a tenant, does a bounded amount, may be run at any time and any number of times.
+/// Work in the background: does a bounded amount, may be run at any time and any number of times.
 pub struct Pass {
     /// Its name everywhere.
     pub name: &'static str,
@@ -26,10 +29,47 @@ pub struct Pass {
     pub store_knows: bool,
     /// Tenants served side by side: more than one where an activation waits for somebody else.
     pub tenants_at_once: usize,
-    /// Whether there may be something to do, as cheap as can be: asked before a lease is taken, which is a write.
-    pub worth: for<'a> fn(&'a Engine, &'a TenantId) -> WorthFuture<'a>,
-    /// One activation.
-    pub run: for<'a> fn(&'a Engine, &'a TenantId, Mode, Option<Fence>) -> PassFuture<'a>,
+    /// What it works over.
+    pub over: Over,
+}
+
+/// What a pass works over.
+#[derive(Clone, Copy)]
+pub enum Over {
+    /// All of a tenant, by itself: upkeep.
+    Host {
+        /// Whether there may be something to do, as cheap as can be: asked before a lease is taken, which is a write.
+        worth: for<'a> fn(&'a Engine, &'a TenantId) -> WorthFuture<'a>,
+        /// One activation.
+        run: for<'a> fn(&'a Engine, &'a TenantId, Mode, Option<Fence>) -> PassFuture<'a>,
+    },
+    /// One memory, when a job says so: a caller or a schedule made it.
+    Memory {
+        /// One activation over one memory.
+        work: for<'a> fn(&'a Engine, &'a Job<'a>) -> WorkFuture<'a>,
+        /// What a caller may set.
+        options: &'static [OptionSpec],
+    },
+}
+
+impl Over {
+    /// Its name for programs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Over::Host { .. } => "host",
+            Over::Memory { .. } => "memory",
+        }
+    }
+
+    /// What a caller may set.
+    #[must_use]
+    pub fn options(self) -> &'static [OptionSpec] {
+        match self {
+            Over::Host { .. } => &[],
+            Over::Memory { options, .. } => options,
+        }
+    }
 }
 
 /// What an activation answers with.
@@ -61,7 +101,7 @@ pub struct PassReport {
 }
 
 /// All passes.
-pub const PASSES: [Pass; 4] = [
+pub static PASSES: [Pass; 8] = [
     Pass {
         name: "purge",
         doc: "removes expired entries and makes erased text physically gone",
@@ -69,8 +109,10 @@ pub const PASSES: [Pass; 4] = [
         all_every: 600,
         store_knows: true,
         tenants_at_once: 1,
-        worth: |_, _| Box::pin(async { Ok(true) }),
-        run: |engine, tenant, mode, fence| Box::pin(passes::purge::run(engine, tenant, mode, fence)),
+        over: Over::Host {
+            worth: |_, _| Box::pin(async { Ok(true) }),
+            run: |engine, tenant, mode, fence| Box::pin(passes::purge::run(engine, tenant, mode, fence)),
+        },
     },
     Pass {
         name: "runs",
@@ -79,8 +121,10 @@ pub const PASSES: [Pass; 4] = [
         all_every: 6,
         store_knows: false,
         tenants_at_once: 4,
-        worth: |engine, tenant| Box::pin(passes::runs::worth(engine, tenant)),
-        run: |engine, tenant, mode, fence| Box::pin(passes::runs::run(engine, tenant, mode, fence)),
+        over: Over::Host {
+            worth: |engine, tenant| Box::pin(passes::runs::worth(engine, tenant)),
+            run: |engine, tenant, mode, fence| Box::pin(passes::runs::run(engine, tenant, mode, fence)),
+        },
     },
     Pass {
         name: passes::deliver::NAME,
@@ -89,8 +133,10 @@ pub const PASSES: [Pass; 4] = [
         all_every: 30,
         store_knows: false,
         tenants_at_once: 16,
-        worth: |engine, tenant| Box::pin(passes::deliver::worth(engine, tenant)),
-        run: |engine, tenant, mode, fence| Box::pin(passes::deliver::run(engine, tenant, mode, fence)),
+        over: Over::Host {
+            worth: |engine, tenant| Box::pin(passes::deliver::worth(engine, tenant)),
+            run: |engine, tenant, mode, fence| Box::pin(passes::deliver::run(engine, tenant, mode, fence)),
+        },
     },
     Pass {
         name: "rescan",
@@ -99,8 +145,67 @@ pub const PASSES: [Pass; 4] = [
         all_every: 60,
         store_knows: false,
         tenants_at_once: 1,
-        worth: |engine, tenant| Box::pin(passes::rescan::worth(engine, tenant)),
-        run: |engine, tenant, mode, fence| Box::pin(passes::rescan::run(engine, tenant, mode, fence)),
+        over: Over::Host {
+            worth: |engine, tenant| Box::pin(passes::rescan::worth(engine, tenant)),
+            run: |engine, tenant, mode, fence| Box::pin(passes::rescan::run(engine, tenant, mode, fence)),
+        },
+    },
+    Pass {
+        name: passes::jobs::NAME,
+        doc: "makes jobs of schedules that are due, and forgets jobs that ended long ago",
+        period_ms: 1_000,
+        all_every: 60,
+        store_knows: false,
+        tenants_at_once: 4,
+        over: Over::Host {
+            worth: |engine, tenant| Box::pin(passes::jobs::worth(engine, tenant)),
+            run: |engine, tenant, mode, fence| Box::pin(passes::jobs::run(engine, tenant, mode, fence)),
+        },
+    },
+    over_memory(
+        "consolidate",
+        "reconciles a memory with itself: merges what says the same, retires what is outdated",
+        |engine, job| Box::pin(passes::consolidate::work(engine, job)),
+        &[],
+    ),
+    over_memory("compact", "makes one entry of many", |engine, job| Box::pin(passes::compact::work(engine, job)), &COMPACT_OPTIONS),
+    over_memory(
+        "distill",
+        "makes a short digest of a memory within a budget of tokens",
+        |engine, job| Box::pin(passes::distill::work(engine, job)),
+        &DISTILL_OPTIONS,
+    ),
+];
+
+const fn over_memory(
+    name: &'static str,
+    doc: &'static str,
+    work: for<'a> fn(&'a Engine, &'a Job<'a>) -> WorkFuture<'a>,
+    options: &'static [OptionSpec],
+) -> Pass {
+    // Looked at once a minute for what another node left undone; here the bell rings.
+    Pass { name, doc, period_ms: 1_000, all_every: 60, store_knows: false, tenants_at_once: 2, over: Over::Memory { work, options } }
+}
+
+static COMPACT_OPTIONS: [OptionSpec; 1] = [OptionSpec {
+    name: "include",
+    kind: OptionKind::Word(&["short-lived", "all"]),
+    doc: "which entries: those that will expire (short-lived, the default) or all",
+    rule: "must be short-lived or all",
+}];
+
+static DISTILL_OPTIONS: [OptionSpec; 2] = [
+    OptionSpec {
+        name: "tokenBudget",
+        kind: OptionKind::Integer { min: 1, max: 10_000_000 },
+        doc: "tokens that may be read and written",
+        rule: "must be an integer from 1 to 10000000",
+    },
+    OptionSpec {
+        name: "markdown",
+        kind: OptionKind::Flag,
+        doc: "also write the digest as a workspace file",
+        rule: "must be true or false",
     },
 ];
 
@@ -126,6 +231,7 @@ pub struct PassStatus {
 pub struct PassLog {
     last: Mutex<BTreeMap<(TenantId, &'static str), PassStatus>>,
     work: Mutex<BTreeSet<(&'static str, TenantId)>>,
+    due: Mutex<BTreeMap<(&'static str, TenantId), Timestamp>>,
     pub(crate) bell: Notify,
     stopping: AtomicBool,
 }
@@ -140,6 +246,15 @@ impl PassLog {
         self.work.lock().unwrap_or_else(PoisonError::into_inner).insert((pass, tenant.clone()));
     }
 
+    /// When a pass has work at a tenant next, as far as is known here.
+    pub(crate) fn due_at(&self, pass: &'static str, tenant: &TenantId, at: Option<Timestamp>) {
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        match at {
+            Some(at) => due.insert((pass, tenant.clone()), at),
+            None => due.remove(&(pass, tenant.clone())),
+        };
+    }
+
     /// The process is about to end: what can wait for another one should.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
@@ -149,8 +264,16 @@ impl PassLog {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// The tenants for which work came up since the last time this was asked.
-    pub(crate) fn take_work(&self, pass: &str) -> Vec<TenantId> {
+    /// The tenants for which work came up since the last time this was asked, or is due now.
+    pub(crate) fn take_work(&self, pass: &str, now: Timestamp) -> Vec<TenantId> {
+        let mut found = self.came_up(pass);
+        let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = due.iter().filter(|((name, _), at)| *name == pass && **at <= now).map(|((_, tenant), _)| tenant.clone());
+        found.extend(due);
+        found.into_iter().collect()
+    }
+
+    fn came_up(&self, pass: &str) -> BTreeSet<TenantId> {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let (taken, rest) = std::mem::take(&mut *work).into_iter().partition(|(name, _)| *name == pass);
         *work = rest;
@@ -166,11 +289,11 @@ impl PassLog {
 
 /// How long an activation may hold its lease: well beyond what a bounded amount of work takes. A node that is paused for
 /// longer finds itself fenced off.
-const LEASE_MS: u64 = 30_000;
+pub(crate) const LEASE_MS: u64 = 30_000;
 /// How often a person who asks for a pass tries to get the lease.
-const CLAIM_TRIES: u32 = 100;
+pub(crate) const CLAIM_TRIES: u32 = 100;
 const RELEASE_TRIES: u32 = 4;
-const CLAIM_AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const CLAIM_AGAIN: Duration = Duration::from_millis(50);
 
 impl Engine {
     /// Tells the runner of this process that a pass has work at a tenant. Only a hint.
@@ -179,7 +302,8 @@ impl Engine {
         self.passes.bell.notify_waiters();
     }
 
-    /// Runs one activation for somebody who waits for it, after any other that is under way, here or on another node.
+    /// Runs one activation for somebody who waits for it, after any other that is under way, here or on another node. Of a
+    /// pass over memories these are the jobs that wait.
     pub async fn run_pass(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode) -> Result<PassReport, EngineError> {
         if mode == Mode::DryRun {
             return self.activate(pass, tenant, mode, None).await;
@@ -195,20 +319,38 @@ impl Engine {
 
     /// Runs one activation if it is worth it.
     pub(crate) async fn try_worthy(&self, pass: &'static Pass, tenant: &TenantId) -> Result<Option<PassReport>, EngineError> {
-        if (pass.worth)(self, tenant).await? { self.try_pass(pass, tenant, Mode::Apply).await } else { Ok(None) }
+        let worthy = match pass.over {
+            Over::Host { worth, .. } => worth(self, tenant).await?,
+            Over::Memory { .. } => carry::worth(self, pass, tenant).await?,
+        };
+        if !worthy {
+            return Ok(None);
+        }
+        let report = self.try_pass(pass, tenant, Mode::Apply).await?;
+        if report.is_none() && matches!(pass.over, Over::Memory { .. }) {
+            // Whoever has the lease may be gone: the job is taken up when its time is over.
+            self.passes.again(pass.name, tenant);
+        }
+        Ok(report)
     }
 
     /// Runs one activation under its lease; `None` if another one is under way.
     pub(crate) async fn try_pass(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode) -> Result<Option<PassReport>, EngineError> {
-        let holder = self.parts.ids.holder();
-        let Some(fence) = self.parts.store.claim(tenant, pass.name, &holder, self.now(), LEASE_MS).await? else { return Ok(None) };
-        let result = self.activate(pass, tenant, mode, Some(fence.clone())).await;
-        self.release(tenant, &fence).await;
+        let Some(held) = self.claim(pass, tenant).await? else { return Ok(None) };
+        let result = self.activate(pass, tenant, mode, Some(&held)).await;
+        self.release(tenant, &held.fence).await;
         result.map(Some)
     }
 
+    /// Takes the lease of a pass; `None` if somebody has it.
+    pub(crate) async fn claim(&self, pass: &'static Pass, tenant: &TenantId) -> Result<Option<Held>, EngineError> {
+        let holder = self.parts.ids.holder();
+        let fence = self.parts.store.claim(tenant, pass.name, &holder, self.now(), LEASE_MS).await?;
+        Ok(fence.map(|fence| Held { fence, holder }))
+    }
+
     /// A lease that cannot be given back holds others up until its time is over, so it is worth more than one try.
-    async fn release(&self, tenant: &TenantId, fence: &Fence) {
+    pub(crate) async fn release(&self, tenant: &TenantId, fence: &Fence) {
         for _ in 0..RELEASE_TRIES {
             match self.parts.store.release(tenant, fence).await {
                 Ok(()) => return,
@@ -217,13 +359,15 @@ impl Engine {
         }
     }
 
-    async fn activate(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
-        let result = (pass.run)(self, tenant, mode, fence).await;
-        let report = result.as_ref().ok().copied();
-        self.passes.record(tenant, PassStatus { name: pass.name, ran_at: self.now(), report });
+    async fn activate(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode, held: Option<&Held>) -> Result<PassReport, EngineError> {
+        // Jobs are measured one by one.
+        let Over::Host { run, .. } = pass.over else { return carry::run(self, pass, tenant, held).await };
+        let begun = self.now();
+        let result = run(self, tenant, mode, held.map(|held| held.fence.clone())).await;
+        let (ran_at, report) = (self.now(), result.as_ref().ok().copied());
+        self.passes.record(tenant, PassStatus { name: pass.name, ran_at, report });
         let outcome = if result.is_ok() { "ok" } else { "failed" };
-        metrics::counter!("remem_pass_activations_total", "pass" => pass.name, "outcome" => outcome).increment(1);
-        metrics::counter!("remem_pass_changes_total", "pass" => pass.name).increment(report.map_or(0, |r| r.changed));
+        measure(pass.name, outcome, report.map_or(0, |r| r.changed), ran_at.0 - begun.0);
         result
     }
 
@@ -232,4 +376,12 @@ impl Engine {
     pub fn pass_status(&self, tenant: &TenantId) -> Vec<PassStatus> {
         self.passes.of(tenant)
     }
+}
+
+/// What metrics tell of an activation.
+pub(crate) fn measure(pass: &'static str, outcome: &'static str, changed: u64, took_ms: i64) {
+    metrics::counter!("remem_pass_activations_total", "pass" => pass, "outcome" => outcome).increment(1);
+    metrics::counter!("remem_pass_changes_total", "pass" => pass).increment(changed);
+    #[expect(clippy::cast_precision_loss, reason = "no activation takes so long")]
+    metrics::histogram!("remem_pass_duration_seconds", "pass" => pass).record(took_ms.max(0) as f64 / 1_000.0);
 }

@@ -102,7 +102,7 @@ async fn called(engine: &Engine) {
 }
 
 async fn due(engine: &Engine, pass: &Pass, all: bool) -> Vec<TenantId> {
-    let here = engine.passes.take_work(pass.name);
+    let here = engine.passes.take_work(pass.name, engine.now());
     let found = if all {
         engine.parts.directory.tenants().await.map(|tenants| tenants.into_iter().map(|t| t.id).collect())
     } else if pass.store_knows {

@@ -127,6 +127,8 @@ pub fn problem(error: EngineError) -> Problem {
         EngineError::UnknownSequence => Problem::UnknownSequence,
         EngineError::ReplayUnavailable { from_seq, source_run, reason } => Problem::ReplayUnavailable { from_seq, source_run, reason },
         EngineError::NoWebhook => Problem::NoWebhook,
+        EngineError::JobEnded { state } => Problem::JobEnded { state: state.as_str() },
+        EngineError::WorkRefused { code, details } => Problem::WorkRefused { code, details },
         EngineError::SecretExists => Problem::SecretExists,
         EngineError::VaultOff => Problem::NotProvided { what: "a vault for secrets; vault.key_file or REMEM_VAULT_KEY turns it on" },
         EngineError::VaultLocked => Problem::VaultLocked,

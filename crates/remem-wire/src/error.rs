@@ -85,6 +85,10 @@ pub enum Problem {
     UnknownSequence,
     /// What a replay would have to read is gone.
     ReplayUnavailable { from_seq: u64, source_run: String, reason: &'static str },
+    /// The job has ended.
+    JobEnded { state: &'static str },
+    /// A pass cannot do what it is asked for. The code is the pass's own.
+    WorkRefused { code: &'static str, details: serde_json::Map<String, serde_json::Value> },
     /// The vault has a secret of this name.
     SecretExists,
     /// A secret of the tenant cannot be opened.
@@ -154,6 +158,8 @@ impl Problem {
             Problem::RunGoesOn => row(409, "run_not_terminal", "the run has not ended yet; wait for its last event"),
             Problem::UnknownSequence => row(422, "sequence_unknown", "the run has no event at fromSeq"),
             Problem::ReplayUnavailable { .. } => row(422, "replay_memory_snapshot_unavailable", "what the run read is not kept any more"),
+            Problem::JobEnded { .. } => row(409, "job_already_ended", "the job has ended"),
+            Problem::WorkRefused { code, .. } => row(422, code, "the pass cannot do this; details say why"),
             Problem::SecretExists => row(409, "secret_exists", "a secret of this name exists; rotate it to give it another value"),
             Problem::VaultLocked => later(
                 503,
@@ -197,6 +203,8 @@ impl Problem {
             Problem::UnknownScope => json!({"field": "scopes"}),
             Problem::BodyTooLarge { limit } | Problem::FileTooLarge { limit } => json!({"limit": limit, "unit": "bytes"}),
             Problem::RunEnded { status } => json!({"status": status}),
+            Problem::JobEnded { state } => json!({"state": state}),
+            Problem::WorkRefused { details, .. } => return Some(details.clone()).filter(|details| !details.is_empty()),
             Problem::ReplayUnavailable { from_seq, source_run, reason } => {
                 json!({"fromSeq": from_seq, "sourceRunId": source_run, "reason": reason})
             }

@@ -1,7 +1,11 @@
-//! Passes: one file each. A pass takes a tenant and nothing else, is bounded and idempotent, never spawns or retries:
-//! the next activation is the retry.
+//! Passes: one file each. A pass over the host takes a tenant and nothing else, one over a memory takes a job. Both are
+//! bounded and idempotent and never spawn or retry: the next activation is the retry.
 
+pub mod compact;
+pub mod consolidate;
 pub mod deliver;
+pub mod distill;
+pub mod jobs;
 pub mod purge;
 pub mod rescan;
 pub mod runs;

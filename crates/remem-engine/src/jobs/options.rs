@@ -1,0 +1,102 @@
+//! What a caller may set when a pass works over a memory: one row an option, and the check of what was sent.
+
+use remem_core::Rejection;
+use serde_json::{Map, Value};
+
+/// An option of a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: OptionKind,
+    /// What it does, in a line.
+    pub doc: &'static str,
+    /// What is said about a value that it does not take, as the end of a sentence.
+    pub rule: &'static str,
+}
+
+/// What an option takes.
+#[derive(Clone, Copy, Debug)]
+pub enum OptionKind {
+    /// A whole number in a range, both ends included.
+    Integer {
+        /// At the least.
+        min: u64,
+        /// At the most.
+        max: u64,
+    },
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// True or false.
+    Flag,
+}
+
+impl OptionKind {
+    /// Its name for programs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OptionKind::Integer { .. } => "integer",
+            OptionKind::Word(_) => "string",
+            OptionKind::Flag => "boolean",
+        }
+    }
+
+    fn takes(self, value: &Value) -> bool {
+        match self {
+            OptionKind::Integer { min, max } => value.as_u64().is_some_and(|number| (min..=max).contains(&number)),
+            OptionKind::Word(words) => value.as_str().is_some_and(|text| words.contains(&text)),
+            OptionKind::Flag => value.is_boolean(),
+        }
+    }
+}
+
+/// Refuses what the pass does not take. `null` is as good as absent.
+pub fn check(specs: &'static [OptionSpec], mut options: Map<String, Value>) -> Result<Map<String, Value>, Rejection> {
+    options.retain(|_, value| !value.is_null());
+    for (name, value) in &options {
+        let spec = specs.iter().find(|spec| spec.name == name);
+        let unknown = Rejection::Invalid { field: "options", rule: "holds a name that this pass does not know; see the list of passes" };
+        let spec = spec.ok_or(unknown)?;
+        if !spec.kind.takes(value) {
+            return Err(Rejection::Invalid { field: spec.name, rule: spec.rule });
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    static SPECS: [OptionSpec; 3] = [
+        OptionSpec { name: "n", kind: OptionKind::Integer { min: 2, max: 4 }, doc: "", rule: "must be 2 to 4" },
+        OptionSpec { name: "w", kind: OptionKind::Word(&["a", "b"]), doc: "", rule: "must be a or b" },
+        OptionSpec { name: "f", kind: OptionKind::Flag, doc: "", rule: "must be true or false" },
+    ];
+
+    #[test]
+    fn only_what_a_pass_takes_is_accepted() {
+        let tried = |options: Value| check(&SPECS, options.as_object().cloned().unwrap());
+        for good in [json!({}), json!({"n": 2, "w": "b", "f": false}), json!({"n": 4}), json!({"f": true})] {
+            assert_eq!(Value::Object(tried(good.clone()).unwrap()), good);
+        }
+        assert_eq!(tried(json!({"n": null})).unwrap(), Map::new());
+        for (bad, field) in [
+            (json!({"n": 1}), "n"),
+            (json!({"n": 5}), "n"),
+            (json!({"n": 2.5}), "n"),
+            (json!({"n": "2"}), "n"),
+            (json!({"w": "c"}), "w"),
+            (json!({"w": true}), "w"),
+            (json!({"f": "true"}), "f"),
+            (json!({"canary": 1}), "options"),
+        ] {
+            let refused = tried(bad.clone()).unwrap_err();
+            assert_eq!(refused.field(), Some(field), "{bad}");
+            assert!(!refused.to_string().contains("canary"));
+        }
+    }
+}
