@@ -1,0 +1,92 @@
+//! Who meets whom: entries that share a band key are in one bucket. Found by sorting one band at a time, so that a million
+//! entries need eight bytes each for it and no table of keys.
+
+use super::plan::{CANDIDATES_MAX, Known};
+use super::signature::BANDS;
+
+/// No bucket: nobody to meet in this band.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Buckets with the leaders found so far. All are slices of one list: a `Vec` each would cost more than its contents.
+#[derive(Default)]
+pub(super) struct Buckets {
+    starts: Vec<u32>,
+    leaders: Vec<u32>,
+    /// Leaders in a bucket, and how many of them are fresh. Each kind is kept up to the cap: nobody looks further.
+    counts: Vec<(u8, u8)>,
+    /// Entries of the bucket still to come. With the last one its leaders are let go.
+    left: Vec<u32>,
+}
+
+/// Puts entries that share a key into buckets, whose numbers take the place of the keys. Entries are given in order. Of confirmed entries, which are not compared with each other, only those
+/// are in that a fresh one can reach: the newest of the bucket and those next after a fresh one, up to the cap.
+pub(super) fn meet(known: &mut [Known]) -> Buckets {
+    let mut buckets = Buckets::default();
+    let mut size = 0;
+    let mut pairs: Vec<u64> = Vec::with_capacity(known.len());
+    for band in 0..BANDS {
+        pairs.clear();
+        for (at, entry) in known.iter_mut().enumerate() {
+            // The key decides who meets, the place in order who comes first.
+            let key = std::mem::replace(&mut entry.bands[band], NONE);
+            pairs.extend((key != 0).then_some(u64::from(key) << 32 | at as u64));
+        }
+        pairs.sort_unstable();
+        for run in pairs.chunk_by(|a, b| a >> 32 == b >> 32).filter(|run| run.len() > 1) {
+            let members = reachable(run, known);
+            if members.len() > 1 {
+                let bucket = buckets.left.len() as u32;
+                members.iter().for_each(|&at| known[at].bands[band] = bucket);
+                buckets.starts.push(size);
+                buckets.counts.push((0, 0));
+                buckets.left.push(members.len() as u32);
+                size += members.len().min(2 * CANDIDATES_MAX) as u32;
+            }
+        }
+    }
+    buckets.leaders = vec![NONE; size as usize];
+    buckets
+}
+
+fn reachable(run: &[u64], known: &[Known]) -> Vec<usize> {
+    let place = |pair: &u64| (pair & 0xFFFF_FFFF) as usize;
+    let Some(last) = run.iter().rposition(|pair| known[place(pair)].fresh) else { return Vec::new() };
+    let (mut confirmed, mut reach) = (0, 0_usize);
+    let mut members = Vec::with_capacity(run.len());
+    for (at, pair) in run.iter().enumerate() {
+        let fresh = known[place(pair)].fresh;
+        let newest = at < last && confirmed < CANDIDATES_MAX;
+        if fresh || newest || reach > 0 {
+            members.push(place(pair));
+        }
+        (confirmed, reach) = if fresh { (confirmed, CANDIDATES_MAX) } else { (confirmed + 1, reach.saturating_sub(1)) };
+    }
+    members
+}
+
+impl Buckets {
+    /// Leaders of a bucket, in the order they came.
+    pub fn leaders(&self, bucket: u32) -> &[u32] {
+        let start = self.starts[bucket as usize] as usize;
+        &self.leaders[start..start + usize::from(self.counts[bucket as usize].0)]
+    }
+
+    /// Adds a leader; false if the bucket has enough of its kind already.
+    pub fn add(&mut self, bucket: u32, leader: u32, fresh: bool) -> bool {
+        let at = bucket as usize;
+        let (all, of_them) = self.counts[at];
+        let same_kind = if fresh { of_them } else { all - of_them };
+        if usize::from(same_kind) >= CANDIDATES_MAX {
+            return false;
+        }
+        self.leaders[self.starts[at] as usize + usize::from(all)] = leader;
+        self.counts[at] = (all + 1, of_them + u8::from(fresh));
+        true
+    }
+
+    /// Tells that one entry of the bucket has had its turn; true if it was the last.
+    pub fn leave(&mut self, bucket: u32) -> bool {
+        self.left[bucket as usize] -= 1;
+        self.left[bucket as usize] == 0
+    }
+}

@@ -1,0 +1,165 @@
+//! Corpora for tests: made-up facts, near-duplicates of them that say the same, and traps that differ in what matters.
+
+use super::signature::splitmix;
+use super::{Decision, Handle, Item, Planner, Signature};
+use crate::ids::Timestamp;
+use std::collections::HashSet;
+
+/// Repeatable numbers.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, end: usize) -> usize {
+        self.0 = splitmix(self.0);
+        (self.0 >> 11) as usize % end
+    }
+
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for at in (1..list.len()).rev() {
+            list.swap(at, self.below(at + 1));
+        }
+    }
+}
+
+/// An entry of a test corpus. Entries of one `fact` say the same.
+#[derive(Clone)]
+pub struct Told {
+    pub row: u64,
+    pub created_at: i64,
+    pub item: Item,
+    pub fact: String,
+    pub signature: Signature,
+}
+
+const NAMES: &[&str] = &["Vera", "Otto", "Nadia", "Emil", "Ines", "Karol"];
+const NOUNS: &[&str] = &["boiler", "garden", "ledger", "ferry", "archive", "kitchen", "tower", "printer", "orchard", "harbour"];
+const OPPOSITES: &[(&str, &str)] =
+    &[("enabled", "disabled"), ("open", "closed"), ("allowed", "denied"), ("rising", "falling"), ("on", "off")];
+const SYLLABLES: &[&str] = &["ba", "ko", "li", "ru", "ten", "mar", "so", "vi", "dal", "nor", "pe", "gu", "sha", "wen"];
+
+#[derive(Clone, Copy)]
+struct Fact {
+    names: (&'static str, &'static str),
+    day: usize,
+    noun: &'static str,
+    id: usize,
+    state: &'static str,
+    count: usize,
+    not: &'static str,
+    reason: u64,
+}
+
+impl Fact {
+    fn new(random: &mut Random) -> Fact {
+        Fact {
+            names: (random.one(NAMES), random.one(NAMES)),
+            day: 10 + random.below(18),
+            noun: random.one(NOUNS),
+            id: random.below(90) + 10,
+            state: random.one(OPPOSITES).0,
+            count: 2 + random.below(97),
+            not: "",
+            reason: random.0,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut random = Random(self.reason);
+        let mut word = || (0..3).map(|_| random.one(SYLLABLES)).collect::<String>();
+        let reason: Vec<String> = (0..14).map(|_| word()).collect();
+        let Fact { names: (a, b), day, noun, id, state, count, not, .. } = *self;
+        let reason = reason.join(" ");
+        format!("{a} told {b} on 2026-03-{day} that the {noun} unit_{id} was {not}{state} with {count} parts for {reason}")
+    }
+
+    /// The same with one thing that matters changed.
+    fn trap(mut self, random: &mut Random) -> Fact {
+        match random.below(6) {
+            0 => self.count += 1,
+            1 => self.day += 1,
+            2 => self.not = if self.not.is_empty() { "not " } else { "" },
+            3 => self.id += 1,
+            4 => self.names = (self.names.1, self.names.0),
+            _ => self.state = OPPOSITES.iter().find(|pair| pair.0 == self.state).map_or(self.state, |pair| pair.1),
+        }
+        self
+    }
+}
+
+/// The same fact in slightly other words.
+fn reworded(text: &str, random: &mut Random) -> String {
+    match random.below(6) {
+        0 => text.to_owned(),
+        1 => format!("{text}."),
+        2 => text.replacen(" told ", " actually told ", 1),
+        3 => text.replacen(" that the ", ", that ", 1),
+        4 => format!("Note: {text}!"),
+        _ => text.replacen(" with ", ", with ", 1).replacen(" for ", " (for ", 1) + ")",
+    }
+}
+
+/// `count` entries: facts, and in about equal parts near-duplicates, traps, and answers to a few questions.
+pub fn corpus(seed: u64, count: usize) -> Vec<Told> {
+    let mut random = Random(splitmix(seed));
+    let mut facts: Vec<Fact> = vec![Fact::new(&mut random)];
+    let mut told = Vec::new();
+    for row in 0..count as u64 {
+        let known = random.one(&facts);
+        let (text, fact) = match random.below(8) {
+            0 => {
+                let answer = format!("{}'s role is {}", random.one(&NAMES[..2]), random.one(&["cook", "pilot", "teacher"]));
+                (answer.clone(), answer)
+            }
+            choice => {
+                let fact = match choice {
+                    1..=3 => Fact::new(&mut random),
+                    4 | 5 => known.trap(&mut random),
+                    _ => known,
+                };
+                facts.push(fact);
+                (reworded(&fact.text(), &mut random), fact.text())
+            }
+        };
+        let tags = (0..random.below(3)).map(|_| random.one(&["home", "work", "source:chat", "compacted-from:x"]).to_owned()).collect();
+        let metadata = (random.below(6) == 0).then(|| "{\"a\":1}".to_owned());
+        let item = Item { text, tags, metadata };
+        // Few instants, so that ties are common.
+        told.push(Told { row, created_at: random.below(count) as i64 / 2, fact, signature: Signature::of(&item), item });
+    }
+    told
+}
+
+/// Plans over a corpus; `fresh` tells which entries no earlier pass has seen. Returns what was decided and compared.
+pub fn plan(told: &[Told], fresh: impl Fn(&Told) -> bool) -> (Vec<Decision>, u64) {
+    let mut planner = Planner::new();
+    for one in told {
+        planner.add(handle(one, fresh(one)));
+    }
+    let mut cover = planner.seal();
+    let decisions = cover.run(|row| told.iter().find(|one| one.row == row).map(|one| one.item.clone()));
+    assert!(cover.is_done());
+    assert_eq!(cover.kept(), 0, "texts are let go");
+    (decisions, cover.comparisons())
+}
+
+pub fn handle(told: &Told, fresh: bool) -> Handle {
+    let (row, created_at, order) = (told.row, Timestamp(told.created_at), splitmix(told.row) >> 62);
+    Handle { row, created_at, order, class: 0, fresh, signature: told.signature }
+}
+
+/// What is left when decisions are carried out. Every loser was there, and every survivor at that time too.
+pub fn survivors(told: &[Told], decisions: &[Decision]) -> Vec<Told> {
+    let mut live: HashSet<u64> = told.iter().map(|one| one.row).collect();
+    for decision in decisions {
+        let (loser, survivor) = match *decision {
+            Decision::Merge { member, leader } => (member, leader),
+            Decision::Supersede { old, by } => (old, by),
+        };
+        assert!(live.remove(&loser) && live.contains(&survivor), "{decision:?}");
+    }
+    told.iter().filter(|one| live.contains(&one.row)).cloned().collect()
+}

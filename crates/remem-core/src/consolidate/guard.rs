@@ -1,0 +1,169 @@
+//! The merge predicate: when one entry may stand for another. Two texts must be near-identical by trigrams, and they must
+//! say the same words in the same order once case, punctuation and a closed list of fillers are set aside.
+//!
+//! The trigram measure alone is blind to what matters in memory: in a text of 200 bytes a changed number, date, negation,
+//! unit, opposite ("enabled"/"disabled") or pair of swapped names keeps it above any useful threshold. So every word that
+//! is not a filler discriminates. A guard only ever removes a merge: to keep a duplicate costs space, to merge two facts
+//! costs truth.
+
+use super::features::{is_word, lower, overlap, trigrams};
+
+/// Tags a caller does not filter by: they say where an entry comes from, and the survivor of a merge takes them over.
+const PROVENANCE: [&str; 2] = ["source:", "compacted-from:"];
+
+/// What the predicate looks at: an entry as a caller can see it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Item {
+    /// The content.
+    pub text: String,
+    /// Its tags, in any order.
+    pub tags: Vec<String>,
+    /// Its metadata, as one canonical string.
+    pub metadata: Option<String>,
+}
+
+impl Item {
+    /// A text without tags or metadata.
+    #[must_use]
+    pub fn plain(text: impl Into<String>) -> Item {
+        Item { text: text.into(), tags: Vec::new(), metadata: None }
+    }
+
+    /// The tags a caller filters by.
+    pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
+        self.tags.iter().map(String::as_str).filter(|tag| !PROVENANCE.iter().any(|prefix| tag.starts_with(prefix)))
+    }
+}
+
+// Content stays out of logs.
+impl std::fmt::Debug for Item {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Item({} bytes, {} tags)", self.text.len(), self.tags.len())
+    }
+}
+
+/// Whether `leader` may stand for `member`: how alike they are as a fraction, or nothing.
+#[must_use]
+pub fn may_merge(member: &Item, leader: &Item) -> Option<(u64, u64)> {
+    let alike = overlap(&trigrams(&member.text), &trigrams(&leader.text));
+    let same = near(alike) && keeps_labels(member, leader) && normal_form(&member.text) == normal_form(&leader.text);
+    same.then_some(alike)
+}
+
+/// At least 17 of 20 trigrams in common, in whole numbers. Texts without any are not alike.
+pub(super) fn near((common, all): (u64, u64)) -> bool {
+    all > 0 && 20 * common >= 17 * all
+}
+
+/// Whoever found the member by a tag or by its metadata must find the leader by the same.
+pub(super) fn keeps_labels(member: &Item, leader: &Item) -> bool {
+    (member.metadata.is_none() || member.metadata == leader.metadata)
+        && member.labels().all(|label| leader.labels().any(|other| other == label))
+}
+
+/// The words that must be the same, one a line. Chunks with a digit, a symbol or mixed case (numbers, dates, paths,
+/// addresses, identifiers) stand as they are written; other words in lower case; fillers are left out.
+pub(super) fn normal_form(text: &str) -> String {
+    let mut form = Form { out: String::with_capacity(text.len()), shouted: !text.chars().any(char::is_lowercase), begins: true };
+    for line in text.lines() {
+        form.begins = true;
+        line.split_whitespace().for_each(|chunk| form.chunk(chunk));
+    }
+    form.out
+}
+
+struct Form {
+    out: String,
+    /// The text has no lower-case letter, so capitals tell nothing.
+    shouted: bool,
+    /// The next word begins a sentence, so its capital tells nothing.
+    begins: bool,
+}
+
+impl Form {
+    fn chunk(&mut self, chunk: &str) {
+        let opened = chunk.trim_start_matches(OPENING);
+        let core = opened.trim_end_matches(CLOSING);
+        let tail = &opened[core.len()..];
+        if core.chars().all(|c| DASHES.contains(&c)) {
+            // A bullet or a dash between clauses.
+        } else if stands_as_written(core) {
+            self.push(core);
+            self.begins = false;
+        } else if let Some(base) = contraction(core) {
+            self.word(&base);
+            self.push("not");
+        } else {
+            core.split(|c| !is_word(c)).filter(|word| !word.is_empty()).for_each(|word| self.word(word));
+        }
+        // A question states nothing, so it is not the same as the statement.
+        if tail.contains('?') {
+            self.push("?");
+        }
+        self.begins |= tail.contains(['.', '!', '?', ':']);
+    }
+
+    fn word(&mut self, word: &str) {
+        let begins = std::mem::replace(&mut self.begins, false);
+        let folded: String = word.chars().map(lower).collect();
+        let acronym = !self.shouted && word.chars().nth(1).is_some() && !word.chars().any(char::is_lowercase) && folded != word;
+        if acronym {
+            // "US" is not "us", "IT" is not "it".
+            return self.push(word);
+        }
+        let capital = word.starts_with(char::is_uppercase) && !begins && !self.shouted;
+        let filler = FILLERS.binary_search(&folded.as_str()).is_ok() || (begins && OPENERS.contains(&folded.as_str()));
+        match folded.as_str() {
+            // "vitamin A" is not "vitamin".
+            _ if filler && !capital => self.begins = begins,
+            "cannot" => ["can", "not"].into_iter().for_each(|part| self.push(part)),
+            folded => self.push(folded),
+        }
+    }
+
+    fn push(&mut self, token: &str) {
+        self.out.push_str(token);
+        self.out.push('\n');
+    }
+}
+
+/// Numbers in any script, symbols (currencies, operators, emoji, combining marks), leading dashes, and camel case.
+fn stands_as_written(core: &str) -> bool {
+    let odd = |c: char| c.is_numeric() || !(is_word(c) || JOINING.contains(&c));
+    let dashed = core.starts_with('-') || core.ends_with('-');
+    let camel = core.chars().zip(core.chars().skip(1)).any(|(a, b)| a.is_lowercase() && b.is_uppercase());
+    core.chars().any(odd) || dashed || camel
+}
+
+/// The verb of "doesn't", "can't", "won't".
+fn contraction(core: &str) -> Option<String> {
+    let folded: String = core.chars().map(|c| if c == '’' { '\'' } else { lower(c) }).collect();
+    let base = folded.strip_suffix("n't").filter(|base| !base.is_empty() && base.chars().all(is_word))?;
+    Some(match base {
+        "ca" => "can".to_owned(),
+        "wo" => "will".to_owned(),
+        "sha" => "shall".to_owned(),
+        base => base.to_owned(),
+    })
+}
+
+const OPENING: &[char] = &['(', '[', '{', '"', '\'', '“', '‘', '«', '*', '`', '•', '¿', '¡', '…'];
+const CLOSING: &[char] = &['.', ',', ';', ':', '!', '?', ')', ']', '}', '"', '\'', '”', '’', '»', '*', '`', '…'];
+const DASHES: [char; 3] = ['-', '–', '—'];
+/// Between words of one chunk, these count as a space.
+const JOINING: &[char] = &['-', '–', '—', '\'', '’', ',', ';', '…', '“', '”', '"'];
+
+/// Words without which a text says the same, and any of which may stand for any other; sorted. No verb, preposition,
+/// pronoun, quantifier, hedge or word of time is among them: "is" for "has", "just", "too" or "now" change a fact.
+#[rustfmt::skip]
+const FILLERS: &[&str] = &[
+    "a", "actually", "also", "an", "and", "anyway", "basically", "but", "essentially", "frankly", "hey", "hmm", "honestly",
+    "indeed", "kindly", "literally", "oh", "ok", "okay", "please", "quite", "really", "that", "the", "uh", "um", "very",
+];
+
+/// Fillers at the beginning of a sentence only.
+const OPENERS: &[&str] = &["fyi", "note", "reminder"];
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

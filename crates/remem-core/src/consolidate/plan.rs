@@ -1,0 +1,181 @@
+//! The planner: leader clustering over one memory, newest entry first, driven by a caller that streams entries from
+//! wherever they are. First every entry's signature (`Planner::add`); then only those texts that can matter, in order
+//! (`Cover::wanted`, `Cover::offer`); decisions come out as they are made.
+//!
+//! Idempotent: order, band keys and the predicate depend only on what never changes, and only leaders are ever compared
+//! with. So a plan over the survivors of a full plan compares the same pairs, fails the same predicate, and decides
+//! nothing. That needs neither transitivity of the predicate nor that all near-duplicates meet, and it holds with the cap.
+//!
+//! Memory: `Planner` takes 112 bytes an entry, 48 more for one with a slot, and eight while it sorts a band. `Cover`
+//! keeps those alone that share a bucket: the same 112 bytes and at most 160 for the buckets. A text is kept from the time
+//! its entry became a leader until the last entry of its buckets was seen, and not at all if 64 came before it in each.
+
+use super::buckets::{NONE, meet};
+use super::cover::Cover;
+use super::signature::{BANDS, Signature, splitmix};
+use crate::ids::Timestamp;
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+/// An entry is compared with at most so many others.
+pub const CANDIDATES_MAX: usize = 64;
+
+/// An entry as the planner is told of it.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    /// How the caller finds it again. Never changes.
+    pub row: u64,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// Orders entries of one instant (`order_key` of the id).
+    pub order: u64,
+    /// Only entries of one class are compared.
+    pub class: u32,
+    /// Not yet compared by a completed pass. The others are confirmed: no two of them are compared again.
+    pub fresh: bool,
+    /// What was stored with it, or computed.
+    pub signature: Signature,
+}
+
+/// What the planner decides. To be carried out in the order given: a survivor of one decision may be merged by the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// `member` says the same as `leader`, which is newer and takes over its sources.
+    Merge {
+        /// The entry to archive.
+        member: u64,
+        /// The entry that stays.
+        leader: u64,
+    },
+    /// `by` gives a newer answer to the question that `old` answered.
+    Supersede {
+        /// The entry to archive.
+        old: u64,
+        /// The entry that stays.
+        by: u64,
+    },
+}
+
+/// A number that orders ids: by their first 64 bits if they are UUIDs (those of version 7 grow with time), else by their
+/// first eight bytes.
+#[must_use]
+pub fn order_key(id: &str) -> u64 {
+    let digits: String = id.chars().filter(|&c| c != '-').collect();
+    let uuid = digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    match u64::from_str_radix(digits.get(..16).unwrap_or_default(), 16) {
+        Ok(key) if uuid => key,
+        _ => id.bytes().chain(std::iter::repeat(0)).take(8).fold(0, |key, byte| key << 8 | u64::from(byte)),
+    }
+}
+
+/// Newest first, by what never changes.
+pub(super) type Order = Reverse<(Timestamp, u64, u64)>;
+
+/// What is kept of an entry. Its bands are keys first and numbers of buckets later.
+pub(super) struct Known {
+    pub order: Order,
+    pub class: u32,
+    pub fresh: bool,
+    pub bands: [u32; BANDS],
+}
+
+struct Filled {
+    question: (u32, u64),
+    order: Order,
+    value: u64,
+}
+
+/// The first phase: all eligible entries of one memory.
+#[derive(Default)]
+pub struct Planner {
+    known: Vec<Known>,
+    filled: Vec<Filled>,
+    any_fresh: bool,
+}
+
+impl Planner {
+    /// A planner that knows of nothing.
+    #[must_use]
+    pub fn new() -> Planner {
+        Planner::default()
+    }
+
+    /// The same with room for so many, which saves the growing.
+    #[must_use]
+    pub fn with_capacity(entries: usize) -> Planner {
+        Planner { known: Vec::with_capacity(entries), ..Planner::default() }
+    }
+
+    /// Tells of an entry. In any order, each once.
+    pub fn add(&mut self, handle: Handle) {
+        let order = Reverse((handle.created_at, handle.order, handle.row));
+        let Signature { mut bands, slot, value } = handle.signature;
+        if handle.class != 0 {
+            // Other classes meet by accident only, and the predicate is not asked then.
+            let class = splitmix(u64::from(handle.class)) as u32;
+            bands.iter_mut().filter(|key| **key != 0).for_each(|key| *key ^= class);
+        }
+        if slot != 0 {
+            self.filled.push(Filled { question: (handle.class, slot), order, value });
+        }
+        self.known.push(Known { order, class: handle.class, fresh: handle.fresh, bands });
+        self.any_fresh |= handle.fresh;
+    }
+
+    /// Ends the first phase: decides slots, and finds out which texts are needed.
+    #[must_use]
+    pub fn seal(self) -> Cover {
+        if !self.any_fresh {
+            return Cover::default();
+        }
+        let Planner { mut known, filled, .. } = self;
+        let decisions = decide_slots(filled);
+        let out: HashSet<u64> = decisions.iter().map(Decision::loser).collect();
+        known.retain(|entry| !out.contains(&entry.row()));
+        known.sort_unstable_by_key(|entry| entry.order);
+        let buckets = meet(&mut known);
+        known.retain(|entry| entry.bands.iter().any(|&bucket| bucket != NONE));
+        known.shrink_to_fit();
+        Cover::new(known, buckets, decisions)
+    }
+}
+
+/// Of each question the newest answer stays. An older one that says the same is merged, unless a caller could find it by
+/// other tags or metadata: then it stays, once for each set of them. Whichever of those goes later, nothing new follows.
+fn decide_slots(mut filled: Vec<Filled>) -> Vec<Decision> {
+    filled.sort_unstable_by_key(|answer| (answer.question, answer.order));
+    let mut decisions = Vec::new();
+    for group in filled.chunk_by(|a, b| a.question == b.question) {
+        let newest = &group[0];
+        let mut kept: Vec<&Filled> = vec![newest];
+        for answer in &group[1..] {
+            let row = answer.order.0.2;
+            if answer.value >> 32 != newest.value >> 32 {
+                decisions.push(Decision::Supersede { old: row, by: newest.order.0.2 });
+            } else if let Some(same) = kept.iter().find(|other| other.value == answer.value) {
+                decisions.push(Decision::Merge { member: row, leader: same.order.0.2 });
+            } else {
+                kept.push(answer);
+            }
+        }
+    }
+    decisions
+}
+
+impl Known {
+    /// How the caller finds it.
+    pub fn row(&self) -> u64 {
+        self.order.0.2
+    }
+}
+
+impl Decision {
+    /// The entry that goes.
+    #[must_use]
+    pub fn loser(&self) -> u64 {
+        match *self {
+            Decision::Merge { member, .. } => member,
+            Decision::Supersede { old, .. } => old,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Properties of whole plans: idempotence, no trap merged, equality with comparing all pairs, the cap, and slots.
+
+use super::corpus::{Random, Told, corpus, handle, plan, survivors};
+use super::plan::CANDIDATES_MAX;
+use super::*;
+use crate::ids::Timestamp;
+use proptest::prelude::*;
+use std::collections::{HashMap, HashSet};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_second_plan_decides_nothing_and_order_of_input_does_not_matter(seed: u64, count in 2usize..120) {
+        let mut told = corpus(seed, count);
+        let (decisions, _) = plan(&told, |_| true);
+        Random(seed).shuffle(&mut told);
+        prop_assert_eq!(&plan(&told, |_| true).0, &decisions);
+        let left = survivors(&told, &decisions);
+        prop_assert_eq!(plan(&left, |_| true).0, vec![]);
+        prop_assert_eq!(plan(&left, |_| false), (vec![], 0));
+    }
+
+    #[test]
+    fn only_what_says_the_same_is_merged(seed: u64, count in 2usize..120) {
+        let told = corpus(seed, count);
+        let by_row: HashMap<u64, &Told> = told.iter().map(|one| (one.row, one)).collect();
+        for decision in plan(&told, |_| true).0 {
+            match decision {
+                Decision::Merge { member, leader } => prop_assert_eq!(&by_row[&member].fact, &by_row[&leader].fact),
+                Decision::Supersede { old, by } => {
+                    let (old, by) = (slot::slot(&by_row[&old].item.text), slot::slot(&by_row[&by].item.text));
+                    prop_assert!(old.is_some() && old.as_ref().map(|s| &s.key) == by.as_ref().map(|s| &s.key) && old != by);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn slices_end_where_a_full_plan_decides_nothing(seed: u64, count in 2..CANDIDATES_MAX, slices in 1usize..6) {
+        let mut arriving = corpus(seed, count);
+        Random(seed).shuffle(&mut arriving);
+        let mut live: Vec<Told> = Vec::new();
+        for slice in arriving.chunks(count.div_ceil(slices)) {
+            let fresh: HashSet<u64> = slice.iter().map(|one| one.row).collect();
+            live.extend_from_slice(slice);
+            let (decisions, _) = plan(&live, |one| fresh.contains(&one.row));
+            live = survivors(&live, &decisions);
+        }
+        prop_assert_eq!(plan(&live, |_| true).0, vec![]);
+    }
+}
+
+/// Leader clustering that compares everybody with every leader.
+fn all_pairs(told: &[Told]) -> Vec<Decision> {
+    let mut order: Vec<&Told> = told.iter().collect();
+    order.sort_by_key(|one| std::cmp::Reverse((one.created_at, handle(one, true).order, one.row)));
+    let mut leaders: Vec<&Told> = Vec::new();
+    let mut decisions = Vec::new();
+    for one in order {
+        let mut best: Option<(&Told, (u64, u64))> = None;
+        for leader in &leaders {
+            if let Some(alike) = may_merge(&one.item, &leader.item)
+                && best.is_none_or(|(_, best)| alike.0 * best.1 > best.0 * alike.1)
+            {
+                best = Some((leader, alike));
+            }
+        }
+        match best {
+            Some((leader, _)) => decisions.push(Decision::Merge { member: one.row, leader: leader.row }),
+            None => leaders.push(one),
+        }
+    }
+    decisions
+}
+
+// Seeds are fixed: that two texts of similarity 0.85 meet is likely (99.8 %), not certain.
+#[test]
+fn a_plan_is_what_comparing_all_pairs_finds() {
+    let mut merges = 0;
+    for seed in 0..6 {
+        let told: Vec<Told> = corpus(seed, 100).into_iter().filter(|one| one.signature.slot == 0).collect();
+        let expected = all_pairs(&told);
+        merges += expected.len();
+        assert_eq!(plan(&told, |_| true).0, expected, "seed {seed}");
+    }
+    assert!(merges > 60, "only {merges} merges: the corpora show nothing");
+}
+
+fn told(row: u64, created_at: i64, item: Item) -> Told {
+    Told { row, created_at, fact: item.text.clone(), signature: Signature::of(&item), item }
+}
+
+fn numbered(row: u64, number: u64) -> Told {
+    let text = format!("The meter in the cellar of the old mill showed {number} units when the inspector from the water board came by");
+    told(row, row as i64, Item::plain(text))
+}
+
+#[test]
+fn a_crowd_of_one_template_stays_within_the_cap_and_idempotent() {
+    // Every fifth repeats the number of the one before.
+    let crowd: Vec<Told> = (0..2_000).map(|row| numbered(row, row - u64::from(row % 5 == 4))).collect();
+    let (decisions, comparisons) = plan(&crowd, |_| true);
+    assert!(comparisons <= CANDIDATES_MAX as u64 * 2_000 && comparisons > 30 * 2_000, "{comparisons}");
+    assert!(!decisions.is_empty());
+    let left = survivors(&crowd, &decisions);
+    assert_eq!(plan(&left, |_| true).0, vec![]);
+}
+
+#[test]
+fn a_newcomer_to_a_crowd_asks_for_few_texts() {
+    let mut planner = Planner::new();
+    (0..1_000).for_each(|row| planner.add(handle(&numbered(row, row), row == 500)));
+    let texts = planner.seal().texts();
+    assert!((2..=20 * (2 * CANDIDATES_MAX + 1)).contains(&texts) && texts < 900, "{texts}");
+}
+
+#[test]
+fn the_newest_wording_survives_whoever_was_confirmed() {
+    let old = told(1, 1, Item::plain("The boat leaves at noon from the small pier behind the church"));
+    let new = told(2, 2, Item::plain("the boat leaves at noon, from the small pier behind the church"));
+    let both = [old, new];
+    let merged = vec![Decision::Merge { member: 1, leader: 2 }];
+    for fresh in [1, 2] {
+        assert_eq!(plan(&both, |one| one.row == fresh).0, merged);
+    }
+    assert_eq!(plan(&both, |_| false).0, vec![]);
+}
+
+#[test]
+fn only_texts_that_meet_others_are_asked_for_in_order_and_may_be_gone() {
+    let boat =
+        |row, end: &str| told(row, row as i64, Item::plain(format!("The boat leaves at noon from the small pier behind the church{end}")));
+    let all = [boat(1, ""), boat(2, "."), boat(3, "!"), told(4, 4, Item::plain("Goats climb better than sheep do"))];
+    let mut planner = Planner::with_capacity(4);
+    all.iter().for_each(|one| planner.add(handle(one, true)));
+    let mut cover = planner.seal();
+    assert_eq!((cover.wanted(2), cover.wanted(5), cover.wanted(5)), (vec![3, 2], vec![1], vec![]));
+    cover.offer(1, Some(all[0].item.clone()));
+    cover.offer(4, Some(all[3].item.clone()));
+    assert_eq!(cover.take_decisions(), vec![]);
+    cover.offer(3, None);
+    cover.offer(2, Some(all[1].item.clone()));
+    assert_eq!(cover.take_decisions(), vec![Decision::Merge { member: 1, leader: 2 }]);
+    assert!(cover.is_done());
+}
+
+#[test]
+fn classes_are_kept_apart() {
+    let text = Item::plain("The boat leaves at noon from the small pier behind the church");
+    let role = Item::plain("Nadia's role is cook");
+    let decided = |classes: [u32; 2], items: [&Item; 2]| {
+        let mut planner = Planner::new();
+        for (row, (class, item)) in classes.into_iter().zip(items).enumerate() {
+            planner.add(Handle { class, ..handle(&told(row as u64, 0, item.clone()), true) });
+        }
+        planner.seal().run(|row| Some(items[row as usize].clone())).len()
+    };
+    assert_eq!((decided([0, 1], [&text, &text]), decided([1, 1], [&text, &text]), decided([0, 0], [&text, &text])), (0, 1, 1));
+    assert_eq!((decided([0, 1], [&role, &role]), decided([3, 3], [&role, &role])), (0, 1));
+}
+
+#[test]
+fn of_answers_to_one_question_the_newest_stays() {
+    let tagged = |text: &str, tag: &str| Item { tags: vec![tag.to_owned()], ..Item::plain(text) };
+    let all = [
+        told(1, 1, Item::plain("Nadia's role is cook")),
+        told(2, 2, Item::plain("Nadia's role is pilot")),
+        told(3, 3, tagged("Nadia's role is now the pilot", "hr")),
+        told(4, 4, tagged("Nadia's role is pilot", "hr")),
+        told(5, 5, Item::plain("Nadia's role is pilot.")),
+        told(6, 6, Item::plain("Emil's role is cook")),
+    ];
+    // Entry 4 is kept by its tag: nothing found by "hr" may be lost.
+    let expected =
+        vec![Decision::Merge { member: 3, leader: 4 }, Decision::Merge { member: 2, leader: 5 }, Decision::Supersede { old: 1, by: 5 }];
+    assert_eq!(plan(&all, |_| true).0, expected);
+    assert_eq!(plan(&all[..2], |one| one.row == 1).0, vec![Decision::Supersede { old: 1, by: 2 }], "a late arrival");
+}
+
+#[test]
+fn ids_order_entries_of_one_instant() {
+    assert!(order_key("0190b6a1-0000-7000-8000-000000000000") < order_key("0190b6a1-0001-7000-8000-000000000000"));
+    assert!(order_key("alpha") < order_key("beta") && order_key("b") < order_key("ba") && order_key("äö") > order_key("z"));
+    let same = Timestamp(7);
+    let item = Item::plain("The boat leaves at noon from the small pier behind the church");
+    let mut planner = Planner::new();
+    for (row, id) in [(1, "b"), (2, "a")] {
+        let signature = Signature::of(&item);
+        planner.add(Handle { row, created_at: same, order: order_key(id), class: 0, fresh: true, signature });
+    }
+    assert_eq!(planner.seal().run(|_| Some(item.clone())), vec![Decision::Merge { member: 2, leader: 1 }]);
+}
+
+#[test]
+fn an_entry_takes_no_more_memory_than_is_said() {
+    assert_eq!(size_of::<super::plan::Known>(), 112);
+}
