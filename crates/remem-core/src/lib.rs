@@ -19,6 +19,7 @@ pub mod query;
 pub mod record;
 pub mod redact;
 pub mod rejection;
+pub mod rewrite;
 pub mod run;
 pub mod webhook;
 pub mod workflow;

@@ -96,6 +96,10 @@ pub struct Policy {
     pub secret_former_max: usize,
     /// Entries or records that one step of the rescan looks at in one transaction.
     pub rescan_batch_max: u32,
+    /// Bytes of what a model is asked.
+    pub model_prompt_bytes_max: usize,
+    /// Bytes of what a model answers.
+    pub model_answer_bytes_max: usize,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -148,6 +152,8 @@ impl Default for Policy {
             secret_chars_max: 8_192,
             secret_former_max: 20,
             rescan_batch_max: 100,
+            model_prompt_bytes_max: 131_072,
+            model_answer_bytes_max: 65_536,
             shapes: ShapePolicy::Redact,
         }
     }
