@@ -11,6 +11,7 @@ pub mod engine;
 pub mod error;
 pub mod feed;
 pub mod keys;
+pub mod model;
 pub mod passes;
 pub mod ports;
 pub mod recall;
