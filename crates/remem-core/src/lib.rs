@@ -20,6 +20,7 @@ pub mod query;
 pub mod record;
 pub mod redact;
 pub mod rejection;
+pub mod rewrite;
 pub mod run;
 pub mod subject;
 pub mod schedule;

@@ -104,6 +104,10 @@ pub struct Policy {
     pub job_retention_ms: i64,
     /// Schedules of a tenant.
     pub schedules_max: usize,
+    /// Bytes of what a model is asked.
+    pub model_prompt_bytes_max: usize,
+    /// Bytes of what a model answers.
+    pub model_answer_bytes_max: usize,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -160,6 +164,8 @@ impl Default for Policy {
             jobs_ended_max: 1_000,
             job_retention_ms: 30 * 24 * 3_600_000,
             schedules_max: 100,
+            model_prompt_bytes_max: 131_072,
+            model_answer_bytes_max: 65_536,
             shapes: ShapePolicy::Redact,
         }
     }

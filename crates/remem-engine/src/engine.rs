@@ -2,6 +2,7 @@
 
 use crate::caller::Caller;
 use crate::error::EngineError;
+use crate::model::ModelPort;
 use crate::ports::{Clock, Envelope, Ids, Post, RecordedPost};
 use crate::registry::PassLog;
 use crate::runs::RunQueue;
@@ -46,6 +47,8 @@ pub struct Parts {
     pub ids: Arc<dyn Ids>,
     /// Sends to webhooks.
     pub post: Arc<dyn Post>,
+    /// Rewrites texts; without it they stay as they were made.
+    pub model: Option<ModelPort>,
     /// What webhooks are sent, as the wire writes it.
     pub envelope: Envelope,
     /// Limits.
@@ -78,6 +81,7 @@ impl Parts {
             clock,
             ids,
             post: Arc::new(RecordedPost::default()),
+            model: None,
             envelope: |_, _| None,
             policy: Policy::default(),
             secrets: Secrets::none(&key),
@@ -263,5 +267,9 @@ impl Digest {
     pub fn part(&mut self, bytes: &[u8]) {
         self.0.extend((bytes.len() as u64).to_le_bytes());
         self.0.extend(bytes);
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
     }
 }

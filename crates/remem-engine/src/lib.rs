@@ -12,6 +12,7 @@ pub mod error;
 pub mod feed;
 pub mod jobs;
 pub mod keys;
+pub mod model;
 pub mod passes;
 pub mod ports;
 pub mod recall;

@@ -1,8 +1,11 @@
-//! What the engine needs from outside and tests replace: the time, fresh names, and somebody who posts to webhooks.
+//! What the engine needs from outside and tests replace: the time, fresh names, somebody who posts to webhooks, and a
+//! language model.
 
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use remem_core::redact::SecretValue;
+use remem_core::rewrite::Message;
 use remem_core::{EntryId, Event, PrincipalId, RunId, TenantId, Timestamp};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -57,6 +60,53 @@ impl PostError {
             PostError::Timeout => "timeout",
             PostError::Unreachable => "unreachable",
         }
+    }
+}
+
+/// A language model. It is asked to rewrite texts and decides nothing; what it answers is checked before anybody uses it.
+#[async_trait]
+pub trait Model: Send + Sync {
+    /// What the model is called; kept with every call.
+    fn name(&self) -> &str;
+    /// Asks once, follows nothing, and answers with the text of the model, at most `bytes_max` long. `key` opens its door.
+    async fn complete(&self, messages: &[Message], key: Option<&SecretValue>, bytes_max: usize) -> Result<String, ModelError>;
+}
+
+/// Why a model gave no answer. Names a class, never an address or a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelError {
+    /// Nobody answered in time.
+    Timeout,
+    /// No connection, or it broke.
+    Unreachable,
+    /// An answer with a status other than 200.
+    Status(u16),
+    /// An answer that is not what such servers send.
+    Malformed,
+    /// An answer that is too long.
+    TooLarge,
+    /// The key that is needed is not in the tenant's vault.
+    NoKey,
+}
+
+impl ModelError {
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ModelError::Timeout => "timeout",
+            ModelError::Unreachable => "unreachable",
+            ModelError::Status(_) => "status",
+            ModelError::Malformed => "malformed",
+            ModelError::TooLarge => "too_large",
+            ModelError::NoKey => "no_key",
+        }
+    }
+
+    /// Whether another attempt right away may fare better.
+    #[must_use]
+    pub fn is_passing(self) -> bool {
+        matches!(self, ModelError::Unreachable | ModelError::Status(500..=599))
     }
 }
 
@@ -215,6 +265,45 @@ impl Post for RecordedPost {
             None => Ok(200),
             Some(Some(answer)) => answer,
             Some(None) => std::future::pending().await,
+        }
+    }
+}
+
+/// A model for tests: it says what it was told to, in order, and then nothing ever.
+#[derive(Default)]
+pub struct ScriptedModel {
+    answers: Mutex<VecDeque<Result<String, ModelError>>>,
+    asked: Mutex<Vec<Asked>>,
+}
+
+/// What a scripted model was asked, and with which key.
+pub type Asked = (Vec<Message>, Option<String>);
+
+impl ScriptedModel {
+    /// A model with these answers.
+    pub fn new(answers: impl IntoIterator<Item = Result<String, ModelError>>) -> ScriptedModel {
+        ScriptedModel { answers: Mutex::new(answers.into_iter().collect()), asked: Mutex::default() }
+    }
+
+    /// What it was asked since this was last called.
+    pub fn take(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[async_trait]
+impl Model for ScriptedModel {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    async fn complete(&self, messages: &[Message], key: Option<&SecretValue>, _: usize) -> Result<String, ModelError> {
+        let key = key.map(|key| key.expose(str::to_owned));
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((messages.to_vec(), key));
+        let next = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        match next {
+            Some(answer) => answer,
+            None => std::future::pending().await,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The vault: secrets that callers bring, kept sealed, so that runs can use them and no text of the tenant keeps them. Owns
-//! their names, limits and scopes. It may not hand a value to anybody but a run, nor go on when one cannot be opened.
+//! their names, limits and scopes. It may not hand a value to anybody but a run and the model's port, nor go on when one
+//! cannot be opened.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -297,6 +298,15 @@ impl Engine {
             }
         }
         Ok(self.parts.test_secrets.iter().find(|value| value.id() == name).cloned())
+    }
+
+    /// The tenant's own secret of that name, for what the host itself does on the tenant's behalf.
+    pub(crate) async fn tenant_secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretValue>, EngineError> {
+        if !is_name(name) {
+            return Ok(None);
+        }
+        let record = self.parts.store.record(tenant, RecordKind::Secret, &format!("tenant/-/{name}")).await?;
+        record.map_or(Ok(None), |record| Ok(self.vault_values(tenant, &[record])?.into_iter().next()))
     }
 
     /// A run's own secret as a record, to be stored by the batch that starts the run.

@@ -1,0 +1,52 @@
+//! Reads the JSON of an answer, strictly. It may not judge what the lines say.
+
+use super::Refusal;
+use super::words::is_hidden;
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    lines: Vec<Line>,
+}
+
+/// A line as the model gave it, without spaces around it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line {
+    pub text: String,
+    pub from: Vec<u64>,
+}
+
+/// The lines of an answer.
+pub(super) fn parse(answer: &str) -> Result<Vec<Line>, Refusal> {
+    let text = unfenced(answer.trim());
+    let Answer { mut lines } = serde_json::from_str(text).map_err(|_| reason(text))?;
+    if lines.is_empty() {
+        return Err(Refusal::Empty);
+    }
+    for line in &mut lines {
+        line.text = line.text.trim_matches(' ').to_owned();
+        if line.text.is_empty() {
+            return Err(Refusal::Empty);
+        }
+        if line.text.contains(is_hidden) {
+            return Err(Refusal::ControlCharacter);
+        }
+    }
+    Ok(lines)
+}
+
+/// Many models wrap JSON in one fence, whatever they are asked.
+fn unfenced(text: &str) -> &str {
+    let inside = text.strip_prefix("```json").or_else(|| text.strip_prefix("```"));
+    inside.and_then(|inside| inside.strip_suffix("```")).map_or(text, str::trim)
+}
+
+fn reason(text: &str) -> Refusal {
+    let Ok(Value::Object(answer)) = serde_json::from_str(text) else { return Refusal::NotJson };
+    let lines = answer.get("lines").and_then(Value::as_array).into_iter().flatten();
+    let unknown_in_line = lines.filter_map(Value::as_object).flat_map(|line| line.keys()).any(|key| key != "text" && key != "from");
+    if unknown_in_line || answer.keys().any(|key| key != "lines") { Refusal::UnknownField } else { Refusal::NotJson }
+}

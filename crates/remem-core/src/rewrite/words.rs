@@ -1,0 +1,257 @@
+//! Reads a text as sentences of words, and says of each word what kind it is. English; in other languages nearly every word
+//! counts as content, which only makes the check stricter.
+
+/// What a word does in a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Holds the sentence together; free to come and go.
+    Function,
+    /// Says no.
+    Negator,
+    /// Limits what is said: "may", "some", "wants", a question mark.
+    Qualifier,
+    /// A number, date or part of one.
+    Number,
+    /// A name that machines read, or an abbreviation; compared letter by letter.
+    Identifier,
+    /// Everything else.
+    Word,
+}
+
+/// A word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub kind: Kind,
+    /// What is compared.
+    pub key: String,
+    /// In small letters, without a possessive ending.
+    pub lower: String,
+    /// Begins with a capital letter.
+    pub capital: bool,
+    /// Is the first of its sentence, where a capital letter says nothing.
+    pub initial: bool,
+}
+
+impl Token {
+    /// Has a meaning of its own.
+    pub fn is_content(&self) -> bool {
+        !matches!(self.kind, Kind::Function | Kind::Negator) && self.key != "?"
+    }
+
+    /// Must stay where the evidence has it.
+    pub fn is_special(&self) -> bool {
+        matches!(self.kind, Kind::Number | Kind::Identifier) || self.kind == Kind::Word && self.capital
+    }
+
+    /// Part of a date rather than of an amount.
+    pub fn is_date(&self) -> bool {
+        let shape: String = self.lower.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        self.kind == Kind::Number && (has(DATES, &self.lower) || shape == "0000-00-00")
+    }
+
+    /// Whether `other`, a word of the evidence, is this one.
+    pub fn is(&self, other: &Token) -> bool {
+        let name = self.kind == Kind::Word && self.capital && !self.initial;
+        self.kind == other.kind && self.key == other.key && (!name || other.capital && self.lower == other.lower)
+    }
+}
+
+/// A sentence: where it is in its text, in bytes, and its words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sentence {
+    pub start: usize,
+    pub end: usize,
+    pub tokens: Vec<Token>,
+}
+
+const NEGATORS: &str = "not no never none nobody nothing nowhere neither nor without hardly barely rarely seldom";
+const FUNCTION: &str = "a an the this that these those it its he she they them his her hers their theirs him we us our ours you your \
+    yours i me my mine who whom whose which is are am be been being has have having do does did of in on at to from by for with as \
+    into onto and but while whereas also too there here s ; &";
+/// A plain statement is not what these make of it. Verbs that tell of a wish, an attempt or an opinion are among them.
+const QUALIFIERS: &str = "may might can could will would shall should must ought or if unless when whenever because so therefore thus \
+    hence although though despite instead except only just some any most many few several all every each both either half always \
+    often sometimes usually mostly occasionally maybe perhaps probably possibly likely allegedly apparently supposedly almost nearly \
+    about approximately roughly around circa least more less than under over below above up down before after until till since during \
+    once again still yet already soon later now then was were had former formerly previously ago used ? \
+    want wants wanted plan plans planned planning hope hopes hoped wish wishes wished intend intends intended consider considers \
+    considered considering try tries tried trying attempt attempts attempted fail fails failed failing refuse refuses refused stop \
+    stops stopped quit quits deny denies denied avoid avoids avoided claim claims claimed say says said tell tells told think thinks \
+    thought believe believes believed suspect suspects suspected doubt doubts doubted pretend pretends pretended forget forgets \
+    forgot expect expects expected propose proposes proposed suggest suggests suggested ask asks asked promise promises promised \
+    dream dreams dreamed cancel cancels cancelled canceled supposed false wrong fake rumoured rumored";
+const NUMBERS: &str = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen \
+    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion dozen first second third \
+    fourth fifth sixth seventh eighth ninth tenth twice thrice today tomorrow yesterday tonight";
+const DATES: &str = "january february march april may june july august september october november december monday tuesday wednesday \
+    thursday friday saturday sunday jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun";
+
+fn has(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|listed| listed == word)
+}
+
+/// Whether a character has no place in a line: control characters, and those that hide or reorder others.
+pub(super) fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The sentences of a text that have words. They end at a full stop before a space, and at any character that is hidden.
+pub(super) fn sentences(text: &str) -> Vec<Sentence> {
+    let mut found = Vec::new();
+    let (mut start, mut ended) = (0, false);
+    for (at, c) in text.char_indices() {
+        if is_hidden(c) || ended && c.is_whitespace() {
+            add(&mut found, text, start, at);
+            start = at + c.len_utf8();
+        }
+        // A quotation mark or bracket may follow the stop.
+        ended = matches!(c, '.' | '!' | '?' | '…' | '。') || ended && matches!(c, '"' | '\'' | ')' | ']' | '”' | '’');
+    }
+    add(&mut found, text, start, text.len());
+    found
+}
+
+fn add(found: &mut Vec<Sentence>, text: &str, start: usize, end: usize) {
+    let inside = &text[start..end];
+    let trimmed = inside.trim();
+    let start = start + (inside.len() - inside.trim_start().len());
+    let tokens = tokens(trimmed);
+    if tokens.iter().any(|token| token.kind != Kind::Function) {
+        found.push(Sentence { start, end: start + trimmed.len(), tokens });
+    }
+}
+
+/// The words of one sentence.
+fn tokens(sentence: &str) -> Vec<Token> {
+    let chars: Vec<char> = sentence.chars().collect();
+    let mut found: Vec<Token> = Vec::new();
+    let mut at = 0;
+    while at < chars.len() {
+        let end = chunk_end(&chars, at);
+        if end > at {
+            let chunk: String = chars[at..end].iter().collect();
+            words_of(&chunk, &mut found);
+            at = end;
+            continue;
+        }
+        if !chars[at].is_whitespace() && !is_plain(chars[at]) {
+            push(&chars[at].to_string(), &mut found);
+        }
+        at += 1;
+    }
+    found
+}
+
+/// Punctuation that says nothing by itself.
+fn is_plain(c: char) -> bool {
+    ".,:!()[]\"'*`•…“”‘’„«»–—-/".contains(c)
+}
+
+/// Letters and digits that belong together: with signs and currencies in front, units behind, and joints inside.
+fn chunk_end(chars: &[char], start: usize) -> usize {
+    let is = |at: usize, test: fn(char) -> bool| chars.get(at).copied().is_some_and(test);
+    let digit: fn(char) -> bool = char::is_numeric;
+    let mut at = start;
+    let free = start == 0 || !is(start - 1, char::is_alphanumeric);
+    if free && is(at, |c| "+-−".contains(c)) && (is(at + 1, digit) || is(at + 1, |c| "$€£¥".contains(c)) && is(at + 2, digit)) {
+        at += 1;
+    }
+    if is(at, |c| "$€£¥#".contains(c)) && is(at + 1, char::is_alphanumeric) || is(at, |c| c == '.') && free && is(at + 1, digit) {
+        at += 1;
+    }
+    if !is(at, char::is_alphanumeric) {
+        return start;
+    }
+    loop {
+        while is(at, |c| c.is_alphanumeric() || c == '_') {
+            at += 1;
+        }
+        let comma = is(at, |c| c == ',') && is(at - 1, digit) && is(at + 1, digit);
+        if comma || is(at, |c| "'’-./:@\\".contains(c)) && is(at + 1, |c| c.is_alphanumeric() || c == '_') {
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    if is(at, |c| "%°‰".contains(c)) { at + 1 } else { at }
+}
+
+fn words_of(chunk: &str, found: &mut Vec<Token>) {
+    let joined = chunk.contains(|c: char| c.is_numeric() || "_./:@\\$€£¥#%°‰".contains(c));
+    if joined {
+        push(chunk, found);
+    } else {
+        chunk.split('-').for_each(|word| push(word, found));
+    }
+}
+
+fn push(word: &str, found: &mut Vec<Token>) {
+    let small = word.to_lowercase().replace('’', "'");
+    let lower = small.strip_suffix("'s").unwrap_or(&small).to_owned();
+    let capital = word.chars().next().is_some_and(char::is_uppercase);
+    let initial = found.is_empty();
+    let letters = word.chars().filter(|c| c.is_alphabetic()).count();
+    let shouted = letters > 1 && !word.chars().any(char::is_lowercase);
+    let inner_capital = word.chars().skip(1).any(char::is_uppercase);
+    let name = capital && !initial && !shouted;
+    let digits = word.starts_with(|c: char| c.is_numeric() || "+-−.$€£¥".contains(c));
+    let (kind, key) = if has(NEGATORS, &lower) {
+        (Kind::Negator, lower.clone())
+    } else if lower.ends_with("n't") || lower == "cannot" {
+        (Kind::Negator, "not".to_owned())
+    } else if digits || has(NUMBERS, &lower) || capital && (name || lower != "may") && has(DATES, &lower) {
+        (Kind::Number, lower.clone())
+    } else if !name && has(QUALIFIERS, &lower) {
+        (Kind::Qualifier, qualifier(&lower))
+    } else if word.contains(|c: char| c.is_numeric() || "_./:@\\$€£¥#".contains(c)) || letters > 1 && inner_capital {
+        (Kind::Identifier, word.to_owned())
+    } else if has(FUNCTION, &lower) {
+        (Kind::Function, lower.clone())
+    } else {
+        (Kind::Word, stem(&lower))
+    };
+    found.push(Token { kind, key, lower, capital, initial });
+}
+
+/// One key for the forms of a qualifier.
+fn qualifier(lower: &str) -> String {
+    match lower {
+        "was" | "were" => "was".to_owned(),
+        short if short.len() <= 3 => short.to_owned(),
+        other => stem(other),
+    }
+}
+
+/// A word without its ending: plural, past and continuous forms compare alike.
+fn stem(lower: &str) -> String {
+    let mut stem = lower.to_owned();
+    if stem.len() > 4 && stem.ends_with("ies") {
+        stem.truncate(stem.len() - 3);
+        stem.push('y');
+    } else if ["sses", "shes", "ches", "xes", "zes"].iter().any(|ending| stem.ends_with(ending)) {
+        stem.truncate(stem.len() - 2);
+    } else if stem.len() > 3 && stem.ends_with('s') && !["ss", "us", "is"].iter().any(|ending| stem.ends_with(ending)) {
+        stem.truncate(stem.len() - 1);
+    }
+    for ending in ["ing", "ed"] {
+        let rest = stem.strip_suffix(ending).unwrap_or_default();
+        if rest.len() > 2 && rest.contains(['a', 'e', 'i', 'o', 'u', 'y']) && !rest.ends_with('e') {
+            stem.truncate(rest.len());
+            break;
+        }
+    }
+    if stem.len() > 3 && stem.ends_with('i') {
+        stem.truncate(stem.len() - 1);
+        stem.push('y');
+    }
+    if stem.len() > 3 && stem.ends_with('e') {
+        stem.truncate(stem.len() - 1);
+    }
+    let twice = stem.chars().rev().take(2).collect::<Vec<_>>();
+    if stem.len() > 3 && twice.first() == twice.get(1) && twice.first().is_some_and(|c| c.is_ascii_alphabetic() && !"aeiou".contains(*c)) {
+        stem.pop();
+    }
+    stem
+}

@@ -1,0 +1,238 @@
+//! Calls of the model: one bounded question for better prose, and a ledger entry about it, whatever came of it. The model
+//! decides nothing here: an answer is redacted, then checked, and dropped if anything is wrong with it. The ledger keeps
+//! digests and positions, never a text.
+
+use crate::caller::Caller;
+use crate::engine::{Digest, Engine};
+use crate::error::EngineError;
+use crate::ports::{Model, ModelError};
+use crate::webhook::send::hex;
+use remem_core::admission::check_name;
+use remem_core::redact::SecretValue;
+use remem_core::rewrite::{self, Job, Message, Rewrite};
+use remem_core::{EntryId, MemoryRef, Permission, Record, RecordBody, RecordKind, TenantId, Timestamp};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The model as this host uses it.
+#[derive(Clone)]
+pub struct ModelPort {
+    /// Asks it.
+    pub model: Arc<dyn Model>,
+    /// The secret of the tenant's vault that opens its door; none is needed if absent.
+    pub key_secret: Option<String>,
+    /// How long a call may take, the second attempt included.
+    pub deadline: Duration,
+}
+
+/// A text that may be rewritten, and what the ledger has to know about it.
+#[derive(Clone, Debug)]
+pub struct RewriteRequest {
+    /// The text and its evidence.
+    pub job: Job,
+    /// The memory it belongs to.
+    pub memory_ref: MemoryRef,
+    /// The entry that will hold the rewrite, or the deterministic text if there is none.
+    pub output: Option<EntryId>,
+    /// What brings back what was there before.
+    pub undo: Undo,
+}
+
+/// How a rewrite is undone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undo {
+    /// The SHA-256 of the deterministic archive, as its record names it.
+    pub archive: String,
+    /// The entries whose place the output takes.
+    pub replaces: Vec<EntryId>,
+}
+
+/// A call that was made. `body` belongs into the batch that acts on it, as `RecordKind::ModelCall` under `key`, with
+/// `Precondition::Absent`: then a change by the model never stands without its ledger entry.
+#[derive(Debug)]
+pub struct ModelCall {
+    /// The name of the ledger entry.
+    pub key: String,
+    /// The ledger entry.
+    pub body: RecordBody,
+    /// The rewrite, if it passed; otherwise the deterministic text stands.
+    pub rewrite: Option<Rewrite>,
+    /// `accepted`, or why there is no rewrite.
+    pub why: &'static str,
+}
+
+/// A ledger entry as its readers see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelCallInfo {
+    /// Its name; later ones sort after earlier ones.
+    pub id: String,
+    /// When it was kept.
+    pub at: Timestamp,
+    /// What it says.
+    pub body: Map<String, Value>,
+}
+
+/// Why an answer that a secret was taken out of is not used.
+const SECRET_IN_ANSWER: &str = "secret_in_answer";
+/// Why the model is not asked about evidence that holds a secret.
+const SECRET_IN_EVIDENCE: &str = "secret_in_evidence";
+const PROMPT_TOO_LARGE: &str = "prompt_too_large";
+const ACCEPTED: &str = "accepted";
+/// How long a second attempt waits.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What came of a question.
+#[derive(Default)]
+struct Outcome {
+    response: Option<[u8; 32]>,
+    status: Option<u16>,
+    rewrite: Option<Rewrite>,
+    why: &'static str,
+}
+
+impl Outcome {
+    fn none(why: &'static str) -> Outcome {
+        Outcome { why, ..Outcome::default() }
+    }
+}
+
+impl Engine {
+    /// Whether there is a model.
+    #[must_use]
+    pub fn has_model(&self) -> bool {
+        self.parts.model.is_some()
+    }
+
+    /// Asks the model for a rewrite; `None` if there is no model. Whatever the model does is no error: the call tells why
+    /// there is no rewrite. An error means that the tenant's own rules could not be read.
+    ///
+    /// The evidence must be as a reader may see it. Nothing is stored here.
+    pub async fn rewrite(&self, tenant: &TenantId, request: &RewriteRequest) -> Result<Option<ModelCall>, EngineError> {
+        let Some(port) = &self.parts.model else { return Ok(None) };
+        check_name(self.rules(tenant).await?.redactor(), "memoryRef", request.memory_ref.as_str())?;
+        let messages = rewrite::prompt(&request.job);
+        let began = self.parts.clock.now();
+        let outcome = self.ask(port, tenant, request, &messages).await?;
+        let took = self.parts.clock.now().0.saturating_sub(began.0).max(0);
+        metrics::counter!("remem_model_calls_total", "outcome" => outcome.why).increment(1);
+        if outcome.rewrite.is_none() {
+            tracing::info!(%tenant, why = outcome.why, "the model's rewrite is not used");
+        }
+        let facts = self.ledger(port, request, &messages, &outcome, took);
+        let policy = self.policy_for(tenant).await?;
+        let body = self.rules(tenant).await?.admission(&policy, self.now_for(tenant).await?).record(facts);
+        let key = format!("call_{}", self.parts.ids.holder());
+        Ok(Some(ModelCall { key, body, rewrite: outcome.rewrite, why: outcome.why }))
+    }
+
+    async fn ask(
+        &self,
+        port: &ModelPort,
+        tenant: &TenantId,
+        request: &RewriteRequest,
+        messages: &[Message],
+    ) -> Result<Outcome, EngineError> {
+        let (policy, rules) = (self.policy_for(tenant).await?, self.rules(tenant).await?);
+        if messages.iter().map(|message| message.content.len()).sum::<usize>() > policy.model_prompt_bytes_max {
+            return Ok(Outcome::none(PROMPT_TOO_LARGE));
+        }
+        let is_clean = |text: &str| rules.redactor().clean(text, policy.shapes).text.as_str() == text;
+        let texts = request.job.evidence.iter().map(|evidence| &evidence.text).chain([&request.job.plain]);
+        // Texts are redacted where they are stored and read; this is the last look before one leaves the host.
+        if !texts.into_iter().all(|text| is_clean(text)) {
+            return Ok(Outcome::none(SECRET_IN_EVIDENCE));
+        }
+        let key = match &port.key_secret {
+            None => None,
+            Some(name) => match self.tenant_secret(tenant, name).await? {
+                None => return Ok(Outcome::none(ModelError::NoKey.as_str())),
+                found => found,
+            },
+        };
+        let answer = match complete(port, messages, key.as_ref(), policy.model_answer_bytes_max).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let status = if let ModelError::Status(status) = error { Some(status) } else { None };
+                return Ok(Outcome { status, ..Outcome::none(error.as_str()) });
+            }
+        };
+        let response = Some(self.ledger_hash([answer.as_bytes()]));
+        // The vault may have changed while the model was thinking.
+        let rules = self.rules(tenant).await?;
+        let clean = rules.redactor().clean_derived(&answer, policy.shapes).text.into_string();
+        Ok(match rewrite::check(&request.job, &clean) {
+            Ok(rewrite) => Outcome { response, status: None, rewrite: Some(rewrite), why: ACCEPTED },
+            Err(refusal) => {
+                let why = if clean == answer { refusal.as_str() } else { SECRET_IN_ANSWER };
+                Outcome { response, ..Outcome::none(why) }
+            }
+        })
+    }
+
+    /// Keyed: whoever sees the ledger cannot try out texts.
+    fn ledger_hash<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
+        let mut digest = Digest::default();
+        parts.into_iter().for_each(|part| digest.part(part));
+        *blake3::keyed_hash(&self.parts.key.derive("remembrancer model ledger v1"), digest.bytes()).as_bytes()
+    }
+
+    fn ledger(&self, port: &ModelPort, request: &RewriteRequest, messages: &[Message], outcome: &Outcome, took: i64) -> Map<String, Value> {
+        let asked = messages.iter().flat_map(|message| [message.role.as_str().as_bytes(), message.content.as_bytes()]);
+        let mut evidence = Vec::new();
+        for (line, diff) in outcome.rewrite.iter().flat_map(|rewrite| rewrite.diff.iter().enumerate()) {
+            let spans = diff.spans.iter();
+            evidence.extend(spans.map(|s| json!({"line": line + 1, "source": s.source, "start": s.start, "end": s.end})));
+        }
+        let replaces: Vec<&str> = request.undo.replaces.iter().map(EntryId::as_str).collect();
+        let mut facts = Map::new();
+        facts.insert("requestHash".to_owned(), json!(hex(&self.ledger_hash(asked))));
+        facts.insert("responseHash".to_owned(), json!(outcome.response.map(|response| hex(&response))));
+        facts.insert("model".to_owned(), json!(port.model.name()));
+        facts.insert("accepted".to_owned(), json!(outcome.rewrite.is_some()));
+        facts.insert("why".to_owned(), json!(outcome.why));
+        facts.insert("status".to_owned(), json!(outcome.status));
+        facts.insert("durationMs".to_owned(), json!(took));
+        facts.insert("memoryRef".to_owned(), json!(request.memory_ref.as_str()));
+        facts.insert("outputId".to_owned(), json!(request.output.as_ref().map(EntryId::as_str)));
+        facts.insert("evidence".to_owned(), json!(evidence));
+        facts.insert("undo".to_owned(), json!({"archive": request.undo.archive, "replaces": replaces}));
+        facts.retain(|_, value| !value.is_null());
+        facts
+    }
+
+    /// The ledger of the caller's tenant, oldest first, after the given entry; and whether there are more.
+    pub async fn model_calls(
+        &self,
+        caller: &Caller,
+        after: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<(Vec<ModelCallInfo>, bool), EngineError> {
+        caller.require(Permission::MemoryAdmin)?;
+        let limit = self.parts.policy.list_limit(limit);
+        let wanted = limit.saturating_add(1);
+        let mut found = self.parts.store.records(caller.tenant(), RecordKind::ModelCall, "", after, wanted).await?;
+        let more = found.len() > limit as usize;
+        found.truncate(limit as usize);
+        // A name that became a secret after it was kept is not shown either.
+        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+        let admission = rules.admission(&policy, self.now_for(caller.tenant()).await?);
+        let shown = |record: Record| ModelCallInfo { id: record.key, at: record.at, body: admission.record(record.body).map().clone() };
+        Ok((found.into_iter().map(shown).collect(), more))
+    }
+}
+
+/// Asks, and once more if the failure may have been a passing one; all within the deadline.
+async fn complete(port: &ModelPort, messages: &[Message], key: Option<&SecretValue>, bytes_max: usize) -> Result<String, ModelError> {
+    let attempts = async {
+        match port.model.complete(messages, key, bytes_max).await {
+            Err(error) if error.is_passing() => {
+                tokio::time::sleep(PAUSE).await;
+                port.model.complete(messages, key, bytes_max).await
+            }
+            other => other,
+        }
+    };
+    let answer = tokio::time::timeout(port.deadline, attempts).await.unwrap_or(Err(ModelError::Timeout))?;
+    if answer.len() > bytes_max { Err(ModelError::TooLarge) } else { Ok(answer) }
+}
