@@ -108,6 +108,12 @@ pub struct Policy {
     pub model_prompt_bytes_max: usize,
     /// Bytes of what a model answers.
     pub model_answer_bytes_max: usize,
+    /// Entries that one compaction or distillation reads.
+    pub distill_entries_max: usize,
+    /// Tokens that one distillation may read and write.
+    pub distill_tokens_max: u64,
+    /// How long archives are kept, in milliseconds.
+    pub archive_retention_ms: i64,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -166,6 +172,9 @@ impl Default for Policy {
             schedules_max: 100,
             model_prompt_bytes_max: 131_072,
             model_answer_bytes_max: 65_536,
+            distill_entries_max: 100_000,
+            distill_tokens_max: 100_000,
+            archive_retention_ms: 365 * 24 * 3_600_000,
             shapes: ShapePolicy::Redact,
         }
     }

@@ -69,6 +69,8 @@ pub struct Parts {
     pub seams: bool,
     /// Agents that every tenant sees.
     pub agents: Vec<Agent>,
+    /// How long copies of the storage are kept, if the operator said so: an erasure report tells it.
+    pub backups_kept_ms: Option<i64>,
 }
 
 impl Parts {
@@ -92,6 +94,7 @@ impl Parts {
             seams: false,
             test_secrets: Vec::new(),
             agents: Vec::new(),
+            backups_kept_ms: None,
         }
     }
 }

@@ -5,13 +5,16 @@
 #![warn(missing_docs)]
 
 pub mod agents;
+pub mod archive;
 pub mod caller;
 pub mod cursor;
 pub mod engine;
 pub mod error;
 pub mod feed;
+pub mod forget;
 pub mod jobs;
 pub mod keys;
+pub mod lineage;
 pub mod model;
 pub mod passes;
 pub mod ports;
@@ -22,6 +25,7 @@ pub mod runs;
 pub mod schedules;
 pub mod seal;
 pub mod secrets;
+pub mod tokens;
 pub mod vault;
 pub mod webhook;
 pub mod workspace;

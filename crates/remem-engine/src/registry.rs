@@ -101,7 +101,7 @@ pub struct PassReport {
 }
 
 /// All passes.
-pub static PASSES: [Pass; 8] = [
+pub static PASSES: [Pass; 9] = [
     Pass {
         name: "purge",
         doc: "removes expired entries and makes erased text physically gone",
@@ -162,6 +162,18 @@ pub static PASSES: [Pass; 8] = [
             run: |engine, tenant, mode, fence| Box::pin(passes::jobs::run(engine, tenant, mode, fence)),
         },
     },
+    Pass {
+        name: "archives",
+        doc: "erases archives of distillations whose time is over",
+        period_ms: 3_600_000,
+        all_every: 1,
+        store_knows: false,
+        tenants_at_once: 1,
+        over: Over::Host {
+            worth: |engine, tenant| Box::pin(passes::archives::worth(engine, tenant)),
+            run: |engine, tenant, mode, fence| Box::pin(passes::archives::run(engine, tenant, mode, fence)),
+        },
+    },
     over_memory(
         "consolidate",
         "reconciles a memory with itself: merges what says the same, retires what is outdated",
@@ -190,21 +202,28 @@ const fn over_memory(
 static COMPACT_OPTIONS: [OptionSpec; 1] = [OptionSpec {
     name: "include",
     kind: OptionKind::Word(&["short-lived", "all"]),
-    doc: "which entries: those that will expire (short-lived, the default) or all",
+    doc: "which entries: those of threads and sessions (short-lived, the default) or all; never those that will expire",
     rule: "must be short-lived or all",
 }];
 
-static DISTILL_OPTIONS: [OptionSpec; 2] = [
+static DISTILL_OPTIONS: [OptionSpec; 4] = [
     OptionSpec {
         name: "tokenBudget",
         kind: OptionKind::Integer { min: 1, max: 10_000_000 },
         doc: "tokens that may be read and written",
         rule: "must be an integer from 1 to 10000000",
     },
+    OptionSpec { name: "markdown", kind: OptionKind::Flag, doc: "also write the index as Markdown", rule: "must be true or false" },
     OptionSpec {
-        name: "markdown",
+        name: "sources",
+        kind: OptionKind::Word(&["all", "new"]),
+        doc: "which entries: all (the default) or those that are newer than the last distillation",
+        rule: "must be all or new",
+    },
+    OptionSpec {
+        name: "recursive",
         kind: OptionKind::Flag,
-        doc: "also write the digest as a workspace file",
+        doc: "also read what earlier distillations made",
         rule: "must be true or false",
     },
 ];

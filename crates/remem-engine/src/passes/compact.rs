@@ -1,23 +1,88 @@
-//! compact: makes one entry of many. For now it only counts what there is.
+//! compact: many entries become few (RFC 0012). Lossy: the sources go as if they had been deleted, and what is kept of them
+//! is half of their tokens, in verbatim parts, as one entry for each group of them.
 
+use super::gather::{self, MADE_BY, Making};
 use crate::engine::Engine;
 use crate::jobs::{Job, WorkError, WorkReport};
-use remem_store::{Filter, Page, Position, ReadAt};
+use crate::registry::Mode;
+use crate::tokens::O200k;
+use remem_core::event::Compacted;
+use remem_core::{Batch, Entry, EntryId, EventBody, Reason, Tier};
+use remem_store::{Outcome, ReadAt};
+use serde_json::json;
 
-/// Entries read at once.
-const PAGE: u32 = 500;
+/// Entries that become one.
+const GROUP_ENTRIES: usize = 500;
+/// Bytes of them: what is kept fits into one entry.
+const GROUP_BYTES: usize = 128 * 1024;
+/// So little is kept whole: a digest of it would save nothing.
+const BUDGET_MIN: u64 = 256;
+/// Names in the event at the most.
+const NAMES_MAX: usize = 100;
 
 /// One activation over one memory.
 pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkError> {
-    let (store, filter) = (&engine.parts.store, Filter::default());
     let at = ReadAt::Now(engine.now_for(job.tenant()).await?);
-    let total = store.stats(job.scope(), &at).await?.entries;
-    let (mut report, mut after) = (WorkReport::default(), None);
-    loop {
-        job.progress("counting", report.examined, total).await?;
-        let page = store.list(job.scope(), &filter, &Page { limit: PAGE, after }, &at).await?;
-        report.examined += page.len() as u64;
-        let Some(last) = page.last().filter(|_| page.len() == PAGE as usize) else { return Ok(report) };
-        after = Some(Position { created_at: last.created_at, id: last.id.clone() });
+    let all = job.word("include") == Some("all");
+    let is_digest = |entry: &Entry| entry.tags.iter().any(|tag| tag.starts_with(MADE_BY));
+    let wanted = |entry: &Entry| !is_digest(entry) && (all || entry.tier != Tier::Persistent);
+    let (mut entries, examined) = gather::sources(engine, job, &at, wanted).await?;
+    entries.reverse(); // oldest first
+    let taken = entries.len() as u64;
+    let (mut report, mut outputs, mut done) = (WorkReport { examined, ..WorkReport::default() }, Vec::new(), 0);
+    while !entries.is_empty() {
+        let rest = entries.split_off(group_end(&entries));
+        let group = std::mem::replace(&mut entries, rest);
+        if group.len() < 2 {
+            continue; // one entry cannot become fewer
+        }
+        job.progress("compacting", done, taken).await?;
+        done += group.len() as u64;
+        report.changed += group.len() as u64;
+        if job.mode() == Mode::Apply {
+            outputs.push(collapse(engine, job, &group).await?.as_str().to_owned());
+        }
     }
+    let detail = json!({"leftOut": examined - taken, "outputIds": outputs});
+    Ok(WorkReport { detail: detail.as_object().cloned().unwrap_or_default(), ..report })
+}
+
+/// How many of the first entries are one group.
+fn group_end(entries: &[Entry]) -> usize {
+    let mut bytes = 0;
+    let fits = |entry: &&Entry| {
+        bytes += entry.content.len();
+        bytes <= GROUP_BYTES
+    };
+    entries.iter().take(GROUP_ENTRIES).take_while(fits).count().max(1)
+}
+
+/// The new entry, its lineage, the end of its sources and the event: one transaction, on the condition that all sources are
+/// there as they were read.
+async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<EntryId, WorkError> {
+    let making = Making::new(engine, job).await?;
+    let tokens: usize = group.iter().map(|entry| O200k::count(&entry.content)).sum();
+    // Every token that is kept is charged twice: half of them are as many as there are.
+    let budget = (tokens as u64).max(BUDGET_MIN);
+    let digest = gather::plan(group, budget, making.policy.content_bytes_max).await.map_err(|refusal| gather::refused(&refusal))?;
+    let (id, admitted) = (engine.parts.ids.entry(), making.admit(job, digest.text, "compaction")?);
+    let (memory_ref, byte_size) = (job.memory_ref(), admitted.content().len() as u64);
+    let mut batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());
+    batch = batch.put_from(id.clone(), admitted, gather::names(memory_ref, group));
+    for entry in group {
+        batch = batch.expect(memory_ref.clone(), entry.id.clone(), entry.visible.from);
+        batch = batch.retire(memory_ref.clone(), entry.id.clone(), Reason::Compacted, id.clone());
+    }
+    let event = Compacted {
+        memory_ref: memory_ref.as_str().to_owned(),
+        output_id: id.as_str().to_owned(),
+        source_ids: (group.len() <= NAMES_MAX).then(|| group.iter().map(|entry| entry.id.as_str().to_owned()).collect()),
+        source_count: group.len() as u64,
+        trigger: "host-managed".to_owned(),
+        byte_size,
+        distillation: None,
+    };
+    let committed = engine.parts.store.commit(batch.emit(EventBody::Compacted(event))).await?;
+    debug_assert!(committed.outcomes.iter().all(|outcome| *outcome != Outcome::Nothing), "every source was there");
+    Ok(id)
 }

@@ -1,23 +1,173 @@
-//! distill: makes a short digest of a memory. For now it only counts what there is.
+//! distill: the gist of a memory within a budget of tokens (RFC 0062). The sources stay; what is made of them is an entry, an
+//! archive that never changes, and the index that the next session reads, all in one transaction.
+//!
+//! The archive is extractive and the same bytes for the same sources and budget. A model, where one is configured, may only
+//! rewrite the entry's text, and only into what its sources say.
 
+use super::gather::{self, Making};
+use crate::archive::{self, Distilled, Index};
 use crate::engine::Engine;
+use crate::error::EngineError;
 use crate::jobs::{Job, WorkError, WorkReport};
-use remem_store::{Filter, Page, Position, ReadAt};
+use crate::model::{ModelCall, RewriteRequest, Undo};
+use crate::registry::Mode;
+use remem_core::distill::{Archive, Digest, Unit};
+use remem_core::event::{Compacted, Distillation};
+use remem_core::rewrite::{self, Evidence};
+use remem_core::{Batch, Entry, EntryId, EventBody, Precondition, RecordKind};
+use remem_store::{ReadAt, StoreError};
+use serde_json::{Map, Value, json};
 
-/// Entries read at once.
-const PAGE: u32 = 500;
+/// The tag of what a distillation made: not a source of the next one, unless that is wanted.
+const MADE: &str = "source:distillation";
+/// Somebody else may write the index at the same time.
+const TRIES: u32 = 8;
+/// Names in the event at the most.
+const NAMES_MAX: usize = 100;
 
 /// One activation over one memory.
 pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkError> {
-    let (store, filter) = (&engine.parts.store, Filter::default());
     let at = ReadAt::Now(engine.now_for(job.tenant()).await?);
-    let total = store.stats(job.scope(), &at).await?.entries;
-    let (mut report, mut after) = (WorkReport::default(), None);
-    loop {
-        job.progress("counting", report.examined, total).await?;
-        let page = store.list(job.scope(), &filter, &Page { limit: PAGE, after }, &at).await?;
-        report.examined += page.len() as u64;
-        let Some(last) = page.last().filter(|_| page.len() == PAGE as usize) else { return Ok(report) };
-        after = Some(Position { created_at: last.created_at, id: last.id.clone() });
+    let (limit, policy) = (engine.parts.policy.distill_tokens_max, &engine.parts.policy);
+    let budget = job.integer("tokenBudget").map_or(limit, |budget| budget.min(limit));
+    let since = since(engine, job).await?;
+    let recursive = job.flag("recursive");
+    let wanted =
+        |entry: &Entry| (recursive || !entry.tags.iter().any(|tag| tag == MADE)) && since.is_none_or(|from| entry.created_at.0 > from);
+    let (entries, examined) = gather::sources(engine, job, &at, wanted).await?;
+    job.progress("selecting", 0, 1).await?;
+    let digest = gather::plan(&entries, budget, policy.content_bytes_max).await.map_err(|refusal| gather::refused(&refusal))?;
+    let report = WorkReport { examined, ..WorkReport::default() };
+    if let Some(done) = engine.distilled(job.tenant(), job.memory_ref(), &digest.source_digest, budget).await? {
+        return Ok(WorkReport { detail: detail(&done, false), ..report });
     }
+    if job.mode() != Mode::Apply {
+        let planned = Plan { digest: &digest, entries: &entries, budget }.record(&digest.sha256, "", 0);
+        return Ok(WorkReport { changed: 1, detail: detail(&planned, false), ..report });
+    }
+    let done = keep(engine, job, &Plan { digest: &digest, entries: &entries, budget }).await?;
+    Ok(WorkReport { changed: 1, detail: detail(&done, true), ..report })
+}
+
+struct Plan<'a> {
+    digest: &'a Digest,
+    entries: &'a [Entry],
+    budget: u64,
+}
+
+/// Only what is newer than the last distillation of this memory, if that is wanted.
+async fn since(engine: &Engine, job: &Job<'_>) -> Result<Option<i64>, EngineError> {
+    if job.word("sources") != Some("new") {
+        return Ok(None);
+    }
+    let all = engine.distillations(job.tenant()).await?;
+    Ok(all.iter().filter(|one| one.memory_ref == job.memory_ref().as_str()).map(|one| one.span.1).max())
+}
+
+fn detail(done: &Distilled, index_updated: bool) -> Map<String, Value> {
+    let value = json!({
+        "archive": done.sha256, "outputId": done.entry_id, "sourceCount": done.source_count, "tokenBudget": done.budget,
+        "tokensUsed": done.tokens_used, "indexUpdated": index_updated,
+    });
+    value.as_object().cloned().unwrap_or_default()
+}
+
+impl Plan<'_> {
+    fn record(&self, sha256: &str, entry_id: &str, at: i64) -> Distilled {
+        Distilled {
+            memory_ref: self.entries.first().map(|entry| entry.memory_ref.as_str().to_owned()).unwrap_or_default(),
+            source_digest: self.digest.source_digest.clone(),
+            budget: self.budget,
+            sha256: sha256.to_owned(),
+            entry_id: entry_id.to_owned(),
+            source_count: self.entries.len() as u64,
+            tokens_used: self.digest.tokens_used,
+            span: (self.digest.from.0, self.digest.to.0),
+            topics: self.digest.topics.clone(),
+            at,
+            erased: false,
+        }
+    }
+}
+
+/// Writes everything, or nothing. Tried again when somebody else wrote the index meanwhile.
+async fn keep(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>) -> Result<Distilled, WorkError> {
+    let id = engine.parts.ids.entry();
+    let rewritten = rewritten(engine, job, plan, &id).await?;
+    for _ in 0..TRIES {
+        let (batch, done) = compose(engine, job, plan, &id, rewritten.as_ref()).await?;
+        match engine.parts.store.commit(batch).await {
+            Ok(_) => return Ok(done),
+            Err(StoreError::Conflict) => job.progress("writing", 0, 1).await?,
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Err(StoreError::Busy.into())
+}
+
+/// What a model makes of the digest. It sees what was kept and nothing else.
+async fn rewritten(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>, id: &EntryId) -> Result<Option<ModelCall>, WorkError> {
+    if !engine.has_model() {
+        return Ok(None);
+    }
+    job.progress("rewriting", 0, 1).await?;
+    let evidence = |unit: &Unit| Evidence { source: unit.source.clone(), text: unit.text.clone() };
+    let plain = plan.digest.text.clone();
+    let words_max = plain.split_whitespace().count();
+    let request = RewriteRequest {
+        job: rewrite::Job { evidence: plan.digest.units.iter().map(evidence).collect(), plain, words_max },
+        memory_ref: job.memory_ref().clone(),
+        output: Some(id.clone()),
+        undo: Undo { archive: plan.digest.sha256.clone(), replaces: Vec::new() },
+    };
+    Ok(engine.rewrite(job.tenant(), &request).await?)
+}
+
+async fn compose(
+    engine: &Engine,
+    job: &Job<'_>,
+    plan: &Plan<'_>,
+    id: &EntryId,
+    rewritten: Option<&ModelCall>,
+) -> Result<(Batch, Distilled), WorkError> {
+    let making = Making::new(engine, job).await?;
+    let admission = making.rules.admission(&making.policy, making.now);
+    let bytes = clean(&making, &plan.digest.archive)?;
+    let sha256 = Archive::parse(bytes.as_bytes()).map(|archive| archive.sha256()).map_err(|_| broken())?;
+    let rewrite = rewritten.and_then(|call| call.rewrite.as_ref());
+    let text = rewrite.map_or_else(|| plan.digest.text.clone(), |rewrite| rewrite.text.clone());
+    let admitted = making.admit(job, text, "distillation")?;
+    let byte_size = admitted.content().len() as u64;
+    let done = plan.record(&sha256, id.as_str(), making.now.0);
+    let batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());
+    let mut batch = batch.put_from(id.clone(), admitted, gather::names(job.memory_ref(), plan.entries));
+    batch = archive::keep(batch, &admission, &done, &bytes);
+    let mut all = engine.distillations(job.tenant()).await?;
+    all.push(done.clone());
+    batch = engine.write_index(job.tenant(), batch, &admission, &all, Index::Adding { markdown: job.flag("markdown") }).await?;
+    if let Some(call) = rewritten {
+        batch = batch.set(RecordKind::ModelCall, call.key.clone(), Precondition::Absent, call.body.clone());
+    }
+    let named = plan.entries.len() <= NAMES_MAX;
+    let event = Compacted {
+        memory_ref: job.memory_ref().as_str().to_owned(),
+        output_id: id.as_str().to_owned(),
+        source_ids: named.then(|| plan.entries.iter().map(|entry| entry.id.as_str().to_owned()).collect()),
+        source_count: done.source_count,
+        trigger: "host-managed".to_owned(),
+        byte_size,
+        distillation: Some(Distillation { token_budget: plan.budget, tokens_used: done.tokens_used, index_updated: true }),
+    };
+    Ok((batch.emit(EventBody::Compacted(event)), done))
+}
+
+/// The archive under the rules of today. Its units come from texts that were looked at already, so that this changes
+/// nothing, unless a secret was registered in between: then what is left is what is archived.
+fn clean(making: &Making, archive: &[u8]) -> Result<String, WorkError> {
+    let text = std::str::from_utf8(archive).map_err(|_| broken())?;
+    Ok(making.rules.redactor().clean_derived(text, making.policy.shapes).text.into_string())
+}
+
+fn broken() -> WorkError {
+    WorkError::Refused { code: "compaction_redaction_failed", details: Map::new() }
 }

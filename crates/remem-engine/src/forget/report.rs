@@ -1,0 +1,224 @@
+//! The erasure report: what was erased, in ids and digests, signed by the host so that whoever keeps it can show it.
+
+use crate::engine::{Engine, HostKey};
+use crate::error::EngineError;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use remem_core::{Subject, TenantId};
+use remem_store::Traced;
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use serde_json::{Map, Value, json};
+
+/// What the signature is made with.
+const ALGORITHM: &str = "Ed25519";
+
+/// An erased entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Erased {
+    /// Its memory.
+    pub memory_ref: String,
+    /// Its name.
+    pub id: String,
+    /// Keyed digest of what it held: this host can tell whether a text was the one, nobody can guess it.
+    pub content_hash: String,
+}
+
+/// What a forget did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Its name.
+    pub id: String,
+    /// Whose memory.
+    pub tenant: String,
+    /// When, RFC 3339.
+    pub at: String,
+    /// The first four bytes of the subject's digest.
+    pub subject: String,
+    /// The entries.
+    pub erased: Vec<Erased>,
+    /// Entries that had been merged into one of those and stand by themselves again.
+    pub revived: Vec<(String, String)>,
+    /// Digests of the archives whose bytes are gone.
+    pub archives: Vec<String>,
+    /// Until when copies of the storage may hold it, if the operator said how long they are kept.
+    pub backups_until: Option<String>,
+}
+
+/// A report with the host's word for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedReport {
+    /// What was done.
+    pub report: Report,
+    /// The host's public key, base64; empty if it is not signed.
+    pub public_key: String,
+    /// Over the report's canonical bytes, base64; empty if it is not signed.
+    pub signature: String,
+}
+
+impl Erased {
+    pub(super) fn new(key: &HostKey, entry: &Traced) -> Erased {
+        let secret = key.derive("remembrancer erased text v1");
+        let digest = |hash: &[u8; 16]| blake3::keyed_hash(&secret, hash).to_hex().to_string();
+        Erased {
+            memory_ref: entry.memory_ref.as_str().to_owned(),
+            id: entry.id.as_str().to_owned(),
+            content_hash: entry.content_hash.as_ref().map(digest).unwrap_or_default(),
+        }
+    }
+}
+
+/// What backups hold is not this host's to erase; the report says until when, or who has to know.
+const NO_BACKUPS: &str = "this host was not told how long copies of its storage are kept: copies made before `at` hold the text";
+const REPLAYS: &str = "what ended runs recorded of their reads is kept for their replays until the runs themselves are removed";
+
+impl Report {
+    /// The report as it is kept, sent and signed.
+    #[must_use]
+    pub fn to_map(&self) -> Map<String, Value> {
+        let erased = |one: &Erased| json!({"memoryRef": one.memory_ref, "id": one.id, "contentHash": one.content_hash});
+        let revived = |(memory_ref, id): &(String, String)| json!({"memoryRef": memory_ref, "id": id});
+        let backups = match &self.backups_until {
+            Some(until) => json!({"heldUntil": until}),
+            None => json!({"heldUntil": null, "note": NO_BACKUPS}),
+        };
+        let value = json!({
+            "id": self.id,
+            "tenant": self.tenant,
+            "at": self.at,
+            "subject": self.subject,
+            "counts": {"erased": self.erased.len(), "revived": self.revived.len(), "archives": self.archives.len()},
+            "erased": self.erased.iter().map(erased).collect::<Vec<_>>(),
+            "revived": self.revived.iter().map(revived).collect::<Vec<_>>(),
+            "archives": self.archives,
+            "backups": backups,
+            "kept": REPLAYS,
+        });
+        value.as_object().cloned().unwrap_or_default()
+    }
+
+    /// Keys in order, no spaces: the same bytes wherever it is written.
+    fn canonical(&self) -> Vec<u8> {
+        Value::Object(self.to_map()).to_string().into_bytes()
+    }
+
+    fn from_map(map: &Map<String, Value>) -> Option<Report> {
+        let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let own = |name: &str| map.get(name).and_then(Value::as_str).map(str::to_owned);
+        let list = |name: &str| map.get(name).and_then(Value::as_array).cloned();
+        let erased = |one: &Value| {
+            Some(Erased { memory_ref: text(one, "memoryRef")?, id: text(one, "id")?, content_hash: text(one, "contentHash")? })
+        };
+        Some(Report {
+            id: own("id")?,
+            tenant: own("tenant")?,
+            at: own("at")?,
+            subject: own("subject")?,
+            erased: list("erased")?.iter().map(erased).collect::<Option<_>>()?,
+            revived: list("revived")?.iter().map(|one| Some((text(one, "memoryRef")?, text(one, "id")?))).collect::<Option<_>>()?,
+            archives: list("archives")?.iter().map(|one| one.as_str().map(str::to_owned)).collect::<Option<_>>()?,
+            backups_until: map.get("backups").and_then(|backups| text(backups, "heldUntil")),
+        })
+    }
+
+    pub(super) fn unsigned(self) -> SignedReport {
+        SignedReport { report: self, public_key: String::new(), signature: String::new() }
+    }
+
+    pub(super) fn sign(self, key: &HostKey) -> SignedReport {
+        let pair = key_pair(key);
+        let signature = STANDARD.encode(pair.sign(&self.canonical()).as_ref());
+        SignedReport { report: self, public_key: STANDARD.encode(pair.public_key().as_ref()), signature }
+    }
+}
+
+fn key_pair(key: &HostKey) -> Ed25519KeyPair {
+    let seed = key.derive("remembrancer erasure report v1");
+    Ed25519KeyPair::from_seed_unchecked(&seed).expect("32 bytes are a seed")
+}
+
+impl SignedReport {
+    /// As it is kept and sent.
+    #[must_use]
+    pub fn to_map(&self) -> Map<String, Value> {
+        let mut map = self.report.to_map();
+        if !self.signature.is_empty() {
+            let signature = json!({"algorithm": ALGORITHM, "publicKey": self.public_key, "value": self.signature});
+            map.insert("signature".to_owned(), signature);
+        }
+        map
+    }
+
+    /// Reads what `to_map` wrote.
+    #[must_use]
+    pub fn from_map(map: &Map<String, Value>) -> Option<SignedReport> {
+        let part = |name: &str| map.get("signature").and_then(|s| s.get(name)).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Some(SignedReport { report: Report::from_map(map)?, public_key: part("publicKey"), signature: part("value") })
+    }
+}
+
+/// Whether the report says what the holder of `public_key` (base64) signed.
+#[must_use]
+pub fn verify(signed: &SignedReport, public_key: &str) -> bool {
+    let (Ok(key), Ok(signature)) = (STANDARD.decode(public_key), STANDARD.decode(&signed.signature)) else { return false };
+    UnparsedPublicKey::new(&ED25519, key).verify(&signed.report.canonical(), &signature).is_ok()
+}
+
+impl Engine {
+    /// The key that reports of this host are checked with, base64.
+    #[must_use]
+    pub fn report_key(&self) -> String {
+        STANDARD.encode(key_pair(&self.parts.key).public_key().as_ref())
+    }
+
+    pub(super) async fn report(&self, tenant: &TenantId, subject: &Subject, done: &super::Done) -> Result<Report, EngineError> {
+        let now = self.now_for(tenant).await?;
+        let id = format!("era_{}", self.parts.ids.holder());
+        let until = self.parts.backups_kept_ms.map(|kept| now.plus_ms(kept).rfc3339());
+        Ok(Report {
+            id,
+            tenant: tenant.as_str().to_owned(),
+            at: now.rfc3339(),
+            subject: subject.short(),
+            erased: done.erased.clone(),
+            revived: done.revived.iter().map(|(memory_ref, id)| (memory_ref.as_str().to_owned(), id.as_str().to_owned())).collect(),
+            archives: done.archives.clone(),
+            backups_until: until,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            id: "era_1".into(),
+            tenant: "t".into(),
+            at: "2026-01-01T00:00:00.000Z".into(),
+            subject: "00ff00ff".into(),
+            erased: vec![Erased { memory_ref: "m".into(), id: "e".into(), content_hash: "aa".into() }],
+            revived: vec![("m".into(), "f".into())],
+            archives: vec!["ab".into()],
+            backups_until: None,
+        }
+    }
+
+    #[test]
+    fn a_signature_holds_for_what_was_signed_and_nothing_else() {
+        let signed = report().sign(&HostKey::new([7; 32]));
+        let again = SignedReport::from_map(&signed.to_map()).unwrap();
+        assert_eq!(again, signed);
+        assert!(verify(&again, &signed.public_key));
+        let other = report().sign(&HostKey::new([8; 32]));
+        assert!(!verify(&signed, &other.public_key));
+        let mut changed = signed.clone();
+        changed.report.erased.clear();
+        assert!(!verify(&changed, &signed.public_key));
+        let mut changed = signed.clone();
+        changed.report.backups_until = Some("2027-01-01T00:00:00.000Z".into());
+        assert!(!verify(&changed, &signed.public_key));
+        assert!(!verify(&signed, "not base64"));
+        assert!(!verify(&report().unsigned(), &signed.public_key));
+    }
+}

@@ -1,0 +1,16 @@
+//! Lineage: what an entry was made from and what was made from it.
+
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::{EntryId, Permission};
+use remem_store::Lineage;
+
+impl Engine {
+    /// One step in both directions. An entry that is gone still has its lineage; one that never was has none.
+    pub async fn lineage(&self, caller: &Caller, memory_ref: &str, id: &str) -> Result<Lineage, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else { return Err(EngineError::NotFound) };
+        self.parts.store.lineage(&scope, &id).await?.ok_or(EngineError::NotFound)
+    }
+}

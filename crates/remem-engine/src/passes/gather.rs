@@ -1,0 +1,101 @@
+//! What compaction and distillation read, and what both do with the plan: the texts of a memory, looked at again under the
+//! rules of today, and the one entry that is made of them, admitted like any other.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::jobs::{Job, WorkError};
+use crate::secrets::Rules;
+use crate::tokens::O200k;
+use remem_core::distill::{self, Digest, Limits, Refusal, Source};
+use remem_core::{Admitted, Draft, Entry, EntryId, MemoryRef, Policy, Timestamp};
+use remem_store::{Filter, Page, Position, ReadAt};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Entries read at once.
+const PAGE: u32 = 500;
+/// The tag that says which job made an entry.
+pub(crate) const MADE_BY: &str = "compacted-from:";
+
+/// Live entries of the job's memory that `wanted` takes, oldest last. An entry that has an end is never taken: what is made
+/// of it would outlive it.
+pub(crate) async fn sources(
+    engine: &Engine,
+    job: &Job<'_>,
+    at: &ReadAt,
+    wanted: impl Fn(&Entry) -> bool,
+) -> Result<(Vec<Entry>, u64), WorkError> {
+    let (store, limit) = (&engine.parts.store, engine.parts.policy.distill_entries_max);
+    let (policy, rules) = (engine.policy_for(job.tenant()).await?, engine.rules(job.tenant()).await?);
+    let total = store.stats(job.scope(), at).await?.entries;
+    let (mut taken, mut seen, mut after) = (Vec::new(), 0u64, None);
+    loop {
+        job.progress("reading", seen, total).await?;
+        let page = store.list(job.scope(), &Filter::default(), &Page { limit: PAGE, after }, at).await?;
+        seen += page.len() as u64;
+        let Some(last) = page.last() else { return Ok((taken, seen)) };
+        after = Some(Position { created_at: last.created_at, id: last.id.clone() });
+        let admission = rules.admission(&policy, at.instant());
+        let kept = page.into_iter().filter(|entry| entry.expires_at.is_none() && wanted(entry));
+        taken.extend(kept.map(|entry| derived(&rules, &policy, admission.review(entry))));
+        if taken.len() > limit {
+            let details = json!({"limit": limit}).as_object().cloned().unwrap_or_default();
+            return Err(WorkError::Refused { code: "too_many_entries", details });
+        }
+    }
+}
+
+/// A text that others are made of: markers in other notations, as models and other hosts write them, become this host's.
+fn derived(rules: &Rules, policy: &Policy, entry: Entry) -> Entry {
+    let content = rules.redactor().clean_derived(&entry.content, policy.shapes).text.into_string();
+    Entry { content, ..entry }
+}
+
+/// The plan, off the async threads. Tokens are counted exactly.
+pub(crate) async fn plan(entries: &[Entry], budget: u64, bytes_max: usize) -> Result<Digest, Refusal> {
+    let source = |entry: &Entry| Source { id: entry.id.as_str().to_owned(), created_at: entry.created_at, text: entry.content.clone() };
+    let sources: Vec<Source> = entries.iter().map(source).collect();
+    let limits = Limits { output_bytes_max: bytes_max, tokenizer: O200k::NAME };
+    let work = move || distill::plan(&sources, budget, &limits, &O200k::count);
+    tokio::task::spawn_blocking(work).await.expect("planning does not panic")
+}
+
+/// Why there is no digest, as the protocol names it.
+pub(crate) fn refused(refusal: &Refusal) -> WorkError {
+    let (code, details) = match refusal {
+        Refusal::NothingToDistill => ("nothing_to_distill", json!({})),
+        Refusal::BudgetTooSmall { budget, minimum } => ("token_budget_exceeded", json!({"budget": budget, "minimumRequired": minimum})),
+        Refusal::OutputTooLarge { limit } => ("output_too_large", json!({"limit": limit})),
+    };
+    WorkError::Refused { code, details: details.as_object().cloned().unwrap_or_else(Map::<String, Value>::new) }
+}
+
+/// Everything that is needed to make the new entry.
+pub(crate) struct Making {
+    pub policy: Policy,
+    pub rules: Arc<Rules>,
+    pub now: Timestamp,
+}
+
+impl Making {
+    pub async fn new(engine: &Engine, job: &Job<'_>) -> Result<Making, EngineError> {
+        let (policy, rules) = (engine.policy_for(job.tenant()).await?, engine.rules(job.tenant()).await?);
+        Ok(Making { policy, rules, now: engine.now_for(job.tenant()).await? })
+    }
+
+    /// The entry, through the same door as everybody's: what a text is made of vouches for nothing.
+    pub fn admit(&self, job: &Job<'_>, content: String, source: &str) -> Result<Admitted, WorkError> {
+        let tags = vec![format!("{MADE_BY}{}", job.id()), format!("source:{source}")];
+        let content = self.rules.redactor().clean_derived(&content, self.policy.shapes).text.into_string();
+        let draft = Draft { content, tags, ..Draft::default() };
+        self.rules.admission(&self.policy, self.now).admit(job.scope(), draft).map_err(|_| {
+            // A marker may be longer than what it replaces, so that the text does not fit any more.
+            WorkError::Refused { code: "compaction_redaction_failed", details: Map::new() }
+        })
+    }
+}
+
+/// The names of the sources, as lineage takes them.
+pub(crate) fn names(memory_ref: &MemoryRef, entries: &[Entry]) -> Vec<(MemoryRef, EntryId)> {
+    entries.iter().map(|entry| (memory_ref.clone(), entry.id.clone())).collect()
+}
