@@ -73,6 +73,8 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         runs: true,
         agents: true,
         webhooks: true,
+        forget: true,
+        compaction: true,
         vault: vault.is_some(),
         ..Facts::default()
     };
@@ -98,6 +100,8 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         capabilities: Capabilities::compute(facts),
         workflows: if seams { seams::workflows()? } else { Vec::new() },
         seams,
+        model: None,
+        backups_kept_ms: None,
         test_secrets: if seams { seams::secrets() } else { Vec::new() },
         agents,
     });

@@ -12,6 +12,7 @@ mod meta;
 mod passes;
 mod run_events;
 mod runs;
+mod seam_passes;
 mod seams;
 mod secrets;
 mod stream;
@@ -130,7 +131,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
 pub fn router(app: App) -> Router {
     let mut routes = api().0.merge(mcp::http::routes(&app));
     if app.engine.has_seams() {
-        routes = routes.merge(seams::routes());
+        routes = routes.merge(seams::routes()).merge(seam_passes::routes());
     }
     layers::wrap(routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed).with_state(app))
 }
