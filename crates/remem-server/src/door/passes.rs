@@ -65,6 +65,10 @@ impl PassDoor for EngineDoor {
         let JobsQuery { pass, state, after, limit } = query;
         let unknown = || invalid("state", "must be queued, running, done, failed or cancelled");
         let state = state.map(|state| JobState::parse(&state).ok_or_else(unknown)).transpose()?;
+        let named = |id: &String| id.starts_with("job_") && id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        if after.as_ref().is_some_and(|after| !named(after)) {
+            return Err(invalid("after", "must be the nextAfter of an earlier page"));
+        }
         let (jobs, more) = self.engine.jobs(&self.caller, &JobQuery { pass, state, after, limit }).await.map_err(fail)?;
         let next_after = jobs.last().filter(|_| more).map(|last| last.id.clone());
         Ok(JobList { jobs: jobs.into_iter().map(job_doc).collect(), next_after })
