@@ -5,6 +5,7 @@ mod document;
 mod entries;
 mod events;
 mod extract;
+mod jobs;
 mod keys;
 mod layers;
 mod memory;
@@ -94,6 +95,11 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(tenants::put_tenant, tenants::list_tenants))
         .routes(routes!(passes::list_passes))
         .routes(routes!(passes::run_pass))
+        .routes(routes!(passes::get_schedule, passes::put_schedule, passes::remove_schedule))
+        .routes(routes!(passes::list_schedules))
+        .routes(routes!(jobs::list_jobs))
+        .routes(routes!(jobs::get_job))
+        .routes(routes!(jobs::cancel_job))
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::delete_secret))
         .routes(routes!(secrets::rotate_secret))
