@@ -9,6 +9,7 @@ pub mod entry;
 pub mod error;
 pub mod event;
 pub mod memory;
+pub mod model;
 pub mod run;
 pub mod secrets;
 pub mod time;

@@ -9,6 +9,7 @@ mod keys;
 mod layers;
 mod memory;
 mod meta;
+mod model;
 mod passes;
 mod run_events;
 mod runs;
@@ -93,6 +94,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(tenants::put_tenant, tenants::list_tenants))
         .routes(routes!(passes::list_passes))
         .routes(routes!(passes::run_pass))
+        .routes(routes!(model::list_model_calls))
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::delete_secret))
         .routes(routes!(secrets::rotate_secret))
