@@ -10,6 +10,7 @@ pub mod error;
 pub mod event;
 pub mod memory;
 pub mod pass;
+pub mod model;
 pub mod run;
 pub mod secrets;
 pub mod time;

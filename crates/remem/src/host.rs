@@ -3,6 +3,7 @@
 
 use crate::agents;
 use crate::config::Config;
+use crate::model;
 use crate::post::Outbound;
 use crate::seams;
 use anyhow::{Context, bail};
@@ -92,6 +93,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         clock: storage.clock,
         ids: Arc::new(RandomIds),
         post: Arc::new(Outbound::new(config.webhooks.allow_private)),
+        model: model::port(&config.model)?,
         envelope: remem_wire::webhook::envelope,
         policy,
         secrets,

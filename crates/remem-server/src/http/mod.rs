@@ -10,6 +10,7 @@ mod keys;
 mod layers;
 mod memory;
 mod meta;
+mod model;
 mod passes;
 mod run_events;
 mod runs;
@@ -100,6 +101,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(jobs::list_jobs))
         .routes(routes!(jobs::get_job))
         .routes(routes!(jobs::cancel_job))
+        .routes(routes!(model::list_model_calls))
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::delete_secret))
         .routes(routes!(secrets::rotate_secret))
