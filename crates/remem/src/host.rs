@@ -102,7 +102,6 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         capabilities: Capabilities::compute(facts),
         workflows: if seams { seams::workflows()? } else { Vec::new() },
         seams,
-        model: None,
         backups_kept_ms: None,
         test_secrets: if seams { seams::secrets() } else { Vec::new() },
         agents,
