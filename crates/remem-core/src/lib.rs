@@ -10,6 +10,7 @@ pub mod admission;
 pub mod agent;
 pub mod batch;
 pub mod capability;
+pub mod distill;
 pub mod entry;
 pub mod event;
 pub mod ids;

@@ -1,0 +1,287 @@
+//! `MEMORY-INDEX.json`: which archives a tenant's memories have and what they are about, in one small file that an agent can
+//! read at the start of a session, and the same as Markdown for people.
+
+use super::ENGINE;
+use crate::ids::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The path of the index in a workspace.
+pub const PATH: &str = "MEMORY-INDEX.json";
+/// The path of its twin.
+pub const MARKDOWN_PATH: &str = "MEMORY-INDEX.md";
+/// The file is not larger; the oldest archives fall off first.
+pub const INDEX_BYTES_MAX: usize = 32_768;
+const VERSION: u32 = 1;
+
+/// A line of the index: an archive and what it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Names the archive.
+    pub sha256: String,
+    /// The entry with the text of the digest.
+    pub entry_id: String,
+    /// How many entries were distilled.
+    pub source_count: u64,
+    /// When the oldest of them was written.
+    pub from: Timestamp,
+    /// When the newest of them was written.
+    pub to: Timestamp,
+    /// What the digest is about.
+    pub topics: Vec<String>,
+}
+
+/// The archives of a tenant's memories.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Index {
+    memories: BTreeMap<String, Vec<Listed>>,
+}
+
+/// Text that is no index. A writer starts a new one from what it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is not an index of archives")]
+pub struct Unreadable;
+
+// The fields of each stand in the order of their names: canonical JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    engine: String,
+    memories: Vec<Memory>,
+    version: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Memory {
+    archives: Vec<Line>,
+    #[serde(rename = "memoryRef")]
+    memory_ref: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Line {
+    entry_id: String,
+    from: String,
+    sha256: String,
+    source_count: u64,
+    to: String,
+    topics: Vec<String>,
+}
+
+impl Index {
+    /// Adds an archive to a memory, in the place of one with the same entry.
+    pub fn add(&mut self, memory_ref: &str, listed: Listed) {
+        let archives = self.memories.entry(memory_ref.to_owned()).or_default();
+        archives.retain(|other| other.entry_id != listed.entry_id);
+        archives.push(listed);
+        archives.sort_by(|a, b| age(b).cmp(&age(a)));
+        self.cut();
+    }
+
+    /// Takes out the archive of an entry that is gone; its topics must not outlive it.
+    pub fn remove(&mut self, memory_ref: &str, entry_id: &str) {
+        if let Some(archives) = self.memories.get_mut(memory_ref) {
+            archives.retain(|listed| listed.entry_id != entry_id);
+        }
+        self.memories.retain(|_, archives| !archives.is_empty());
+    }
+
+    /// Takes out a memory with all its archives.
+    pub fn remove_memory(&mut self, memory_ref: &str) {
+        self.memories.remove(memory_ref);
+    }
+
+    /// The archives of a memory, newest first.
+    #[must_use]
+    pub fn archives(&self, memory_ref: &str) -> &[Listed] {
+        self.memories.get(memory_ref).map_or(&[], Vec::as_slice)
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let memory = |(memory_ref, archives): (&String, &Vec<Listed>)| Memory {
+            archives: archives.iter().map(line).collect(),
+            memory_ref: memory_ref.clone(),
+        };
+        text(&File { engine: ENGINE.to_owned(), memories: self.memories.iter().map(memory).collect(), version: VERSION })
+    }
+
+    /// Reads the file back, whoever wrote it.
+    pub fn parse(json: &str) -> Result<Index, Unreadable> {
+        let file: File = serde_json::from_str(json).map_err(|_| Unreadable)?;
+        if file.version != VERSION {
+            return Err(Unreadable);
+        }
+        let mut memories: BTreeMap<String, Vec<Listed>> = BTreeMap::new();
+        for memory in file.memories {
+            let lines: Option<Vec<Listed>> = memory.archives.into_iter().map(listed).collect();
+            let mut archives = lines.filter(|lines| !lines.is_empty()).ok_or(Unreadable)?;
+            archives.sort_by(|a, b| age(b).cmp(&age(a)));
+            if memories.insert(memory.memory_ref, archives).is_some() {
+                return Err(Unreadable);
+            }
+        }
+        let mut index = Index { memories };
+        index.cut();
+        Ok(index)
+    }
+
+    /// The same for people. Names are other people's text, so they stand in code spans and cannot become markup.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let mut lines = vec!["# Memory index".to_owned()];
+        for (memory_ref, archives) in &self.memories {
+            lines.extend([String::new(), format!("## {}", code(memory_ref)), String::new()]);
+            lines.extend(archives.iter().map(|listed| {
+                let topics: Vec<String> = listed.topics.iter().map(|topic| code(topic)).collect();
+                let (from, to) = (listed.from.rfc3339(), listed.to.rfc3339());
+                let about = if topics.is_empty() { String::new() } else { format!(": {}", topics.join(", ")) };
+                format!("- {} ({from} to {to}, {} entries){about}", code(&listed.entry_id), listed.source_count)
+            }));
+        }
+        lines.push(String::new());
+        lines.join("\n")
+    }
+
+    /// Lets the oldest archives of all memories fall off until the file is small enough.
+    fn cut(&mut self) {
+        let mut size = self.json().len();
+        while size > INDEX_BYTES_MAX {
+            let oldest = |(name, archives): (&String, &Vec<Listed>)| archives.last().map(|last| (own(last), name.clone()));
+            let Some((_, name)) = self.memories.iter().filter_map(oldest).min() else { return };
+            let Some(archives) = self.memories.get_mut(&name) else { return };
+            let gone = archives.pop();
+            // A comma less than this, perhaps; then the size is taken again before anything more is dropped.
+            size -= gone.map_or(0, |listed| text(&line(&listed)).len());
+            if archives.is_empty() {
+                self.memories.remove(&name);
+            }
+            if size <= INDEX_BYTES_MAX {
+                size = self.json().len();
+            }
+        }
+    }
+}
+
+/// What newer is measured by; the ids make it a total order.
+fn age(listed: &Listed) -> (Timestamp, Timestamp, &str, &str) {
+    (listed.to, listed.from, &listed.entry_id, &listed.sha256)
+}
+
+fn own(listed: &Listed) -> (Timestamp, Timestamp, String, String) {
+    (listed.to, listed.from, listed.entry_id.clone(), listed.sha256.clone())
+}
+
+fn line(listed: &Listed) -> Line {
+    Line {
+        entry_id: listed.entry_id.clone(),
+        from: listed.from.rfc3339(),
+        sha256: listed.sha256.clone(),
+        source_count: listed.source_count,
+        to: listed.to.rfc3339(),
+        topics: listed.topics.clone(),
+    }
+}
+
+fn listed(line: Line) -> Option<Listed> {
+    let instant = |text: &str| text.parse::<jiff::Timestamp>().ok().map(|instant| Timestamp(instant.as_millisecond()));
+    Some(Listed {
+        from: instant(&line.from)?,
+        to: instant(&line.to)?,
+        sha256: line.sha256,
+        entry_id: line.entry_id,
+        source_count: line.source_count,
+        topics: line.topics,
+    })
+}
+
+fn text(value: &impl Serialize) -> String {
+    // Strings, integers and lists: there is nothing here that JSON cannot say.
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// A code span on one line; a backtick inside would end it.
+fn code(text: &str) -> String {
+    let plain: String = text.chars().map(|c| if c.is_control() || c == '`' { ' ' } else { c }).collect();
+    format!("`{plain}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(n: i64) -> Listed {
+        Listed {
+            sha256: format!("{n:064x}"),
+            entry_id: format!("mem_{n}"),
+            source_count: 3,
+            from: Timestamp(n * 1_000),
+            to: Timestamp(n * 1_000 + 500),
+            topics: vec!["skiing".to_owned(), "oslo".to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_file_is_canonical_and_read_back() {
+        let mut index = Index::default();
+        index.add("b", listed(1));
+        index.add("a", listed(2));
+        index.add("a", listed(3));
+        let json = index.json();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap().to_string(), json, "keys are sorted");
+        assert!(
+            json.starts_with(
+                r#"{"engine":"remem-distill-1","memories":[{"archives":[{"entryId":"mem_3","from":"1970-01-01T00:00:03.000Z","#
+            )
+        );
+        assert_eq!(Index::parse(&json), Ok(index.clone()));
+        assert_eq!(index.archives("a").iter().map(|l| l.entry_id.as_str()).collect::<Vec<_>>(), ["mem_3", "mem_2"]);
+        for bad in ["", "{}", &json.replace("\"version\":1", "\"version\":2"), &json.replace("1970", "x"), &json.replace("\"b\"", "\"a\"")]
+        {
+            assert_eq!(Index::parse(bad), Err(Unreadable), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_additions_does_not_matter_and_an_entry_is_listed_once() {
+        let build = |order: &[i64]| {
+            let mut index = Index::default();
+            order.iter().for_each(|&n| index.add(if n % 2 == 0 { "a" } else { "b" }, listed(n)));
+            index.json()
+        };
+        assert_eq!(build(&[1, 2, 3, 4]), build(&[4, 2, 3, 1, 1]));
+    }
+
+    #[test]
+    fn the_oldest_fall_off_first() {
+        let mut index = Index::default();
+        (0..400).for_each(|n| index.add(if n % 3 == 0 { "a" } else { "b" }, listed(n)));
+        let size = index.json().len();
+        assert!(size <= INDEX_BYTES_MAX && size > INDEX_BYTES_MAX - 300, "{size}");
+        let mut kept: Vec<i64> = ["a", "b"].iter().flat_map(|name| index.archives(name)).map(|l| l.from.0 / 1_000).collect();
+        kept.sort_unstable();
+        assert_eq!(kept, (400 - kept.len() as i64..400).collect::<Vec<_>>(), "the newest, without gaps");
+    }
+
+    #[test]
+    fn what_is_gone_leaves_nothing() {
+        let mut index = Index::default();
+        index.add("a", listed(1));
+        index.add("b", listed(2));
+        index.remove("a", "mem_1");
+        index.remove_memory("b");
+        assert_eq!(index, Index::default());
+    }
+
+    #[test]
+    fn the_twin_has_one_line_an_archive_and_no_foreign_markup() {
+        let mut index = Index::default();
+        index.add("a`\n# b", Listed { topics: vec!["<b>`".to_owned()], ..listed(1) });
+        let expected =
+            "# Memory index\n\n## `a  # b`\n\n- `mem_1` (1970-01-01T00:00:01.000Z to 1970-01-01T00:00:01.500Z, 3 entries): `<b> `\n";
+        assert_eq!(index.markdown(), expected);
+    }
+}

@@ -1,0 +1,143 @@
+//! Which units to keep: greedy coverage of concepts, the most of what is new for its price first.
+//!
+//! What a concept adds shrinks with each unit that has it, so what units add together is submodular: the better of
+//! the greedy choice and the best single unit has at least (1 − 1/e)/2 of what the best choice has (Lin and Bilmes 2011).
+
+use super::concepts::Held;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// What the first, second, … unit with a concept adds, in sixteenths of its weight; every further one adds the last. Twice
+/// is worth having, because the same word rarely tells the same thing.
+const SHARES: [u64; 4] = [16, 12, 2, 1];
+
+/// A unit that may be kept.
+pub(super) struct Candidate {
+    /// Tokens that keeping it costs.
+    pub charge: u64,
+    /// Bytes of the text that it takes.
+    pub bytes: usize,
+    /// How much it looks like something to remember.
+    pub factor: u64,
+    /// What it is about.
+    pub held: Vec<Held>,
+}
+
+/// The kept units, first picked first.
+pub(super) fn pick(candidates: &[Candidate], weights: &[u64], budget: u64, bytes_max: usize) -> Vec<usize> {
+    let fresh = vec![0; weights.len()];
+    let fits = |candidate: &Candidate| candidate.charge <= budget && candidate.bytes <= bytes_max.saturating_add(1);
+    let alone = |at: usize| gain(&candidates[at], weights, &fresh);
+    let single = (0..candidates.len()).filter(|&at| fits(&candidates[at])).max_by(|&a, &b| alone(a).cmp(&alone(b)).then(b.cmp(&a)));
+    let Some(single) = single else { return Vec::new() };
+    let (picked, value) = greedy(candidates, weights, budget, bytes_max);
+    // Where no unit tells anything, the oldest one stands for all.
+    if picked.is_empty() || alone(single) > value { vec![single] } else { picked }
+}
+
+/// A unit with what it would have added when it was last looked at. It adds less and less, so this is an upper bound.
+struct Offer {
+    gain: u64,
+    charge: u64,
+    at: usize,
+}
+
+impl Ord for Offer {
+    /// By gain for the price, exactly; the earlier unit is the greater one, so that no two are equal.
+    fn cmp(&self, other: &Offer) -> Ordering {
+        let ours = u128::from(self.gain) * u128::from(other.charge);
+        let theirs = u128::from(other.gain) * u128::from(self.charge);
+        ours.cmp(&theirs).then_with(|| other.at.cmp(&self.at))
+    }
+}
+
+impl PartialOrd for Offer {
+    fn partial_cmp(&self, other: &Offer) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Offer {
+    fn eq(&self, other: &Offer) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Offer {}
+
+fn greedy(candidates: &[Candidate], weights: &[u64], budget: u64, bytes_max: usize) -> (Vec<usize>, u64) {
+    let mut covered = vec![0; weights.len()];
+    let offer = |at: usize, covered: &[usize]| Offer { gain: gain(&candidates[at], weights, covered), charge: candidates[at].charge, at };
+    let mut offers: BinaryHeap<Offer> = (0..candidates.len()).map(|at| offer(at, &covered)).collect();
+    let (mut picked, mut value) = (Vec::new(), 0u64);
+    // The last line has no line break.
+    let (mut tokens_left, mut bytes_left) = (budget, bytes_max.saturating_add(1));
+    while let Some(best) = offers.pop() {
+        let candidate = &candidates[best.at];
+        if candidate.charge > tokens_left || candidate.bytes > bytes_left {
+            continue;
+        }
+        let now = offer(best.at, &covered);
+        if now.gain == 0 {
+            continue;
+        }
+        if offers.peek().is_some_and(|next| *next > now) {
+            offers.push(now);
+            continue;
+        }
+        tokens_left -= candidate.charge;
+        bytes_left -= candidate.bytes;
+        value = value.saturating_add(now.gain);
+        candidate.held.iter().for_each(|held| covered[held.concept] += 1);
+        picked.push(best.at);
+    }
+    (picked, value)
+}
+
+/// What a unit adds to what is covered.
+fn gain(candidate: &Candidate, weights: &[u64], covered: &[usize]) -> u64 {
+    let share = |times: usize| SHARES[times.min(SHARES.len() - 1)];
+    let sum: u64 = candidate.held.iter().map(|held| weights[held.concept] * held.part * share(covered[held.concept])).sum();
+    sum.saturating_mul(candidate.factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cues::ONE;
+    use super::*;
+
+    fn candidate(charge: u64, concepts: &[usize]) -> Candidate {
+        let held = concepts.iter().map(|&concept| Held { concept, part: 16 }).collect();
+        Candidate { charge, bytes: 10, factor: ONE, held }
+    }
+
+    #[test]
+    fn what_is_new_for_its_price_comes_first_and_ties_go_to_the_earlier() {
+        let candidates = [candidate(10, &[0]), candidate(10, &[0]), candidate(10, &[1]), candidate(40, &[2])];
+        assert_eq!(pick(&candidates, &[100; 3], 20, 1_000), [0, 2]);
+        assert_eq!(pick(&candidates, &[100; 3], 30, 1_000), [0, 2, 1]);
+    }
+
+    #[test]
+    fn one_great_unit_beats_many_cheap_ones() {
+        let candidates = [candidate(1, &[0]), candidate(100, &[1])];
+        // The first is the better bargain and leaves no room for the second, which is worth more than it.
+        assert_eq!(pick(&candidates, &[10, 500], 100, 1_000), [1]);
+    }
+
+    #[test]
+    fn both_limits_hold() {
+        let candidates: Vec<Candidate> = (0..10).map(|at| candidate(5, &[at])).collect();
+        assert_eq!(pick(&candidates, &[7; 10], 24, 1_000).len(), 4);
+        // Three lines of nine bytes with two line breaks are 29.
+        assert_eq!(pick(&candidates, &[7; 10], 1_000, 29).len(), 3);
+        assert_eq!(pick(&candidates, &[7; 10], 1_000, 28).len(), 2);
+        assert_eq!(pick(&candidates, &[7; 10], 4, 1_000), [] as [usize; 0]);
+    }
+
+    #[test]
+    fn units_that_tell_nothing_are_left_out_unless_there_is_nothing_else() {
+        assert_eq!(pick(&[candidate(5, &[]), candidate(5, &[0])], &[7], 100, 1_000), [1]);
+        assert_eq!(pick(&[candidate(5, &[]), candidate(5, &[])], &[], 100, 1_000), [0]);
+    }
+}

@@ -1,0 +1,148 @@
+//! What a text is cut into: whole entries where they are short, runs of sentences where they are not.
+//!
+//! A short entry is one thought, and half of it misleads; so only what is longer than [`WHOLE_BYTES_MAX`] is cut.
+
+/// A text up to this length is one unit.
+const WHOLE_BYTES_MAX: usize = 640;
+/// Sentences of longer ones are put together while they are not longer than this.
+const RUN_BYTES_MAX: usize = 320;
+
+/// A verbatim part of a source.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Unit {
+    /// The id of the source.
+    pub source: String,
+    /// Which unit of the source, from 0.
+    pub index: u32,
+    /// Where it begins in the text of the source, in bytes.
+    pub start: usize,
+    /// Where it ends.
+    pub end: usize,
+    /// What it says.
+    pub text: String,
+}
+
+impl std::fmt::Debug for Unit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Unit({}, {}: {}..{})", self.source, self.index, self.start, self.end)
+    }
+}
+
+/// Cuts a source. A blank one has no units.
+pub(super) fn split(source: &str, text: &str) -> Vec<Unit> {
+    let spans = if text.trim().len() <= WHOLE_BYTES_MAX { vec![(0, text.len())] } else { runs(text) };
+    let spans = spans.into_iter().filter_map(|(start, end)| trimmed(text, start, end));
+    let unit = |(index, (start, end)): (usize, (usize, usize))| Unit {
+        source: source.to_owned(),
+        index: u32::try_from(index).unwrap_or(u32::MAX),
+        start,
+        end,
+        text: text[start..end].to_owned(),
+    };
+    spans.enumerate().map(unit).collect()
+}
+
+/// The span without white space at its ends.
+fn trimmed(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
+    let part = &text[start..end];
+    let start = start + (part.len() - part.trim_start().len());
+    let length = part.trim().len();
+    (length > 0).then_some((start, start + length))
+}
+
+/// Neighbouring sentences together while they stay short; never across a line break.
+fn runs(text: &str) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (start, end) in sentences(text).into_iter().flat_map(|(start, end)| pieces(text, start, end)) {
+        match runs.last_mut() {
+            Some(run) if end - run.0 <= RUN_BYTES_MAX && !text[run.0..start].ends_with('\n') => run.1 = end,
+            _ => runs.push((start, end)),
+        }
+    }
+    runs
+}
+
+/// Where sentences begin and end: after a closing mark that is followed by white space, and at line breaks.
+pub(super) fn sentences(text: &str) -> Vec<(usize, usize)> {
+    let mut spans = Vec::new();
+    let (mut start, mut closed) = (0, false);
+    for (at, char) in text.char_indices() {
+        if closed && char.is_whitespace() && char != '\n' {
+            spans.push((start, at));
+            start = at;
+        }
+        // Marks of scripts without spaces close on their own.
+        if matches!(char, '\n' | '。' | '！' | '？') {
+            spans.push((start, at + char.len_utf8()));
+            start = at + char.len_utf8();
+        }
+        closed = matches!(char, '.' | '!' | '?') || (closed && matches!(char, '"' | '\'' | ')' | '”' | '’'));
+    }
+    spans.push((start, text.len()));
+    spans.retain(|(start, end)| start < end);
+    spans
+}
+
+/// A sentence that is too long to be one unit, cut at white space or, where there is none, anywhere.
+fn pieces(text: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
+    let mut pieces = Vec::new();
+    let mut at = start;
+    while end - at > WHOLE_BYTES_MAX {
+        let most = boundary(text, at + WHOLE_BYTES_MAX);
+        // A cut in the first half would leave crumbs.
+        let from = boundary(text, at + WHOLE_BYTES_MAX / 2);
+        let cut = text[from..most].rfind(char::is_whitespace).map_or(most, |space| from + space);
+        pieces.push((at, cut));
+        at = cut;
+    }
+    pieces.push((at, end));
+    pieces
+}
+
+/// The last place not after `at` where a character begins.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<String> {
+        split("a", text).into_iter().map(|unit| unit.text).collect()
+    }
+
+    #[test]
+    fn short_texts_stay_whole_and_blank_ones_vanish() {
+        assert_eq!(texts("  One. Two!\nThree? "), ["One. Two!\nThree?"]);
+        assert_eq!(texts(" \n\t"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn sentences_end_where_people_end_them() {
+        let text = "It cost 3.50 at example.com. \"Really?\" Yes!\nNext line 東京です。次";
+        let found: Vec<&str> = sentences(text).into_iter().map(|(start, end)| text[start..end].trim()).collect();
+        assert_eq!(found, ["It cost 3.50 at example.com.", "\"Really?\"", "Yes!", "Next line 東京です。", "次"]);
+    }
+
+    #[test]
+    fn long_texts_are_cut_into_short_runs_of_whole_sentences() {
+        let text = "This sentence has exactly so many letters. ".repeat(40);
+        let units = split("a", &text);
+        assert!(units.len() > 4, "{}", units.len());
+        for unit in &units {
+            assert!(unit.text.len() <= RUN_BYTES_MAX && unit.text.starts_with("This") && unit.text.ends_with('.'), "{:?}", unit.text);
+            assert_eq!(text[unit.start..unit.end], unit.text);
+        }
+    }
+
+    #[test]
+    fn text_without_an_end_is_cut_all_the_same() {
+        for text in ["é".repeat(5_000), "word ".repeat(2_000), "x\u{2003}".repeat(3_000)] {
+            let units = split("a", &text);
+            assert!(units.len() > 2 && units.iter().all(|unit| unit.text.len() <= WHOLE_BYTES_MAX));
+            let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
+            assert_eq!(units.iter().map(|unit| letters(&unit.text)).sum::<usize>(), letters(&text), "nothing is lost");
+        }
+    }
+}
