@@ -19,6 +19,7 @@ pub mod runner;
 pub mod runs;
 pub mod seal;
 pub mod secrets;
+pub mod tokens;
 pub mod vault;
 pub mod webhook;
 pub mod workspace;
