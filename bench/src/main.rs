@@ -9,11 +9,14 @@ mod consolidate;
 mod cores;
 mod corpus;
 mod database;
+mod distill;
 mod facts;
 mod floor;
 mod footprint;
 mod host;
+mod keepers;
 mod load;
+mod locomo;
 mod nodes;
 mod peer;
 mod postgres;
@@ -60,6 +63,12 @@ struct Cli {
     /// Starts of the server in `footprint`; the median is shown.
     #[arg(long, default_value_t = 5)]
     starts: usize,
+    /// Conversations for `distill`, in the format of LoCoMo.
+    #[arg(long, value_name = "FILE")]
+    locomo: Option<PathBuf>,
+    /// How many of them, from the end, `distill` shows apart.
+    #[arg(long, default_value_t = 2)]
+    held_out: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -80,6 +89,8 @@ enum Benchmark {
     Postgres,
     /// The plan of consolidation, against comparing all pairs.
     Consolidate,
+    /// What digests keep of long conversations; not part of `all`, because it needs --locomo.
+    Distill,
     /// All of these.
     All,
 }
@@ -130,6 +141,11 @@ impl Setup {
 
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
+    // Nothing is written and no server is started for it.
+    if cli.benchmark == Benchmark::Distill {
+        let file = cli.locomo.as_deref().context("`distill` needs --locomo FILE")?;
+        return distill::run(file, cli.held_out);
+    }
     let setup = Setup::new(&cli)?;
     let wants = |benchmark| cli.benchmark == benchmark || cli.benchmark == Benchmark::All;
     let cpu = facts::Cpu::now()?;

@@ -1,6 +1,6 @@
 //! Counting tokens exactly as models of the o200k family do.
 //!
-//! Budgets are promises to whoever pays for a context window, so they are counted, not guessed from the length of a text.
+//! Budgets are promises to whoever pays for a context window, so they are counted and not guessed from the length of a text.
 
 /// The encoding of GPT-4o and its successors. The tables are built into the program and unfolded at the first count.
 pub struct O200k;

@@ -104,7 +104,7 @@ fn memory(capabilities: &Capabilities, policy: &Policy) -> Value {
         memory["attribution"] = json!({ "supported": true, "emitsWriteEvents": has("memory.attribution.emitsWriteEvents") });
     }
     if has("memory.injectionBudget") {
-        memory["injectionBudget"] = json!({ "supported": true, "tokenCounter": "chars" });
+        memory["injectionBudget"] = json!({ "supported": true, "tokenCounter": remem_core::distill::TOKENIZER });
     }
     memory
 }

@@ -88,15 +88,20 @@ fn pieces(text: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
     let mut pieces = Vec::new();
     let mut at = start;
     while end - at > WHOLE_BYTES_MAX {
-        let most = text.floor_char_boundary(at + WHOLE_BYTES_MAX);
+        let most = boundary(text, at + WHOLE_BYTES_MAX);
         // A cut in the first half would leave crumbs.
-        let from = text.floor_char_boundary(at + WHOLE_BYTES_MAX / 2);
+        let from = boundary(text, at + WHOLE_BYTES_MAX / 2);
         let cut = text[from..most].rfind(char::is_whitespace).map_or(most, |space| from + space);
         pieces.push((at, cut));
         at = cut;
     }
     pieces.push((at, end));
     pieces
+}
+
+/// The last place not after `at` where a character begins.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
 #[cfg(test)]

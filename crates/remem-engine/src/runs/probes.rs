@@ -4,6 +4,7 @@
 use super::actions::{list_args, needed_memory};
 use super::live::{Halt, Live};
 use super::reads::ListArgs;
+use crate::tokens::O200k;
 use remem_core::Draft;
 use remem_core::workflow::Node;
 use serde_json::{Value, json};
@@ -77,7 +78,7 @@ async fn budgeted(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let (memory_ref, now) = (needed_memory(node)?, live.now().await?);
     let args = list_args(node);
     let budget = args.token_budget.unwrap_or(800);
-    let size = |share: u64| "word ".repeat(usize::try_from(budget / share / 5 + 1).unwrap_or(1));
+    let size = |share: u64| "word ".repeat(usize::try_from(budget / share + 1).unwrap_or(1));
     for n in 0..6 {
         live.write(&memory_ref, note(format!("{n} {}", size(4))), now)?;
     }
@@ -88,7 +89,7 @@ async fn budgeted(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let sample = live.get(&memory_ref, secret.as_str()).await?;
     let foreign =
         live.list("conformance/another-tenant/agent-memory", &ListArgs { token_budget: Some(budget), ..ListArgs::default() }).await?;
-    let total: usize = slice.iter().filter_map(|entry| entry["content"].as_str()).map(|text| text.chars().count()).sum();
+    let total: usize = slice.iter().filter_map(|entry| entry["content"].as_str()).map(O200k::count).sum();
     let omitted = slice.iter().all(|entry| entry["id"] != over.as_str());
     live.set("tokenBudget", budget);
     live.set("budgetedTokenTotal", total);

@@ -2,6 +2,7 @@
 
 use super::live::{Halt, Live};
 use crate::error::EngineError;
+use crate::tokens::O200k;
 use remem_core::{Entry, EntryId, RecordKind, RunId};
 use remem_store::{Filter, Page};
 use serde_json::{Map, Value, json};
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 pub(crate) struct ListArgs {
     pub limit: Option<u32>,
     pub tag: Option<String>,
-    /// Characters of content, all together; an entry that does not fit is left out whole.
+    /// Tokens of content, all together; an entry that does not fit is left out whole.
     pub token_budget: Option<u64>,
 }
 
@@ -133,14 +134,14 @@ impl Live<'_> {
 /// The longest prefix that fits, without entries that would not fit alone.
 fn within(entries: Vec<Entry>, budget: Option<u64>) -> Vec<Entry> {
     let Some(budget) = budget else { return entries };
-    let size = |entry: &Entry| entry.content.chars().count() as u64;
+    let sized = entries.into_iter().map(|entry| (O200k::count(&entry.content) as u64, entry));
     let mut left = budget;
-    let fits = |entry: &Entry| {
-        let fits = size(entry) <= left;
-        left -= if fits { size(entry) } else { 0 };
+    let fits = |(size, _): &(u64, Entry)| {
+        let fits = *size <= left;
+        left -= if fits { *size } else { 0 };
         fits
     };
-    entries.into_iter().filter(|entry| size(entry) <= budget).take_while(fits).collect()
+    sized.filter(|(size, _)| *size <= budget).take_while(fits).map(|(_, entry)| entry).collect()
 }
 
 /// An entry as the protocol shows it.
@@ -155,4 +156,41 @@ pub(super) fn document(entry: &Entry) -> Value {
         document["expiresAt"] = Value::from(end.rfc3339());
     }
     document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remem_core::entry::RevRange;
+    use remem_core::{MemoryRef, Revision, Tier, Timestamp, Typology};
+
+    /// An entry of so many words, each of them a token and four letters or more.
+    fn entry(words: usize) -> Entry {
+        Entry {
+            id: EntryId::parse("e").unwrap(),
+            memory_ref: MemoryRef::parse("m").unwrap(),
+            content: vec!["word"; words].join(" "),
+            tags: vec![],
+            metadata: None,
+            created_at: Timestamp(0),
+            expires_at: None,
+            tier: Tier::default(),
+            typology: Typology::default(),
+            visible: RevRange { from: Revision(1), to: None },
+            scan: 0,
+        }
+    }
+
+    #[test]
+    fn a_budget_is_counted_in_tokens() {
+        let within = |sizes: &[usize], budget| {
+            let kept = within(sizes.iter().map(|&words| entry(words)).collect(), budget);
+            kept.iter().map(|entry| entry.content.split(' ').count()).collect::<Vec<_>>()
+        };
+        assert_eq!(within(&[4, 5, 1], Some(10)), [4, 5, 1], "exactly enough");
+        assert_eq!(within(&[4, 5, 1], Some(9)), [4, 5]);
+        assert_eq!(within(&[11, 4, 5], Some(10)), [4, 5], "what would not fit alone is passed over");
+        assert_eq!(within(&[4, 7, 1], Some(10)), [4], "a prefix: nothing after what did not fit any more");
+        assert_eq!(within(&[4, 7], None), [4, 7]);
+    }
 }

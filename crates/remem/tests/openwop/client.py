@@ -59,7 +59,7 @@ def discovery():
     same(capabilities.protocolVersion, "1.0", "the protocol's version")
     same(capabilities.limits.envelopesPerTurn, 0, "the limits")
     check(capabilities.memory.injectionBudget.supported, "the budget")
-    same(capabilities.memory.injectionBudget.tokenCounter, "chars", "and how it is counted")
+    same(capabilities.memory.injectionBudget.tokenCounter, "o200k_base", "and how it is counted")
     check(client.discovery_openapi()["openapi"].startswith("3.1"), "the OpenAPI document")
 
 
