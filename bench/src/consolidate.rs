@@ -95,6 +95,11 @@ struct Told {
     fact: u64,
 }
 
+/// The texts of the corpus, oldest first.
+pub fn texts(contents: &Contents, size: usize) -> Vec<String> {
+    corpus(contents, size).into_iter().map(|told| told.item.text).collect()
+}
+
 fn corpus(contents: &Contents, size: usize) -> Vec<Told> {
     let mut random = Random::new(42);
     let mut facts: Vec<Fact> = Vec::with_capacity(size);

@@ -18,6 +18,7 @@ mod keepers;
 mod load;
 mod locomo;
 mod nodes;
+mod passes;
 mod peer;
 mod postgres;
 mod postgres_peer;
@@ -89,6 +90,8 @@ enum Benchmark {
     Postgres,
     /// The plan of consolidation, against comparing all pairs.
     Consolidate,
+    /// Consolidation, distillation, compaction and forget over the embedded store.
+    Passes,
     /// What digests keep of long conversations; not part of `all`, because it needs --locomo.
     Distill,
     /// All of these.
@@ -118,7 +121,7 @@ impl Setup {
         ensure!((1..=100).contains(&cli.starts), "--starts must be between 1 and 100");
         let remem = cli.remem.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/remem"));
         // The redactor and the plan of consolidation are measured in this process.
-        if !matches!(cli.benchmark, Benchmark::Redact | Benchmark::Consolidate) {
+        if !matches!(cli.benchmark, Benchmark::Redact | Benchmark::Consolidate | Benchmark::Passes) {
             ensure!(
                 remem.is_file(),
                 "there is no program at {}: build it with `cargo build --release -p remem`, or name it with --remem",
@@ -156,6 +159,10 @@ fn main() -> anyhow::Result<()> {
     if wants(Benchmark::Consolidate) {
         let alone = cli.benchmark == Benchmark::Consolidate && cli.entries.is_none();
         consolidate::run(&if alone { vec![10_000, 100_000, 1_000_000] } else { vec![setup.entries] })?;
+    }
+    if wants(Benchmark::Passes) {
+        let alone = cli.benchmark == Benchmark::Passes && cli.entries.is_none();
+        passes::run(&setup, &if alone { vec![10_000, 100_000, 1_000_000] } else { vec![setup.entries] })?;
     }
     if wants(Benchmark::Puts) {
         puts::run(&setup)?;
