@@ -114,13 +114,13 @@ async fn a_process_that_stops_leaves_its_job_to_the_next() {
 }
 
 /// By the clock of the test, which only this store goes by.
-async fn sqlite() -> Ground {
-    Ground { store: Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()), ..Ground::fresh().await }
+fn sqlite() -> Ground {
+    Ground::sqlite(Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()))
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_lease_lasts_as_long_as_the_work() {
-    let ground = sqlite().await;
+    let ground = sqlite();
     let (node, other) = (ground.node().await, ground.node().await);
     let job = node.start(Some("m")).await;
     let refused = Arc::new(AtomicU64::new(0));
@@ -145,7 +145,7 @@ async fn the_lease_lasts_as_long_as_the_work() {
 
 #[tokio::test]
 async fn a_process_that_slept_through_its_time_is_not_heard() {
-    let ground = sqlite().await;
+    let ground = sqlite();
     let (sleeper, other) = (ground.node().await, ground.node().await);
     let job = sleeper.start(Some("m")).await;
     let (clock, awake, nested) = (ground.clock.clone(), other.clone(), Arc::new(AtomicBool::new(false)));

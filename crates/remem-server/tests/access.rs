@@ -9,6 +9,22 @@ use remem_core::{Permission, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use serde_json::json;
 
+fn pass_calls() -> Vec<(&'static str, String, &'static str, &'static str)> {
+    vec![
+        ("GET", "/v1/host/remembrancer/passes".to_owned(), "", "memory:admin"),
+        ("POST", "/v1/host/remembrancer/passes/purge/run".to_owned(), "{}", "memory:admin"),
+        ("POST", "/v1/host/remembrancer/passes/compact/run".to_owned(), "{}", "memory:admin"),
+        ("POST", "/v1/host/remembrancer/passes/compact/run".to_owned(), r#"{"dryRun": true}"#, "memory:admin"),
+        ("GET", "/v1/host/remembrancer/passes/compact/schedule".to_owned(), "", "memory:admin"),
+        ("PUT", "/v1/host/remembrancer/passes/compact/schedule".to_owned(), r#"{"every": "P1D"}"#, "memory:admin"),
+        ("DELETE", "/v1/host/remembrancer/passes/compact/schedule".to_owned(), "", "memory:admin"),
+        ("GET", "/v1/host/remembrancer/schedules".to_owned(), "", "memory:admin"),
+        ("GET", "/v1/host/remembrancer/jobs".to_owned(), "", "memory:admin"),
+        ("GET", "/v1/host/remembrancer/jobs/job_1".to_owned(), "", "memory:admin"),
+        ("POST", "/v1/host/remembrancer/jobs/job_1/cancel".to_owned(), "", "memory:admin"),
+    ]
+}
+
 #[tokio::test]
 async fn each_operation_needs_its_scope() {
     let host = Host::new().await;
@@ -75,7 +91,7 @@ async fn each_operation_needs_its_scope() {
         ("GET", "/v1/host/remembrancer/webhooks/wh_1/dead-letters".to_owned(), "", "webhooks:manage"),
         ("POST", "/v1/host/remembrancer/webhooks/wh_1/dead-letters/1/redeliver".to_owned(), "", "webhooks:manage"),
     ];
-    for (method, path, body, scope) in calls {
+    for (method, path, body, scope) in calls.into_iter().chain(pass_calls()) {
         let wrong = if scope == "memory:read" { "writer" } else { "reader" };
         let refused = host.call(wrong, method, &path, &[], body).await;
         assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "forbidden"), "{method} {path}");

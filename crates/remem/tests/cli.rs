@@ -248,6 +248,51 @@ fn passes_are_listed_and_run() {
     }
 }
 
+#[test]
+fn passes_over_memories_are_jobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    for user in [User { dir: folder.path(), url: Some(&server.url) }, User { dir: folder.path(), url: None }] {
+        user.run(&["put", "jobs/one", "something"]).exits(0);
+        let job = user.json(&["pass", "run", "consolidate", "--scope", "jobs/one"]);
+        assert_eq!((&job["state"], &job["memoryRef"], &job["attempts"]), (&json!("done"), &json!("jobs/one"), &json!(1)), "{job}");
+        assert!(user.text(&["pass", "run", "consolidate", "--all"]).starts_with("consolidate: "));
+        assert_eq!(user.json(&["pass", "run", "consolidate", "--scope", "jobs/one", "--dry-run"])["more"], json!(false));
+        let listed = user.json(&["pass", "jobs", "--pass", "consolidate", "--limit", "1"]);
+        assert_eq!((&listed["jobs"][0]["state"], &listed["jobs"][0]["memoryRef"]), (&json!("done"), &json!(null)));
+        assert!(user.text(&["pass", "jobs"]).contains("jobs/one"));
+        let status = user.json(&["pass", "status"]);
+        let shown = status["passes"].as_array().unwrap().iter().find(|pass| pass["name"] == "consolidate").unwrap();
+        assert_eq!(shown["lastJob"]["id"], listed["jobs"][0]["id"]);
+        assert!(user.text(&["pass", "status"]).contains("NEXT DUE"));
+        user.run(&["pass", "cancel", listed["jobs"][0]["id"].as_str().unwrap()]).exits(4);
+        user.run(&["pass", "cancel", "job_1"]).exits(3);
+        user.run(&["pass", "run", "consolidate"]).exits(1);
+        user.run(&["pass", "run", "compact", "--scope", "jobs/one", "--option", "include=nonsense"]).exits(4);
+        user.run(&["pass", "run", "purge", "--scope", "jobs/one"]).exits(4);
+    }
+}
+
+#[test]
+fn schedules_are_set_and_taken_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    for user in [User { dir: folder.path(), url: Some(&server.url) }, User { dir: folder.path(), url: None }] {
+        let set = ["pass", "schedule", "distill", "--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--option", "tokenBudget=500"];
+        let schedule = user.json(&set);
+        assert_eq!((&schedule["zone"], &schedule["options"]), (&json!("Europe/Berlin"), &json!({"tokenBudget": 500})));
+        user.run(&["pass", "schedule", "compact", "--scope", "m", "--every", "P1D"]).exits(0);
+        assert_eq!(user.json(&["pass", "schedule", "compact", "--scope", "m"])["every"], json!("P1D"));
+        assert_eq!(user.json(&["pass", "schedule"])["schedules"].as_array().unwrap().len(), 2);
+        assert!(user.text(&["pass", "schedule"]).contains("0 3 * * *"));
+        user.run(&["pass", "schedule", "distill", "--every", "PT1S"]).exits(4);
+        user.run(&["pass", "schedule", "distill", "--every", "P1D", "--cron", "0 3 * * *"]).exits(2);
+        user.run(&["pass", "schedule", "distill", "--off"]).exits(0);
+        user.run(&["pass", "schedule", "distill", "--off"]).exits(3);
+        user.run(&["pass", "schedule", "compact", "--scope", "m", "--off"]).exits(0);
+    }
+}
+
 /// Three memories, the largest of more than one page, with everything an entry can carry.
 fn lines_to_import() -> Vec<String> {
     let mut lines = Vec::new();

@@ -12,7 +12,7 @@ use remem_engine::ports::{CountedIds, FixedClock};
 use remem_engine::registry::{Mode, Over, Pass, PassReport};
 use remem_engine::{Caller, Engine, EngineError, HostKey, Parts};
 use remem_store::{Directory, FaultyStore, Store};
-use remem_store_sql::{Location, SqliteStore};
+use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,6 +33,12 @@ pub struct Ground {
 impl Ground {
     pub async fn fresh() -> Ground {
         let (store, directory) = storage::open().await;
+        Ground { store, directory, clock: Arc::new(FixedClock::at(NOON)), ids: Arc::default(), policy: Policy::default() }
+    }
+
+    /// On SQLite in any case: for what goes by the test's clock, or by a clock that stands still.
+    pub fn sqlite(store: Arc<dyn Store>) -> Ground {
+        let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
         Ground { store, directory, clock: Arc::new(FixedClock::at(NOON)), ids: Arc::default(), policy: Policy::default() }
     }
 
@@ -105,7 +111,7 @@ pub async fn faulty(seed: u64) -> (tempfile::TempDir, Arc<FaultyStore<SqliteStor
     let folder = tempfile::tempdir().unwrap();
     let open = || SqliteStore::open(Location::Folder(folder.path().to_owned()), 1).unwrap();
     let store = Arc::new(FaultyStore::new(open(), seed, 40));
-    let ground = Ground { store: store.clone(), ..Ground::fresh().await };
+    let ground = Ground::sqlite(store.clone());
     let quiet = Ground { store: Arc::new(open()), ..ground.clone() };
     (folder, store, ground.node().await, quiet.node().await)
 }
