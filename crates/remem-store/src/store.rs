@@ -81,7 +81,7 @@ pub trait Store: Send + Sync {
     /// Signatures of such entries, in the store's own order.
     async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError>;
 
-    /// The live entries at these places, in the store's own order.
+    /// Those of such entries that are at these places, in the store's own order.
     async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
 
     /// What an entry was made from and what was made from it, in both cases as far as one step goes. `None`: no such entry,
