@@ -10,9 +10,8 @@ use super::save::Writes;
 use crate::stored::content_hash;
 use remem_core::{Batch, Entry, EntryId, MemoryRef, Reason, Revision, Scope, Subject, TenantId, Timestamp};
 use remem_store::{EntryState, Lineage, Outcome, Relative, RowCursor, Signed, StoreError, Trace, Traced};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 type Place<'a> = (&'a MemoryRef, &'a EntryId);
 
@@ -243,29 +242,34 @@ impl Gate {
                WHERE g.tenant_id = $1 AND g.scope_id = e.scope_id AND g.row_id = e.row_id) ORDER BY e.row_id LIMIT $4"
         );
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
-        self.placed(scope, &sql, &[&t, &m, &after.map_or(0, |row| row.1), &i64::from(limit)]).await
+        let (after, limit) = (after.map_or(0, |row| row.1), i64::from(limit));
+        let asked = call(&sql, &[&t, &m, &after, &limit]);
+        let rows = self.read_in_order(Role::Worker, Identity::tenant(&scope.tenant), asked).await?;
+        rows.iter().map(|row| placed(scope, row)).collect()
     }
 
+    /// Row by row: by the size of an average memory, walking along all of it would look cheaper.
     pub async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         let sql = format!(
-            "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE}
-               AND (e.scope_id, e.row_id) IN (SELECT * FROM unnest($3::bigint[], $4::bigint[])) AND {ELIGIBLE} ORDER BY e.row_id"
+            "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id FROM unnest($3::bigint[]) AS w (row_id)
+             CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.row_id = w.row_id OFFSET 0) e
+             WHERE {ELIGIBLE}"
         );
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
-        let (scopes, rows): (Vec<i64>, Vec<i64>) = rows.iter().map(|row| (row.0, row.1)).unzip();
-        self.placed(scope, &sql, &[&t, &m, &scopes, &rows]).await
+        let numbers: Vec<i64> = rows.iter().map(|row| row.1).collect::<BTreeSet<_>>().into_iter().collect();
+        let found = self.read(Role::Worker, Identity::tenant(&scope.tenant), &sql, &[&t, &m, &numbers]).await?;
+        let mut found = found.iter().map(|row| placed(scope, row)).collect::<Result<Vec<_>, StoreError>>()?;
+        found.retain(|(row, _)| rows.contains(row)); // rows are numbered inside their memory: another one's are not meant
+        found.sort_unstable_by_key(|(row, _)| *row);
+        Ok(found)
     }
 
-    async fn placed(&self, scope: &Scope, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        let rows = self.read_in_order(Role::Worker, Identity::tenant(&scope.tenant), call(sql, params)).await?;
-        rows.iter().map(|row| Ok((RowCursor(get(row, 11)?, get(row, 12)?), entry_of(row, &scope.memory_ref)?))).collect()
-    }
-
+    /// The cursor bounds both tables: PostgreSQL chooses which one to walk along.
     pub async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
         let sql = format!(
             "SELECT g.scope_id, g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature FROM remem.signature g
              JOIN remem.entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.row_id = g.row_id
-             WHERE g.tenant_id = $1 AND g.scope_id = {SCOPE} AND g.row_id > $3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT $4"
+             WHERE g.tenant_id = $1 AND g.scope_id = {SCOPE} AND g.row_id > $3 AND e.row_id > $3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT $4"
         );
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
         let (after, limit) = (after.map_or(0, |row| row.1), i64::from(limit));
@@ -336,6 +340,10 @@ impl Gate {
     }
 }
 
+fn placed(scope: &Scope, row: &Row) -> Result<(RowCursor, Entry), StoreError> {
+    Ok((RowCursor(get(row, 11)?, get(row, 12)?), entry_of(row, &scope.memory_ref)?))
+}
+
 fn signed(row: &Row) -> Result<Signed, StoreError> {
     let typology: &str = get(row, 4)?;
     Ok(Signed {
@@ -348,18 +356,20 @@ fn signed(row: &Row) -> Result<Signed, StoreError> {
     })
 }
 
-/// `UNION` ends cycles: what was made from an entry may be merged into it later.
+/// `UNION` ends cycles: what was made from an entry may be merged into it later. Each step looks its rows up one by one, here
+/// and below: the planner does not know how few they are, and would read all that the tenant has.
 const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1 AND subject = $2
-    UNION SELECT l.scope_id, l.row_id FROM carrying c JOIN remem.lineage l
-      ON l.tenant_id = $1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id)";
+    UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN LATERAL (SELECT * FROM remem.lineage l
+      WHERE l.tenant_id = $1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id OFFSET 0) l)";
 const TRACED: &str = "SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash FROM carrying c
-    JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id
-    JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = c.scope_id ORDER BY s.memory_ref, e.rev_from, e.id";
+    CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id OFFSET 0) e
+    CROSS JOIN LATERAL (SELECT * FROM remem.scope s WHERE s.tenant_id = $1 AND s.scope_id = c.scope_id OFFSET 0) s
+    ORDER BY s.memory_ref, e.rev_from, e.id";
 const INNOCENT: &str = "SELECT s.memory_ref, m.id, e.id FROM carrying c
-    JOIN remem.entry m ON m.tenant_id = $1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id AND m.replaced_by IS NOT NULL
-      AND m.erased_at IS NULL
-    JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id
-    JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = c.scope_id
+    CROSS JOIN LATERAL (SELECT * FROM remem.entry m WHERE m.tenant_id = $1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id
+      AND m.replaced_by IS NOT NULL AND m.erased_at IS NULL OFFSET 0) m
+    CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id OFFSET 0) e
+    CROSS JOIN LATERAL (SELECT * FROM remem.scope s WHERE s.tenant_id = $1 AND s.scope_id = c.scope_id OFFSET 0) s
     WHERE m.removed_reason = 'merged' AND (m.scope_id, m.row_id) NOT IN (SELECT scope_id, row_id FROM carrying)
     ORDER BY s.memory_ref, m.rev_from, m.id";
