@@ -158,8 +158,8 @@ pub(super) fn unsigned(
 
 pub(super) fn entries_at(db: &Connection, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
     let sql = format!(
-        "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND {ELIGIBLE}
-           AND e.row_id IN (SELECT value FROM json_each(?3)) ORDER BY e.row_id"
+        "SELECT {ENTRY_COLUMNS}, e.row_id FROM (SELECT DISTINCT value AS row_id FROM json_each(?3)) w CROSS JOIN entry e ON e.row_id = w.row_id
+         WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND {ELIGIBLE} ORDER BY e.row_id"
     );
     let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
     let rows = serde_json::Value::from(rows.iter().map(|row| row.1).collect::<Vec<_>>()).to_string();
@@ -236,16 +236,17 @@ fn relatives(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Rela
     rows.iter().map(relative).collect()
 }
 
-/// `UNION` ends cycles: what was made from an entry may be merged into it later.
+/// `UNION` ends cycles: what was made from an entry may be merged into it later. `CROSS JOIN`, here and below, has SQLite look up
+/// the few rows that are meant, rather than begin with all that were ever merged.
 const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM entry_subject WHERE tenant_id = ?1 AND subject = ?2
-    UNION SELECT l.scope_id, l.row_id FROM carrying c JOIN lineage l
+    UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN lineage l
       ON l.tenant_id = ?1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id)";
 
 pub(super) fn trace(db: &Connection, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
     let sql = format!(
         "{CARRYING} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash FROM carrying c
-         JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
+         CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
          ORDER BY s.memory_ref, e.rev_from, e.id"
     );
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
@@ -262,8 +263,8 @@ pub(super) fn trace(db: &Connection, tenant: &TenantId, subject: &Subject) -> Re
 fn innocent(db: &Connection, tenant: &TenantId, subject: &Subject) -> Result<Vec<(MemoryRef, EntryId, EntryId)>, StoreError> {
     let sql = format!(
         "{CARRYING} SELECT s.memory_ref, m.id, e.id FROM carrying c
-         JOIN entry m ON m.tenant_id = ?1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id AND m.erased_at IS NULL
-         JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
+         CROSS JOIN entry m ON m.tenant_id = ?1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id AND m.erased_at IS NULL
+         CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
          WHERE m.removed_reason = 'merged' AND m.row_id NOT IN (SELECT row_id FROM carrying) ORDER BY s.memory_ref, m.rev_from, m.id"
     );
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
