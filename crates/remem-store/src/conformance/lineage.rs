@@ -3,7 +3,8 @@
 use super::memory::{Memory, about};
 use super::snapshots::{hold, release};
 use super::{NOON, admit, draft, id, scope};
-use crate::store::{EntryState, Outcome, Store, Trace};
+use crate::kin::{EntryState, Trace};
+use crate::store::{Outcome, Store};
 use remem_core::{Batch, Draft, Reason, Scope, Subject, TenantId};
 
 pub(super) async fn exercise(store: &dyn Store) {

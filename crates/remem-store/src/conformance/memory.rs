@@ -1,8 +1,9 @@
 //! One memory of a check, and what its checks ask of it again and again.
 
 use super::{NOON, admit, all, draft, id, scope};
+use crate::kin::{EntryState, Lineage};
 use crate::read::{Filter, Probe, ReadAt};
-use crate::store::{EntryState, Lineage, Outcome, Store};
+use crate::store::{Outcome, Store};
 use remem_core::{Batch, Draft, EntryId, EventKind, MemoryRef, Reason, Revision, Scope, Seq, Subject};
 
 pub(super) struct Memory<'a> {

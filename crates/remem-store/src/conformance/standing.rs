@@ -4,8 +4,9 @@ use super::memory::{Memory, about};
 use super::runs::run;
 use super::snapshots::{hold, release, seen_by};
 use super::{NOON, admit, draft, id};
+use crate::kin::EntryState;
 use crate::read::ReadAt;
-use crate::store::{EntryState, Outcome, Store};
+use crate::store::{Outcome, Store};
 use futures_util::future::join_all;
 use remem_core::{Batch, Draft, EventKind, Reason, Timestamp};
 
