@@ -31,7 +31,7 @@ impl Subject {
 
     /// As stored.
     #[must_use]
-    pub fn from_bytes(bytes: [u8; 32]) -> Subject {
+    pub const fn from_bytes(bytes: [u8; 32]) -> Subject {
         Subject(bytes)
     }
 

@@ -8,13 +8,14 @@ mod support;
 
 use remem_core::event::{EntryRef, NodeEnded, RunEnded};
 use remem_core::{
-    Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission, Policy, Precondition, PrincipalId, RecordKind,
-    Redactor, Revision, RunId, Scope, Seq, ShapePolicy, TenantId, Tier, Timestamp, Typology,
+    Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission, Policy, Precondition, PrincipalId, Reason,
+    RecordKind, Redactor, Revision, RunId, Scope, Seq, ShapePolicy, Subject, TenantId, Tier, Timestamp, Typology,
 };
-use remem_store::conformance::{admit, id};
-use remem_store::{Directory, Filter, KeyRecord, Page, Probe, ReadAt, Store, StoreError, Tenant};
+use remem_store::conformance::{admit, admit_by, id};
+use remem_store::{Directory, EntryState, Filter, KeyRecord, Outcome, Page, Probe, ReadAt, Store, StoreError, Tenant};
 use remem_store_sql::copy::{CopyError, Options, Place, Progress, Step, TenantReport, copy};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -26,6 +27,12 @@ const START: i64 = 1_700_000_000_000;
 const TENANTS: [&str; 3] = ["acme", "Globex", "in.it-ech"];
 const WORDS: [&str; 12] =
     ["falcon", "falcons", "Über", "running", "naïve", "42", "日本語", "don't", "invoice", "\u{0}", "émigré", "harbour"];
+
+const SUBJECTS: u64 = 6;
+
+fn subject(number: u8) -> Subject {
+    Subject::from_bytes([number; 32])
+}
 
 struct Random(u64);
 
@@ -125,11 +132,13 @@ struct World {
     /// Batches with an idempotency key.
     repeatable: Vec<Batch>,
     snapshots: Vec<Revision>,
+    /// Names that were put, memory by memory.
+    known: HashMap<Scope, Vec<EntryId>>,
 }
 
 impl World {
     fn new() -> World {
-        World { random: Random::fresh(), now: START, count: 0, repeatable: Vec::new(), snapshots: Vec::new() }
+        World { random: Random::fresh(), now: START, count: 0, repeatable: Vec::new(), snapshots: Vec::new(), known: HashMap::new() }
     }
 
     fn scope(&mut self, tenant: &TenantId) -> Scope {
@@ -155,7 +164,8 @@ impl World {
         let words: Vec<&str> = (0..1 + self.random.below(12)).map(|_| self.random.pick(&WORDS)).collect();
         let tags: Vec<String> = (0..self.random.below(3)).map(|_| self.random.pick(&["red", "blue", "Größe"]).to_owned()).collect();
         let metadata = self.random.one_in(4).then(|| serde_json::json!({"n": self.count, "z\u{0}": [1.5, null]}));
-        let mut draft = Draft { content: words.join(" "), tags, ..Draft::default() };
+        let subjects = (0..self.random.below(2)).map(|_| subject(self.random.below(SUBJECTS) as u8)).collect();
+        let mut draft = Draft { content: words.join(" "), tags, subjects, ..Draft::default() };
         draft.metadata = metadata.and_then(|value| value.as_object().cloned());
         if self.random.one_in(5) {
             draft.expires_at = Some(Timestamp(self.now + 1 + self.random.below(2_000) as i64));
@@ -169,11 +179,14 @@ impl World {
     fn change(&mut self, batch: Batch) -> Batch {
         let scope = self.scope(batch.tenant());
         let at = batch.at();
-        match self.random.below(10) {
+        match self.random.below(14) {
             0..=5 => {
-                let (id, draft) = (self.new_id(), self.draft());
-                batch.put(id, admit(&scope, draft, at))
+                let (id, draft, sources) = (self.new_id(), self.draft(), vec![self.mate(&scope), self.mate(&scope)]);
+                self.known.entry(scope.clone()).or_default().push(id.clone());
+                let sources = sources.into_iter().map(|source| (scope.memory_ref.clone(), source)).collect();
+                batch.put_from(id, admit(&scope, draft, at), sources)
             }
+            10..=13 => self.kin(batch, &scope),
             6 => {
                 let id = if self.random.one_in(2) { self.old_id() } else { self.new_id() };
                 let origin = Origin { id: id.clone(), created_at: Some(Timestamp(START - self.random.below(9_000) as i64)) };
@@ -184,6 +197,23 @@ impl World {
                 let id = self.old_id();
                 batch.delete(scope.memory_ref, id)
             }
+        }
+    }
+
+    /// One of the last entries of the memory.
+    fn mate(&mut self, scope: &Scope) -> EntryId {
+        let known = self.known.get(scope).map_or(&[][..], |known| &known[known.len().saturating_sub(9)..]);
+        if known.is_empty() { id("nobody") } else { known[self.random.below(known.len() as u64) as usize].clone() }
+    }
+
+    fn kin(&mut self, batch: Batch, scope: &Scope) -> Batch {
+        let (memory, name, other) = (scope.memory_ref.clone(), self.mate(scope), self.mate(scope));
+        match self.random.below(8) {
+            0..=2 => batch.retire(memory, name, Reason::Merged, other),
+            3 => batch.retire(memory, name, Reason::Superseded, other),
+            4 => batch.retire(memory, name, Reason::Compacted, other),
+            5 => batch.sign(memory, name, 1, vec![7; 16]),
+            _ => batch.forget(memory.clone(), name).revive(memory, other),
         }
     }
 
@@ -227,6 +257,9 @@ impl World {
         for (memory_ref, id) in store.expired(tenant, at, 100).await.unwrap() {
             batch = batch.expire(memory_ref, id);
         }
+        for (memory_ref, id) in store.ended(tenant, 5).await.unwrap() {
+            batch = batch.erase(memory_ref, id);
+        }
         store.commit(batch).await.unwrap();
     }
 
@@ -260,6 +293,23 @@ fn key(tenant: &TenantId, number: u8) -> KeyRecord {
         expires_at: number.is_multiple_of(2).then_some(Timestamp(START * 2)),
         revoked_at: number.is_multiple_of(3).then_some(Timestamp(START + 5)),
     }
+}
+
+/// What binds the last entries of each memory together.
+async fn view_kin(home: &Home, tenant: &TenantId, known: &HashMap<Scope, Vec<EntryId>>) -> Vec<String> {
+    let (store, _) = home.open().await;
+    let mut seen = Vec::new();
+    for number in 0..SUBJECTS {
+        seen.push(format!("{:?}", store.trace(tenant, &subject(number as u8)).await.unwrap()));
+    }
+    let mut own: Vec<_> = known.iter().filter(|(scope, _)| &scope.tenant == tenant).collect();
+    own.sort_by_key(|(scope, _)| scope.memory_ref.as_str());
+    for (scope, names) in own {
+        for name in names.iter().rev().take(12) {
+            seen.push(format!("{name} {:?}", store.lineage(scope, name).await.unwrap()));
+        }
+    }
+    seen
 }
 
 /// Everything that a tenant can see, as text.
@@ -345,6 +395,7 @@ async fn compare(world: &mut World, left: &Home, right: &Home, scores: bool) {
     let some: Vec<Revision> = (0..2).map(|_| world.snapshots[world.random.below(world.snapshots.len() as u64) as usize]).collect();
     for tenant in tenants() {
         assert_same(&view(left, &tenant, at, &some, scores).await, &view(right, &tenant, at, &some, scores).await);
+        assert_same(&view_kin(left, &tenant, &world.known).await, &view_kin(right, &tenant, &world.known).await);
     }
     let ((here, _), (there, directory)) = (left.open().await, right.open().await);
     for batch in world.repeatable.iter().rev().take(40) {
@@ -546,6 +597,121 @@ async fn runs_are_copied_into_files() {
     seed.open().await;
     copied(&seed, &middle).await.unwrap(); // carries the secret
     copied_with_runs(middle, Home::new_folder()).await;
+}
+
+/// Every way in which entries stand for others, and what becomes of it between two copies.
+struct Kin<'a> {
+    store: &'a dyn Store,
+    scope: Scope,
+}
+
+impl Kin<'_> {
+    fn batch(&self) -> Batch {
+        Batch::new(self.scope.tenant.clone(), Timestamp(START))
+    }
+
+    async fn put(&self, name: &str, subjects: &[u8], sources: &[&str]) {
+        let subjects = subjects.iter().map(|number| subject(*number)).collect();
+        let draft = Draft { content: format!("falcon {name}"), subjects, ..Draft::default() };
+        let sources = sources.iter().map(|source| (self.scope.memory_ref.clone(), id(source))).collect();
+        let batch = self.batch().put_from(id(name), admit(&self.scope, draft, Timestamp(START)), sources);
+        self.store.commit(batch).await.unwrap();
+    }
+
+    async fn retire(&self, name: &str, reason: Reason, by: &str) {
+        let batch = self.batch().retire(self.scope.memory_ref.clone(), id(name), reason, id(by));
+        assert_eq!(self.store.commit(batch).await.unwrap().outcomes, [Outcome::Removed], "{name} {by}");
+    }
+
+    async fn forget(&self, name: &str) {
+        let batch = self.batch().forget(self.scope.memory_ref.clone(), id(name));
+        assert_eq!(self.store.commit(batch).await.unwrap().outcomes, [Outcome::Removed], "{name}");
+    }
+
+    /// The entry that stands for others is sometimes older than they, sometimes newer.
+    async fn happen(&self) {
+        for name in ["old", "a", "b", "c", "d", "told", "spare", "deleted", "guest"] {
+            self.put(name, &[1], &[]).await;
+        }
+        self.put("gist", &[], &["a", "told"]).await;
+        self.put("about both", &[1, 2], &["gist"]).await;
+        self.retire("a", Reason::Merged, "b").await;
+        self.retire("d", Reason::Merged, "c").await;
+        self.retire("old", Reason::Superseded, "b").await;
+        self.retire("told", Reason::Compacted, "gist").await;
+        self.forget("spare").await;
+        self.store.commit(self.batch().delete(self.scope.memory_ref.clone(), id("deleted"))).await.unwrap();
+    }
+
+    /// What was merged comes back and goes elsewhere, what was overtaken is let go, subjects are forgotten.
+    async fn go_on(&self) {
+        let memory = || self.scope.memory_ref.clone();
+        let outcomes = self.store.commit(self.batch().forget(memory(), id("b")).revive(memory(), id("a"))).await.unwrap().outcomes;
+        assert_eq!(outcomes, [Outcome::Removed, Outcome::Done]);
+        self.retire("a", Reason::Merged, "c").await;
+        self.retire("gist", Reason::Superseded, "guest").await;
+        self.forget("about both").await;
+        let draft = Draft { content: "falcon redacted".to_owned(), ..Draft::default() };
+        let other = admit_by(&self.scope, draft, Timestamp(START), 2);
+        self.store.commit(self.batch().rewrite(id("guest"), other)).await.unwrap();
+    }
+
+    async fn sign(&self, names: &[&str]) {
+        let batch = names.iter().fold(self.batch(), |batch, name| batch.sign(self.scope.memory_ref.clone(), id(name), 1, vec![7; 16]));
+        self.store.commit(batch).await.unwrap();
+    }
+
+    async fn state(&self, name: &str) -> (EntryState, Option<EntryId>, u64) {
+        let lineage = self.store.lineage(&self.scope, &id(name)).await.unwrap().unwrap();
+        (lineage.state, lineage.replaced_by, lineage.support)
+    }
+}
+
+async fn copied_with_kin(from: Home, to: Home) {
+    let mut world = World::new();
+    world.fill(&from, 10).await;
+    let ((here, _), scope) = (from.open().await, Scope::new(tenant(TENANTS[0]), MemoryRef::parse("kin").unwrap()));
+    let source = Kin { store: here.as_ref(), scope: scope.clone() };
+    source.happen().await;
+    source.sign(&["b", "c"]).await;
+    let names = ["old", "a", "b", "c", "d", "told", "spare", "deleted", "guest", "gist", "about both"];
+    world.known.insert(scope.clone(), names.map(id).to_vec());
+    assert_verified(&copied(&from, &to).await.unwrap());
+    compare(&mut world, &from, &to, false).await;
+    let (there, _) = to.open().await;
+    let target = Kin { store: there.as_ref(), scope: scope.clone() };
+    assert_eq!(target.state("a").await, (EntryState::Retired(Reason::Merged), Some(id("b")), 1));
+    assert_eq!((target.state("b").await.2, target.state("c").await.2), (2, 2));
+    assert!(there.signatures(&scope, None, 99).await.unwrap().is_empty(), "they are computed anew");
+    target.sign(&["guest"]).await;
+    source.go_on().await;
+    half(&from, &to).await;
+    assert_verified(&copied(&from, &to).await.unwrap());
+    compare(&mut world, &from, &to, false).await;
+    assert_eq!(target.state("a").await, (EntryState::Retired(Reason::Merged), Some(id("c")), 1));
+    assert_eq!((target.state("old").await.0, target.state("c").await.2), (EntryState::Deleted, 3));
+    assert!(there.trace(&scope.tenant, &subject(2)).await.unwrap().entries.iter().all(|e| e.id != id("about both")));
+    assert!(there.signatures(&scope, None, 99).await.unwrap().is_empty(), "a signature goes with the text it was made from");
+    // The new place carries it on: who is deleted takes those along that it stands for.
+    there.commit(target.batch().delete(scope.memory_ref.clone(), id("c"))).await.unwrap();
+    let ended: std::collections::BTreeSet<_> = there.ended(&scope.tenant, 99).await.unwrap().into_iter().collect();
+    for name in ["a", "d", "old"] {
+        assert!(ended.contains(&(scope.memory_ref.clone(), id(name))), "{name}: {ended:?}");
+    }
+    there.verify(&scope.tenant).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kin_is_copied_into_a_database() {
+    copied_with_kin(Home::folder(), Home::database().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kin_is_copied_into_files() {
+    let (seed, middle) = (Home::folder(), Home::database().await);
+    seed.open().await;
+    copied(&seed, &middle).await.unwrap(); // carries the secret
+    copied_with_kin(middle, Home::new_folder()).await;
 }
 
 /// Stops at every point in turn; the source changes in between.

@@ -9,10 +9,10 @@ mod support;
 use futures_util::future::join_all;
 use remem_core::event::{NodeEnded, RunEnded};
 use remem_core::{
-    Admission, Admitted, Batch, Cause, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Policy, PrincipalId, Redactor, Revision,
-    RunId, Scope, Seq, TenantId, Timestamp,
+    Batch, Cause, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, PrincipalId, Reason, Revision, RunId, Scope, Seq, Subject,
+    TenantId, Tier, Timestamp,
 };
-use remem_store::conformance::{admit, id};
+use remem_store::conformance::{admit, admit_by, id};
 use remem_store::{Filter, Page, Position, Probe, ReadAt, Store, StoreError};
 use remem_store_sql::{Location, PostgresStore, SqliteStore};
 use std::collections::{BTreeSet, HashMap};
@@ -21,6 +21,7 @@ const START: i64 = 1_700_000_000_000;
 const SEEDS: u64 = 6;
 const STEPS: u64 = 120;
 const MEMORIES: [&str; 3] = ["m", "m/2", "日本"];
+const SUBJECTS: u64 = 4;
 const RUNS: [&str; 3] = ["run-1", "run-2", "run-3"];
 const WORDS: [&str; 14] = [
     "falcon",
@@ -64,6 +65,8 @@ struct World {
     tenants: Vec<TenantId>,
     /// What was last meant to be the text of an entry: a rewrite may leave it as it is.
     texts: HashMap<(Scope, EntryId), Draft>,
+    /// Names that were put, memory by memory.
+    known: HashMap<Scope, Vec<EntryId>>,
 }
 
 fn run_id(name: &str) -> RunId {
@@ -94,7 +97,9 @@ impl World {
     fn draft(&mut self) -> Draft {
         let tags = (0..self.random.below(3)).map(|_| self.random.pick(&["x", "source:chat", "Ü"]).to_owned()).collect::<BTreeSet<String>>();
         let expires_at = (self.random.below(4) == 0).then(|| Timestamp(self.now + 1 + self.random.below(40) as i64));
-        Draft { content: self.text(), tags: tags.into_iter().collect(), expires_at, ..Draft::default() }
+        let tier = if self.random.below(6) == 0 { Tier::Session } else { Tier::Persistent };
+        let subjects = (0..self.random.below(3)).map(|_| Subject::from_bytes([self.random.below(SUBJECTS) as u8; 32])).collect();
+        Draft { content: self.text(), tags: tags.into_iter().collect(), expires_at, tier, subjects, ..Draft::default() }
     }
 
     /// Some batches that are committed at once. The first commit of a tenant stands alone: it is what opens a file.
@@ -125,7 +130,8 @@ impl World {
 
     fn change(&mut self, batch: Batch, scope: &Scope) -> Batch {
         let now = Timestamp(self.now);
-        match self.random.below(24) {
+        match self.random.below(44) {
+            24..=43 => self.kin(batch, scope),
             0..=2 => batch.delete(scope.memory_ref.clone(), self.name()),
             3 => batch.expire(scope.memory_ref.clone(), self.name()),
             4..=5 => {
@@ -159,6 +165,39 @@ impl World {
         }
     }
 
+    /// One of the last entries of the memory: so that those that stand for each other meet.
+    fn mate(&mut self, scope: &Scope) -> EntryId {
+        let known = self.known.get(scope).map_or(&[][..], |known| &known[known.len().saturating_sub(9)..]).to_vec();
+        if known.is_empty() { id("nobody") } else { self.random.pick(&known) }
+    }
+
+    fn retire(&mut self, batch: Batch, scope: &Scope, by: EntryId) -> Batch {
+        let (name, reason) = (self.mate(scope), self.random.pick(&[Reason::Merged, Reason::Merged, Reason::Superseded, Reason::Compacted]));
+        batch.retire(scope.memory_ref.clone(), name, reason, by)
+    }
+
+    /// Entries that stand for others, alone and in the orders in which passes do it.
+    fn kin(&mut self, batch: Batch, scope: &Scope) -> Batch {
+        let (memory, name) = (|| scope.memory_ref.clone(), self.mate(scope));
+        match self.random.below(14) {
+            0..=4 => self.retire(batch, scope, name),
+            5 => batch.forget(memory(), name),
+            6 => batch.revive(memory(), name),
+            7 => batch.forget(memory(), name).revive(memory(), self.mate(scope)).revive(memory(), self.mate(scope)),
+            8 => batch.delete(memory(), name).revive(memory(), self.mate(scope)),
+            9 => batch.erase(memory(), name),
+            10..=11 => {
+                let signature = vec![self.random.below(256) as u8; 3];
+                batch.sign(memory(), name, self.random.below(9), signature)
+            }
+            _ => {
+                let (batch, gist) = self.put(batch, scope);
+                let batch = self.retire(batch, scope, gist.clone());
+                self.retire(batch, scope, gist)
+            }
+        }
+    }
+
     fn fact(&mut self) -> EventBody {
         match self.random.below(2) {
             0 => EventBody::NodeCompleted(NodeEnded { node_id: self.random.pick(&["n1", "n2"]).to_owned() }),
@@ -170,8 +209,17 @@ impl World {
         self.count += 1;
         let (name, draft) = (id(&format!("fresh{}", self.count)), self.draft());
         self.texts.insert((scope.clone(), name.clone()), draft.clone());
+        let admitted = admit(scope, draft, Timestamp(self.now));
         let cause = Cause { node: batch.run().map(|_| "n1".to_owned()), agent: None };
-        (batch.put_by(name.clone(), admit(scope, draft, Timestamp(self.now)), cause), name)
+        let batch = if self.random.below(2) == 0 {
+            batch.put_by(name.clone(), admitted, cause)
+        } else {
+            let other = Scope::new(scope.tenant.clone(), MemoryRef::parse(self.random.pick(&MEMORIES)).unwrap());
+            let sources = [scope.clone(), other, scope.clone()].map(|from| (from.memory_ref.clone(), self.mate(&from)));
+            batch.put_from(name.clone(), admitted, sources.to_vec())
+        };
+        self.known.entry(scope.clone()).or_default().push(name.clone());
+        (batch, name)
     }
 
     /// Another text, or the same under other rules, or nothing new at all.
@@ -186,12 +234,6 @@ impl World {
         let (scan, now) = (1 + self.random.below(3), Timestamp(self.now));
         batch.rewrite(name.clone(), admit_by(scope, draft, now, scan))
     }
-}
-
-/// As `admit`, by other rules.
-fn admit_by(scope: &Scope, draft: Draft, now: Timestamp, scan: u64) -> Admitted {
-    let policy = Policy::default();
-    Admission { policy: &policy, redactor: &Redactor::empty(), scan, now }.admit(scope, draft).unwrap()
 }
 
 /// What a caller can tell about an answer. Texts of errors may differ, their kind may not.
@@ -221,6 +263,7 @@ async fn view(store: &dyn Store, world: &World) -> Vec<String> {
         }
         view.push(told(Ok(held)));
         view.extend(view_work(store, tenant, now).await);
+        view.extend(view_kin(store, tenant, world).await);
         for at in &moments {
             view.push(told(store.scopes(tenant, None, 100, at).await));
             for memory in MEMORIES {
@@ -265,6 +308,27 @@ async fn view_work(store: &dyn Store, tenant: &TenantId, now: Timestamp) -> Vec<
             }
         }
         view.push(format!("{found:?}"));
+    }
+    view
+}
+
+/// What binds entries together. Places are a store's own; what is at them is not.
+async fn view_kin(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<String> {
+    let mut view = Vec::new();
+    for number in 0..SUBJECTS {
+        view.push(told(store.trace(tenant, &Subject::from_bytes([number as u8; 32])).await));
+    }
+    for memory in MEMORIES {
+        let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap());
+        for name in world.known.get(&scope).into_iter().flatten().rev().take(25) {
+            view.push(format!("{name} {}", told(store.lineage(&scope, name).await)));
+        }
+        let unsigned = store.unsigned(&scope, None, 10_000).await.unwrap();
+        let signed = store.signatures(&scope, None, 10_000).await.unwrap();
+        let places: Vec<_> = unsigned.iter().map(|(row, _)| *row).chain(signed.iter().map(|s| s.row)).step_by(2).collect();
+        let at = store.entries_at(&scope, &places).await.unwrap();
+        view.extend([unsigned, at].map(|found| format!("{:?}", found.iter().map(|(_, entry)| entry).collect::<Vec<_>>())));
+        view.extend(signed.iter().map(|s| format!("{} {:?} {:?} {} {:?}", s.id, s.created_at, s.typology, s.pass, s.signature)));
     }
     view
 }
@@ -317,7 +381,8 @@ async fn run(seed: u64, postgres: &PostgresStore) {
     let stores: [&dyn Store; 2] = [&sqlite, postgres];
     // One database serves all seeds, each with tenants of its own; events and ids do not name them.
     let tenants = ["a", "b"].map(|name| TenantId::parse(&format!("{name}-{seed}")).unwrap()).to_vec();
-    let mut world = World { random: Random(seed), now: START, count: 0, snapshots: Vec::new(), tenants, texts: HashMap::new() };
+    let mut world =
+        World { random: Random(seed), now: START, count: 0, snapshots: Vec::new(), tenants, texts: HashMap::new(), known: HashMap::new() };
     for tenant in world.tenants.clone() {
         let scope = Scope::new(tenant, MemoryRef::parse(MEMORIES[0]).unwrap());
         commit(stores, vec![world.batch(&scope)], "first").await;

@@ -7,9 +7,9 @@
 mod support;
 
 use remem_core::event::NodeEnded;
-use remem_core::{Batch, Draft, EventBody, PrincipalId, Revision, RunId, Seq, ShapePolicy, Timestamp};
-use remem_store::conformance::{self, NOON, admit, draft, id, scope};
-use remem_store::{Directory, Filter, KeyRecord, Page, Position, Probe, ReadAt, Store, Tenant};
+use remem_core::{Batch, Draft, EventBody, PrincipalId, Reason, Revision, RunId, Scope, Seq, ShapePolicy, Subject, Timestamp};
+use remem_store::conformance::{self, NOON, admit, delete, draft, id, scope};
+use remem_store::{Directory, Filter, KeyRecord, Outcome, Page, Position, Probe, ReadAt, RowCursor, Store, Tenant};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{Options, Target};
 use serde_json::Value;
@@ -149,8 +149,23 @@ fn across_tenants(sql: &str) -> bool {
         || ["remem.schema_step", "remem.host_secret", "remem.tenant "].iter().any(|table| sql.contains(table))
 }
 
-const WALLED: [&str; 12] =
-    ["tenant_clock", "scope", "entry", "entry_tag", "posting", "event", "idempotency", "record", "snapshot", "lease", "upkeep", "api_key"];
+const WALLED: [&str; 15] = [
+    "tenant_clock",
+    "scope",
+    "entry",
+    "entry_tag",
+    "posting",
+    "event",
+    "idempotency",
+    "record",
+    "snapshot",
+    "lineage",
+    "entry_subject",
+    "signature",
+    "lease",
+    "upkeep",
+    "api_key",
+];
 
 /// How often a statement names a table of tenants' rows.
 fn mentions(sql: &str) -> usize {
@@ -288,6 +303,9 @@ fn literal(kind: &Type, raw: &[u8]) -> String {
         }
         Type::INT8 => i64::from_sql(kind, raw).unwrap().to_string(),
         Type::BYTEA => format!("'\\x{}'", raw.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        Type::BOOL_ARRAY => {
+            format!("'{{{}}}'", Vec::<bool>::from_sql(kind, raw).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+        }
         Type::INT8_ARRAY => {
             format!("'{{{}}}'", Vec::<i64>::from_sql(kind, raw).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
         }
@@ -401,6 +419,111 @@ async fn a_page_of_a_list_reads_that_page() {
             // A page may begin inside a batch, all of which was written at one instant.
             assert!(read <= (BATCH + 10 * PAGE) as f64, "{read} rows of {index}: {plan:#?}");
         }
+    }
+}
+
+/// Entries of a memory that passes looked at; how many have a subject in common; how many were merged into the first.
+const KIN: usize = 3_000;
+const ALIKE: usize = 30;
+const MERGED: usize = 40;
+
+/// Two tenants of the same names, each with a memory of which all is signed and one of which nothing is. Entries are made
+/// from their neighbours, in short chains.
+async fn related(database: &Database, store: &PostgresStore) {
+    for tenant in ["t1", "t2"] {
+        for memory in ["signed", "fresh"] {
+            let s = scope(tenant, memory);
+            for start in (0..KIN).step_by(BATCH) {
+                let mut batch = Batch::new(s.tenant.clone(), NOON);
+                for n in start..start + BATCH {
+                    let subjects = vec![Subject::from_bytes([(n / ALIKE) as u8; 32])];
+                    let admitted = admit(&s, Draft { subjects, ..draft(&format!("falcon number{n}")) }, NOON);
+                    let sources = if n % 10 == 0 { vec![] } else { vec![(s.memory_ref.clone(), id(&format!("e{:05}", n - 1)))] };
+                    batch = batch.put_from(id(&format!("e{n:05}")), admitted, sources);
+                    if memory == "signed" {
+                        batch = batch.sign(s.memory_ref.clone(), id(&format!("e{n:05}")), 1, vec![7; 16]);
+                    }
+                }
+                store.commit(batch).await.unwrap();
+            }
+            let names = (KIN - MERGED..KIN).map(|n| id(&format!("e{n:05}")));
+            let empty = Batch::new(s.tenant.clone(), NOON);
+            let merge = names.fold(empty, |batch, name| batch.retire(s.memory_ref.clone(), name, Reason::Merged, id("e00000")));
+            store.commit(merge).await.unwrap();
+        }
+        // Enough memories beside them for an index to be worth it.
+        let beside: Vec<Scope> = (0..SMALL).map(|n| scope(tenant, &format!("small {n}"))).collect();
+        let empty = Batch::new(beside[0].tenant.clone(), NOON);
+        let small = beside.iter().fold(empty, |batch, s| batch.put(id("e"), admit(s, draft("small"), NOON)));
+        store.commit(small).await.unwrap();
+    }
+    for table in WALLED {
+        database.admin().await.batch_execute(&format!("VACUUM ANALYZE remem.{table}")).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_binds_entries_together_is_read_by_indexes() {
+    let database = Database::fresh().await;
+    related(&database, &database.open().await).await;
+    let ((store, log, app), signed, fresh) = (watch(&database).await, scope("t1", "signed"), scope("t1", "fresh"));
+    let first = store.unsigned(&fresh, None, PAGE as u32).await.unwrap();
+    log.take();
+    assert_eq!(store.unsigned(&fresh, Some(first[PAGE - 1].0), PAGE as u32).await.unwrap().len(), PAGE);
+    for plan in plans(&app, &log.one(), "t1").await {
+        assert!(reads_by(&plan, "entry", "entry_pkey", &["tenant_id", "scope_id", "row_id"]) <= 10.0 * PAGE as f64, "{plan:#?}");
+        assert!(reads_by(&plan, "signature", "signature_pkey", &["tenant_id", "scope_id"]) <= KIN as f64, "{plan:#?}");
+    }
+    let some = store.signatures(&signed, None, PAGE as u32).await.unwrap();
+    log.take();
+    assert_eq!(store.signatures(&signed, Some(some[PAGE - 1].row), PAGE as u32).await.unwrap().len(), PAGE);
+    for plan in plans(&app, &log.one(), "t1").await {
+        assert!(reads_by(&plan, "signature", "signature_pkey", &["tenant_id", "scope_id", "row_id"]) <= 10.0 * PAGE as f64, "{plan:#?}");
+        assert!(reads_by(&plan, "entry", "entry_pkey", &["tenant_id", "scope_id", "row_id"]) <= 10.0 * PAGE as f64, "{plan:#?}");
+    }
+    let places: Vec<RowCursor> = some.iter().map(|s| s.row).collect();
+    assert_eq!(store.entries_at(&signed, &places).await.unwrap().len(), PAGE);
+    for plan in plans(&app, &log.one(), "t1").await {
+        assert!(reads_by(&plan, "entry", "entry_pkey", &["tenant_id", "scope_id", "row_id"]) <= 2.0 * PAGE as f64, "{plan:#?}");
+    }
+    // Both memories have such entries.
+    let trace = store.trace(&signed.tenant, &Subject::from_bytes([0; 32])).await.unwrap();
+    assert_eq!((trace.entries.len(), trace.innocent.len()), (2 * ALIKE, 2 * MERGED));
+    let sent = log.take();
+    let begin = sent.iter().find(|sent| sent.sql.starts_with("BEGIN")).unwrap().sql.clone();
+    let traces: Vec<Sent> = sent.into_iter().filter(|sent| sent.sql.contains("RECURSIVE")).collect();
+    assert_eq!(traces.len(), 2);
+    for sent in traces {
+        for plan in plans(&app, &(begin.clone(), sent), "t1").await {
+            let subjects = reads_by(&plan, "entry_subject", "entry_subject_pkey", &["tenant_id", "subject"]);
+            assert!(subjects <= 2.0 * ALIKE as f64, "{subjects}: {plan:#?}");
+            assert!(reads_by(&plan, "lineage", "lineage_source", &["tenant_id", "source_scope", "source_row"]) <= 4.0 * ALIKE as f64);
+            let entries: f64 = plan.iter().filter(|node| node.relation == "entry").map(|node| node.read).fold(0.0, f64::max);
+            assert!(entries <= 2.0 * (ALIKE + MERGED) as f64, "{entries}: {plan:#?}");
+        }
+    }
+}
+
+/// What a deletion does for those that rest on what was deleted, and what the purge finds afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn letting_go_reads_those_that_are_let_go() {
+    let database = Database::fresh().await;
+    related(&database, &database.open().await).await;
+    let ((store, log, app), s) = (watch(&database).await, scope("t1", "signed"));
+    assert_eq!(delete(&store, &s, "e00000", NOON).await.outcomes, [Outcome::Removed]);
+    let runs =
+        "INSERT INTO remem.snapshot (tenant_id, run_id, revision, at) SELECT 't2', 'run-' || n, 1, 1 FROM generate_series(1, 5000) n";
+    database.admin().await.batch_execute(runs).await.unwrap();
+    database.admin().await.batch_execute("VACUUM ANALYZE remem.snapshot").await.unwrap();
+    let let_go = log.take().into_iter().find(|sent| sent.sql.contains("SET removed_reason = 'deleted'")).unwrap();
+    for plan in plans(&app, &("BEGIN".to_owned(), let_go), "t1").await {
+        let read = reads_by(&plan, "entry", "entry_replaced", &["tenant_id", "scope_id", "replaced_by"]);
+        assert!(read <= MERGED as f64, "{read}: {plan:#?}");
+    }
+    assert_eq!(store.ended(&s.tenant, PAGE as u32).await.unwrap().len(), PAGE);
+    for plan in plans(&app, &log.one(), "t1").await {
+        let read = reads_by(&plan, "entry", "entry_spent", &["tenant_id"]);
+        assert!(read <= MERGED as f64, "{read}: {plan:#?}");
     }
 }
 

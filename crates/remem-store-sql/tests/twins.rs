@@ -106,8 +106,22 @@ async fn every_table_has_the_same_columns_in_both_stores() {
         assert_eq!(shown(&sqlite), shown(&postgres), "{table}.{column}: type, and whether it may be NULL, in SQLite and in PostgreSQL");
         compared.insert(table.as_str());
     }
-    let shared =
-        ["api_key", "entry", "entry_tag", "event", "idempotency", "lease", "record", "scope", "snapshot", "tenant", "tenant_clock"];
+    let shared = [
+        "api_key",
+        "entry",
+        "entry_subject",
+        "entry_tag",
+        "event",
+        "idempotency",
+        "lease",
+        "lineage",
+        "record",
+        "scope",
+        "signature",
+        "snapshot",
+        "tenant",
+        "tenant_clock",
+    ];
     assert_eq!(compared.into_iter().collect::<Vec<_>>(), shared);
 }
 

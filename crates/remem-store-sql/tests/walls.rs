@@ -10,8 +10,8 @@ mod support;
 
 use remem_core::event::NodeEnded;
 use remem_core::{
-    Admission, Batch, Draft, EventBody, Idempotency, Permission, Policy, Precondition, PrincipalId, RecordKind, Redactor, RunId, Scope,
-    Seq, ShapePolicy, TenantId, Timestamp,
+    Admission, Batch, Draft, EventBody, Idempotency, Permission, Policy, Precondition, PrincipalId, Reason, RecordKind, Redactor, RunId,
+    Scope, Seq, ShapePolicy, Subject, TenantId, Timestamp,
 };
 use remem_store::conformance::{self, NOON, admit, all, delete, draft, id, names, put, scope};
 use remem_store::{Directory, Filter, KeyRecord, Outcome, Probe, ReadAt, Store, StoreError, Tenant};
@@ -24,6 +24,8 @@ use tokio_postgres::Client;
 const NOW: ReadAt = ReadAt::Now(NOON);
 /// The digest of a key that both tenants have.
 const SAME_KEY: [u8; 32] = [9; 32];
+/// What an entry of each is about.
+const SUBJECT: Subject = Subject::from_bytes([5; 32]);
 /// Code of what the caller may not do, a policy's refusal included.
 const DENIED: &str = "42501";
 /// Code of a row that points at nothing.
@@ -44,7 +46,9 @@ async fn furnish(store: &PostgresStore, tenant: &str) -> String {
     let one = admit(&s, Draft { tags, expires_at: Some(NOON.plus_ms(60_000)), ..draft(&format!("the text of {tenant}")) }, NOON);
     let key = Idempotency { operation: "put", key: [7; 32], body: [8; 32] };
     let first = store.commit(Batch::new(s.tenant.clone(), NOON).idempotent(Some(key)).put(id("e1"), one)).await.unwrap();
-    let second = put(store, &s, "e2", draft(&format!("more of {tenant}")), NOON).await;
+    let two = admit(&s, Draft { subjects: vec![SUBJECT], ..draft(&format!("more of {tenant}")) }, NOON);
+    let two = Batch::new(s.tenant.clone(), NOON).put_from(id("e2"), two, vec![(s.memory_ref.clone(), id("e1"))]);
+    let second = store.commit(two.sign(s.memory_ref.clone(), id("e2"), 1, vec![1])).await.unwrap();
     let (policy, redactor) = (Policy::default(), Redactor::empty());
     let file = Admission { policy: &policy, redactor: &redactor, scan: 1, now: NOON }.record(serde_json::Map::new());
     let file = Batch::new(s.tenant.clone(), NOON).set(RecordKind::File, "a.md".to_owned(), Precondition::None, file);
@@ -111,7 +115,10 @@ fn new_entry(tenant: &str, scope_id: i64, row_id: i64, owner: &str) -> String {
 }
 
 /// A row for each table that the application may insert into; `T` stands for the tenant.
-const NEW_ROWS: [&str; 10] = [
+const NEW_ROWS: [&str; 13] = [
+    "INSERT INTO remem.lineage (tenant_id, scope_id, row_id, source_scope, source_row) VALUES ('T', 1, 50, 1, 1)",
+    "INSERT INTO remem.entry_subject (tenant_id, subject, scope_id, row_id) VALUES ('T', 's', 1, 1)",
+    "INSERT INTO remem.signature (tenant_id, scope_id, row_id, pass, signature) VALUES ('T', 1, 1, 1, 's')",
     "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref) VALUES ('T', 50, 'other')",
     "INSERT INTO remem.entry_tag (tenant_id, scope_id, tag, created_at, id_head, row_id) VALUES ('T', 1, 'new', 1, 'e1', 1)",
     "INSERT INTO remem.posting (tenant_id, scope_id, word, row_id, times, words) VALUES ('T', 1, 5, 1, 1, 1)",
@@ -369,6 +376,9 @@ async fn nobody_truncates_and_nobody_rewrites_what_is_only_added_to() {
         for sql in [
             "UPDATE remem.event SET payload = '{}'",
             "DELETE FROM remem.event",
+            "UPDATE remem.lineage SET source_row = 1",
+            "DELETE FROM remem.lineage",
+            "UPDATE remem.entry_subject SET row_id = 1",
             "DELETE FROM remem.entry",
             "DELETE FROM remem.scope",
             "DELETE FROM remem.tenant_clock",
@@ -393,14 +403,14 @@ async fn no_row_is_written_for_another_tenant() {
         assert_eq!(acting(&app, "a", "", &sql.replace("'T'", "'b'")).await, DENIED, "{sql}");
         assert_eq!(answer(&app, &sql.replace("'T'", "'a'")).await, DENIED, "without an identity: {sql}");
     }
-    for table in ["scope", "entry", "tenant_clock", "api_key", "upkeep"] {
+    for table in ["scope", "entry", "signature", "tenant_clock", "api_key", "upkeep"] {
         let touch = |tenant| format!("UPDATE remem.{table} SET tenant_id = tenant_id WHERE tenant_id = '{tenant}'");
         assert_ne!(acting(&app, "a", "", &touch("a")).await, "0 rows", "{table}");
         assert_eq!(acting(&app, "a", "", &touch("b")).await, "0 rows", "{table}");
         let hand_over = format!("UPDATE remem.{table} SET tenant_id = 'c'");
         assert_eq!(acting(&app, "a", "", &hand_over).await, DENIED, "{table}");
     }
-    for table in ["entry_tag", "posting"] {
+    for table in ["entry_tag", "posting", "entry_subject", "signature"] {
         let drop = |tenant| format!("DELETE FROM remem.{table} WHERE tenant_id = '{tenant}'");
         assert_eq!(acting(&app, "a", "", &drop("b")).await, "0 rows", "{table}");
         assert_ne!(acting(&app, "a", "", &drop("a")).await, "0 rows", "{table}");
@@ -481,7 +491,8 @@ async fn the_worker_sees_who_is_due_and_no_content_without_an_identity() {
     assert_eq!(acting(&app, "a", "", "INSERT INTO remem.lease VALUES ('a', 'x', 'h', 1, 1)").await, DENIED);
     app.batch_execute(&format!("SET ROLE {}_worker", database.name)).await.unwrap();
     assert_eq!(answer(&app, upkeep).await, "2 rows", "the worker sees who is due, of all");
-    for table in ["tenant_clock", "scope", "entry", "entry_tag", "posting", "event", "idempotency", "record", "snapshot", "lease"] {
+    let contents = ["tenant_clock", "scope", "entry", "entry_tag", "posting", "event", "idempotency", "record", "snapshot", "lease"];
+    for table in contents.into_iter().chain(["lineage", "entry_subject", "signature"]) {
         let select = format!("SELECT 1 FROM remem.{table}");
         assert_eq!(answer(&app, &select).await, "0 rows", "{table} without an identity");
         assert_ne!(acting(&app, "a", "", &select).await, "0 rows", "{table} as the tenant");
@@ -575,7 +586,7 @@ async fn errors_carry_no_value_of_any_row() {
 }
 
 /// Statements of the kind that the store runs, with the condition on the tenant forgotten.
-const FORGETFUL: [&str; 9] = [
+const FORGETFUL: [&str; 12] = [
     "SELECT e.tenant_id FROM remem.scope s JOIN remem.entry e ON e.scope_id = s.scope_id WHERE s.memory_ref = 'notes'",
     "SELECT e.tenant_id FROM remem.entry e JOIN remem.scope s USING (scope_id) WHERE e.id = 'e1' AND e.rev_to IS NULL",
     "SELECT p.tenant_id FROM remem.posting p JOIN remem.entry e ON e.scope_id = p.scope_id AND e.row_id = p.row_id",
@@ -583,6 +594,9 @@ const FORGETFUL: [&str; 9] = [
     "SELECT tenant_id FROM remem.event WHERE seq > 0 ORDER BY seq",
     "SELECT tenant_id FROM remem.idempotency WHERE operation = 'put'",
     "SELECT tenant_id FROM remem.tenant_clock",
+    "SELECT tenant_id FROM remem.lineage WHERE source_scope = 1 AND source_row = 1",
+    "SELECT tenant_id FROM remem.entry_subject WHERE subject = decode(repeat('05', 32), 'hex')",
+    "SELECT tenant_id FROM remem.signature WHERE scope_id = 1",
     "SELECT tenant_id FROM remem.scope ORDER BY memory_ref",
     "SELECT tenant_id FROM remem.entry WHERE expires_at <= 9000000000000 ORDER BY expires_at",
 ];
@@ -631,6 +645,9 @@ async fn view(store: &PostgresStore, s: &Scope) -> String {
     let expired = store.expired(&s.tenant, NOON.plus_ms(90_000), 10).await.unwrap();
     let keys = store.directory().keys(&s.tenant).await.unwrap();
     let checked = store.verify(&s.tenant).await.unwrap();
+    let (trace, kin) = (store.trace(&s.tenant, &SUBJECT).await.unwrap(), store.lineage(s, &id("e2")).await.unwrap());
+    let (signed, unsigned) = (store.signatures(s, None, 9).await.unwrap(), store.unsigned(s, None, 9).await.unwrap());
+    view.push_str(&format!("{trace:?} {kin:?} {signed:?} {unsigned:?}\n"));
     view + &format!("{events:?} {stats:?} {head:?} {scopes:?} {expired:?} {keys:?} {checked}")
 }
 
@@ -649,7 +666,12 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
     assert_eq!(store.get(&scope("c", "notes"), &id("e1"), &NOW).await.unwrap(), None);
     // Whatever the first one does now, the other one's view stays the same, bit for bit.
     put(&store, &a, "e3", draft("text text more"), NOON).await;
+    let stands = Batch::new(a.tenant.clone(), NOON).retire(a.memory_ref.clone(), id("e3"), Reason::Merged, id("e2"));
+    assert_eq!(store.commit(stands.sign(a.memory_ref.clone(), id("e2"), 2, vec![2])).await.unwrap().outcomes.len(), 2);
     assert_eq!(delete(&store, &a, "e2", NOON).await.outcomes, [Outcome::Removed]);
+    let forget = Batch::new(a.tenant.clone(), NOON).forget(a.memory_ref.clone(), id("e2")).forget(a.memory_ref.clone(), id("e3"));
+    store.commit(forget).await.unwrap();
+    assert!(store.trace(&a.tenant, &SUBJECT).await.unwrap().entries.is_empty());
     assert_eq!(delete(&store, &a, "e2", NOON).await.outcomes, [Outcome::Nothing]);
     let late = Batch::new(a.tenant.clone(), NOON.plus_ms(90_000)).expire(a.memory_ref.clone(), id("e1"));
     assert_eq!(store.commit(late).await.unwrap().outcomes, [Outcome::Removed]);

@@ -1,8 +1,9 @@
 //! A store that fails on purpose, from a seed: before a commit (nothing happened) or after it (it did happen, but the
 //! answer was lost). The second kind is why every write needs an idempotency key.
 
+use crate::kin::{Lineage, Signed, Trace};
 use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
-use crate::store::{Committed, Head, Lineage, RowCursor, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Trace};
+use crate::store::{Committed, Head, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures};
 use async_trait::async_trait;
 use remem_core::{
     Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, Subject, TenantId, Timestamp,

@@ -8,13 +8,12 @@
 pub mod conformance;
 pub mod directory;
 pub mod faulty;
+pub mod kin;
 pub mod read;
 pub mod store;
 
 pub use directory::{Directory, KeyHash, KeyRecord, Tenant};
 pub use faulty::FaultyStore;
+pub use kin::{EntryState, Lineage, Relative, Signed, Trace, Traced};
 pub use read::{Candidate, Filter, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary};
-pub use store::{
-    Committed, EntryState, Head, Lineage, Outcome, Relative, RowCursor, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Trace,
-    Traced,
-};
+pub use store::{Committed, Head, Outcome, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures};

@@ -1,10 +1,11 @@
 //! The `Store` trait: where a tenant's memory is kept.
 
+use crate::kin::{Lineage, Signed, Trace};
 use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
 use async_trait::async_trait;
 use remem_core::{
-    Batch, Entry, EntryId, Event, Fence, MemoryRef, Reason, Record, RecordKind, Rejection, Revision, RunId, Scope, Seq, Subject, TenantId,
-    Timestamp, Typology,
+    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Rejection, Revision, RunId, Scope, Seq, Subject, TenantId,
+    Timestamp,
 };
 use tokio::sync::watch;
 
@@ -81,7 +82,7 @@ pub trait Store: Send + Sync {
     /// Signatures of such entries, in the store's own order.
     async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError>;
 
-    /// The live entries at these places, in the store's own order.
+    /// Those of such entries that are at these places, in the store's own order.
     async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
 
     /// What an entry was made from and what was made from it, in both cases as far as one step goes. `None`: no such entry,

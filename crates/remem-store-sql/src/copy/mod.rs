@@ -9,9 +9,11 @@
 
 mod error;
 mod postgres;
+mod postgres_kin;
 pub(crate) mod rows;
 mod side;
 mod sqlite;
+mod sqlite_kin;
 mod tenant;
 
 pub use error::{CopyError, End};

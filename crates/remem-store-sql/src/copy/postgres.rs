@@ -4,7 +4,10 @@
 //! Entries themselves are written by `crate::postgres::copy`, next to the statements of a commit that it shares.
 
 use super::error::{CopyError, End};
-use super::rows::{self, ClockRow, EntryRow, EventRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ScopeRow};
+use super::postgres_kin as kin;
+use super::rows::{
+    self, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ReplacedRow, ScopeRow, SubjectRow,
+};
 use super::side::{Secret, Side, Snapshot};
 use crate::postgres::copy::put_entries;
 use crate::postgres::gate::{Failed, Identity, Role, Transaction, call};
@@ -32,14 +35,14 @@ pub(super) async fn open(options: Options, secret: Option<Secret>, end: End) -> 
     Ok(Database { directory: store.directory(), store, secret })
 }
 
-struct Reader {
+pub(super) struct Reader {
     transaction: Transaction,
     tenant: TenantId,
 }
 
 impl Reader {
     /// `$1` is the tenant.
-    async fn rows(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
+    pub async fn rows(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
         let name = self.tenant.as_str();
         let mut all: Vec<&(dyn ToSql + Sync)> = vec![&name];
         all.extend(params);
@@ -48,7 +51,7 @@ impl Reader {
     }
 }
 
-const LIMIT: i64 = PAGE_ROWS as i64;
+pub(super) const LIMIT: i64 = PAGE_ROWS as i64;
 
 #[async_trait]
 impl Snapshot for Reader {
@@ -114,6 +117,18 @@ impl Snapshot for Reader {
         self.rows(&sql, &[&after.0, &after.1, &LIMIT]).await?.iter().map(record).collect()
     }
 
+    async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError> {
+        kin::replaced(self, after).await
+    }
+
+    async fn links(&self, after: [i64; 4]) -> Result<Vec<LinkRow>, StoreError> {
+        kin::links(self, after).await
+    }
+
+    async fn subjects(&self, after: &(Vec<u8>, i64, i64)) -> Result<Vec<SubjectRow>, StoreError> {
+        kin::subjects(self, after).await
+    }
+
     async fn end(self: Box<Self>) -> Result<(), StoreError> {
         self.transaction.commit(Vec::new()).await.map_err(Failed::into_store).map(|_| ())
     }
@@ -159,6 +174,7 @@ fn entry(row: &Row) -> Result<EntryRow, StoreError> {
         erased_at: get(row, 17)?,
         owner: get(row, 18)?,
         removed_by_run: get(row, 19)?,
+        support: get(row, 20)?,
     })
 }
 
@@ -197,7 +213,7 @@ const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry) VALUES 
 const IDENTITY: &str = "SELECT format('%s %s', pg_postmaster_start_time(), oid) FROM pg_database WHERE datname = current_database()";
 
 /// One column of a page.
-fn column<'a, R, T>(page: &'a [R], field: impl Fn(&'a R) -> T) -> Vec<T> {
+pub(super) fn column<'a, R, T>(page: &'a [R], field: impl Fn(&'a R) -> T) -> Vec<T> {
     page.iter().map(field).collect()
 }
 
@@ -281,6 +297,22 @@ impl Side for Database {
         let (version, at, body) = (column(&page, |r| r.version), column(&page, |r| r.at), column(&page, |r| r.body.as_str()));
         let put = call(PUT_RECORDS, &[&name, &kind, &key, &version, &at, &body]);
         self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put]).await.map(|_| ())
+    }
+
+    async fn put_replaced(&self, tenant: &TenantId, page: Vec<ReplacedRow>) -> Result<(), StoreError> {
+        kin::put_replaced(self.store.gate(), tenant, &page).await
+    }
+
+    async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError> {
+        kin::put_links(self.store.gate(), tenant, &page).await
+    }
+
+    async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError> {
+        kin::drop_subjects(self.store.gate(), tenant).await
+    }
+
+    async fn put_subjects(&self, tenant: &TenantId, page: Vec<SubjectRow>) -> Result<(), StoreError> {
+        kin::put_subjects(self.store.gate(), tenant, &page).await
     }
 
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {

@@ -53,6 +53,7 @@ pub(crate) struct EntryRow {
     pub removed_by_run: Option<String>,
     pub erased_at: Option<i64>,
     pub owner: Option<String>,
+    pub support: i64,
 }
 
 impl EntryRow {
@@ -93,10 +94,37 @@ pub(crate) struct RecordRow {
     pub body: String,
 }
 
+/// Which entry of its memory stands for another. Rows are numbered by each place itself, so entries travel by name; the
+/// numbers only say where to go on reading.
+pub(crate) struct ReplacedRow {
+    pub scope_id: i64,
+    pub row_id: i64,
+    pub id: String,
+    pub by: String,
+}
+
+/// An entry and one that it was made from.
+pub(crate) struct LinkRow {
+    pub scope_id: i64,
+    pub row_id: i64,
+    pub source_scope: i64,
+    pub source_row: i64,
+    pub id: String,
+    pub source_id: String,
+}
+
+/// Whom an entry is about.
+pub(crate) struct SubjectRow {
+    pub subject: Vec<u8>,
+    pub scope_id: i64,
+    pub row_id: i64,
+    pub id: String,
+}
+
 /// Columns in the order in which both places read them.
 pub(crate) const SCOPE: &str = "scope_id, memory_ref, owner";
 pub(crate) const ENTRY: &str = "scope_id, row_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
-     written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run";
+     written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run, support";
 pub(crate) const EVENT: &str = "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
 pub(crate) const REPEAT: &str = "operation, key, body, at, revision, outcomes";
 
@@ -111,6 +139,9 @@ pub(crate) struct Digest {
     pub events: u64,
     pub repeats: u64,
     pub records: u64,
+    pub replaced: u64,
+    pub links: u64,
+    pub subjects: u64,
     /// Events that tell of a new entry (not of one that a replay only repeats): each has its row, erased or not.
     pub written: u64,
     sum: [u64; 4],
@@ -177,7 +208,8 @@ impl Digest {
 
     pub fn entry(&mut self, row: &EntryRow) {
         self.entries += 1;
-        let fields = Fields::of("entry").numbers(&[row.scope_id, row.created_at, row.scan, row.rev_from]).text(&row.id).text(&row.tier);
+        let numbers = [row.scope_id, row.created_at, row.scan, row.rev_from, row.support];
+        let fields = Fields::of("entry").numbers(&numbers).text(&row.id).text(&row.tier);
         let fields = fields.text(&row.typology).text(&row.content).text(&row.tags).maybe_text(row.metadata.as_ref());
         let fields = fields.maybe_number(row.expires_at).maybe_number(row.rev_to).maybe_number(row.erased_at);
         let fields = fields.maybe_text(row.written_by.as_ref()).maybe_text(row.written_by_run.as_ref());
@@ -204,11 +236,27 @@ impl Digest {
         self.add(&Fields::of("record").numbers(&[row.version, row.at]).text(&row.kind).text(&row.key).text(&row.body));
     }
 
+    pub fn replaced(&mut self, row: &ReplacedRow) {
+        self.replaced += 1;
+        self.add(&Fields::of("replaced").numbers(&[row.scope_id]).text(&row.id).text(&row.by));
+    }
+
+    pub fn link(&mut self, row: &LinkRow) {
+        self.links += 1;
+        self.add(&Fields::of("lineage").numbers(&[row.scope_id, row.source_scope]).text(&row.id).text(&row.source_id));
+    }
+
+    pub fn subject(&mut self, row: &SubjectRow) {
+        self.subjects += 1;
+        self.add(&Fields::of("subject").numbers(&[row.scope_id]).bytes(&row.subject).text(&row.id));
+    }
+
     /// All of it as one short text.
     pub fn hex(&self) -> String {
         let clock = &self.clock;
         let mut hasher = Fields::of("tenant").numbers(&[clock.revision, clock.seq, clock.at]).bytes(&clock.chain).0;
-        for number in [self.scopes, self.entries, self.events, self.repeats, self.records].iter().chain(&self.sum) {
+        let kin = [self.replaced, self.links, self.subjects];
+        for number in [self.scopes, self.entries, self.events, self.repeats, self.records].iter().chain(&kin).chain(&self.sum) {
             hasher.update(&number.to_le_bytes());
         }
         hasher.finalize().to_hex()[..32].to_owned()

@@ -2,7 +2,7 @@
 //! the same questions, so one driver serves every direction.
 
 use super::error::CopyError;
-use super::rows::{ClockRow, EntryRow, EventRow, RecordRow, RepeatRow, ScopeRow};
+use super::rows::{ClockRow, EntryRow, EventRow, LinkRow, RecordRow, RepeatRow, ReplacedRow, ScopeRow, SubjectRow};
 use async_trait::async_trait;
 use remem_core::TenantId;
 use remem_store::{Directory, Store, StoreError};
@@ -29,6 +29,12 @@ pub(crate) trait Snapshot: Send + Sync {
     async fn repeats(&self, after: &(String, Vec<u8>)) -> Result<Vec<RepeatRow>, StoreError>;
     /// After the record of this kind and name.
     async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError>;
+    /// After the entry of this memory and row.
+    async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError>;
+    /// After the link between these memories and rows.
+    async fn links(&self, after: [i64; 4]) -> Result<Vec<LinkRow>, StoreError>;
+    /// After this subject of this memory and row.
+    async fn subjects(&self, after: &(Vec<u8>, i64, i64)) -> Result<Vec<SubjectRow>, StoreError>;
     async fn end(self: Box<Self>) -> Result<(), StoreError>;
 }
 
@@ -54,6 +60,13 @@ pub(crate) trait Side: Send + Sync {
     /// Takes all records away: they change, so a copy that goes on begins with them anew.
     async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError>;
+    /// Entries that stand for others, once all entries are there.
+    async fn put_replaced(&self, tenant: &TenantId, page: Vec<ReplacedRow>) -> Result<(), StoreError>;
+    /// What was made from what, likewise. Links only come, so those that are there may stay.
+    async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError>;
+    /// Takes all subjects away: forgetting drops some, so a copy that goes on begins with them anew.
+    async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError>;
+    async fn put_subjects(&self, tenant: &TenantId, page: Vec<SubjectRow>) -> Result<(), StoreError>;
     /// The tenant is complete: sets its clock, and when passes are due.
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError>;
 }

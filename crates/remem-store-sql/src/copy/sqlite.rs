@@ -2,8 +2,11 @@
 //! `host.key`. Reads see one commit; each page that is written is one transaction.
 
 use super::error::{CopyError, End};
-use super::rows::{self, ClockRow, EntryRow, EventRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ScopeRow};
+use super::rows::{
+    self, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ReplacedRow, ScopeRow, SubjectRow,
+};
 use super::side::{Secret, Side, Snapshot};
+use super::sqlite_kin as kin;
 use crate::private;
 use crate::sqlite::{Location, SqliteDirectory, SqliteStore, blocking, failed};
 use async_trait::async_trait;
@@ -123,6 +126,19 @@ impl Snapshot for Reader {
         self.read(move |db, tenant| db.prepare_cached(&sql)?.query_map(params![tenant, kind, key, PAGE_ROWS], record)?.collect()).await
     }
 
+    async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError> {
+        self.read(move |db, tenant| kin::replaced(db, tenant, after)).await
+    }
+
+    async fn links(&self, after: [i64; 4]) -> Result<Vec<LinkRow>, StoreError> {
+        self.read(move |db, tenant| kin::links(db, tenant, after)).await
+    }
+
+    async fn subjects(&self, after: &(Vec<u8>, i64, i64)) -> Result<Vec<SubjectRow>, StoreError> {
+        let after = after.clone();
+        self.read(move |db, tenant| kin::subjects(db, tenant, &after)).await
+    }
+
     async fn end(self: Box<Self>) -> Result<(), StoreError> {
         Ok(())
     }
@@ -168,6 +184,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
         erased_at: row.get(17)?,
         owner: row.get(18)?,
         removed_by_run: row.get(19)?,
+        support: row.get(20)?,
     })
 }
 
@@ -255,6 +272,31 @@ impl Side for Folder {
         self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_record(db, name.as_str(), row)).map_err(failed)).await
     }
 
+    async fn put_replaced(&self, tenant: &TenantId, page: Vec<ReplacedRow>) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        self.store
+            .transact(tenant, move |db| page.iter().try_for_each(|row| kin::put_replaced(db, name.as_str(), row)).map_err(failed))
+            .await
+    }
+
+    async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| kin::put_link(db, name.as_str(), row)).map_err(failed)).await
+    }
+
+    async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        let sql = "DELETE FROM entry_subject WHERE tenant_id = ?1";
+        self.store.transact(tenant, move |db| db.execute(sql, params![name.as_str()]).map(|_| ()).map_err(failed)).await
+    }
+
+    async fn put_subjects(&self, tenant: &TenantId, page: Vec<SubjectRow>) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        self.store
+            .transact(tenant, move |db| page.iter().try_for_each(|row| kin::put_subject(db, name.as_str(), row)).map_err(failed))
+            .await
+    }
+
     /// When passes are due is worked out by whoever opens the file.
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
         let name = tenant.clone();
@@ -293,10 +335,13 @@ fn put_repeat(db: &Connection, tenant: &str, row: &RepeatRow) -> rusqlite::Resul
 fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
     // Rules may have come and gone since: the text itself is compared, not only what it was held against.
     let sql = "SELECT row_id, erased_at IS NULL
-                 AND (?4 IS NOT NULL OR (rev_to, scan, content, tags, metadata) IS NOT (?5, ?6, ?7, ?8, ?9))
+                 AND (?4 IS NOT NULL OR (rev_to, scan, content, tags, metadata) IS NOT (?5, ?6, ?7, ?8, ?9)
+                   OR (rev_from, removed_reason, removed_by_run, support) IS NOT (?10, ?11, ?12, ?13))
                FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3";
     let text = (&row.content, &row.tags, &row.metadata);
-    let values = params![tenant, row.scope_id, row.id, row.erased_at, row.rev_to, row.scan, text.0, text.1, text.2];
+    let end = (row.rev_from, &row.removed_reason, &row.removed_by_run, row.support);
+    let key = (row.scope_id, &row.id, row.erased_at, row.rev_to, row.scan);
+    let values = params![tenant, key.0, key.1, key.2, key.3, key.4, text.0, text.1, text.2, end.0, end.1, end.2, end.3];
     match db.prepare_cached(sql)?.query_row(values, |r| Ok((r.get(0)?, r.get(1)?))).optional()? {
         None => insert_entry(db, tenant, row),
         Some((row_id, true)) => change_entry(db, tenant, row_id, row),
@@ -307,8 +352,8 @@ fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<
 /// The file counts its rows itself.
 fn insert_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
     let sql = "INSERT INTO entry (tenant_id, scope_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
-                 written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)";
+                 written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run, support)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
     db.prepare_cached(sql)?.execute(params![
         tenant,
         row.scope_id,
@@ -330,6 +375,7 @@ fn insert_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Resu
         row.erased_at,
         row.owner,
         row.removed_by_run,
+        row.support,
     ])?;
     index_entry(db, tenant, db.last_insert_rowid(), row)
 }
@@ -347,7 +393,8 @@ fn index_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> ru
     Ok(())
 }
 
-/// An earlier copy brought the text, and at the source it was taken away, erased or redacted since.
+/// An earlier copy brought the text, and at the source it was taken away, erased, redacted or brought back since. What stands
+/// for it is written later (see `put_replaced`).
 fn change_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> rusqlite::Result<()> {
     let sql = "SELECT content, tags FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
     let (content, names): (String, String) =
@@ -358,11 +405,16 @@ fn change_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> r
     for name in tags(&names)? {
         db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
     }
+    // A pass computed it from the text as it was; it computes it again.
+    let sql = "DELETE FROM signature WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3";
+    db.prepare_cached(sql)?.execute(params![tenant, row.scope_id, row_id])?;
     let sql = "UPDATE entry SET content = ?3, tags = ?4, metadata = ?5, content_hash = ?6, scan = ?7, rev_to = ?8, removed_reason = ?9,
-                 erased_at = ?10, removed_by_run = ?11 WHERE tenant_id = ?1 AND row_id = ?2";
+                 erased_at = ?10, removed_by_run = ?11, rev_from = ?12, support = ?13, replaced_by = NULL WHERE tenant_id = ?1 AND row_id = ?2";
     let text = (&row.content, &row.tags, &row.metadata, &row.content_hash);
     let end = (row.rev_to, &row.removed_reason, row.erased_at, &row.removed_by_run);
-    db.prepare_cached(sql)?.execute(params![tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3])?;
+    let more = (row.rev_from, row.support);
+    let values = params![tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3, more.0, more.1];
+    db.prepare_cached(sql)?.execute(values)?;
     index_entry(db, tenant, row_id, row)
 }
 

@@ -87,6 +87,7 @@ impl Copying<'_, '_> {
         self.events(has).await?;
         self.scopes().await?;
         self.entries().await?;
+        self.kin().await?;
         self.repeats().await?;
         self.records().await?;
         let (written, found) = (self.digest.written, self.digest.entries);
@@ -142,6 +143,37 @@ impl Copying<'_, '_> {
         Ok(())
     }
 
+    /// What refers to entries by name: only once all of them are there.
+    async fn kin(&mut self) -> Result<(), CopyError> {
+        let tenant = self.progress.tenant.clone();
+        let mut page = self.snapshot.replaced((0, 0)).await?;
+        while let Some(last) = page.last() {
+            let after = (last.scope_id, last.row_id);
+            page.iter().for_each(|row| self.digest.replaced(row));
+            self.target.put_replaced(&tenant, page).await?;
+            self.tell()?;
+            page = self.snapshot.replaced(after).await?;
+        }
+        let mut page = self.snapshot.links([0; 4]).await?;
+        while let Some(last) = page.last() {
+            let after = [last.scope_id, last.row_id, last.source_scope, last.source_row];
+            page.iter().for_each(|row| self.digest.link(row));
+            self.target.put_links(&tenant, page).await?;
+            self.tell()?;
+            page = self.snapshot.links(after).await?;
+        }
+        self.target.drop_subjects(&tenant).await?;
+        let mut page = self.snapshot.subjects(&(Vec::new(), 0, 0)).await?;
+        while let Some(last) = page.last() {
+            let after = (last.subject.clone(), last.scope_id, last.row_id);
+            page.iter().for_each(|row| self.digest.subject(row));
+            self.target.put_subjects(&tenant, page).await?;
+            self.tell()?;
+            page = self.snapshot.subjects(&after).await?;
+        }
+        Ok(())
+    }
+
     async fn repeats(&mut self) -> Result<(), CopyError> {
         let (mut after, mut oldest) = ((String::new(), Vec::new()), i64::MAX);
         loop {
@@ -188,6 +220,7 @@ impl Copying<'_, '_> {
 
     async fn read(&mut self, there: &dyn Snapshot) -> Result<Digest, CopyError> {
         let mut digest = Digest::at(there.clock().await?);
+        read_kin(there, &mut digest).await?;
         let (mut after_event, mut after_scope, mut after_entry, mut after_repeat) = (0, 0, (0, 0), (String::new(), Vec::new()));
         let mut after_record = (String::new(), String::new());
         loop {
@@ -215,6 +248,22 @@ impl Copying<'_, '_> {
     }
 }
 
+async fn read_kin(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
+    let (mut replaced, mut link, mut subject) = ((0, 0), [0; 4], (Vec::new(), 0, 0));
+    loop {
+        let page = (there.replaced(replaced).await?, there.links(link).await?, there.subjects(&subject).await?);
+        page.0.iter().for_each(|row| digest.replaced(row));
+        page.1.iter().for_each(|row| digest.link(row));
+        page.2.iter().for_each(|row| digest.subject(row));
+        if page.0.is_empty() && page.1.is_empty() && page.2.is_empty() {
+            return Ok(());
+        }
+        replaced = page.0.last().map_or(replaced, |row| (row.scope_id, row.row_id));
+        link = page.1.last().map_or(link, |row| [row.scope_id, row.row_id, row.source_scope, row.source_row]);
+        subject = page.2.into_iter().next_back().map_or(subject, |row| (row.subject, row.scope_id, row.row_id));
+    }
+}
+
 fn difference(here: &Digest, there: &Digest) -> Option<&'static str> {
     let pairs = [
         (here.clock == there.clock, "clocks"),
@@ -223,6 +272,9 @@ fn difference(here: &Digest, there: &Digest) -> Option<&'static str> {
         (here.entries == there.entries, "numbers of entries"),
         (here.repeats == there.repeats, "numbers of idempotency records"),
         (here.records == there.records, "numbers of records"),
+        (here.replaced == there.replaced, "numbers of entries that others stand for"),
+        (here.links == there.links, "numbers of links between entries"),
+        (here.subjects == there.subjects, "numbers of subjects"),
         (here == there, "contents of rows"),
     ];
     pairs.into_iter().find(|(same, _)| !same).map(|(_, what)| what)

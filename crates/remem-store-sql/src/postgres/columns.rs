@@ -133,6 +133,36 @@ impl<'a> Entries<'a> {
     }
 }
 
+/// What becomes of rows of `entry`, as columns.
+#[derive(Default)]
+pub(super) struct States {
+    pub scope: Vec<i64>,
+    pub row: Vec<i64>,
+    pub rev_from: Vec<i64>,
+    pub rev_to: Vec<Option<i64>>,
+    pub reason: Vec<Option<String>>,
+    pub run: Vec<Option<String>>,
+    pub by: Vec<Option<i64>>,
+    pub support: Vec<i64>,
+}
+
+impl States {
+    pub fn of(writes: &Writes<'_>) -> States {
+        let mut states = States::default();
+        for ((scope, row), state) in &writes.states {
+            states.scope.push(*scope);
+            states.row.push(*row);
+            states.rev_from.push(state.rev_from);
+            states.rev_to.push(state.rev_to);
+            states.reason.push(state.reason.clone());
+            states.run.push(state.run.clone());
+            states.by.push(state.by);
+            states.support.push(state.support);
+        }
+        states
+    }
+}
+
 /// Rows of `snapshot` as columns.
 #[derive(Default)]
 pub(super) struct Snapshots {

@@ -1,10 +1,10 @@
 //! A page of copied entries (see `crate::copy`): one transaction that looks what is there, and writes the rest with its
 //! tags, search index and counters, by the statements that a commit uses. Two copies at once take turns, page by page.
 
-use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots};
+use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
 use super::gate::{Call, Failed, Gate, Identity, Role, call};
 use super::rows::get;
-use super::save::{self, NewText, Saving, Writes};
+use super::save::{self, NewText, Saving, State, Writes};
 use crate::copy::rows::EntryRow;
 use crate::stored::content_hash;
 use crate::terms;
@@ -19,23 +19,26 @@ const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '5min'; SET LOCAL idle
 const TAKE_TURNS: &str = "SELECT pg_advisory_xact_lock(hashtextextended('remem copy ' || $1, 0))";
 /// Rules may have come and gone since: the text itself is compared (its hash is null once it is erased), not only what it
 /// was held against.
-const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL, e.rev_to, o.other,
+const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL, o.moved, o.other,
        CASE WHEN o.other THEN e.content ELSE ''::bytea END, CASE WHEN o.other THEN e.tags ELSE '[]' END
-     FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[], $6::text[], $7::text[])
-       AS w (scope_id, id_hash, scan, content_hash, tags, metadata)
+     FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::text[],
+         $11::text[], $12::bigint[])
+       AS w (scope_id, id_hash, scan, content_hash, tags, metadata, rev_from, rev_to, removed_reason, removed_by_run, support)
      JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash
      CROSS JOIN LATERAL (SELECT (w.scan, w.content_hash, w.tags, w.metadata) IS DISTINCT FROM
-       (e.scan, e.content_hash, e.tags, e.metadata) AS other) o";
+       (e.scan, e.content_hash, e.tags, e.metadata) AS other,
+       (w.rev_from, w.rev_to, w.removed_reason, w.removed_by_run, w.support) IS DISTINCT FROM
+       (e.rev_from, e.rev_to, e.removed_reason, e.removed_by_run, e.support) AS moved) o";
 const COUNTERS: &str = "SELECT scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND scope_id = ANY($2)";
 const COUNT: &str = "UPDATE remem.scope s SET documents = n.documents, words = n.words, next_row = n.next_row
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (scope_id, documents, words, next_row)
      WHERE s.tenant_id = $1 AND s.scope_id = n.scope_id";
 const INSERT: &str = "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, metadata,
        created_at, expires_at, written_by, written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at,
-       removed_by_run)
+       removed_by_run, support)
      SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::bytea[], $9::text[],
        $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bytea[], $17::bigint[], $18::bigint[],
-       $19::text[], $20::bigint[], $21::text[])";
+       $19::text[], $20::bigint[], $21::text[], $22::bigint[])";
 
 type IdHash = [u8; 16];
 
@@ -43,7 +46,8 @@ type IdHash = [u8; 16];
 struct There {
     row_id: i64,
     erased: bool,
-    rev_to: Option<i64>,
+    /// At the source it came to an end since, or came back, or speaks for more.
+    moved: bool,
     /// The source has erased it, holds another text, or the same by other rules.
     other: bool,
     /// Only then.
@@ -73,7 +77,10 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
     let ids: Vec<&[u8]> = hashes.iter().map(<[u8; 16]>::as_slice).collect();
     let (scans, texts): (Vec<i64>, Vec<_>) = page.iter().map(|row| (row.scan, row.content_hash.as_deref())).unzip();
     let (tags, notes): (Vec<&str>, Vec<_>) = page.iter().map(|row| (row.tags.as_str(), row.metadata.as_deref())).unzip();
-    let look = call(THERE, &[&name, &scopes, &ids, &scans, &texts, &tags, &notes]);
+    let (from, to): (Vec<i64>, Vec<_>) = page.iter().map(|row| (row.rev_from, row.rev_to)).unzip();
+    let (reasons, runs): (Vec<_>, Vec<_>) = page.iter().map(|row| (row.removed_reason.as_deref(), row.removed_by_run.as_deref())).unzip();
+    let support: Vec<i64> = page.iter().map(|row| row.support).collect();
+    let look = call(THERE, &[&name, &scopes, &ids, &scans, &texts, &tags, &notes, &from, &to, &reasons, &runs, &support]);
     let calls = vec![call(TAKE_TURNS, &[&name]), look, call(COUNTERS, &[&name, &scopes])];
     let (transaction, answers) = gate.open(BEGIN, Role::App, Identity::tenant(tenant), calls).await?;
     let mut changes = Changes::default();
@@ -90,6 +97,7 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
     }
     let columns = Columns::of(&changes);
     let (none, no_entries, rewrites) = (Scopes::default(), Entries::of(&[]), Rewrites::of(&changes.index));
+    let states = States::of(&changes.index);
     let saving = Saving {
         tenant: &name,
         new_scopes: &none,
@@ -98,6 +106,7 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
         records: &Records::default(),
         snapshots: &Snapshots::default(),
         rewrites: &rewrites,
+        states: &states,
         clock: None,
     };
     let mut calls = columns.calls(&name);
@@ -110,8 +119,7 @@ fn there(row: &Row) -> Result<((i64, IdHash), There), StoreError> {
     let damaged = || StoreError::Damaged("an entry cannot be read");
     let hash: IdHash = get::<&[u8]>(row, 1)?.try_into().map_err(|_| damaged())?;
     let tags = serde_json::from_str(get(row, 7)?).map_err(|_| damaged())?;
-    let there =
-        There { row_id: get(row, 2)?, erased: get(row, 3)?, rev_to: get(row, 4)?, other: get(row, 5)?, content: get(row, 6)?, tags };
+    let there = There { row_id: get(row, 2)?, erased: get(row, 3)?, moved: get(row, 4)?, other: get(row, 5)?, content: get(row, 6)?, tags };
     Ok(((get(row, 0)?, hash), there))
 }
 
@@ -134,15 +142,24 @@ impl<'a> Changes<'a> {
         Ok(())
     }
 
-    /// An earlier copy brought the text, and at the source it was taken away, erased or redacted since.
+    /// An earlier copy brought the text, and at the source it was taken away, erased, redacted or brought back since. What
+    /// stands for it is written when all entries are there.
     fn change(&mut self, row: &'a EntryRow, old: &There) {
-        if old.rev_to != row.rev_to {
-            let reason = if row.removed_reason.as_deref() == Some("expired") { "expired" } else { "deleted" };
-            self.index.removal(row.scope_id, old.row_id, row.rev_to.unwrap_or_default(), reason, row.removed_by_run.clone(), None);
+        if old.moved {
+            let state = State {
+                rev_from: row.rev_from,
+                rev_to: row.rev_to,
+                reason: row.removed_reason.clone(),
+                run: row.removed_by_run.clone(),
+                by: None,
+                support: row.support,
+            };
+            self.index.states.insert((row.scope_id, old.row_id), state);
         }
         if !old.other {
             return;
         }
+        self.index.unsign(row.scope_id, old.row_id);
         let text = NewText { scan: row.scan, content: row.content.clone(), tags: row.tags.clone(), metadata: row.metadata.clone() };
         self.index.rewrites.insert((row.scope_id, old.row_id), text);
         let words = terms::words(&String::from_utf8_lossy(&old.content));
@@ -186,6 +203,7 @@ struct Columns<'a> {
     removed_reason: Vec<Option<&'a str>>,
     erased_at: Vec<Option<i64>>,
     removed_by_run: Vec<Option<&'a str>>,
+    support: Vec<i64>,
     counters: [Vec<i64>; 4],
 }
 
@@ -214,6 +232,7 @@ impl<'a> Columns<'a> {
             removed_reason: new.iter().map(|(_, _, e)| e.removed_reason.as_deref()).collect(),
             erased_at: new.iter().map(|(_, _, e)| e.erased_at).collect(),
             removed_by_run: new.iter().map(|(_, _, e)| e.removed_by_run.as_deref()).collect(),
+            support: new.iter().map(|(_, _, e)| e.support).collect(),
             counters: [
                 changes.counters.keys().copied().collect(),
                 counters(|c| c.documents),
@@ -249,6 +268,7 @@ impl<'a> Columns<'a> {
                 &e.removed_reason,
                 &e.erased_at,
                 &e.removed_by_run,
+                &e.support,
             ],
         );
         vec![insert, call(COUNT, &[tenant, scope, documents, words, next_row])]

@@ -1,6 +1,7 @@
 //! Changes of entries: put, rewrite, take away, erase. What is indexed here is unindexed here.
 
 use super::apply::tick;
+use super::lineage;
 use super::load::{EntryRow, ScopeRow, Working};
 use super::save::{NewEntry, NewText, Writes};
 use crate::stored::content_hash;
@@ -60,6 +61,7 @@ pub(super) fn put<'a>(
         tags: tags_text,
         metadata: admitted.metadata().map(str::to_owned),
         reason: None,
+        removed_by_run: None,
         support: 1,
         replaced_by: None,
         replacement_erased: false,
@@ -99,15 +101,13 @@ pub(super) fn remove(
     if ended != (reason == "expired") {
         return Outcome::Nothing;
     }
-    let (scope_id, row_id) = (entry.scope_id, entry.row_id);
     let revision = tick(batch, working, before).0.cast_signed();
-    writes.removal(scope_id, row_id, revision, reason, batch.run().map(|run| run.as_str().to_owned()), None);
     if let Some(entry) = working.entries.get_mut(&place) {
-        entry.rev_to = Some(revision);
-        entry.reason = Some(reason.to_owned());
+        entry.end(batch, revision, reason);
+        writes.state(entry);
     }
     if reason == "expired" || working.snapshots.values().all(|held| *held >= revision) {
-        erase(batch, working, writes, &place);
+        erase(batch, working, writes, &place, false);
     } else {
         working.first_ended = Some(working.first_ended.map_or(revision, |first| first.min(revision)));
     }
@@ -128,19 +128,18 @@ pub(super) fn erase_ended(
     if !working.entries.get(&place).is_some_and(free) {
         return Outcome::Nothing;
     }
-    erase(batch, working, writes, &place);
+    erase(batch, working, writes, &place, false);
     Outcome::Removed
 }
 
-/// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index.
-pub(super) fn erase(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, place: &(MemoryRef, EntryId)) {
+/// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index. What was merged into it
+/// goes with it, unless it is spared.
+pub(super) fn erase(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, place: &(MemoryRef, EntryId), spare_merged: bool) {
     let Some(entry) = working.entries.get_mut(place) else { return };
     entry.erased = true;
-    working.erased_rows.insert((entry.scope_id, entry.row_id));
-    writes.unsign(entry.scope_id, entry.row_id);
-    if entry.stands_for_others {
-        writes.next_expiry = 0; // what rested on it is work for the purge pass, at once
-    }
+    let row = (entry.scope_id, entry.row_id);
+    working.erased_rows.insert(row);
+    writes.unsign(row.0, row.1);
     let (content, tags) = (std::mem::take(&mut entry.content), std::mem::take(&mut entry.tags));
     let words = terms::words(&String::from_utf8_lossy(&content));
     if let Some(scope) = working.scopes.get_mut(&place.0) {
@@ -150,7 +149,10 @@ pub(super) fn erase(batch: &Batch, working: &mut Working, writes: &mut Writes<'_
     }
     writes.unpost(entry.scope_id, entry.row_id, &words);
     writes.untag(entry.scope_id, entry.row_id, &tag_list(&tags), entry.created_at, place.1.as_str());
-    writes.erasure(entry.scope_id, entry.row_id, working.clock.at.max(batch.at()).0);
+    writes.erasure(row.0, row.1, working.clock.at.max(batch.at()).0);
+    if entry.stands_for_others {
+        lineage::let_go(working, writes, row, spare_merged);
+    }
 }
 
 /// The entry under another text. An unchanged text only learns which rules it was held against.

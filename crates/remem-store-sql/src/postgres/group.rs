@@ -5,7 +5,7 @@
 //! turns at the clock's row lock, which is held until the commit: revisions become visible in their order.
 
 use super::apply::apply;
-use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots};
+use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
 use super::error::concerns_one_batch;
 use super::gate::{Failed, Gate};
 use super::load::load;
@@ -106,6 +106,7 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
     let (new_scopes, old_scopes) = (Scopes::of(&working, true), Scopes::of(&working, false));
     let (entries, clock, name) = (Entries::of(&writes.entries), ClockColumns::of(&working.clock), tenant.as_str());
     let (records, snapshots, rewrites) = (Records::of(&writes), Snapshots::of(&writes), Rewrites::of(&writes));
+    let states = States::of(&writes);
     let saving = Saving {
         tenant: &name,
         new_scopes: &new_scopes,
@@ -114,6 +115,7 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
         records: &records,
         snapshots: &snapshots,
         rewrites: &rewrites,
+        states: &states,
         clock: (working.clock != before).then_some(&clock),
     };
     let calls = calls(&saving, &writes);

@@ -10,9 +10,8 @@ use super::save::Writes;
 use crate::stored::content_hash;
 use remem_core::{Batch, Entry, EntryId, MemoryRef, Reason, Revision, Scope, Subject, TenantId, Timestamp};
 use remem_store::{EntryState, Lineage, Outcome, Relative, RowCursor, Signed, StoreError, Trace, Traced};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 type Place<'a> = (&'a MemoryRef, &'a EntryId);
 
@@ -35,24 +34,23 @@ pub(super) fn retire(
         return Outcome::Nothing;
     }
     let revision = tick(batch, working, before).0.cast_signed();
-    writes.removal(scope, row, revision, reason.as_str(), batch.run().map(|run| run.as_str().to_owned()), Some(kept_row));
     writes.unsign(scope, row);
-    if reason == Reason::Merged {
-        *writes.kin().support.entry((scope, kept_row)).or_insert(0) += support;
-        writes.link((scope, kept_row), (scope, row));
+    if let Some(gone) = working.entries.get_mut(&place) {
+        gone.end(batch, revision, reason.as_str());
+        (gone.replaced_by, gone.replacement_erased) = (Some(kept_row), false);
+        writes.state(gone);
     }
     if let Some(kept) = working.entries.get_mut(&kept_place) {
-        kept.support += if reason == Reason::Merged { support } else { 0 };
         kept.stands_for_others |= reason.keeps_text();
-    }
-    if let Some(gone) = working.entries.get_mut(&place) {
-        gone.rev_to = Some(revision);
-        gone.reason = Some(reason.as_str().to_owned());
-        gone.replaced_by = Some(kept_row);
+        if reason == Reason::Merged {
+            kept.support += support;
+            writes.state(kept);
+            writes.link((scope, kept_row), (scope, row));
+        }
     }
     if !reason.keeps_text() {
         if working.snapshots.values().all(|held| *held >= revision) {
-            entry::erase(batch, working, writes, &place);
+            entry::erase(batch, working, writes, &place, false);
         } else {
             working.first_ended = Some(working.first_ended.map_or(revision, |first| first.min(revision)));
         }
@@ -75,13 +73,28 @@ pub(super) fn forget(
         return Outcome::Nothing;
     }
     let revision = tick(batch, working, before).0.cast_signed();
-    if let Some(entry) = working.entries.get_mut(&place) {
-        entry.rev_to = entry.rev_to.or(Some(revision));
-        entry.reason = Some("forgotten".to_owned());
-    }
-    writes.kin().forgotten.insert((scope, row), revision);
-    entry::erase(batch, working, writes, &place);
+    let Some(entry) = working.entries.get_mut(&place) else { return Outcome::Nothing };
+    // Who deleted this one meant what was merged into it as well; that does not come back because this is forgotten, too.
+    let spare_merged = matches!(entry.reason.as_deref(), None | Some("merged" | "superseded"));
+    entry.rev_to = entry.rev_to.or(Some(revision));
+    entry.reason = Some("forgotten".to_owned());
+    writes.state(entry);
+    entry::erase(batch, working, writes, &place, spare_merged);
     Outcome::Removed
+}
+
+/// The text of this row is gone: nobody needs the texts it stood for, which is work for the purge pass at once. What was
+/// merged into a forgotten entry is somebody else's to decide about: whoever forgets revives it or forgets it, too.
+pub(super) fn let_go(working: &mut Working, writes: &mut Writes<'_>, (scope, row): (i64, i64), spare_merged: bool) {
+    writes.next_expiry = 0;
+    writes.kin().let_go(scope, row, spare_merged);
+    // The rows that the group itself holds must not be taken for what they were.
+    for entry in working.entries.values_mut().filter(|entry| entry.scope_id == scope && entry.replaced_by == Some(row) && !entry.erased) {
+        if matches!((entry.reason.as_deref(), spare_merged), (Some("superseded"), _) | (Some("merged"), false)) {
+            entry.reason = Some("deleted".to_owned());
+            writes.state(entry);
+        }
+    }
 }
 
 /// A run that began before the merge still sees it as it did; if there is none, it is new from now on, so that runs that
@@ -102,8 +115,9 @@ pub(super) fn revive(
     let revision = tick(batch, working, before).0.cast_signed();
     if let Some(entry) = working.entries.get_mut(&place) {
         entry.rev_from = if seen { entry.rev_from } else { revision };
-        (entry.rev_to, entry.reason, entry.replaced_by) = (None, None, None);
-        writes.kin().revived.insert((entry.scope_id, entry.row_id), entry.rev_from);
+        (entry.rev_to, entry.reason, entry.replaced_by, entry.removed_by_run) = (None, None, None, None);
+        writes.state(entry);
+        writes.next_expiry = writes.next_expiry.min(entry.expires_at.unwrap_or(i64::MAX));
     }
     Outcome::Done
 }
@@ -124,30 +138,10 @@ pub(super) struct Kin {
     signed: HashMap<(i64, i64), (i64, Vec<u8>)>,
     unsigned: (Vec<i64>, Vec<i64>),
     unsubjects: (Vec<i64>, Vec<i64>),
-    /// By memory and row: how much support comes in, at which revision it is forgotten, from which revision it is back.
-    pub support: HashMap<(i64, i64), i64>,
-    pub forgotten: HashMap<(i64, i64), i64>,
-    pub revived: HashMap<(i64, i64), i64>,
-    columns: Columns,
-}
-
-/// The maps, as `unnest` takes them.
-#[derive(Default)]
-struct Columns {
-    signed: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<Vec<u8>>),
-    support: [Vec<i64>; 3],
-    forgotten: [Vec<i64>; 3],
-    revived: [Vec<i64>; 3],
-}
-
-fn columns(map: &HashMap<(i64, i64), i64>) -> [Vec<i64>; 3] {
-    let (mut scope, mut row, mut value) = (Vec::new(), Vec::new(), Vec::new());
-    for ((s, r), v) in map {
-        scope.push(*s);
-        row.push(*r);
-        value.push(*v);
-    }
-    [scope, row, value]
+    /// `signed`, as `unnest` takes it.
+    signed_columns: (Vec<i64>, Vec<i64>, Vec<i64>, Vec<Vec<u8>>),
+    /// Rows whose text is gone, and whether what was merged into them is spared.
+    let_go: (Vec<i64>, Vec<i64>, Vec<bool>),
 }
 
 impl Kin {
@@ -180,17 +174,20 @@ impl Kin {
         self.unsigned.1.push(row);
     }
 
-    /// Turns maps into columns; afterwards only `calls` is asked.
+    fn let_go(&mut self, scope: i64, row: i64, spare_merged: bool) {
+        self.let_go.0.push(scope);
+        self.let_go.1.push(row);
+        self.let_go.2.push(spare_merged);
+    }
+
+    /// Turns the map into columns; afterwards only `calls` is asked.
     pub fn seal(&mut self) {
         for ((scope, row), (pass, signature)) in std::mem::take(&mut self.signed) {
-            self.columns.signed.0.push(scope);
-            self.columns.signed.1.push(row);
-            self.columns.signed.2.push(pass);
-            self.columns.signed.3.push(signature);
+            self.signed_columns.0.push(scope);
+            self.signed_columns.1.push(row);
+            self.signed_columns.2.push(pass);
+            self.signed_columns.3.push(signature);
         }
-        self.columns.support = columns(&self.support);
-        self.columns.forgotten = columns(&self.forgotten);
-        self.columns.revived = columns(&self.revived);
     }
 
     /// The statements, after those that insert, end and erase entries.
@@ -201,17 +198,10 @@ impl Kin {
         add(!row.is_empty(), call(SUBJECTS, &[t, subject, scope, row]));
         add(!self.unsubjects.0.is_empty(), call(UNSUBJECT, &[t, &self.unsubjects.0, &self.unsubjects.1]));
         add(!self.unsigned.0.is_empty(), call(UNSIGN, &[t, &self.unsigned.0, &self.unsigned.1]));
-        let (scope, row, pass, signature) = &self.columns.signed;
+        let (scope, row, pass, signature) = &self.signed_columns;
         add(!row.is_empty(), call(SIGN, &[t, scope, row, pass, signature]));
-        for (sql, [scope, row, value]) in [(SUPPORT, &self.columns.support), (REVIVE, &self.columns.revived)] {
-            add(!row.is_empty(), call(sql, &[t, scope, row, value]));
-        }
-    }
-
-    /// Before anything is erased: what becomes of the rest depends on why.
-    pub fn forget<'a>(&'a self, t: &'a &'a str) -> Option<Call<'a>> {
-        let [scope, row, revision] = &self.columns.forgotten;
-        (!row.is_empty()).then(|| call(FORGET, &[t, scope, row, revision]))
+        let (scope, row, spare) = &self.let_go;
+        add(!row.is_empty(), call(LET_GO, &[t, scope, row, spare]));
     }
 }
 
@@ -226,23 +216,10 @@ const SIGN: &str = "INSERT INTO remem.signature (tenant_id, scope_id, row_id, pa
      ON CONFLICT (tenant_id, scope_id, row_id) DO UPDATE SET pass = excluded.pass, signature = excluded.signature";
 const UNSIGN: &str = "DELETE FROM remem.signature g USING unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
      WHERE g.tenant_id = $1 AND g.scope_id = o.scope_id AND g.row_id = o.row_id";
-const SUPPORT: &str = "UPDATE remem.entry e SET support = e.support + o.support
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, row_id, support)
-     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
-const FORGET: &str = "UPDATE remem.entry e SET rev_to = coalesce(e.rev_to, o.revision), removed_reason = 'forgotten'
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, row_id, revision)
-     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
-const REVIVE: &str =
-    "UPDATE remem.entry e SET rev_from = o.revision, rev_to = NULL, removed_reason = NULL, removed_by_run = NULL, replaced_by = NULL
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, row_id, revision)
-     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
-/// The texts of these rows are gone: nobody needs the texts they stood for. What was merged into a forgotten entry is
-/// somebody else's to decide about: whoever forgets revives it or forgets it, too.
-pub(super) const LET_GO: &str = "UPDATE remem.entry e SET removed_reason = 'deleted'
-     FROM unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
+const LET_GO: &str = "UPDATE remem.entry e SET removed_reason = 'deleted'
+     FROM unnest($2::bigint[], $3::bigint[], $4::bool[]) AS o (scope_id, row_id, spare_merged)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.replaced_by = o.row_id AND e.replaced_by IS NOT NULL AND e.erased_at IS NULL
-       AND (e.removed_reason = 'superseded' OR (e.removed_reason = 'merged' AND (SELECT r.removed_reason FROM remem.entry r
-         WHERE r.tenant_id = $1 AND r.scope_id = o.scope_id AND r.row_id = o.row_id) <> 'forgotten'))";
+       AND (e.removed_reason = 'superseded' OR (e.removed_reason = 'merged' AND NOT o.spare_merged))";
 
 /// What consolidation may look at. (Entries that have an end are left to it.)
 const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent'";
@@ -265,28 +242,34 @@ impl Gate {
                WHERE g.tenant_id = $1 AND g.scope_id = e.scope_id AND g.row_id = e.row_id) ORDER BY e.row_id LIMIT $4"
         );
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
-        self.placed(scope, &sql, &[&t, &m, &after.map_or(0, |row| row.1), &i64::from(limit)]).await
+        let (after, limit) = (after.map_or(0, |row| row.1), i64::from(limit));
+        let asked = call(&sql, &[&t, &m, &after, &limit]);
+        let rows = self.read_in_order(Role::Worker, Identity::tenant(&scope.tenant), asked).await?;
+        rows.iter().map(|row| placed(scope, row)).collect()
     }
 
+    /// Row by row: by the size of an average memory, walking along all of it would look cheaper.
     pub async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         let sql = format!(
-            "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE}
-               AND e.row_id = ANY($3) AND e.rev_to IS NULL ORDER BY e.row_id"
+            "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id FROM unnest($3::bigint[]) AS w (row_id)
+             CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.row_id = w.row_id OFFSET 0) e
+             WHERE {ELIGIBLE}"
         );
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
-        self.placed(scope, &sql, &[&t, &m, &rows.iter().map(|row| row.1).collect::<Vec<_>>()]).await
+        let numbers: Vec<i64> = rows.iter().map(|row| row.1).collect::<BTreeSet<_>>().into_iter().collect();
+        let found = self.read(Role::Worker, Identity::tenant(&scope.tenant), &sql, &[&t, &m, &numbers]).await?;
+        let mut found = found.iter().map(|row| placed(scope, row)).collect::<Result<Vec<_>, StoreError>>()?;
+        found.retain(|(row, _)| rows.contains(row)); // rows are numbered inside their memory: another one's are not meant
+        found.sort_unstable_by_key(|(row, _)| *row);
+        Ok(found)
     }
 
-    async fn placed(&self, scope: &Scope, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        let rows = self.read_in_order(Role::Worker, Identity::tenant(&scope.tenant), call(sql, params)).await?;
-        rows.iter().map(|row| Ok((RowCursor(get(row, 11)?, get(row, 12)?), entry_of(row, &scope.memory_ref)?))).collect()
-    }
-
+    /// The cursor bounds both tables: PostgreSQL chooses which one to walk along.
     pub async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
         let sql = format!(
             "SELECT g.scope_id, g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature FROM remem.signature g
              JOIN remem.entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.row_id = g.row_id
-             WHERE g.tenant_id = $1 AND g.scope_id = {SCOPE} AND g.row_id > $3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT $4"
+             WHERE g.tenant_id = $1 AND g.scope_id = {SCOPE} AND g.row_id > $3 AND e.row_id > $3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT $4"
         );
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
         let (after, limit) = (after.map_or(0, |row| row.1), i64::from(limit));
@@ -326,7 +309,7 @@ impl Gate {
             "SELECT s.memory_ref, e.id, e.removed_reason FROM remem.lineage l
              JOIN remem.entry e ON e.tenant_id = l.tenant_id AND e.scope_id = l.{other_s} AND e.row_id = l.{other_r}
              JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
-             WHERE l.tenant_id = $1 AND l.{s} = $2 AND l.{r} = $3 ORDER BY e.created_at, e.id"
+             WHERE l.tenant_id = $1 AND l.{s} = $2 AND l.{r} = $3 ORDER BY e.created_at, e.id, s.memory_ref"
         );
         let rows = self.read(Role::App, Identity::tenant(tenant), &sql, &[&tenant.as_str(), &place.0, &place.1]).await?;
         let relative = |row: &Row| {
@@ -363,6 +346,10 @@ impl Gate {
     }
 }
 
+fn placed(scope: &Scope, row: &Row) -> Result<(RowCursor, Entry), StoreError> {
+    Ok((RowCursor(get(row, 11)?, get(row, 12)?), entry_of(row, &scope.memory_ref)?))
+}
+
 fn signed(row: &Row) -> Result<Signed, StoreError> {
     let typology: &str = get(row, 4)?;
     Ok(Signed {
@@ -375,7 +362,8 @@ fn signed(row: &Row) -> Result<Signed, StoreError> {
     })
 }
 
-/// `UNION` ends cycles. (Texts are made from older texts, so there are none; a table may have been changed by hand.)
+/// `UNION` ends cycles: what was made from an entry may be merged into it later. Each step looks its rows up one by one, here
+/// and below: the planner does not know how few they are, and would read all that the tenant has.
 const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1 AND subject = $2
     UNION SELECT l.scope_id, l.row_id FROM carrying c JOIN remem.lineage l
@@ -384,10 +372,16 @@ const TRACED: &str = "SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.cont
       WHERE g.tenant_id = $1 AND g.subject = $2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id
     JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = c.scope_id ORDER BY s.memory_ref, e.rev_from, e.id";
+    UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN LATERAL (SELECT * FROM remem.lineage l
+      WHERE l.tenant_id = $1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id OFFSET 0) l)";
+const TRACED: &str = "SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash FROM carrying c
+    CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id OFFSET 0) e
+    CROSS JOIN LATERAL (SELECT * FROM remem.scope s WHERE s.tenant_id = $1 AND s.scope_id = c.scope_id OFFSET 0) s
+    ORDER BY s.memory_ref, e.rev_from, e.id";
 const INNOCENT: &str = "SELECT s.memory_ref, m.id, e.id FROM carrying c
-    JOIN remem.entry m ON m.tenant_id = $1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id AND m.replaced_by IS NOT NULL
-      AND m.erased_at IS NULL
-    JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id
-    JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = c.scope_id
+    CROSS JOIN LATERAL (SELECT * FROM remem.entry m WHERE m.tenant_id = $1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id
+      AND m.replaced_by IS NOT NULL AND m.erased_at IS NULL OFFSET 0) m
+    CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id OFFSET 0) e
+    CROSS JOIN LATERAL (SELECT * FROM remem.scope s WHERE s.tenant_id = $1 AND s.scope_id = c.scope_id OFFSET 0) s
     WHERE m.removed_reason = 'merged' AND (m.scope_id, m.row_id) NOT IN (SELECT scope_id, row_id FROM carrying)
     ORDER BY s.memory_ref, m.rev_from, m.id";

@@ -41,14 +41,24 @@ pub(super) struct EntryRow {
     pub content: Vec<u8>,
     pub tags: String,
     pub metadata: Option<String>,
-    /// Why it is gone.
+    /// Why it is gone, and which run took it away.
     pub reason: Option<String>,
+    pub removed_by_run: Option<String>,
     pub support: i64,
     /// The row that stands for it, and whether that one's text is gone.
     pub replaced_by: Option<i64>,
     pub replacement_erased: bool,
     /// Whether others rest on its text.
     pub stands_for_others: bool,
+}
+
+impl EntryRow {
+    /// It is no part of its memory any more.
+    pub fn end(&mut self, batch: &Batch, revision: i64, reason: &str) {
+        self.rev_to = Some(revision);
+        self.reason = Some(reason.to_owned());
+        self.removed_by_run = batch.run().map(|run| run.as_str().to_owned());
+    }
 }
 
 /// An idempotency record.
@@ -92,7 +102,7 @@ const ENTRIES: &str =
        e.replaced_by IS NOT NULL AND coalesce((SELECT r.erased_at IS NOT NULL FROM remem.entry r
          WHERE r.tenant_id = $1 AND r.scope_id = e.scope_id AND r.row_id = e.replaced_by), false),
        w.whole AND EXISTS (SELECT 1 FROM remem.entry d WHERE d.tenant_id = $1 AND d.scope_id = e.scope_id
-         AND d.replaced_by = e.row_id AND d.replaced_by IS NOT NULL AND d.erased_at IS NULL)
+         AND d.replaced_by = e.row_id AND d.replaced_by IS NOT NULL AND d.erased_at IS NULL), e.removed_by_run
      FROM unnest($2::text[], $3::bytea[], $4::bool[]) AS w (memory_ref, id_hash, whole)
      JOIN remem.scope s ON s.tenant_id = $1 AND s.memory_ref = w.memory_ref
      CROSS JOIN LATERAL (SELECT * FROM remem.entry e
@@ -307,6 +317,7 @@ fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
         replaced_by: get(row, 14)?,
         replacement_erased: get(row, 15)?,
         stands_for_others: get(row, 16)?,
+        removed_by_run: get(row, 17)?,
     };
     Ok(((name(MemoryRef::parse(get(row, 0)?))?, name(EntryId::parse(get(row, 1)?))?), found))
 }

@@ -1,10 +1,10 @@
 //! What a group writes, gathered column by column, and written with one statement a table in the trip that commits.
 
 use super::apply::id_head;
-use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots};
+use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
 use super::gate::{Call, call};
 use super::lineage;
-use super::load::{Clock, Repeat};
+use super::load::{Clock, EntryRow, Repeat};
 use crate::terms::Words;
 use remem_core::{Admitted, RecordBody, RecordKind, Subject};
 use std::collections::HashMap;
@@ -35,7 +35,8 @@ pub(super) struct Writes<'a> {
     old_postings: Postings,
     /// By memory and row.
     pub rewrites: HashMap<(i64, i64), NewText>,
-    removals: Removals,
+    /// By memory and row: from when to when each entry counts, as the whole group leaves it. One may go, come back and go again.
+    pub states: HashMap<(i64, i64), State>,
     erasures: Erasures,
     /// What stands for what, and what was made from what.
     kin: lineage::Kin,
@@ -74,14 +75,14 @@ struct Postings {
     words: Vec<i32>,
 }
 
-#[derive(Default)]
-struct Removals {
-    scope: Vec<i64>,
-    row: Vec<i64>,
-    revision: Vec<i64>,
-    reason: Vec<&'static str>,
-    run: Vec<Option<String>>,
-    by: Vec<Option<i64>>,
+/// From when to when an entry counts, why no longer, and for how many it speaks.
+pub(super) struct State {
+    pub rev_from: i64,
+    pub rev_to: Option<i64>,
+    pub reason: Option<String>,
+    pub run: Option<String>,
+    pub by: Option<i64>,
+    pub support: i64,
 }
 
 #[derive(Default)]
@@ -133,7 +134,7 @@ impl Default for Writes<'_> {
             old_tags: Tags::default(),
             old_postings: Postings::default(),
             rewrites: HashMap::new(),
-            removals: Removals::default(),
+            states: HashMap::new(),
             erasures: Erasures::default(),
             kin: lineage::Kin::default(),
             released: Vec::new(),
@@ -226,13 +227,17 @@ impl Writes<'_> {
         self.unposts.add(scope, row, words);
     }
 
-    pub fn removal(&mut self, scope: i64, row: i64, revision: i64, reason: &'static str, run: Option<String>, by: Option<i64>) {
-        self.removals.by.push(by);
-        self.removals.scope.push(scope);
-        self.removals.row.push(row);
-        self.removals.revision.push(revision);
-        self.removals.reason.push(reason);
-        self.removals.run.push(run);
+    /// As the entry is now; the last word counts.
+    pub fn state(&mut self, entry: &EntryRow) {
+        let state = State {
+            rev_from: entry.rev_from,
+            rev_to: entry.rev_to,
+            reason: entry.reason.clone(),
+            run: entry.removed_by_run.clone(),
+            by: entry.replaced_by,
+            support: entry.support,
+        };
+        self.states.insert((entry.scope_id, entry.row_id), state);
     }
 
     pub fn link(&mut self, row: (i64, i64), source: (i64, i64)) {
@@ -308,10 +313,10 @@ const REWRITE: &str =
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::bytea[])
        AS o (scope_id, row_id, scan, content, tags, metadata, hash)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
-const REMOVE: &str = "UPDATE remem.entry e SET rev_to = o.revision, removed_reason = o.reason, removed_by_run = o.run,
-       replaced_by = o.by
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[])
-       AS o (scope_id, row_id, revision, reason, run, by)
+const STATE: &str = "UPDATE remem.entry e SET rev_from = o.rev_from, rev_to = o.rev_to, removed_reason = o.reason, removed_by_run = o.run,
+       replaced_by = o.by, support = o.support
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::bigint[])
+       AS o (scope_id, row_id, rev_from, rev_to, reason, run, by, support)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
 const ERASE: &str = "UPDATE remem.entry e SET content = ''::bytea, tags = '[]', metadata = NULL, content_hash = NULL, erased_at = o.at
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, row_id, at)
@@ -361,6 +366,7 @@ pub(super) struct Saving<'a> {
     pub records: &'a Records,
     pub snapshots: &'a Snapshots,
     pub rewrites: &'a Rewrites,
+    pub states: &'a States,
     pub clock: Option<&'a ClockColumns>,
 }
 
@@ -387,11 +393,9 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     let (g, p) = (&writes.untags, &writes.unposts);
     add(!g.row.is_empty(), call(OLD_TAGS, &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row]));
     add(!p.row.is_empty(), call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]));
-    let (r, e) = (&writes.removals, &writes.erasures);
-    add(!r.row.is_empty(), call(REMOVE, &[t, &r.scope, &r.row, &r.revision, &r.reason, &r.run, &r.by]));
-    writes.kin.forget(t).into_iter().for_each(|call| add(true, call));
+    let (s, e) = (saving.states, &writes.erasures);
+    add(!s.row.is_empty(), call(STATE, &[t, &s.scope, &s.row, &s.rev_from, &s.rev_to, &s.reason, &s.run, &s.by, &s.support]));
     add(!e.row.is_empty(), call(ERASE, &[t, &e.scope, &e.row, &e.at]));
-    add(!e.row.is_empty(), call(lineage::LET_GO, &[t, &e.scope, &e.row]));
     writes.kin.calls(t, &mut add);
     let h = saving.snapshots;
     add(!writes.released.is_empty(), call(RELEASE, &[t, &writes.released]));

@@ -98,7 +98,7 @@ impl Applying<'_> {
             .prepare_cached("UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5 WHERE tenant_id = ?1 AND row_id = ?2")?
             .execute(params![self.batch.tenant().as_str(), entry.row, revision.0, reason, self.batch.run().map(RunId::as_str)])?;
         if reason == "expired" || !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
-            self.erase(id, &entry)?;
+            self.erase(id, &entry, false)?;
         }
         Ok(Outcome::Removed)
     }
@@ -107,7 +107,7 @@ impl Applying<'_> {
     pub(super) fn erase_ended(&mut self, memory_ref: &MemoryRef, id: &EntryId) -> rusqlite::Result<Outcome> {
         let free = format!("{} AND {}", snapshot::SPENT, snapshot::FREE);
         let Some(entry) = self.find(memory_ref, id, &free)? else { return Ok(Outcome::Nothing) };
-        self.erase(id, &entry)?;
+        self.erase(id, &entry, false)?;
         Ok(Outcome::Removed)
     }
 
@@ -149,11 +149,12 @@ impl Applying<'_> {
         self.db.prepare_cached(&sql)?.query_row(&values[..used], indexed).optional()
     }
 
-    /// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index.
-    pub(super) fn erase(&mut self, id: &EntryId, entry: &Indexed) -> rusqlite::Result<()> {
+    /// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index. What was merged into
+    /// it goes with it, unless it is spared.
+    pub(super) fn erase(&mut self, id: &EntryId, entry: &Indexed, spare_merged: bool) -> rusqlite::Result<()> {
         self.unindex(id, entry)?;
         self.unsign(entry.scope, entry.row)?;
-        self.let_go(entry.scope, entry.row)?;
+        self.let_go(entry.scope, entry.row, spare_merged)?;
         let sql = "UPDATE entry SET content = '', tags = '[]', metadata = NULL, content_hash = NULL, erased_at = ?3
                    WHERE tenant_id = ?1 AND row_id = ?2";
         let at = self.clock.at.max(self.batch.at());

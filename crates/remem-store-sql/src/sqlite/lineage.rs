@@ -13,7 +13,7 @@ impl Applying<'_> {
     /// What the new row was made from, and whom it is about.
     pub(super) fn relate(&self, scope: i64, row: i64, sources: &[(MemoryRef, EntryId)], subjects: &[Subject]) -> rusqlite::Result<()> {
         for (memory_ref, id) in sources {
-            if let Some((source_scope, source_row)) = self.row_of(memory_ref, id)? {
+            if let Some((source_scope, source_row)) = self.row_of(memory_ref, id)?.filter(|source| *source != (scope, row)) {
                 self.link(scope, row, source_scope, source_row)?;
             }
         }
@@ -69,7 +69,7 @@ impl Applying<'_> {
             self.link(kept.scope, kept.row, gone.scope, gone.row)?;
         }
         if !reason.keeps_text() && !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
-            self.erase(id, &gone)?;
+            self.erase(id, &gone, false)?;
         }
         Ok(Outcome::Removed)
     }
@@ -82,9 +82,13 @@ impl Applying<'_> {
             .execute(params![tenant, scope, row])?;
         let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else { return Ok(Outcome::Nothing) };
         let revision = self.tick(before);
+        // Who deleted this one meant what was merged into it as well; that does not come back because this is forgotten, too.
+        let sql =
+            "SELECT removed_reason IS NULL OR removed_reason IN ('merged', 'superseded') FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
+        let spare_merged = self.db.prepare_cached(sql)?.query_row(params![tenant, row], |row| row.get(0))?;
         let sql = "UPDATE entry SET rev_to = coalesce(rev_to, ?3), removed_reason = 'forgotten' WHERE tenant_id = ?1 AND row_id = ?2";
         self.db.prepare_cached(sql)?.execute(params![tenant, row, revision.0])?;
-        self.erase(id, &entry)?;
+        self.erase(id, &entry, spare_merged)?;
         Ok(Outcome::Removed)
     }
 
@@ -97,10 +101,12 @@ impl Applying<'_> {
         let revision = self.tick(before);
         let sql = format!(
             "UPDATE entry SET rev_from = CASE WHEN {} THEN ?3 ELSE rev_from END, rev_to = NULL, removed_reason = NULL,
-               removed_by_run = NULL, replaced_by = NULL WHERE tenant_id = ?1 AND row_id = ?2",
+               removed_by_run = NULL, replaced_by = NULL WHERE tenant_id = ?1 AND row_id = ?2 RETURNING expires_at",
             snapshot::FREE
         );
-        self.db.prepare_cached(&sql)?.execute(params![self.batch.tenant().as_str(), entry.row, revision.0])?;
+        let values = params![self.batch.tenant().as_str(), entry.row, revision.0];
+        let end: Option<i64> = self.db.prepare_cached(&sql)?.query_row(values, |row| row.get(0))?;
+        self.next_expiry = self.next_expiry.min(end.unwrap_or(i64::MAX));
         Ok(Outcome::Done)
     }
 
@@ -123,12 +129,11 @@ impl Applying<'_> {
 
     /// The text of `row` is gone: nobody needs the texts it stood for. What was merged into a forgotten entry is somebody
     /// else's to decide about: whoever forgets revives it or forgets it, too.
-    pub(super) fn let_go(&self, scope: i64, row: i64) -> rusqlite::Result<()> {
+    pub(super) fn let_go(&self, scope: i64, row: i64, spare_merged: bool) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET removed_reason = 'deleted'
                    WHERE tenant_id = ?1 AND scope_id = ?2 AND replaced_by = ?3 AND erased_at IS NULL
-                     AND (removed_reason = 'superseded' OR (removed_reason = 'merged' AND (SELECT r.removed_reason FROM entry r
-                       WHERE r.tenant_id = ?1 AND r.row_id = ?3) <> 'forgotten'))";
-        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), scope, row])?;
+                     AND (removed_reason = 'superseded' OR (removed_reason = 'merged' AND NOT ?4))";
+        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), scope, row, spare_merged])?;
         Ok(())
     }
 }
@@ -153,8 +158,8 @@ pub(super) fn unsigned(
 
 pub(super) fn entries_at(db: &Connection, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
     let sql = format!(
-        "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.rev_to IS NULL
-           AND e.row_id IN (SELECT value FROM json_each(?3)) ORDER BY e.row_id"
+        "SELECT {ENTRY_COLUMNS}, e.row_id FROM (SELECT DISTINCT value AS row_id FROM json_each(?3)) w CROSS JOIN entry e ON e.row_id = w.row_id
+         WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND {ELIGIBLE} ORDER BY e.row_id"
     );
     let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
     let rows = serde_json::Value::from(rows.iter().map(|row| row.1).collect::<Vec<_>>()).to_string();
@@ -201,7 +206,7 @@ pub(super) fn lineage(db: &Connection, scope: &Scope, id: &EntryId) -> Result<Op
         let sql = format!(
             "SELECT s.memory_ref, e.id, e.removed_reason FROM lineage l CROSS JOIN entry e ON e.tenant_id = l.tenant_id AND e.row_id = l.{other}
              JOIN scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
-             WHERE l.tenant_id = ?1 AND {own} ORDER BY e.created_at, e.id"
+             WHERE l.tenant_id = ?1 AND {own} ORDER BY e.created_at, e.id, s.memory_ref"
         );
         relatives(db, &sql, params![scope.tenant.as_str(), found, row])
     };
@@ -231,10 +236,11 @@ fn relatives(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Rela
     rows.iter().map(relative).collect()
 }
 
-/// `UNION` ends cycles. (Texts are made from older texts, so there are none; a file may have been changed by hand.)
+/// `UNION` ends cycles: what was made from an entry may be merged into it later. `CROSS JOIN`, here and below, has SQLite look up
+/// the few rows that are meant, rather than begin with all that were ever merged.
 const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM entry_subject WHERE tenant_id = ?1 AND subject = ?2
-    UNION SELECT l.scope_id, l.row_id FROM carrying c JOIN lineage l
+    UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN lineage l
       ON l.tenant_id = ?1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id)";
 
 pub(super) fn trace(db: &Connection, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
@@ -242,6 +248,8 @@ pub(super) fn trace(db: &Connection, tenant: &TenantId, subject: &Subject) -> Re
         "{CARRYING} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM entry_subject g
            WHERE g.tenant_id = ?1 AND g.subject = ?2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
          JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
+        "{CARRYING} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash FROM carrying c
+         CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
          ORDER BY s.memory_ref, e.rev_from, e.id"
     );
     let read = |row: &Row<'_>| {
@@ -258,8 +266,8 @@ pub(super) fn trace(db: &Connection, tenant: &TenantId, subject: &Subject) -> Re
 fn innocent(db: &Connection, tenant: &TenantId, subject: &Subject) -> Result<Vec<(MemoryRef, EntryId, EntryId)>, StoreError> {
     let sql = format!(
         "{CARRYING} SELECT s.memory_ref, m.id, e.id FROM carrying c
-         JOIN entry m ON m.tenant_id = ?1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id AND m.erased_at IS NULL
-         JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
+         CROSS JOIN entry m ON m.tenant_id = ?1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id AND m.erased_at IS NULL
+         CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
          WHERE m.removed_reason = 'merged' AND m.row_id NOT IN (SELECT row_id FROM carrying) ORDER BY s.memory_ref, m.rev_from, m.id"
     );
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));

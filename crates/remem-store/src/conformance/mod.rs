@@ -5,12 +5,16 @@
 mod events;
 mod isolation;
 mod leases;
+mod lineage;
+mod memory;
 mod reads;
 mod records;
 mod repeats;
 mod runs;
 mod search;
+mod signatures;
 mod snapshots;
+mod standing;
 mod time;
 mod writes;
 
@@ -30,6 +34,9 @@ pub async fn exercise(store: &dyn Store) {
     records::exercise(store).await;
     runs::exercise(store).await;
     snapshots::exercise(store).await;
+    standing::exercise(store).await;
+    lineage::exercise(store).await;
+    signatures::exercise(store).await;
     isolation::exercise(store).await;
 }
 
@@ -53,8 +60,13 @@ pub fn draft(content: &str) -> Draft {
 
 /// Admits a draft at `now` with the default policy and no registered secrets.
 pub fn admit(scope: &Scope, draft: Draft, now: Timestamp) -> Admitted {
+    admit_by(scope, draft, now, 1)
+}
+
+/// As `admit`, by other rules.
+pub fn admit_by(scope: &Scope, draft: Draft, now: Timestamp, scan: u64) -> Admitted {
     let policy = Policy::default();
-    let admission = Admission { policy: &policy, redactor: &Redactor::empty(), scan: 1, now };
+    let admission = Admission { policy: &policy, redactor: &Redactor::empty(), scan, now };
     admission.admit(scope, draft).expect("a test's draft is admissible")
 }
 

@@ -17,16 +17,16 @@ pub(super) async fn exercise(store: &dyn Store) {
     a_stored_text_can_be_redacted(store).await;
 }
 
-async fn hold(store: &dyn Store, scope: &Scope, name: &str) -> Revision {
+pub(super) async fn hold(store: &dyn Store, scope: &Scope, name: &str) -> Revision {
     let batch = Batch::new(scope.tenant.clone(), NOON).in_run(run(name)).hold();
     store.commit(batch).await.expect("held").revision
 }
 
-async fn release(store: &dyn Store, scope: &Scope, name: &str) {
+pub(super) async fn release(store: &dyn Store, scope: &Scope, name: &str) {
     store.commit(Batch::new(scope.tenant.clone(), NOON).in_run(run(name)).release()).await.expect("let go");
 }
 
-fn seen_by(revision: Revision, runs: &[&str]) -> ReadAt {
+pub(super) fn seen_by(revision: Revision, runs: &[&str]) -> ReadAt {
     ReadAt::Snapshot { revision, at: NOON, own_runs: runs.iter().map(|name| run(name)).collect() }
 }
 

@@ -1,0 +1,135 @@
+//! What a text leaves in the tables when it goes: nothing that was computed from it. And files of an older schema, which keep
+//! what they hold. Both are looked at in the tables themselves, past the store.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+#![allow(clippy::disallowed_methods, reason = "tests drive their own connections and read the machine's clock")]
+
+mod support;
+
+use remem_core::{Batch, Draft, Reason, RunId, Scope, Subject};
+use remem_store::conformance::{NOON, admit, all, draft, id, names, put, scope};
+use remem_store::{EntryState, Filter, Outcome, Page, Probe, ReadAt, Store};
+use remem_store_sql::{Location, SqliteStore};
+use rusqlite::{Connection, params};
+use support::Database;
+
+/// Entries that lose their text in every way there is, each with a signature and a subject.
+async fn lose_texts(store: &dyn Store, s: &Scope) {
+    let batch = || Batch::new(s.tenant.clone(), NOON);
+    let memory = || s.memory_ref.clone();
+    for name in ["stays", "deleted", "held", "expired", "forgotten", "merged", "compacted"] {
+        let expires_at = (name == "expired").then(|| NOON.plus_ms(10));
+        let draft = Draft { subjects: vec![Subject::from_bytes([1; 32])], expires_at, ..draft(name) };
+        let put = batch().put(id(name), admit(s, draft, NOON)).sign(memory(), id(name), 1, vec![7; 16]);
+        store.commit(put).await.unwrap();
+    }
+    store.commit(batch().delete(memory(), id("deleted"))).await.unwrap();
+    store.commit(batch().retire(memory(), id("merged"), Reason::Merged, id("stays"))).await.unwrap();
+    store.commit(batch().retire(memory(), id("compacted"), Reason::Compacted, id("stays"))).await.unwrap();
+    store.commit(batch().forget(memory(), id("forgotten"))).await.unwrap();
+    let run = || RunId::parse("run-1").unwrap();
+    store.commit(batch().in_run(run()).hold()).await.unwrap();
+    store.commit(batch().delete(memory(), id("held"))).await.unwrap();
+    store.commit(batch().in_run(run()).release()).await.unwrap();
+    store.commit(batch().erase(memory(), id("held"))).await.unwrap();
+    let late = Batch::new(s.tenant.clone(), NOON.plus_ms(10)).expire(memory(), id("expired"));
+    assert_eq!(store.commit(late).await.unwrap().outcomes, [Outcome::Removed]);
+}
+
+const SIGNED: &str = "SELECT e.id FROM signature g JOIN entry e ON e.scope_id = g.scope_id AND e.row_id = g.row_id";
+const ABOUT: &str = "SELECT count(*) FROM entry_subject";
+
+#[tokio::test]
+async fn sqlite_keeps_nothing_of_a_text_that_is_gone() {
+    let (folder, s) = (tempfile::tempdir().unwrap(), scope("a", "m"));
+    lose_texts(&SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap(), &s).await;
+    let db = Connection::open(folder.path().join("tenants/a.db")).unwrap();
+    let signed: Vec<String> = db.prepare(SIGNED).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(signed, ["stays"]);
+    assert_eq!(db.query_row(ABOUT, [], |row| row.get::<_, i64>(0)).unwrap(), 6, "subjects stay with skeletons, but for what is forgotten");
+}
+
+#[tokio::test]
+async fn postgres_keeps_nothing_of_a_text_that_is_gone() {
+    let (database, s) = (Database::fresh().await, scope("a", "m"));
+    lose_texts(&database.open().await, &s).await;
+    let admin = database.admin().await;
+    admin.batch_execute("SET search_path = remem").await.unwrap();
+    let signed: Vec<String> = admin.query(SIGNED, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(signed, ["stays"]);
+    assert_eq!(admin.query_one(ABOUT, &[]).await.unwrap().get::<_, i64>(0), 6);
+}
+
+const OLD_STEPS: [&str; 4] = [
+    include_str!("../migrations/sqlite/0001_memory.sql"),
+    include_str!("../migrations/sqlite/0002_owner_and_lease.sql"),
+    include_str!("../migrations/sqlite/0003_record.sql"),
+    include_str!("../migrations/sqlite/0004_run.sql"),
+];
+
+/// A table of a new file, as far as the old schema knows it, into the old file.
+fn carry(db: &Connection, table: &str) {
+    let sql = "SELECT group_concat(name, ', ') FROM pragma_table_info(?1)";
+    let columns: String = db.query_row(sql, params![table], |row| row.get(0)).unwrap();
+    db.execute(&format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}"), []).unwrap();
+}
+
+/// The file as the last schema would have left it: made by its own steps, filled from a file of today.
+fn as_before(today: &std::path::Path, before: &std::path::Path) {
+    let db = Connection::open(before).unwrap();
+    for step in OLD_STEPS {
+        db.execute_batch(step).unwrap();
+    }
+    db.pragma_update(None, "user_version", 4).unwrap();
+    db.execute("ATTACH ?1 AS new", params![today.to_str().unwrap()]).unwrap();
+    let id: i64 = db.pragma_query_value(Some("new"), "application_id", |row| row.get(0)).unwrap();
+    db.pragma_update(None, "application_id", id).unwrap();
+    for table in ["tenant_clock", "scope", "entry", "entry_tag", "event", "idempotency", "record", "snapshot", "lease"] {
+        carry(&db, table);
+    }
+    let index = "INSERT INTO main.entry_fts (rowid, scope_key, content) SELECT row_id, scope_key, content FROM new.entry_text";
+    db.execute(index, []).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_of_the_schema_before_keeps_what_it_holds() {
+    let (folder, old) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (s, t) = (scope("a", "m"), scope("a", "n"));
+    let store = SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap();
+    for name in ["a", "b", "gone", "held"] {
+        put(&store, &s, name, Draft { tags: vec!["t".to_owned()], ..draft(&format!("falcon {name}")) }, NOON).await;
+    }
+    put(&store, &t, "a", draft("falcon elsewhere"), NOON).await;
+    let batch = || Batch::new(s.tenant.clone(), NOON);
+    store.commit(batch().delete(s.memory_ref.clone(), id("gone"))).await.unwrap();
+    let revision = store.commit(batch().in_run(RunId::parse("run-1").unwrap()).hold()).await.unwrap().revision;
+    store.commit(batch().delete(s.memory_ref.clone(), id("held"))).await.unwrap();
+    let checked = store.verify(&s.tenant).await.unwrap();
+    store.scrub(&s.tenant, NOON, false).await.unwrap();
+    drop(store);
+    std::fs::create_dir_all(old.path().join("tenants")).unwrap();
+    as_before(&folder.path().join("tenants/a.db"), &old.path().join("tenants/a.db"));
+
+    let store = SqliteStore::open(Location::Folder(old.path().into()), 1).unwrap();
+    let (now, then) = (ReadAt::Now(NOON), ReadAt::Snapshot { revision, at: NOON, own_runs: Vec::new() });
+    assert_eq!(names(&all(&store, &s, &now).await), ["b", "a"]);
+    assert_eq!(names(&all(&store, &s, &then).await), ["held", "b", "a"], "the run still reads what was deleted");
+    let tagged = Filter { tags: vec!["t".to_owned()], ..Filter::default() };
+    assert_eq!(store.list(&s, &tagged, &Page { limit: 9, after: None }, &now).await.unwrap().len(), 2);
+    let probe = Probe::Lexical { terms: vec!["falcon".to_owned()] };
+    assert_eq!(store.candidates(&s, &probe, &Filter::default(), 9, &now).await.unwrap().len(), 2);
+    assert_eq!(store.candidates(&t, &probe, &Filter::default(), 9, &now).await.unwrap().len(), 1);
+    assert_eq!(store.verify(&s.tenant).await.unwrap(), checked, "texts, index and chain are as they were");
+    let held = store.lineage(&s, &id("held")).await.unwrap().unwrap();
+    assert_eq!((held.state, held.support, held.replaced_by), (EntryState::Deleted, 1, None));
+    assert_eq!(store.unsigned(&s, None, 9).await.unwrap().len(), 2, "there is everything to look at");
+    // And it is a file like any other from here on.
+    store.commit(batch().retire(s.memory_ref.clone(), id("a"), Reason::Merged, id("b"))).await.unwrap();
+    store.commit(batch().in_run(RunId::parse("run-1").unwrap()).release()).await.unwrap();
+    assert_eq!(store.ended(&s.tenant, 9).await.unwrap(), [(s.memory_ref.clone(), id("held"))]);
+    store.commit(batch().erase(s.memory_ref.clone(), id("held")).delete(s.memory_ref.clone(), id("b"))).await.unwrap();
+    assert_eq!(store.ended(&s.tenant, 9).await.unwrap(), [(s.memory_ref.clone(), id("a"))]);
+    store.verify(&s.tenant).await.unwrap();
+    let db = Connection::open(old.path().join("tenants/a.db")).unwrap();
+    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 5);
+}
