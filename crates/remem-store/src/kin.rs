@@ -104,6 +104,8 @@ pub struct Traced {
     pub memory_ref: MemoryRef,
     /// Its name.
     pub id: EntryId,
+    /// Whether the subject was given to it, rather than to something that it was made from.
+    pub direct: bool,
     /// Whether its text is gone already.
     pub erased: bool,
     /// Unkeyed digest of its text, if there is any.

@@ -45,6 +45,9 @@ CREATE INDEX entry_ended    ON entry (tenant_id, rev_to) WHERE rev_to IS NOT NUL
 CREATE INDEX entry_spent    ON entry (tenant_id, rev_to) WHERE erased_at IS NULL AND removed_reason IN ('deleted', 'compacted');
 CREATE INDEX entry_replaced ON entry (tenant_id, scope_id, replaced_by) WHERE replaced_by IS NOT NULL AND erased_at IS NULL;
 
+-- What consolidation reads, in the order of rows: the index ends with the row by itself.
+CREATE INDEX entry_eligible ON entry (tenant_id, scope_id) WHERE rev_to IS NULL AND expires_at IS NULL AND tier = 'persistent';
+
 CREATE TABLE lineage (                      -- a row, and one that its text was made from (or that was merged into it)
   tenant_id    TEXT    NOT NULL,
   scope_id     INTEGER NOT NULL,

@@ -366,15 +366,10 @@ fn signed(row: &Row) -> Result<Signed, StoreError> {
 /// and below: the planner does not know how few they are, and would read all that the tenant has.
 const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1 AND subject = $2
-    UNION SELECT l.scope_id, l.row_id FROM carrying c JOIN remem.lineage l
-      ON l.tenant_id = $1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id)";
-const TRACED: &str = "SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM remem.entry_subject g
-      WHERE g.tenant_id = $1 AND g.subject = $2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
-    JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id
-    JOIN remem.scope s ON s.tenant_id = $1 AND s.scope_id = c.scope_id ORDER BY s.memory_ref, e.rev_from, e.id";
     UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN LATERAL (SELECT * FROM remem.lineage l
       WHERE l.tenant_id = $1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id OFFSET 0) l)";
-const TRACED: &str = "SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash FROM carrying c
+const TRACED: &str = "SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM remem.entry_subject g
+      WHERE g.tenant_id = $1 AND g.subject = $2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
     CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = c.scope_id AND e.row_id = c.row_id OFFSET 0) e
     CROSS JOIN LATERAL (SELECT * FROM remem.scope s WHERE s.tenant_id = $1 AND s.scope_id = c.scope_id OFFSET 0) s
     ORDER BY s.memory_ref, e.rev_from, e.id";

@@ -148,8 +148,9 @@ pub(super) fn unsigned(
     limit: u32,
 ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
     let sql = format!(
-        "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.row_id > ?3 AND {ELIGIBLE}
-           AND NOT EXISTS (SELECT 1 FROM signature g WHERE g.tenant_id = e.tenant_id AND g.scope_id = e.scope_id AND g.row_id = e.row_id)
+        "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e INDEXED BY entry_eligible
+         WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.row_id > ?3 AND {ELIGIBLE} AND NOT EXISTS (SELECT 1 FROM signature g
+           WHERE g.tenant_id = e.tenant_id AND g.scope_id = e.scope_id AND g.row_id = e.row_id)
          ORDER BY e.row_id LIMIT ?4"
     );
     let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
@@ -247,8 +248,6 @@ pub(super) fn trace(db: &Connection, tenant: &TenantId, subject: &Subject) -> Re
     let sql = format!(
         "{CARRYING} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM entry_subject g
            WHERE g.tenant_id = ?1 AND g.subject = ?2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
-         JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
-        "{CARRYING} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash FROM carrying c
          CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
          ORDER BY s.memory_ref, e.rev_from, e.id"
     );
