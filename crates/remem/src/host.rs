@@ -67,6 +67,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         writable: true,
         lexical: features.lexical,
         ttl: true,
+        forget: true,
         workspace: true,
         attribution: true,
         snapshots: true,
@@ -90,6 +91,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         clock: storage.clock,
         ids: Arc::new(RandomIds),
         post: Arc::new(Outbound::new(config.webhooks.allow_private)),
+        model: None,
         envelope: remem_wire::webhook::envelope,
         policy,
         secrets,
@@ -100,6 +102,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         seams,
         test_secrets: if seams { seams::secrets() } else { Vec::new() },
         agents,
+        backups_kept_ms: config.storage.backups_kept_days.map(|days| i64::from(days) * 86_400_000),
     });
     Ok(Host { engine: Arc::new(engine), place: storage.place })
 }

@@ -2,6 +2,8 @@
 //!
 //! Reads, and writes that carry an idempotency key, are tried again when the server cannot be reached or is busy.
 
+mod forget;
+
 use async_trait::async_trait;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use remem_server::{Door, InstalledAgent, Written};
