@@ -26,6 +26,14 @@ async fn each_operation_needs_its_scope() {
         ("POST", format!("{MEMORY}/m/search"), r#"{"query": "x"}"#, "memory:read"),
         ("GET", format!("{MEMORY}/m/stats"), "", "memory:read"),
         ("GET", MEMORY.to_owned(), "", "memory:read"),
+        ("GET", format!("{entries}/mem_1/lineage"), "", "memory:read"),
+        ("GET", format!("{MEMORY}/m/archives"), "", "memory:read"),
+        ("GET", format!("{MEMORY}/m/archives/0a"), "", "memory:read"),
+        ("POST", "/v1/host/remembrancer/forget".to_owned(), r#"{"subject": "x"}"#, "memory:admin"),
+        ("POST", "/v1/host/remembrancer/forget".to_owned(), r#"{"subject": "x", "dryRun": true}"#, "memory:admin"),
+        ("GET", "/v1/host/remembrancer/erasures".to_owned(), "", "memory:admin"),
+        ("GET", "/v1/host/remembrancer/erasures/era_1".to_owned(), "", "memory:admin"),
+        ("POST", "/v1/host/remembrancer/model-calls/mc_1/undo".to_owned(), "", "memory:admin"),
         ("GET", "/v1/host/remembrancer/events".to_owned(), "", "memory:read"),
         ("GET", "/v1/host/remembrancer/passes".to_owned(), "", "memory:admin"),
         ("POST", "/v1/host/remembrancer/passes/purge/run".to_owned(), "{}", "memory:admin"),
@@ -141,5 +149,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 51, "{operations:#?}");
+    assert_eq!(operations.len(), 58, "{operations:#?}");
 }

@@ -293,3 +293,47 @@ async fn a_deleted_entry_cannot_be_imported_back() {
     let counted = run(common::remem().args(["--url", &server.url, "--key", common::KEY, "--json", "stats", MEMORY])).exits(0).json();
     assert_eq!(counted["entries"], 0);
 }
+
+/// Whom the entries below are about.
+const SUBJECT: &str = "person: Zebulon Quillfeather";
+
+#[tokio::test]
+async fn a_forgotten_subject_leaves_no_trace_in_any_file() {
+    let (folder, mut planted) = (tempfile::tempdir().unwrap(), planted("seven"));
+    let server = Server::start(folder.path());
+    let client = server.client();
+    let mut neighbours = vec![put_neighbour(&client, 1).await];
+    planted.iter_mut().for_each(|one| one.body["subjects"] = json!([SUBJECT]));
+    let ids = put_all(&client, &planted).await;
+    neighbours.push(put_neighbour(&client, 2).await);
+    assert_present(folder.path(), &planted);
+    let words = ["Quillfeather".to_owned(), "quillfeather".to_owned()];
+    assert_eq!(files::find(folder.path(), &words), Vec::<String>::new(), "the subject's words are never stored");
+
+    let report = client.post(&format!("{BASE}/forget"), &json!({"subject": SUBJECT})).await.is(200).json();
+    assert_eq!((&report["counts"]["erased"], &report["changed"]), (&json!(ids.len()), &json!(true)));
+    assert_unknown(&client, &ids, &planted).await;
+    let vacuum = ["--url", &server.url, "--key", common::KEY, "vacuum"];
+    run_on(folder.path(), &vacuum).exits(0);
+    assert_gone(folder.path(), &planted);
+    assert_eq!(files::find(folder.path(), &words), Vec::<String>::new());
+    assert!(!server.output().to_lowercase().contains("quillfeather"));
+    for id in &ids {
+        let skeleton = client.get(&Client::memory(MEMORY, &format!("entries/{id}/lineage"))).await.is(200).json();
+        assert_eq!(skeleton["state"], "forgotten");
+    }
+    assert_neighbours(&client, &neighbours).await;
+}
+
+/// The pass that runs by itself does the same a little later.
+#[tokio::test]
+async fn a_forgotten_subject_leaves_the_files_by_itself() {
+    let (folder, mut planted) = (tempfile::tempdir().unwrap(), planted("eight"));
+    let server = Server::start(folder.path());
+    let client = server.client();
+    planted.iter_mut().for_each(|one| one.body["subjects"] = json!([SUBJECT]));
+    put_all(&client, &planted).await;
+    assert_present(folder.path(), &planted);
+    client.post(&format!("{BASE}/forget"), &json!({"subject": SUBJECT})).await.is(200);
+    assert_gone_soon(folder.path(), &planted);
+}
