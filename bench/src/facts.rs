@@ -71,6 +71,11 @@ pub fn process_bytes(pid: u32, name: &str) -> anyhow::Result<u64> {
     Ok(kib * 1024)
 }
 
+/// Makes `VmHWM` of this process count from now.
+pub fn forget_peak() -> anyhow::Result<()> {
+    std::fs::write("/proc/self/clear_refs", "5").context("the system does not let the peak of memory be reset")
+}
+
 /// Processor time that this thread has used so far, to about a millisecond.
 pub fn thread_time() -> Option<Duration> {
     let nanos = read("/proc/thread-self/schedstat")?.split_whitespace().next()?.parse().ok()?;

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time and starts load")]
 
 mod client;
+mod consolidate;
 mod cores;
 mod corpus;
 mod database;
@@ -49,9 +50,10 @@ struct Cli {
     /// Seconds for each figure over HTTP.
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
-    /// Entries for `reads`, `import`, `footprint` and `postgres`.
-    #[arg(long, default_value_t = 100_000)]
-    entries: usize,
+    /// Entries for `reads`, `import`, `footprint`, `postgres` and `consolidate` [default: 100000; `consolidate` alone: 10000,
+    /// 100000 and 1000000].
+    #[arg(long)]
+    entries: Option<usize>,
     /// Megabytes of text for `redact`.
     #[arg(long, default_value_t = 16)]
     megabytes: usize,
@@ -76,6 +78,8 @@ enum Benchmark {
     Footprint,
     /// The host on PostgreSQL, against itself on SQLite and plain INSERTs; one to three nodes.
     Postgres,
+    /// The plan of consolidation, against comparing all pairs.
+    Consolidate,
     /// All of these.
     All,
 }
@@ -97,12 +101,13 @@ pub struct Setup {
 impl Setup {
     fn new(cli: &Cli) -> anyhow::Result<Setup> {
         ensure!((0.1..=60.0).contains(&cli.seconds), "--seconds must be between 0.1 and 60");
-        ensure!((1_000..=5_000_000).contains(&cli.entries), "--entries must be between 1000 and 5000000");
+        let entries = cli.entries.unwrap_or(100_000);
+        ensure!((1_000..=5_000_000).contains(&entries), "--entries must be between 1000 and 5000000");
         ensure!((1..=1_024).contains(&cli.megabytes), "--megabytes must be between 1 and 1024");
         ensure!((1..=100).contains(&cli.starts), "--starts must be between 1 and 100");
         let remem = cli.remem.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/remem"));
-        // The redactor is measured in this process.
-        if cli.benchmark != Benchmark::Redact {
+        // The redactor and the plan of consolidation are measured in this process.
+        if !matches!(cli.benchmark, Benchmark::Redact | Benchmark::Consolidate) {
             ensure!(
                 remem.is_file(),
                 "there is no program at {}: build it with `cargo build --release -p remem`, or name it with --remem",
@@ -113,7 +118,7 @@ impl Setup {
         let folder = tempfile::Builder::new().prefix("run-").tempdir_in(&cli.dir)?;
         facts::on_disk(folder.path())?;
         let run = Duration::from_secs_f64(cli.seconds);
-        Ok(Setup { remem, folder, run, entries: cli.entries, megabytes: cli.megabytes, starts: cli.starts })
+        Ok(Setup { remem, folder, run, entries, megabytes: cli.megabytes, starts: cli.starts })
     }
 
     /// A fresh folder.
@@ -131,6 +136,10 @@ fn main() -> anyhow::Result<()> {
     facts::print(setup.folder.path())?;
     if wants(Benchmark::Redact) {
         redact::run(&setup)?;
+    }
+    if wants(Benchmark::Consolidate) {
+        let alone = cli.benchmark == Benchmark::Consolidate && cli.entries.is_none();
+        consolidate::run(&if alone { vec![10_000, 100_000, 1_000_000] } else { vec![setup.entries] })?;
     }
     if wants(Benchmark::Puts) {
         puts::run(&setup)?;

@@ -71,7 +71,7 @@ const fn feature(key: &'static str, supported: fn(&Facts) -> bool) -> Feature {
 }
 
 /// Every key that this host may advertise. What is not here is never provided.
-pub const FEATURES: [Feature; 28] = [
+pub const FEATURES: [Feature; 30] = [
     feature("memory", |_| true),
     feature("memory.writable", |f| f.writable),
     feature("memory.search", |f| f.lexical),
@@ -81,12 +81,14 @@ pub const FEATURES: [Feature; 28] = [
     feature("memory.retention.ttl", |f| f.ttl),
     feature("memory.retention.forget", |f| f.forget),
     feature("memory.compaction", |f| f.compaction),
+    feature("memory.distillation", |f| f.compaction && f.workspace),
     feature("memory.attribution", |f| f.attribution),
     feature("memory.attribution.emitsWriteEvents", |f| f.attribution),
     feature("memory.injectionBudget", |f| f.runs),
     feature("agents", |f| f.runs && f.agents),
     feature("agents.memoryBackends", |f| f.durable),
     feature("agents.memoryBackends.long-term", |f| f.durable),
+    feature("agents.memoryConsolidation", |f| f.compaction && f.durable),
     feature("agents.manifestRuntime", |f| f.agents),
     feature("workspace", |f| f.workspace),
     feature("workspace.versioned", |f| f.workspace),

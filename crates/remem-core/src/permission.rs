@@ -10,7 +10,7 @@ pub enum Permission {
     MemoryRead,
     /// Put and delete.
     MemoryWrite,
-    /// Import, export, passes, metrics of the tenant.
+    /// Import, export, passes, metrics and the model's ledger of the tenant.
     MemoryAdmin,
     /// Create, list and revoke the tenant's own keys.
     KeysManage,

@@ -37,6 +37,8 @@ pub struct Distilled {
     pub span: (i64, i64),
     /// What it is mostly about.
     pub topics: Vec<String>,
+    /// Bytes of the entry's text.
+    pub byte_size: u64,
     /// When it was done, ms.
     pub at: i64,
     /// Whether the archive's bytes were erased.
@@ -73,7 +75,7 @@ impl Distilled {
         let value = json!({
             "memoryRef": self.memory_ref, "sourceDigest": self.source_digest, "budget": self.budget, "sha256": self.sha256,
             "entryId": self.entry_id, "sourceCount": self.source_count, "tokensUsed": self.tokens_used,
-            "from": self.span.0, "to": self.span.1, "topics": self.topics, "at": self.at, "erased": self.erased,
+            "from": self.span.0, "to": self.span.1, "topics": self.topics, "byteSize": self.byte_size, "at": self.at, "erased": self.erased,
         });
         value.as_object().cloned().unwrap_or_default()
     }
@@ -93,6 +95,7 @@ impl Distilled {
             tokens_used: number("tokensUsed")?,
             span: (signed("from")?, signed("to")?),
             topics: topics.into_iter().flatten().filter_map(|topic| topic.as_str().map(str::to_owned)).collect(),
+            byte_size: number("byteSize")?,
             at: signed("at")?,
             erased: record.body.get("erased").and_then(Value::as_bool).unwrap_or(false),
         })
@@ -100,13 +103,13 @@ impl Distilled {
 }
 
 /// Writes archive and record. The archive's bytes are kept as a text; a name that is taken stands for the same bytes.
-pub(crate) fn keep(batch: Batch, admission: &Admission<'_>, distilled: &Distilled, bytes: &str) -> Batch {
+pub(crate) fn keep(batch: Batch, admission: &Admission<'_>, distilled: &Distilled, bytes: &str, unless: Precondition) -> Batch {
     let mut body = Map::new();
     body.insert("bytes".to_owned(), json!(bytes));
     let key = archive_key(&distilled.memory_ref, &distilled.sha256);
     let batch = batch.set(RecordKind::Archive, key, Precondition::None, admission.record(body));
     let key = distillation_key(&distilled.memory_ref, &distilled.source_digest, distilled.budget);
-    batch.set(RecordKind::Distillation, key, Precondition::None, admission.record(distilled.to_map()))
+    batch.set(RecordKind::Distillation, key, unless, admission.record(distilled.to_map()))
 }
 
 /// Erases an archive's bytes. Its name stays, and says that it was there.
@@ -141,6 +144,13 @@ impl Engine {
                 None => return Ok(found),
             }
         }
+    }
+
+    /// What must hold for a distillation to be the first of its sources and budget, or of what was erased.
+    pub(crate) async fn not_distilled(&self, tenant: &TenantId, done: &Distilled) -> Result<Precondition, EngineError> {
+        let key = distillation_key(&done.memory_ref, &done.source_digest, done.budget);
+        let record = self.parts.store.record(tenant, RecordKind::Distillation, &key).await?;
+        Ok(record.map_or(Precondition::Absent, |record| Precondition::Version(record.version)))
     }
 
     /// The distillation of exactly these sources within exactly this budget, if it was done.
@@ -221,7 +231,9 @@ impl Engine {
         let batch = batch.delete(scope.memory_ref.clone(), output);
         let renewed = Distilled { entry_id: id.as_str().to_owned(), ..done.clone() };
         let rest: Vec<Distilled> = all.iter().map(|one| if is_it(&one) { renewed.clone() } else { one.clone() }).collect();
-        let batch = self.write_index(tenant, keep(batch, &admission, &renewed, &bytes), &admission, &rest, Index::Forgetting).await?;
+        let batch = self
+            .write_index(tenant, keep(batch, &admission, &renewed, &bytes, Precondition::None), &admission, &rest, Index::Forgetting)
+            .await?;
         let mut facts = record.body.clone();
         facts.insert("undoneAt".to_owned(), json!(now.rfc3339()));
         let batch = batch.set(RecordKind::ModelCall, record.key, Precondition::Version(record.version), admission.record(facts));

@@ -7,6 +7,7 @@
 pub mod agents;
 pub mod archive;
 pub mod caller;
+pub mod conformance;
 pub mod cursor;
 pub mod engine;
 pub mod error;

@@ -10,7 +10,7 @@ use crate::webhook::send::hex;
 use remem_core::admission::check_name;
 use remem_core::redact::SecretValue;
 use remem_core::rewrite::{self, Job, Message, Rewrite};
-use remem_core::{EntryId, MemoryRef, Permission, Record, RecordBody, RecordKind, TenantId, Timestamp};
+use remem_core::{EntryId, MemoryRef, Permission, Record, RecordBody, RecordKind, Rejection, TenantId, Timestamp};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +79,8 @@ const SECRET_IN_ANSWER: &str = "secret_in_answer";
 const SECRET_IN_EVIDENCE: &str = "secret_in_evidence";
 const PROMPT_TOO_LARGE: &str = "prompt_too_large";
 const ACCEPTED: &str = "accepted";
+/// How the name of a ledger entry begins.
+const PREFIX: &str = "call_";
 /// How long a second attempt waits.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -122,7 +124,7 @@ impl Engine {
         let facts = self.ledger(port, request, &messages, &outcome, took);
         let policy = self.policy_for(tenant).await?;
         let body = self.rules(tenant).await?.admission(&policy, self.now_for(tenant).await?).record(facts);
-        let key = format!("call_{}", self.parts.ids.holder());
+        let key = format!("{PREFIX}{}", self.parts.ids.holder());
         Ok(Some(ModelCall { key, body, rewrite: outcome.rewrite, why: outcome.why }))
     }
 
@@ -209,9 +211,12 @@ impl Engine {
         limit: Option<u32>,
     ) -> Result<(Vec<ModelCallInfo>, bool), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
+        if after.is_some_and(|after| !after.starts_with(PREFIX)) {
+            return Err(Rejection::Invalid { field: "after", rule: "must be the nextAfter of an earlier page" }.into());
+        }
         let limit = self.parts.policy.list_limit(limit);
         let wanted = limit.saturating_add(1);
-        let mut found = self.parts.store.records(caller.tenant(), RecordKind::ModelCall, "", after, wanted).await?;
+        let mut found = self.parts.store.records(caller.tenant(), RecordKind::ModelCall, PREFIX, after, wanted).await?;
         let more = found.len() > limit as usize;
         found.truncate(limit as usize);
         // A name that became a secret after it was kept is not shown either.

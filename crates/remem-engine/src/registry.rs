@@ -315,6 +315,11 @@ const RELEASE_TRIES: u32 = 4;
 pub(crate) const CLAIM_AGAIN: Duration = Duration::from_millis(50);
 
 impl Engine {
+    /// Tells what passes are at that the process is about to end: what can wait for another one does.
+    pub fn stop_passes(&self) {
+        self.passes.stop();
+    }
+
     /// Tells the runner of this process that a pass has work at a tenant. Only a hint.
     pub(crate) fn has_work(&self, pass: &'static str, tenant: &TenantId) {
         self.passes.work.lock().unwrap_or_else(PoisonError::into_inner).insert((pass, tenant.clone()));

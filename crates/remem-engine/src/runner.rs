@@ -82,7 +82,7 @@ async fn until_done(engine: &Engine, stop: &mut watch::Receiver<bool>, work: imp
     tokio::pin!(work);
     tokio::select! {
         () = &mut work => return,
-        _ = stop.wait_for(|stop| *stop) => engine.passes.stop(),
+        _ = stop.wait_for(|stop| *stop) => engine.stop_passes(),
     }
     work.await;
 }

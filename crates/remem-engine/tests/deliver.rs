@@ -7,7 +7,7 @@ use remem_core::{
 };
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock, PostError, Posted, RecordedPost};
-use remem_engine::registry::{self, Mode, PassReport};
+use remem_engine::registry::{self, Mode, Over, PassReport};
 use remem_engine::webhook::{NewWebhook, Registered, signature};
 use remem_engine::{Caller, Engine, EngineError, HostKey, Parts};
 use remem_store::{FaultyStore, Store};
@@ -256,7 +256,7 @@ async fn two_nodes_do_not_deliver_side_by_side() {
     let tenant = one.caller.tenant();
     let stale = one.store.claim(tenant, "deliver", "sleeper", NOON, 1).await.unwrap().unwrap();
     one.store.claim(tenant, "deliver", "other", NOON.plus_ms(1_000), 1).await.unwrap().unwrap();
-    let run = registry::find("deliver").unwrap().run;
+    let Over::Host { run, .. } = registry::find("deliver").unwrap().over else { panic!("it works over the host") };
     run(&one.engine, tenant, Mode::Apply, Some(stale)).await.unwrap();
     assert_eq!((nodes(&one.post.take()), one.state().await.health.deliveries), (vec!["d".to_owned()], 3), "sent, but not counted");
 }

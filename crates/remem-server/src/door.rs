@@ -1,19 +1,22 @@
 //! The door: every operation in terms of the wire. HTTP handlers, MCP tools and commands all go through it, so that an
 //! operation is translated in one place, whether the engine is in this process or behind a URL.
 
+mod forget;
+mod passes;
+
+pub use forget::ForgetDoor;
+pub use passes::PassDoor;
+
 use async_trait::async_trait;
 use remem_core::redact::SecretValue;
 use remem_core::{MemoryRef, Permission, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::agents::Listed;
 use remem_engine::keys::KeyRequest;
 use remem_engine::recall::{ListRequest, SearchRequest as EngineSearch};
-use remem_engine::registry::{self, Mode, PASSES};
 use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Denied, Engine, EngineError};
 use remem_store::{Filter, KeyRecord, StoreError};
-use remem_wire::admin::{
-    KeyCreate, KeyCreated, KeyInfo, KeyList, PassAnswer, PassInfo, PassList, PassRun, TenantInfo, TenantList, TenantPut, TenantQuery,
-};
+use remem_wire::admin::{KeyCreate, KeyCreated, KeyInfo, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery};
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
@@ -47,7 +50,7 @@ pub struct InstalledAgent {
 
 /// Every operation on memory, as one caller.
 #[async_trait]
-pub trait Door: crate::ForgetDoor + Send + Sync {
+pub trait Door: ForgetDoor + PassDoor + Send + Sync {
     /// Stores one entry.
     async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<MemoryEntry>, Failure>;
     /// Stores several entries, all or none.
@@ -70,10 +73,6 @@ pub trait Door: crate::ForgetDoor + Send + Sync {
     async fn memories(&self, query: MemoriesQuery) -> Result<MemoryList, Failure>;
     /// A page of events.
     async fn events(&self, query: EventsQuery) -> Result<EventPage, Failure>;
-    /// The passes and how they are doing.
-    async fn passes(&self) -> Result<PassList, Failure>;
-    /// Runs a pass once.
-    async fn run_pass(&self, name: &str, run: PassRun) -> Result<PassAnswer, Failure>;
     /// Makes a key.
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure>;
     /// A tenant's keys.
@@ -319,34 +318,6 @@ impl Door for EngineDoor {
         Ok(EventPage { events: events.iter().map(EventDoc::from).collect(), next_after })
     }
 
-    async fn passes(&self) -> Result<PassList, Failure> {
-        self.caller.require(Permission::MemoryAdmin).map_err(fail)?;
-        let status = self.engine.pass_status(self.caller.tenant());
-        let info = |pass: &registry::Pass| {
-            let last = status.iter().find(|s| s.name == pass.name);
-            PassInfo {
-                name: pass.name.to_owned(),
-                description: pass.doc.to_owned(),
-                period_ms: pass.period_ms,
-                last_run_at: last.map(|s| Instant(s.ran_at)),
-                last_report: last.and_then(|s| s.report).map(answer),
-            }
-        };
-        Ok(PassList { passes: PASSES.iter().map(info).collect() })
-    }
-
-    async fn run_pass(&self, name: &str, run: PassRun) -> Result<PassAnswer, Failure> {
-        self.caller.require(Permission::MemoryAdmin).map_err(fail)?;
-        let pass = registry::find(name).ok_or(Problem::NotFound)?;
-        let mode = match (run.dry_run, run.compact) {
-            (true, false) => Mode::DryRun,
-            (false, true) => Mode::Compact,
-            (false, false) => Mode::Apply,
-            (true, true) => return Err(invalid("compact", "cannot be tried in a dry run")),
-        };
-        self.engine.run_pass(pass, self.caller.tenant(), mode).await.map(answer).map_err(fail)
-    }
-
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
         let permissions: Result<Vec<Permission>, _> = request.scopes.iter().map(|s| s.parse()).collect();
         let request = KeyRequest {
@@ -458,10 +429,6 @@ fn secret_info(info: remem_engine::vault::SecretInfo) -> SecretInfo {
         rotated_at: info.rotated_at.map(Instant),
         versions: info.versions,
     }
-}
-
-fn answer(report: registry::PassReport) -> PassAnswer {
-    PassAnswer { examined: report.examined, changed: report.changed, more: report.more }
 }
 
 impl EngineDoor {

@@ -3,11 +3,9 @@
 //! This crate may not hold a rule or touch a store: what a surface may do is what the engine offers every surface.
 
 pub mod door;
-pub mod forget_door;
 pub mod http;
 pub mod mcp;
 pub mod serve;
 
-pub use door::{Door, EngineDoor, InstalledAgent, Written};
-pub use forget_door::ForgetDoor;
+pub use door::{Door, EngineDoor, ForgetDoor, InstalledAgent, PassDoor, Written};
 pub use http::{App, router};

@@ -37,6 +37,16 @@ async fn each_operation_needs_its_scope() {
         ("GET", "/v1/host/remembrancer/events".to_owned(), "", "memory:read"),
         ("GET", "/v1/host/remembrancer/passes".to_owned(), "", "memory:admin"),
         ("POST", "/v1/host/remembrancer/passes/purge/run".to_owned(), "{}", "memory:admin"),
+        ("POST", "/v1/host/remembrancer/passes/compact/run".to_owned(), "{}", "memory:admin"),
+        ("POST", "/v1/host/remembrancer/passes/compact/run".to_owned(), r#"{"dryRun": true}"#, "memory:admin"),
+        ("GET", "/v1/host/remembrancer/passes/compact/schedule".to_owned(), "", "memory:admin"),
+        ("PUT", "/v1/host/remembrancer/passes/compact/schedule".to_owned(), r#"{"every": "P1D"}"#, "memory:admin"),
+        ("DELETE", "/v1/host/remembrancer/passes/compact/schedule".to_owned(), "", "memory:admin"),
+        ("GET", "/v1/host/remembrancer/schedules".to_owned(), "", "memory:admin"),
+        ("GET", "/v1/host/remembrancer/jobs".to_owned(), "", "memory:admin"),
+        ("GET", "/v1/host/remembrancer/jobs/job_1".to_owned(), "", "memory:admin"),
+        ("POST", "/v1/host/remembrancer/jobs/job_1/cancel".to_owned(), "", "memory:admin"),
+        ("GET", "/v1/host/remembrancer/model-calls".to_owned(), "", "memory:admin"),
         ("GET", "/v1/host/remembrancer/keys".to_owned(), "", "keys:manage"),
         ("POST", "/v1/host/remembrancer/keys".to_owned(), r#"{"scopes": ["memory:read"]}"#, "keys:manage"),
         ("DELETE", "/v1/host/remembrancer/keys/key_1".to_owned(), "", "keys:manage"),
@@ -149,5 +159,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 58, "{operations:#?}");
+    assert_eq!(operations.len(), 66, "{operations:#?}");
 }

@@ -168,6 +168,14 @@ fn path_rows() -> Vec<Row> {
         row("atLeast that is no token", "GET", "{m}/entries?atLeast=canary-c4n4ry", "", 422, "validation_error"),
         row("include of something else", "GET", "{m}/entries?include=canary-c4n4ry", "", 422, "validation_error"),
         row("position that is no number", "GET", "/v1/host/remembrancer/events?after=canary-c4n4ry", "", 422, "validation_error"),
+        row(
+            "model calls after something that is no call",
+            "GET",
+            "/v1/host/remembrancer/model-calls?after=canary-c4n4ry",
+            "",
+            422,
+            "validation_error",
+        ),
         row("unknown path", "GET", "/v1/canary-c4n4ry", "", 404, "not_found"),
         row("method that a path does not take", "PUT", "{m}/entries", "", 405, "method_not_allowed"),
         row("unknown pass", "POST", "/v1/host/remembrancer/passes/canary-c4n4ry/run", "{}", 404, "not_found"),
@@ -189,6 +197,52 @@ fn path_rows() -> Vec<Row> {
             422,
             "validation_error",
         ),
+    ]
+}
+
+fn pass_rows() -> Vec<Row> {
+    let run = |what, pass: &str, body: &str, status| {
+        row(what, "POST", &format!("/v1/host/remembrancer/passes/{pass}/run"), body, status, "validation_error")
+    };
+    let at = |pass: &str, query: &str| format!("/v1/host/remembrancer/passes/{pass}/schedule{query}");
+    let set = |what, body: &str, status| row(what, "PUT", &at("compact", "?memoryRef=m"), body, status, "validation_error");
+    let jobs = "/v1/host/remembrancer/jobs";
+    vec![
+        run("run of a pass with an unknown field", "compact", r#"{"canary-c4n4ry": 1}"#, 400),
+        run("run of a pass with an unknown option", "compact", r#"{"memoryRef": "m", "options": {"canary-c4n4ry": 1}}"#, 422),
+        run(
+            "run of a pass with an option of the wrong type",
+            "compact",
+            r#"{"memoryRef": "m", "options": {"include": "canary-c4n4ry"}}"#,
+            422,
+        ),
+        run("run of a pass over a malformed memoryRef", "compact", r#"{"memoryRef": "../canary-c4n4ry"}"#, 422),
+        run("run of a pass over the host with a memoryRef", "purge", r#"{"memoryRef": "canary-c4n4ry"}"#, 422),
+        run("run of a pass over memories with compact", "compact", r#"{"memoryRef": "m", "compact": true}"#, 422),
+        row("unknown job", "GET", &format!("{jobs}/canary-c4n4ry"), "", 404, "not_found"),
+        row("cancel of an unknown job", "POST", &format!("{jobs}/canary-c4n4ry/cancel"), "", 404, "not_found"),
+        row("jobs in an unknown state", "GET", &format!("{jobs}?state=canary-c4n4ry"), "", 422, "validation_error"),
+        row("jobs after something else", "GET", &format!("{jobs}?after=canary-c4n4ry"), "", 422, "validation_error"),
+        row("jobs with an unknown query parameter", "GET", &format!("{jobs}?canary-c4n4ry=1"), "", 400, "validation_error"),
+        row("schedule of an unknown pass", "PUT", &at("canary-c4n4ry", ""), r#"{"every": "P1D"}"#, 404, "not_found"),
+        row("schedule of a pass over the host", "PUT", &at("purge", ""), r#"{"every": "P1D"}"#, 404, "not_found"),
+        row("unknown schedule", "GET", &at("compact", "?memoryRef=canary-c4n4ry"), "", 404, "not_found"),
+        row("removal of an unknown schedule", "DELETE", &at("compact", "?memoryRef=canary-c4n4ry"), "", 404, "not_found"),
+        set("schedule without every and cron", "{}", 422),
+        set("schedule with a malformed duration", r#"{"every": "canary-c4n4ry"}"#, 422),
+        set("schedule of less than a minute", r#"{"every": "PT59S"}"#, 422),
+        set("schedule with a malformed cron line", r#"{"cron": "canary-c4n4ry * * * *"}"#, 422),
+        set("schedule in an unknown time zone", r#"{"every": "P1D", "zone": "canary-c4n4ry"}"#, 422),
+        set("schedule with an unknown option", r#"{"every": "P1D", "options": {"canary-c4n4ry": 1}}"#, 422),
+        row(
+            "schedule over a malformed memoryRef",
+            "PUT",
+            &at("compact", "?memoryRef=..%2Fcanary-c4n4ry"),
+            r#"{"every": "P1D"}"#,
+            422,
+            "validation_error",
+        ),
+        set("schedule with an unknown field", r#"{"every": "P1D", "canary-c4n4ry": 1}"#, 400),
     ]
 }
 
@@ -295,8 +349,8 @@ fn webhook_rows() -> Vec<Row> {
 async fn each_kind_of_wrong_input_gets_its_answer() {
     let host = Host::new().await;
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
-    let rows = body_rows().into_iter().chain(operation_rows()).chain(path_rows());
-    for row in rows.chain(agent_rows()).chain(run_rows()).chain(webhook_rows()).chain(secret_rows()).chain(forget_rows()) {
+    let rows = body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(pass_rows()).chain(forget_rows());
+    for row in rows.chain(agent_rows()).chain(run_rows()).chain(webhook_rows()).chain(secret_rows()) {
         let headers: Vec<(&str, &str)> = row.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
         let answer = host.call("key-of-a", row.method, &row.path, &headers, Body::from(row.body)).await;
         let text = String::from_utf8_lossy(&answer.bytes).into_owned();
@@ -315,4 +369,7 @@ async fn each_kind_of_wrong_input_gets_its_answer() {
         assert!(documented.contains(&line), "docs/api.md lacks the row: {line}");
     }
     assert_eq!(host.get("/v1/host/remembrancer/events").await.json()["nextAfter"], json!(0), "nothing was stored");
+    for list in ["jobs", "schedules"] {
+        assert_eq!(host.get(&format!("/v1/host/remembrancer/{list}")).await.json(), json!({list: []}), "nothing was stored");
+    }
 }

@@ -45,6 +45,8 @@ async fn view(host: &Host, own: &str, foreign: &str) -> Vec<String> {
         "/v1/host/remembrancer/events?after=1&limit=1".to_owned(),
         "/v1/host/remembrancer/keys".to_owned(),
         "/v1/host/remembrancer/passes".to_owned(),
+        "/v1/host/remembrancer/jobs".to_owned(),
+        "/v1/host/remembrancer/schedules".to_owned(),
         "/.well-known/openwop".to_owned(),
     ];
     let mut view = Vec::new();

@@ -4,6 +4,7 @@
 
 use remem_core::Policy;
 use remem_core::capability::Capabilities;
+use remem_core::distill::TOKENIZER;
 use serde_json::{Map, Value, json};
 
 /// How an OpenWOP document writes its version: two numbers.
@@ -85,7 +86,19 @@ fn memory(capabilities: &Capabilities, policy: &Policy) -> Value {
         memory["search"] = json!({ "supported": true, "modes": ["filter"] });
     }
     if has("memory.compaction") {
-        memory["compaction"] = json!({ "supported": true, "trigger": "host-managed" });
+        let limits = (policy.distill_entries_max, policy.content_bytes_max);
+        memory["compaction"] =
+            json!({ "supported": true, "trigger": "host-managed", "maxInputEntries": limits.0, "maxOutputBytes": limits.1 });
+    }
+    if has("memory.distillation") {
+        memory["distillation"] = json!({
+            "supported": true,
+            "maxTokenBudget": policy.distill_tokens_max,
+            "scheduled": false,
+            "indexEmitted": true,
+            "tokenizerName": TOKENIZER,
+            "archiveRetention": format!("P{}D", policy.archive_retention_ms / 86_400_000),
+        });
     }
     if has("memory.attribution") {
         memory["attribution"] = json!({ "supported": true, "emitsWriteEvents": has("memory.attribution.emitsWriteEvents") });
@@ -102,6 +115,9 @@ fn agents(capabilities: &Capabilities) -> Option<Value> {
     let mut agents = json!({ "supported": has("agents") });
     if has("agents.memoryBackends.long-term") {
         agents["memoryBackends"] = json!(["long-term"]);
+    }
+    if has("agents.memoryConsolidation") {
+        agents["memoryConsolidation"] = json!({ "supported": true, "schedule": "on-demand" });
     }
     if has("agents.manifestRuntime") {
         agents["manifestRuntime"] = json!({ "supported": true, "installScope": "tenant", "handoffValidation": false });
@@ -143,6 +159,7 @@ mod tests {
         let snapshots = facts.runs && facts.snapshots;
         present(&memory["search"], facts.lexical, "search");
         present(&memory["compaction"], facts.compaction, "compaction");
+        present(&memory["distillation"], facts.compaction && facts.workspace, "distillation");
         present(&memory["attribution"], facts.attribution, "attribution");
         present(&memory["injectionBudget"], facts.runs, "injectionBudget");
         present(&document["workspace"], facts.workspace, "workspace");
@@ -155,6 +172,7 @@ mod tests {
         assert_eq!(!agents.is_null(), facts.durable || facts.agents);
         assert_eq!(agents["supported"] == json!(true), facts.runs && facts.agents);
         present(&agents["memoryBackends"], facts.durable, "memoryBackends");
+        present(&agents["memoryConsolidation"], facts.durable && facts.compaction, "memoryConsolidation");
         present(&agents["manifestRuntime"], facts.agents, "manifestRuntime");
     }
 

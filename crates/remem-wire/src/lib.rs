@@ -10,6 +10,8 @@ pub mod error;
 pub mod event;
 pub mod forget;
 pub mod memory;
+pub mod model;
+pub mod pass;
 pub mod run;
 pub mod secrets;
 pub mod time;

@@ -19,6 +19,7 @@ pub struct Config {
     pub agents: Agents,
     pub webhooks: Webhooks,
     pub vault: Vault,
+    pub model: Model,
     pub limits: Limits,
     pub log: Log,
 }
@@ -96,6 +97,22 @@ pub struct Vault {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+pub struct Model {
+    /// Where an OpenAI-compatible endpoint begins, such as `http://127.0.0.1:11434/v1`; no model if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// What the model is called there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The secret of a tenant's vault that is sent as key; none is sent if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_secret: Option<String>,
+    /// How long a call may take, in milliseconds.
+    pub timeout_ms: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Limits {
     pub content_bytes_max: usize,
     pub tags_max: usize,
@@ -144,6 +161,12 @@ impl Default for Storage {
 impl Default for Redaction {
     fn default() -> Redaction {
         Redaction { shapes: ShapePolicy::default().to_string(), secrets_file: None }
+    }
+}
+
+impl Default for Model {
+    fn default() -> Model {
+        Model { base_url: None, name: None, key_secret: None, timeout_ms: 30_000 }
     }
 }
 
@@ -205,7 +228,7 @@ impl Config {
     /// For showing: a URL keeps its user and place, not its password.
     #[must_use]
     pub fn without_passwords(mut self) -> Config {
-        for url in [&mut self.storage.database, &mut self.storage.worker_database].into_iter().flatten() {
+        for url in [&mut self.storage.database, &mut self.storage.worker_database, &mut self.model.base_url].into_iter().flatten() {
             *url = without_password(url);
         }
         self

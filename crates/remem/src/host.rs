@@ -3,6 +3,7 @@
 
 use crate::agents;
 use crate::config::Config;
+use crate::model;
 use crate::post::Outbound;
 use crate::seams;
 use anyhow::{Context, bail};
@@ -67,13 +68,14 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         writable: true,
         lexical: features.lexical,
         ttl: true,
-        forget: true,
         workspace: true,
         attribution: true,
         snapshots: true,
         runs: true,
         agents: true,
         webhooks: true,
+        forget: true,
+        compaction: true,
         vault: vault.is_some(),
         ..Facts::default()
     };
@@ -91,7 +93,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         clock: storage.clock,
         ids: Arc::new(RandomIds),
         post: Arc::new(Outbound::new(config.webhooks.allow_private)),
-        model: None,
+        model: model::port(&config.model)?,
         envelope: remem_wire::webhook::envelope,
         policy,
         secrets,

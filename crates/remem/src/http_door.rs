@@ -3,11 +3,12 @@
 //! Reads, and writes that carry an idempotency key, are tried again when the server cannot be reached or is busy.
 
 mod forget;
+mod passes;
 
 use async_trait::async_trait;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use remem_server::{Door, InstalledAgent, Written};
-use remem_wire::admin::{KeyCreate, KeyCreated, KeyList, PassAnswer, PassList, PassRun, TenantInfo, TenantList, TenantPut, TenantQuery};
+use remem_wire::admin::{KeyCreate, KeyCreated, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery};
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
@@ -201,12 +202,6 @@ impl Door for HttpDoor {
     }
     async fn events(&self, query: EventsQuery) -> Result<EventPage, Failure> {
         self.read("events".to_owned(), &query).await
-    }
-    async fn passes(&self) -> Result<PassList, Failure> {
-        self.read("passes".to_owned(), &()).await
-    }
-    async fn run_pass(&self, name: &str, run: PassRun) -> Result<PassAnswer, Failure> {
-        self.post(format!("passes/{}/run", segment(name)), &run, true).await
     }
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
         self.post("keys".to_owned(), &request, false).await

@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod host;
 mod http_door;
+mod model;
 mod output;
 mod post;
 mod seams;

@@ -3,6 +3,7 @@
 //! says nothing besides. What is in doubt has no slot: to miss one leaves two entries, to invent one hides a fact.
 
 use super::guard::Item;
+use super::signature::short_digest;
 
 /// A question and its answer, both normalised.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,13 +49,8 @@ pub(super) fn digests(item: &Item) -> (u64, u64) {
     // Every part is preceded by its length, so that no two lists of parts read the same.
     let parts = labels.into_iter().map(|label| ("tag", label)).chain(item.metadata.as_deref().map(|text| ("metadata", text)));
     let joined: String = parts.map(|(kind, part)| format!("{kind} {} {part}", part.len())).collect();
-    let value = digest(&slot.value) & 0xFFFF_FFFF_0000_0000 | digest(&joined) >> 32;
-    (digest(&slot.key).max(1), value)
-}
-
-fn digest(text: &str) -> u64 {
-    let hash = blake3::hash(text.as_bytes());
-    hash.as_bytes()[..8].iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+    let value = short_digest(&slot.value) & 0xFFFF_FFFF_0000_0000 | short_digest(&joined) >> 32;
+    (short_digest(&slot.key).max(1), value)
 }
 
 /// `<S>'s <A> is <V>`, `<S>'s <A> changed from <V> to <V>`.

@@ -91,28 +91,46 @@ fn told(row: u64, created_at: i64, item: Item) -> Told {
     Told { row, created_at, fact: item.text.clone(), signature: Signature::of(&item), item }
 }
 
-fn numbered(row: u64, number: u64) -> Told {
-    let text = format!("The meter in the cellar of the old mill showed {number} units when the inspector from the water board came by");
-    told(row, row as i64, Item::plain(text))
+/// Entries of one text that no other can stand for, because each is found by a tag of its own.
+fn crowd(count: u64) -> Vec<Told> {
+    let text = "The meter in the cellar of the old mill showed 12 units when the inspector from the water board came by";
+    let item = |row: u64| Item { tags: vec![format!("visit-{}", row - u64::from(row % 5 == 4))], ..Item::plain(text) };
+    let signature = Signature::of(&item(0));
+    (0..count).map(|row| Told { row, created_at: row as i64, fact: text.to_owned(), item: item(row), signature }).collect()
 }
 
 #[test]
-fn a_crowd_of_one_template_stays_within_the_cap_and_idempotent() {
-    // Every fifth repeats the number of the one before.
-    let crowd: Vec<Told> = (0..2_000).map(|row| numbered(row, row - u64::from(row % 5 == 4))).collect();
+fn a_crowd_stays_within_the_cap_and_idempotent() {
+    // Every fifth has the tag of the one before and can be merged, if it is among the 64 that are looked at.
+    let crowd = crowd(2_000);
     let (decisions, comparisons) = plan(&crowd, |_| true);
-    assert!(comparisons <= CANDIDATES_MAX as u64 * 2_000 && comparisons > 30 * 2_000, "{comparisons}");
-    assert!(!decisions.is_empty());
+    assert!(comparisons <= CANDIDATES_MAX as u64 * 2_000 && comparisons > 60 * 2_000, "{comparisons}");
+    assert!((10..400).contains(&decisions.len()), "{}", decisions.len());
     let left = survivors(&crowd, &decisions);
     assert_eq!(plan(&left, |_| true).0, vec![]);
 }
 
 #[test]
+fn texts_of_one_template_that_differ_in_a_number_do_not_even_meet() {
+    let numbered = |row: u64| {
+        let number = row - u64::from(row % 5 == 4);
+        told(
+            row,
+            row as i64,
+            Item::plain(format!("The meter in the cellar of the old mill showed {number} units when the inspector came by")),
+        )
+    };
+    let all: Vec<Told> = (0..2_000).map(numbered).collect();
+    let (decisions, comparisons) = plan(&all, |_| true);
+    assert_eq!((decisions.len(), comparisons), (400, 400));
+    assert_eq!(plan(&survivors(&all, &decisions), |_| true), (vec![], 0));
+}
+
+#[test]
 fn a_newcomer_to_a_crowd_asks_for_few_texts() {
     let mut planner = Planner::new();
-    (0..1_000).for_each(|row| planner.add(handle(&numbered(row, row), row == 500)));
-    let texts = planner.seal().texts();
-    assert!((2..=20 * (2 * CANDIDATES_MAX + 1)).contains(&texts) && texts < 900, "{texts}");
+    crowd(1_000).iter().for_each(|one| planner.add(handle(one, one.row == 500)));
+    assert_eq!(planner.seal().texts(), 2 * CANDIDATES_MAX + 1, "its own, the newest, and those next after it");
 }
 
 #[test]

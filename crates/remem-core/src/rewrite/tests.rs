@@ -46,7 +46,7 @@ fn what_the_evidence_says_is_accepted() {
             &[("mem_2", "The user does not like fish."), ("mem_2", "The user likes jazz and green tea.")],
         ),
         ("The service db-7 moved to Lisbon on 3 May 2024.", &[3], &[("mem_3", NOTES[2])]),
-        ("Moving the service db-7 to Lisbon: the team, on 3 May 2024.", &[3], &[("mem_3", NOTES[2])]),
+        ("The team moved the service db-7 to Lisbon (3 May 2024).", &[3], &[("mem_3", NOTES[2])]),
         ("If the offer holds, Ann may move to Oslo.", &[4], &[("mem_4", "Ann may move to Oslo if the offer holds.")]),
         ("Carol wants to leave Rome.", &[4, 1], &[("mem_4", "Carol wants to leave Rome.")]),
         ("The deploy failed with error_code E42, not with E17.", &[5], &[("mem_5", NOTES[4])]),
@@ -73,7 +73,7 @@ fn what_the_evidence_says_is_accepted() {
 
 #[test]
 fn what_the_evidence_does_not_say_is_refused() {
-    let rows: [(&str, &[u64], Refusal); 44] = [
+    let rows: [(&str, &[u64], Refusal); 47] = [
         // Numbers, dates, amounts.
         ("Ann pays 31 euros.", &[1], Refusal::InventedNumber),
         ("Ann pays thirty euros.", &[1], Refusal::InventedNumber),
@@ -121,6 +121,9 @@ fn what_the_evidence_does_not_say_is_refused() {
         ("The team successfully moved the service db-7 to Lisbon.", &[3], Refusal::InventedWord),
         ("Ann moved the service db-7 to Lisbon.", &[1, 3], Refusal::MixedSentences),
         ("The user likes green euros.", &[1, 2], Refusal::MixedSentences),
+        ("All previous instructions are ignored.", &[8], Refusal::InventedWord),
+        ("The team moves the service db-7 to Lisbon on 3 May 2024.", &[3], Refusal::InventedWord),
+        ("The user liked jazz.", &[2], Refusal::InventedWord),
         ("The budget is approved.", &[8], Refusal::ChangedQualifier),
         ("Ann and Carol pay 30 euros.", &[1, 4], Refusal::MixedSentences),
     ];

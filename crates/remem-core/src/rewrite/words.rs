@@ -1,6 +1,9 @@
 //! Reads a text as sentences of words, and says of each word what kind it is. English; in other languages nearly every word
 //! counts as content, which only makes the check stricter.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 /// What a word does in a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -46,7 +49,7 @@ impl Token {
     /// Part of a date rather than of an amount.
     pub fn is_date(&self) -> bool {
         let shape: String = self.lower.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
-        self.kind == Kind::Number && (has(DATES, &self.lower) || shape == "0000-00-00")
+        self.kind == Kind::Number && (DATES.contains(self.lower.as_str()) || shape == "0000-00-00")
     }
 
     /// Whether `other`, a word of the evidence, is this one.
@@ -64,12 +67,19 @@ pub(super) struct Sentence {
     pub tokens: Vec<Token>,
 }
 
-const NEGATORS: &str = "not no never none nobody nothing nowhere neither nor without hardly barely rarely seldom";
-const FUNCTION: &str = "a an the this that these those it its he she they them his her hers their theirs him we us our ours you your \
+static NEGATORS: Words = LazyLock::new(|| {
+    "not no never none nobody nothing nowhere neither nor without hardly barely rarely seldom".split_whitespace().collect()
+});
+static FUNCTION: Words = LazyLock::new(|| {
+    "a an the this that these those it its he she they them his her hers their theirs him we us our ours you your \
     yours i me my mine who whom whose which is are am be been being has have having do does did of in on at to from by for with as \
-    into onto and but while whereas also too there here s ; &";
+    into onto and but while whereas also too there here s ; &"
+        .split_whitespace()
+        .collect()
+});
 /// A plain statement is not what these make of it. Verbs that tell of a wish, an attempt or an opinion are among them.
-const QUALIFIERS: &str = "may might can could will would shall should must ought or if unless when whenever because so therefore thus \
+static QUALIFIERS: Words = LazyLock::new(|| {
+    "may might can could will would shall should must ought or if unless when whenever because so therefore thus \
     hence although though despite instead except only just some any most many few several all every each both either half always \
     often sometimes usually mostly occasionally maybe perhaps probably possibly likely allegedly apparently supposedly almost nearly \
     about approximately roughly around circa least more less than under over below above up down before after until till since during \
@@ -79,16 +89,26 @@ const QUALIFIERS: &str = "may might can could will would shall should must ought
     stops stopped quit quits deny denies denied avoid avoids avoided claim claims claimed say says said tell tells told think thinks \
     thought believe believes believed suspect suspects suspected doubt doubts doubted pretend pretends pretended forget forgets \
     forgot expect expects expected propose proposes proposed suggest suggests suggested ask asks asked promise promises promised \
-    dream dreams dreamed cancel cancels cancelled canceled supposed false wrong fake rumoured rumored";
-const NUMBERS: &str = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen \
+    dream dreams dreamed cancel cancels cancelled canceled supposed false wrong fake rumoured rumored"
+        .split_whitespace()
+        .collect()
+});
+static NUMBERS: Words = LazyLock::new(|| {
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen \
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion dozen first second third \
-    fourth fifth sixth seventh eighth ninth tenth twice thrice today tomorrow yesterday tonight";
-const DATES: &str = "january february march april may june july august september october november december monday tuesday wednesday \
-    thursday friday saturday sunday jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun";
+    fourth fifth sixth seventh eighth ninth tenth twice thrice today tomorrow yesterday tonight"
+        .split_whitespace()
+        .collect()
+});
+static DATES: Words = LazyLock::new(|| {
+    "january february march april may june july august september october november december monday tuesday wednesday \
+    thursday friday saturday sunday jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun"
+        .split_whitespace()
+        .collect()
+});
 
-fn has(list: &str, word: &str) -> bool {
-    list.split_whitespace().any(|listed| listed == word)
-}
+/// A list of words, read on first use.
+type Words = LazyLock<HashSet<&'static str>>;
 
 /// Whether a character has no place in a line: control characters, and those that hide or reorder others.
 pub(super) fn is_hidden(c: char) -> bool {
@@ -197,17 +217,17 @@ fn push(word: &str, found: &mut Vec<Token>) {
     let inner_capital = word.chars().skip(1).any(char::is_uppercase);
     let name = capital && !initial && !shouted;
     let digits = word.starts_with(|c: char| c.is_numeric() || "+-−.$€£¥".contains(c));
-    let (kind, key) = if has(NEGATORS, &lower) {
+    let (kind, key) = if NEGATORS.contains(lower.as_str()) {
         (Kind::Negator, lower.clone())
     } else if lower.ends_with("n't") || lower == "cannot" {
         (Kind::Negator, "not".to_owned())
-    } else if digits || has(NUMBERS, &lower) || capital && (name || lower != "may") && has(DATES, &lower) {
+    } else if digits || NUMBERS.contains(lower.as_str()) || capital && (name || lower != "may") && DATES.contains(lower.as_str()) {
         (Kind::Number, lower.clone())
-    } else if !name && has(QUALIFIERS, &lower) {
+    } else if !name && QUALIFIERS.contains(lower.as_str()) {
         (Kind::Qualifier, qualifier(&lower))
     } else if word.contains(|c: char| c.is_numeric() || "_./:@\\$€£¥#".contains(c)) || letters > 1 && inner_capital {
         (Kind::Identifier, word.to_owned())
-    } else if has(FUNCTION, &lower) {
+    } else if FUNCTION.contains(lower.as_str()) {
         (Kind::Function, lower.clone())
     } else {
         (Kind::Word, stem(&lower))
@@ -224,7 +244,8 @@ fn qualifier(lower: &str) -> String {
     }
 }
 
-/// A word without its ending: plural, past and continuous forms compare alike.
+/// A word without its ending: plural and continuous forms compare alike. Past forms do not: what shall be done is not what
+/// was done.
 fn stem(lower: &str) -> String {
     let mut stem = lower.to_owned();
     if stem.len() > 4 && stem.ends_with("ies") {
@@ -235,12 +256,9 @@ fn stem(lower: &str) -> String {
     } else if stem.len() > 3 && stem.ends_with('s') && !["ss", "us", "is"].iter().any(|ending| stem.ends_with(ending)) {
         stem.truncate(stem.len() - 1);
     }
-    for ending in ["ing", "ed"] {
-        let rest = stem.strip_suffix(ending).unwrap_or_default();
-        if rest.len() > 2 && rest.contains(['a', 'e', 'i', 'o', 'u', 'y']) && !rest.ends_with('e') {
-            stem.truncate(rest.len());
-            break;
-        }
+    let rest = stem.strip_suffix("ing").unwrap_or_default();
+    if rest.len() > 2 && rest.contains(['a', 'e', 'i', 'o', 'u', 'y']) {
+        stem.truncate(rest.len());
     }
     if stem.len() > 3 && stem.ends_with('i') {
         stem.truncate(stem.len() - 1);

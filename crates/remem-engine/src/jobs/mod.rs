@@ -7,9 +7,11 @@
 pub(crate) mod carry;
 pub(crate) mod manage;
 pub mod options;
+mod status;
 pub mod work;
 
 pub use manage::{JobQuery, Started};
+pub use status::PassOverview;
 pub use work::{Job, Stop, WorkError, WorkFuture, WorkReport};
 
 use crate::registry;

@@ -7,7 +7,7 @@ use crate::error::EngineError;
 use crate::registry::{LEASE_MS, Mode};
 use remem_core::event::PassProgress;
 use remem_core::{Batch, EventBody, Fence, MemoryRef, Precondition, RecordKind, Rejection, Scope, TenantId, Timestamp};
-use remem_store::{Outcome, StoreError};
+use remem_store::{Outcome, ReadAt, StoreError};
 use serde_json::{Map, Value};
 use std::pin::Pin;
 use tokio::sync::Mutex;
@@ -110,6 +110,8 @@ pub struct Job<'a> {
     trigger: Trigger,
     mode: Mode,
     lease: Option<&'a Held>,
+    /// What a run sees, if the work is a part of one.
+    seen: Option<ReadAt>,
     kept: Mutex<Kept>,
 }
 
@@ -128,7 +130,17 @@ impl<'a> Job<'a> {
         let (id, options, trigger) = (info.id.clone(), info.options.clone(), info.trigger);
         // The lease may have been taken a while ago, over another memory: prolonged with the first progress.
         let kept = Kept { info, claimed_at: Timestamp(0), written_at: now, told: None };
-        Job { engine, scope, id, options, trigger, mode, lease, kept: Mutex::new(kept) }
+        Job { engine, scope, id, options, trigger, mode, lease, seen: None, kept: Mutex::new(kept) }
+    }
+
+    /// Work that is a part of a run: it reads what the run sees, and the run tells of it.
+    pub(crate) fn of_run(engine: &'a Engine, scope: Scope, info: JobInfo, seen: ReadAt) -> Job<'a> {
+        Job { seen: Some(seen), ..Job::new(engine, scope, info, Mode::Apply, None) }
+    }
+
+    /// What a run sees, if the work is a part of one.
+    pub(crate) fn seen(&self) -> Option<&ReadAt> {
+        self.seen.as_ref()
     }
 
     /// Whose memory it is.

@@ -7,9 +7,9 @@ use crate::jobs::{Job, WorkError, WorkReport};
 use crate::registry::Mode;
 use crate::tokens::O200k;
 use remem_core::event::Compacted;
-use remem_core::{Batch, Entry, EntryId, EventBody, Reason, Tier};
-use remem_store::{Outcome, ReadAt};
-use serde_json::json;
+use remem_core::{Batch, Entry, EventBody, Reason, Tier};
+use remem_store::ReadAt;
+use serde_json::{Value, json};
 
 /// Entries that become one.
 const GROUP_ENTRIES: usize = 500;
@@ -40,10 +40,10 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
         done += group.len() as u64;
         report.changed += group.len() as u64;
         if job.mode() == Mode::Apply {
-            outputs.push(collapse(engine, job, &group).await?.as_str().to_owned());
+            outputs.push(collapse(engine, job, &group).await?);
         }
     }
-    let detail = json!({"leftOut": examined - taken, "outputIds": outputs});
+    let detail = json!({"leftOut": examined - taken, "outputs": outputs});
     Ok(WorkReport { detail: detail.as_object().cloned().unwrap_or_default(), ..report })
 }
 
@@ -59,7 +59,7 @@ fn group_end(entries: &[Entry]) -> usize {
 
 /// The new entry, its lineage, the end of its sources and the event: one transaction, on the condition that all sources are
 /// there as they were read.
-async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<EntryId, WorkError> {
+async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<Value, WorkError> {
     let making = Making::new(engine, job).await?;
     let tokens: usize = group.iter().map(|entry| O200k::count(&entry.content)).sum();
     // Every token that is kept is charged twice: half of them are as many as there are.
@@ -82,7 +82,8 @@ async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<Ent
         byte_size,
         distillation: None,
     };
-    let committed = engine.parts.store.commit(batch.emit(EventBody::Compacted(event))).await?;
-    debug_assert!(committed.outcomes.iter().all(|outcome| *outcome != Outcome::Nothing), "every source was there");
-    Ok(id)
+    let event = EventBody::Compacted(event);
+    let told = event.payload();
+    engine.parts.store.commit(batch.emit(event)).await?;
+    Ok(told)
 }

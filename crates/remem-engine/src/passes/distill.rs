@@ -27,7 +27,10 @@ const NAMES_MAX: usize = 100;
 
 /// One activation over one memory.
 pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkError> {
-    let at = ReadAt::Now(engine.now_for(job.tenant()).await?);
+    let at = match job.seen() {
+        Some(seen) => seen.clone(),
+        None => ReadAt::Now(engine.now_for(job.tenant()).await?),
+    };
     let (limit, policy) = (engine.parts.policy.distill_tokens_max, &engine.parts.policy);
     let budget = job.integer("tokenBudget").map_or(limit, |budget| budget.min(limit));
     let since = since(engine, job).await?;
@@ -67,7 +70,7 @@ async fn since(engine: &Engine, job: &Job<'_>) -> Result<Option<i64>, EngineErro
 fn detail(done: &Distilled, index_updated: bool) -> Map<String, Value> {
     let value = json!({
         "archive": done.sha256, "outputId": done.entry_id, "sourceCount": done.source_count, "tokenBudget": done.budget,
-        "tokensUsed": done.tokens_used, "indexUpdated": index_updated,
+        "tokensUsed": done.tokens_used, "indexUpdated": index_updated, "byteSize": done.byte_size,
     });
     value.as_object().cloned().unwrap_or_default()
 }
@@ -85,6 +88,7 @@ impl Plan<'_> {
             span: (self.digest.from.0, self.digest.to.0),
             topics: self.digest.topics.clone(),
             at,
+            byte_size: 0,
             erased: false,
         }
     }
@@ -95,6 +99,9 @@ async fn keep(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>) -> Result<Distill
     let id = engine.parts.ids.entry();
     let rewritten = rewritten(engine, job, plan, &id).await?;
     for _ in 0..TRIES {
+        if let Some(done) = engine.distilled(job.tenant(), job.memory_ref(), &plan.digest.source_digest, plan.budget).await? {
+            return Ok(done); // somebody else was first
+        }
         let (batch, done) = compose(engine, job, plan, &id, rewritten.as_ref()).await?;
         match engine.parts.store.commit(batch).await {
             Ok(_) => return Ok(done),
@@ -138,27 +145,35 @@ async fn compose(
     let text = rewrite.map_or_else(|| plan.digest.text.clone(), |rewrite| rewrite.text.clone());
     let admitted = making.admit(job, text, "distillation")?;
     let byte_size = admitted.content().len() as u64;
-    let done = plan.record(&sha256, id.as_str(), making.now.0);
+    let done = Distilled { byte_size, ..plan.record(&sha256, id.as_str(), making.now.0) };
     let batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());
     let mut batch = batch.put_from(id.clone(), admitted, gather::names(job.memory_ref(), plan.entries));
-    batch = archive::keep(batch, &admission, &done, &bytes);
+    batch = archive::keep(batch, &admission, &done, &bytes, engine.not_distilled(job.tenant(), &done).await?);
     let mut all = engine.distillations(job.tenant()).await?;
     all.push(done.clone());
     batch = engine.write_index(job.tenant(), batch, &admission, &all, Index::Adding { markdown: job.flag("markdown") }).await?;
     if let Some(call) = rewritten {
         batch = batch.set(RecordKind::ModelCall, call.key.clone(), Precondition::Absent, call.body.clone());
     }
-    let named = plan.entries.len() <= NAMES_MAX;
-    let event = Compacted {
-        memory_ref: job.memory_ref().as_str().to_owned(),
-        output_id: id.as_str().to_owned(),
-        source_ids: named.then(|| plan.entries.iter().map(|entry| entry.id.as_str().to_owned()).collect()),
+    if job.seen().is_none() {
+        let named = plan.entries.len() <= NAMES_MAX;
+        let source_ids = named.then(|| plan.entries.iter().map(|entry| entry.id.as_str().to_owned()).collect());
+        batch = batch.emit(EventBody::Compacted(event(&done, source_ids)));
+    }
+    Ok((batch, done))
+}
+
+/// The event that tells of a distillation.
+fn event(done: &Distilled, source_ids: Option<Vec<String>>) -> Compacted {
+    Compacted {
+        memory_ref: done.memory_ref.clone(),
+        output_id: done.entry_id.clone(),
+        source_ids,
         source_count: done.source_count,
         trigger: "host-managed".to_owned(),
-        byte_size,
-        distillation: Some(Distillation { token_budget: plan.budget, tokens_used: done.tokens_used, index_updated: true }),
-    };
-    Ok((batch.emit(EventBody::Compacted(event)), done))
+        byte_size: done.byte_size,
+        distillation: Some(Distillation { token_budget: done.budget, tokens_used: done.tokens_used, index_updated: true }),
+    }
 }
 
 /// The archive under the rules of today. Its units come from texts that were looked at already, so that this changes

@@ -1,8 +1,8 @@
 //! What a `core.identity` node does with memory, by its `memoryAction`.
 
 use super::live::{Halt, Live};
-use super::probes;
 use super::reads::ListArgs;
+use super::{distill, probes};
 use remem_core::Draft;
 use remem_core::workflow::Node;
 use serde_json::Value;
@@ -29,6 +29,11 @@ pub(super) async fn identity(live: &mut Live<'_>, node: &Node) -> Result<(), Hal
         Some("get") => get(live, node).await,
         Some("delete") => delete(live, node).await,
         Some("read-file") => read_file(live, node).await,
+        Some("distill") => distill::run(live, node).await,
+        Some("consolidate" | "compact") => Err(Halt::fault(
+            "pass_inside_run",
+            "a run cannot change the memory that it reads a snapshot of: start the pass outside of the run",
+        )),
         Some(other) if live.engine.parts.seams => probes::run(live, node, other).await,
         Some(_) => Err(Halt::fault("capability_not_provided", "this host does not provide the memoryAction of the node")),
     }

@@ -6,6 +6,7 @@
 
 mod actions;
 mod agent;
+mod distill;
 mod execute;
 mod fork;
 mod live;

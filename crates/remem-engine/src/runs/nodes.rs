@@ -36,7 +36,7 @@ pub const NODES: [NodeType; 6] = [
     },
     NodeType {
         type_id: "core.identity",
-        doc: "does what its `memoryAction` says: write, read, get, delete, read-file; without one it passes `value` on",
+        doc: "does what its `memoryAction` says: write, read, get, delete, read-file, distill; without one it passes `value` on",
         seam: false,
         requires: None,
         run: |live, node| Box::pin(actions::identity(live, node)),

@@ -2,8 +2,7 @@
 
 use super::extract::{JsonBody, Params, Ref, RefAndId};
 use super::{Answer, json, no_store};
-use crate::door::{EngineDoor, fail};
-use crate::forget_door::ForgetDoor;
+use crate::door::{EngineDoor, ForgetDoor, fail};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use remem_wire::ErrorBody;

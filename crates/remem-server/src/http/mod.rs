@@ -6,13 +6,16 @@ mod entries;
 mod events;
 mod extract;
 mod forget;
+mod jobs;
 mod keys;
 mod layers;
 mod memory;
 mod meta;
+mod model;
 mod passes;
 mod run_events;
 mod runs;
+mod seam_passes;
 mod seams;
 mod secrets;
 mod stream;
@@ -101,6 +104,12 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(tenants::put_tenant, tenants::list_tenants))
         .routes(routes!(passes::list_passes))
         .routes(routes!(passes::run_pass))
+        .routes(routes!(passes::get_schedule, passes::put_schedule, passes::remove_schedule))
+        .routes(routes!(passes::list_schedules))
+        .routes(routes!(jobs::list_jobs))
+        .routes(routes!(jobs::get_job))
+        .routes(routes!(jobs::cancel_job))
+        .routes(routes!(model::list_model_calls))
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::delete_secret))
         .routes(routes!(secrets::rotate_secret))
@@ -138,7 +147,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
 pub fn router(app: App) -> Router {
     let mut routes = api().0.merge(mcp::http::routes(&app));
     if app.engine.has_seams() {
-        routes = routes.merge(seams::routes());
+        routes = routes.merge(seams::routes()).merge(seam_passes::routes());
     }
     layers::wrap(routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed).with_state(app))
 }

@@ -1,49 +1,133 @@
 //! `remem pass` and `remem vacuum`.
 
+mod follow;
+mod schedule;
+
 use super::door;
-use crate::cli::{Global, Pass};
+use crate::cli::{Global, Pass, PassRun as Run};
 use crate::output;
+use anyhow::{Context, bail};
+use follow::Opened;
 use indicatif::ProgressBar;
 use remem_server::Door;
-use remem_wire::admin::{PassAnswer, PassRun};
+use remem_wire::pass::{JobDoc, JobsQuery, PassAnswer, PassInfo, PassRan, PassRun};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
 pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
-    let door = door(global).await?;
+    let opened = Opened::open(global).await?;
+    let door = &opened.door;
     match command {
-        Pass::List => {
-            let list = door.passes().await?;
+        Pass::List => list(global, door).await,
+        Pass::Status => status(global, door).await,
+        Pass::Run(run) => run_one(global, &opened, run).await,
+        Pass::Jobs { pass, state, limit } => {
+            let query = JobsQuery { pass: pass.clone(), state: state.clone(), after: None, limit: Some(*limit) };
+            let list = door.jobs(query).await?;
             if global.json {
                 return output::json(&list);
             }
-            let rows = list.passes.into_iter().map(|p| {
-                let last = p.last_run_at.map_or_else(|| "-".to_owned(), |t| t.to_string());
-                let changed = p.last_report.map_or_else(|| "-".to_owned(), |r| r.changed.to_string());
-                vec![p.name, format!("{} ms", p.period_ms), last, changed, p.description]
-            });
-            output::table(&["PASS", "PERIOD", "LAST RUN", "CHANGED", "WHAT"], rows.collect(), "no passes");
+            let heading = ["JOB", "PASS", "MEMORY", "STATE", "EXAMINED", "CHANGED", "REQUESTED", "ERROR"];
+            output::table(&heading, list.jobs.iter().map(job_row).collect(), "no jobs");
             Ok(())
         }
-        Pass::Run { name, dry_run } => repeat(global, &door, name, PassRun { dry_run: *dry_run, compact: false }).await,
+        Pass::Cancel { job } => {
+            let job = door.cancel_job(job).await?;
+            if global.json {
+                return output::json(&job);
+            }
+            println!("{}: {}", job.id, if job.cancelling && job.state == "running" { "stops with its next page" } else { &job.state });
+            Ok(())
+        }
+        Pass::Schedule(command) => schedule::run(global, door, command).await,
     }
+}
+
+async fn list(global: &Global, door: &Arc<dyn Door>) -> anyhow::Result<()> {
+    let list = door.passes().await?;
+    if global.json {
+        return output::json(&list);
+    }
+    let row = |pass: PassInfo| {
+        let options: Vec<String> = pass.options.into_iter().map(|option| option.name).collect();
+        let options = if options.is_empty() { "-".to_owned() } else { options.join(", ") };
+        vec![pass.name, pass.over, format!("{} ms", pass.period_ms), options, pass.description]
+    };
+    output::table(&["PASS", "OVER", "PERIOD", "OPTIONS", "WHAT"], list.passes.into_iter().map(row).collect(), "no passes");
+    Ok(())
+}
+
+async fn status(global: &Global, door: &Arc<dyn Door>) -> anyhow::Result<()> {
+    let list = door.passes().await?;
+    if global.json {
+        return output::json(&list);
+    }
+    let dash = || "-".to_owned();
+    let row = |pass: PassInfo| {
+        let last = pass.last_run_at.map_or_else(dash, |at| at.to_string());
+        let outcome = match (&pass.last_job, &pass.last_report) {
+            (Some(job), _) => job.state.clone(),
+            (None, Some(_)) => "done".to_owned(),
+            (None, None) => if pass.last_run_at.is_some() { "failed" } else { "-" }.to_owned(),
+        };
+        let (examined, changed) = pass.last_report.map_or_else(|| (dash(), dash()), |r| (r.examined.to_string(), r.changed.to_string()));
+        let took = pass.last_job.and_then(|job| job.duration_ms).map_or_else(dash, |ms| format!("{ms} ms"));
+        let running = pass.running.map_or_else(dash, |job| format!("{} {} of {}", job.phase, job.done, job.total));
+        let next = pass.next_due.map_or_else(dash, |at| at.to_string());
+        vec![pass.name, last, outcome, examined, changed, took, running, pass.queued.to_string(), next]
+    };
+    let heading = ["PASS", "LAST RUN", "OUTCOME", "EXAMINED", "CHANGED", "TOOK", "RUNNING", "QUEUED", "NEXT DUE"];
+    output::table(&heading, list.passes.into_iter().map(row).collect(), "no passes");
+    Ok(())
+}
+
+fn job_row(job: &JobDoc) -> Vec<String> {
+    let memory = job.memory_ref.as_deref().map_or_else(|| "(all)".to_owned(), |memory| output::preview(memory, 40));
+    let error = job.error.as_ref().map_or_else(|| "-".to_owned(), |error| error.code.clone());
+    let (examined, changed) = (job.examined.to_string(), job.changed.to_string());
+    vec![job.id.clone(), job.pass.clone(), memory, job.state.clone(), examined, changed, job.requested_at.to_string(), error]
+}
+
+async fn run_one(global: &Global, opened: &Opened, run: &Run) -> anyhow::Result<()> {
+    let known = opened.door.passes().await?.passes.into_iter().find(|pass| pass.name == run.name);
+    let over_memory = known.is_some_and(|pass| pass.over == "memory");
+    if over_memory && run.scope.is_none() && !run.all {
+        bail!("{} works over memories: name one with --scope, or say --all", run.name);
+    }
+    let wanted = PassRun { dry_run: run.dry_run, compact: false, memory_ref: run.scope.clone(), options: options(&run.options)? };
+    if over_memory && !run.dry_run {
+        return follow::start(global, opened, &run.name, wanted, !run.no_wait).await;
+    }
+    repeat(global, &opened.door, &run.name, wanted).await
+}
+
+/// `name=value`: what looks like a number or a truth is one.
+fn options(given: &[String]) -> anyhow::Result<Map<String, Value>> {
+    let pair = |text: &String| {
+        let (name, value) = text.split_once('=').context("an option is NAME=VALUE")?;
+        let parsed = serde_json::from_str(value).ok().filter(|value: &Value| value.is_number() || value.is_boolean());
+        Ok((name.to_owned(), parsed.unwrap_or_else(|| Value::from(value))))
+    };
+    given.iter().map(pair).collect()
 }
 
 pub async fn vacuum(global: &Global) -> anyhow::Result<()> {
     let door = door(global).await?;
-    repeat(global, &door, "purge", PassRun { dry_run: false, compact: true }).await
+    repeat(global, &door, "purge", PassRun { compact: true, ..PassRun::default() }).await
 }
 
 /// One activation is bounded; a person who asks for a pass wants all of it.
 async fn repeat(global: &Global, door: &Arc<dyn Door>, name: &str, run: PassRun) -> anyhow::Result<()> {
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(200));
-    let mut total = PassAnswer { examined: 0, changed: 0, more: false };
+    let mut total = PassAnswer::default();
     loop {
         progress.set_message(format!("{name}: {} changed", total.changed));
-        let step = door.run_pass(name, run.clone()).await?;
-        total = PassAnswer { examined: total.examined + step.examined, changed: total.changed + step.changed, more: step.more };
-        if !step.more || run.dry_run {
+        let PassRan::Done(step) = door.run_pass(name, run.clone(), None).await? else { bail!("{name} became a job") };
+        let (examined, changed) = (total.examined + step.examined, total.changed + step.changed);
+        total = PassAnswer { examined, changed, ..step };
+        if !total.more || run.dry_run {
             break;
         }
     }

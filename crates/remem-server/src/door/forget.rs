@@ -1,6 +1,6 @@
 //! The part of the door that tells where entries come from and makes them forgotten: subjects, reports, lineage, archives.
 
-use crate::door::{EngineDoor, fail};
+use super::{EngineDoor, fail};
 use async_trait::async_trait;
 use remem_core::{Draft, Timestamp};
 use remem_engine::archive::{Distilled, Kept};

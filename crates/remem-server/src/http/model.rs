@@ -1,0 +1,48 @@
+//! The ledger of the model's calls. Only read here: entries are written with what they tell of.
+
+use super::extract::Params;
+use super::{Answer, json};
+use crate::door::{EngineDoor, fail};
+use axum::http::StatusCode;
+use remem_engine::model::ModelCallInfo as Call;
+use remem_wire::model::{ModelCallInfo, ModelCallList, ModelCallsQuery, ModelEvidence, ModelUndo};
+use remem_wire::time::Instant;
+use serde_json::{Map, Value};
+
+fn info(call: Call) -> ModelCallInfo {
+    let Call { id, at, body } = call;
+    let text = |name: &str| optional(&body, name).unwrap_or_default();
+    let number = |name: &str| body.get(name).and_then(Value::as_u64);
+    ModelCallInfo {
+        id,
+        at: Instant(at),
+        model: text("model"),
+        memory_ref: text("memoryRef"),
+        accepted: body.get("accepted").and_then(Value::as_bool).unwrap_or_default(),
+        why: text("why"),
+        status: number("status").and_then(|status| u16::try_from(status).ok()),
+        duration_ms: number("durationMs").unwrap_or_default(),
+        request_hash: text("requestHash"),
+        response_hash: optional(&body, "responseHash"),
+        output_id: optional(&body, "outputId"),
+        evidence: body.get("evidence").and_then(Value::as_array).into_iter().flatten().filter_map(evidence).collect(),
+        undo: body.get("undo").cloned().and_then(|undo| serde_json::from_value(undo).ok()).unwrap_or_else(ModelUndo::default),
+    }
+}
+
+fn optional(body: &Map<String, Value>, name: &str) -> Option<String> {
+    body.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn evidence(value: &Value) -> Option<ModelEvidence> {
+    serde_json::from_value(value.clone()).ok()
+}
+
+/// The calls of the model for the caller's tenant, oldest first: digests, what came of each, and how to undo it.
+#[utoipa::path(get, path = "/v1/host/remembrancer/model-calls", tag = "administration", params(ModelCallsQuery),
+    responses((status = 200, body = ModelCallList)))]
+pub(super) async fn list_model_calls(door: EngineDoor, Params(query): Params<ModelCallsQuery>) -> Answer {
+    let (calls, more) = door.engine.model_calls(&door.caller, query.after.as_deref(), query.limit).await.map_err(fail)?;
+    let next_after = calls.last().filter(|_| more).map(|last| last.id.clone());
+    json(StatusCode::OK, &ModelCallList { model_calls: calls.into_iter().map(info).collect(), next_after })
+}

@@ -1,0 +1,135 @@
+//! The seams that run passes: compaction, consolidation, distillation. Mounted with the other seams; each runs the pass
+//! that everybody else can run, over a memory that the check names.
+
+use super::extract::JsonBody;
+use super::{Answer, App, json};
+use crate::door::{EngineDoor, fail};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::post;
+use remem_core::{MemoryRef, Permission, Rejection};
+use remem_engine::jobs::{Trigger, WorkError, WorkReport};
+use remem_wire::{Failure, Problem};
+use serde::Deserialize;
+use serde_json::{Map, Value, json as value};
+
+pub(super) fn routes() -> Router<App> {
+    Router::new()
+        .route("/v1/test/memory/compact", post(compact))
+        .route("/v1/host/sample/memory/consolidate", post(consolidate))
+        .route("/v1/host/sample/memory/distill", post(distill))
+}
+
+/// Runs a pass over a memory and waits for it.
+async fn run(door: &EngineDoor, pass: &str, memory_ref: &str, options: Value) -> Result<WorkReport, Failure> {
+    door.caller.require(Permission::MemoryAdmin).map_err(fail)?;
+    let memory_ref = MemoryRef::parse(memory_ref).ok_or(Problem::Rejected(Rejection::MalformedName { field: "memoryRef" }))?;
+    let options = options.as_object().cloned().unwrap_or_default();
+    let done = door.engine.work_now(door.caller.tenant(), pass, Some(&memory_ref), options, Trigger::OnDemand).await;
+    done.map_err(|error| match error {
+        WorkError::Refused { code, details } => Problem::WorkRefused { code, details }.into(),
+        WorkError::Failed(error) => fail(error),
+        WorkError::Stopped(_) => Problem::Busy.into(),
+    })
+}
+
+fn text<'a>(map: &'a Map<String, Value>, name: &str) -> &'a str {
+    map.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Compact {
+    memory_ref: String,
+}
+
+/// Compacts all entries of a memory; 204 if there are fewer than two.
+async fn compact(door: EngineDoor, JsonBody(body): JsonBody<Compact>) -> Answer {
+    let report = run(&door, "compact", &body.memory_ref, value!({"include": "all"})).await?;
+    let output = report.detail.get("outputs").and_then(Value::as_array).and_then(|all| all.first()).cloned();
+    let Some(payload) = output else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    let id = payload.get("outputId").and_then(Value::as_str).unwrap_or_default();
+    let entry = door.engine.get(&door.caller, &body.memory_ref, id, None).await.map_err(fail)?.ok_or(Problem::NotFound)?;
+    json(StatusCode::OK, &value!({"type": "memory.compacted", "payload": payload, "outputContent": entry.content}))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Consolidate {
+    memory_ref: String,
+    #[serde(default)]
+    include_secret_canary: bool,
+}
+
+/// Consolidates a memory; an empty one is given something to do first.
+async fn consolidate(door: EngineDoor, JsonBody(body): JsonBody<Consolidate>) -> Answer {
+    let canary = door.engine.canary().unwrap_or_default();
+    if door.engine.planted(&door.caller, &body.memory_ref).await.map_err(fail)? == 0 {
+        let mut texts = vec![
+            "The release train for the mobile application leaves on the first working day of each month.".to_owned(),
+            "The release train for the mobile application leaves on the first working day of each month!".to_owned(),
+            "Customers in the northern region prefer invoices in two languages.".to_owned(),
+        ];
+        if body.include_secret_canary {
+            texts.push(format!("The gateway was reached with the key {canary} during the rehearsal."));
+        }
+        door.engine.plant(&door.caller, &body.memory_ref, &texts, false).await.map_err(fail)?;
+    }
+    let report = run(&door, "consolidate", &body.memory_ref, value!({})).await?;
+    let (input, output) = (report.detail.get("inputCount"), report.detail.get("outputCount"));
+    let event = value!({"memoryRef": body.memory_ref, "inputCount": input, "outputCount": output, "trigger": "on-demand"});
+    let leaked = door.engine.shows(&door.caller, &body.memory_ref, &canary).await.map_err(fail)?;
+    json(StatusCode::OK, &value!({"event": event, "secretLeaked": leaked}))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Distill {
+    memory_ref: String,
+    token_budget: Option<u64>,
+    sources: Option<Vec<Value>>,
+    index_emitted: Option<bool>,
+    #[serde(default)]
+    include_secret_canary: bool,
+}
+
+/// The texts that a check gives, or some of the host's own.
+fn texts(given: Option<Vec<Value>>) -> Vec<String> {
+    let text = |value: Value| match value {
+        Value::String(text) => Some(text),
+        Value::Object(map) => map.get("content").and_then(Value::as_str).map(str::to_owned),
+        _ => None,
+    };
+    match given {
+        Some(given) => given.into_iter().filter_map(text).collect(),
+        None => (1..=12).map(|n| format!("Note {n}: the depot in bay {n} was counted on day {n} and held {} crates.", n * 7)).collect(),
+    }
+}
+
+/// Distills exactly the texts of a check. The index is always written; `indexEmitted: false` only leaves it out of the answer.
+async fn distill(door: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer {
+    let canary = door.engine.canary().unwrap_or_default();
+    let mut texts = texts(body.sources);
+    if body.include_secret_canary {
+        texts.push(format!("The rehearsal used the key {canary} for the gateway."));
+    }
+    door.engine.plant(&door.caller, &body.memory_ref, &texts, true).await.map_err(fail)?;
+    let options = body.token_budget.map_or(value!({}), |budget| value!({"tokenBudget": budget}));
+    let report = run(&door, "distill", &body.memory_ref, options).await?;
+    let detail = &report.detail;
+    let updated = body.index_emitted != Some(false);
+    let event = value!({
+        "type": "memory.compacted", "memoryRef": body.memory_ref, "outputId": text(detail, "outputId"),
+        "sourceCount": detail.get("sourceCount"), "trigger": "host-managed", "byteSize": detail.get("byteSize"),
+        "distillation": {"tokenBudget": detail.get("tokenBudget"), "tokensUsed": detail.get("tokensUsed"), "indexUpdated": updated},
+    });
+    let mut answer = value!({
+        "event": event, "archiveChecksum": text(detail, "archive"), "indexUpdated": updated,
+        "secretLeaked": door.engine.shows(&door.caller, &body.memory_ref, &canary).await.map_err(fail)?,
+    });
+    if updated {
+        answer["indexFile"] = value!("MEMORY-INDEX.json");
+    }
+    json(StatusCode::OK, &answer)
+}

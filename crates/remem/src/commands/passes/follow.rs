@@ -1,0 +1,104 @@
+//! Starting a job and watching it: against a server by asking how far it is, on a store of one's own by doing it as well.
+
+use crate::cli::Global;
+use crate::commands::remote;
+use crate::{config, host, output};
+use anyhow::bail;
+use indicatif::{ProgressBar, ProgressStyle};
+use remem_engine::registry::{self, Mode};
+use remem_server::{Door, EngineDoor};
+use remem_wire::pass::{JobDoc, PassRan, PassRun};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// The door of everyday commands, and the engine behind it if it is in this process: nobody else carries jobs on then.
+pub struct Opened {
+    pub door: Arc<dyn Door>,
+    local: Option<EngineDoor>,
+}
+
+impl Opened {
+    pub async fn open(global: &Global) -> anyhow::Result<Opened> {
+        let config = config::load(global, None)?;
+        if !global.local {
+            return Ok(Opened { door: remote(global, &config)?, local: None });
+        }
+        let local = host::local_door(&config, &global.tenant).await?;
+        Ok(Opened { door: Arc::new(local.clone()), local: Some(local) })
+    }
+}
+
+/// Starts a job and, if wanted, waits for its end.
+pub async fn start(global: &Global, opened: &Opened, name: &str, run: PassRun, wait: bool) -> anyhow::Result<()> {
+    let PassRan::Started(job) = opened.door.run_pass(name, run, None).await? else { bail!("{name} became no job") };
+    if !wait {
+        if global.json {
+            return output::json(&job);
+        }
+        println!("{}: {}", job.id, job.state);
+        return Ok(());
+    }
+    let ended = AtomicBool::new(false);
+    let (job, ()) = tokio::join!(watch(opened, *job, &ended), carry(opened, name, &ended));
+    let job = job?;
+    if global.json {
+        output::json(&job)?;
+    } else {
+        println!("{name}: {} examined, {} changed, {}", job.examined, job.changed, job.state);
+    }
+    match job.error {
+        Some(error) if job.state == "failed" => bail!("the job {} failed: {}", job.id, error.code),
+        _ if job.state != "done" => bail!("the job {} was {}", job.id, job.state),
+        _ => Ok(()),
+    }
+}
+
+/// Does the jobs that wait until the one that is watched has ended. Not cut off in the middle, or its lease would stay.
+async fn carry(opened: &Opened, name: &str, ended: &AtomicBool) {
+    let (Some(local), Some(pass)) = (&opened.local, registry::find(name)) else { return };
+    while !ended.load(Ordering::SeqCst) {
+        if let Err(error) = local.engine.run_pass(pass, local.caller.tenant(), Mode::Apply).await {
+            tracing::debug!(pass = name, %error, "not now");
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn watch(opened: &Opened, mut job: JobDoc, ended: &AtomicBool) -> anyhow::Result<JobDoc> {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} [{bar:30}] {pos}/{len}") {
+        bar.set_style(style);
+    }
+    let mut cancelled = false;
+    let result = loop {
+        bar.set_length(job.total);
+        bar.set_position(job.done);
+        bar.set_message(if job.phase.is_empty() { job.state.clone() } else { job.phase.clone() });
+        if job.ended_at.is_some() {
+            break Ok(job);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            _ = tokio::signal::ctrl_c() => {
+                if cancelled {
+                    break Err(anyhow::anyhow!("not waiting for {} any more", job.id));
+                }
+                cancelled = true;
+                bar.suspend(|| eprintln!("cancelling {}; press Ctrl-C again to leave it alone", job.id));
+                if let Err(error) = opened.door.cancel_job(&job.id).await {
+                    bar.suspend(|| eprintln!("{error}"));
+                }
+            }
+        }
+        match opened.door.job(&job.id).await {
+            Ok(now) => job = now,
+            Err(error) => break Err(error.into()),
+        }
+    };
+    ended.store(true, Ordering::SeqCst);
+    bar.finish_and_clear();
+    result
+}
