@@ -73,11 +73,12 @@ fn short(name: &str) -> Planted {
     Planted { body, canaries }
 }
 
-/// 60 KiB that need many overflow pages, with a canary every kilobyte or so: each page holds at least one.
+/// 60 KiB that need many overflow pages, with a canary every kilobyte or so: each page holds at least one. Each stands there
+/// twice, so that one of them is whole where a page ends within the other.
 fn long(name: &str) -> Planted {
     let canaries: Vec<Canary> = (0..52).map(|n| Canary::stemmed(&format!("{0}{name}Wombat{0}rix", letters(n)))).collect();
     let paragraph = "plain words of no interest at all ".repeat(34);
-    let content: String = canaries.iter().map(|canary| format!("{} {paragraph}", canary.word)).collect();
+    let content: String = canaries.iter().map(|canary| format!("{0} {0} {paragraph}", canary.word)).collect();
     assert!((60_000..=65_536).contains(&content.len()), "{}", content.len());
     Planted { body: json!({"content": content}), canaries }
 }
