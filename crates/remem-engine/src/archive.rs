@@ -166,11 +166,14 @@ impl Engine {
         Ok(record.as_ref().and_then(Distilled::of).filter(|one| !one.erased))
     }
 
-    /// The distillations of a memory, oldest first; those whose archive was erased included.
+    /// The distillations of a memory, oldest first; those whose archive was erased included. A topic that is a secret which
+    /// was registered since is left out.
     pub async fn archives(&self, caller: &Caller, memory_ref: &str) -> Result<Vec<Distilled>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let all = self.distillations(caller.tenant()).await?;
         let mut found: Vec<Distilled> = all.into_iter().filter(|one| one.memory_ref == memory_ref).collect();
+        let rules = self.rules(caller.tenant()).await?;
+        found.iter_mut().for_each(|one| one.topics.retain(|topic| !rules.redactor().touches(topic, caller.shapes)));
         found.sort_by(|a, b| (a.at, &a.sha256).cmp(&(b.at, &b.sha256)));
         Ok(found)
     }

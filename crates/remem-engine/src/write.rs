@@ -161,6 +161,10 @@ fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
         digest.part(&draft.expires_at.map_or([0; 8], |t| t.0.to_le_bytes()));
         digest.part(draft.tier.as_str().as_bytes());
         digest.part(draft.typology.as_str().as_bytes());
+        digest.part(&(draft.subjects.len() as u64).to_le_bytes());
+        for subject in &draft.subjects {
+            digest.part(subject.bytes());
+        }
     }
     digest
 }

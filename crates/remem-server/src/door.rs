@@ -1,13 +1,15 @@
 //! The door: every operation in terms of the wire. HTTP handlers, MCP tools and commands all go through it, so that an
 //! operation is translated in one place, whether the engine is in this process or behind a URL.
 
+mod forget;
 mod passes;
 
+pub use forget::ForgetDoor;
 pub use passes::PassDoor;
 
 use async_trait::async_trait;
 use remem_core::redact::SecretValue;
-use remem_core::{Draft, MemoryRef, Permission, Rejection, Revision, Seq, ShapePolicy, TenantId};
+use remem_core::{MemoryRef, Permission, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::agents::Listed;
 use remem_engine::keys::KeyRequest;
 use remem_engine::recall::{ListRequest, SearchRequest as EngineSearch};
@@ -48,7 +50,7 @@ pub struct InstalledAgent {
 
 /// Every operation on memory, as one caller.
 #[async_trait]
-pub trait Door: PassDoor + Send + Sync {
+pub trait Door: ForgetDoor + PassDoor + Send + Sync {
     /// Stores one entry.
     async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<MemoryEntry>, Failure>;
     /// Stores several entries, all or none.
@@ -196,13 +198,13 @@ fn key_info(record: &KeyRecord) -> KeyInfo {
 #[async_trait]
 impl Door for EngineDoor {
     async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<MemoryEntry>, Failure> {
-        let stored = self.engine.put(&self.caller, memory_ref, vec![entry.into()], key).await.map_err(fail)?;
+        let stored = self.engine.put(&self.caller, memory_ref, vec![self.draft(entry)?], key).await.map_err(fail)?;
         let value = stored.entries.first().map(MemoryEntry::from).ok_or(Problem::Internal)?;
         Ok(Written { value, revision: stored.revision.0.to_string(), replayed: stored.replayed })
     }
 
     async fn put_many(&self, memory_ref: &str, request: PutMany, key: Option<&str>) -> Result<Written<PutManyAnswer>, Failure> {
-        let drafts = request.entries.into_iter().map(Draft::from).collect();
+        let drafts = request.entries.into_iter().map(|entry| self.draft(entry)).collect::<Result<_, _>>()?;
         let stored = self.engine.put(&self.caller, memory_ref, drafts, key).await.map_err(fail)?;
         let revision = stored.revision.0.to_string();
         let value = PutManyAnswer { entries: stored.entries.iter().map(MemoryEntry::from).collect(), revision: revision.clone() };
@@ -210,8 +212,8 @@ impl Door for EngineDoor {
     }
 
     async fn import(&self, memory_ref: &str, request: ImportRequest) -> Result<Written<ImportAnswer>, Failure> {
-        let drafts: Result<Vec<Draft>, Rejection> = request.entries.into_iter().map(|e| e.into_draft()).collect();
-        let done = self.engine.import(&self.caller, memory_ref, drafts.map_err(Problem::Rejected)?).await.map_err(fail)?;
+        let drafts = request.entries.into_iter().map(|entry| self.import_draft(entry)).collect::<Result<_, _>>()?;
+        let done = self.engine.import(&self.caller, memory_ref, drafts).await.map_err(fail)?;
         let revision = done.revision.0.to_string();
         let value = ImportAnswer { imported: done.imported, skipped: done.skipped, revision: revision.clone() };
         Ok(Written { value, revision, replayed: false })

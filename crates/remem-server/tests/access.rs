@@ -9,7 +9,10 @@ use remem_core::{Permission, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use serde_json::json;
 
-fn pass_calls() -> Vec<(&'static str, String, &'static str, &'static str)> {
+/// Method, path, body, and the scope that is needed.
+type Call = (&'static str, String, &'static str, &'static str);
+
+fn pass_calls() -> Vec<Call> {
     vec![
         ("GET", "/v1/host/remembrancer/passes".to_owned(), "", "memory:admin"),
         ("POST", "/v1/host/remembrancer/passes/purge/run".to_owned(), "{}", "memory:admin"),
@@ -22,6 +25,30 @@ fn pass_calls() -> Vec<(&'static str, String, &'static str, &'static str)> {
         ("GET", "/v1/host/remembrancer/jobs".to_owned(), "", "memory:admin"),
         ("GET", "/v1/host/remembrancer/jobs/job_1".to_owned(), "", "memory:admin"),
         ("POST", "/v1/host/remembrancer/jobs/job_1/cancel".to_owned(), "", "memory:admin"),
+    ]
+}
+
+fn calls_about_forgetting() -> Vec<Call> {
+    vec![
+        ("GET", format!("{MEMORY}/m/entries/mem_1/lineage"), "", "memory:read"),
+        ("GET", format!("{MEMORY}/m/archives"), "", "memory:read"),
+        ("GET", format!("{MEMORY}/m/archives/0a"), "", "memory:read"),
+        ("POST", "/v1/host/remembrancer/forget".to_owned(), r#"{"subject": "x"}"#, "memory:admin"),
+        ("POST", "/v1/host/remembrancer/forget".to_owned(), r#"{"subject": "x", "dryRun": true}"#, "memory:admin"),
+        ("GET", "/v1/host/remembrancer/erasures".to_owned(), "", "memory:admin"),
+        ("GET", "/v1/host/remembrancer/erasures/era_1".to_owned(), "", "memory:admin"),
+        ("POST", "/v1/host/remembrancer/model-calls/mc_1/undo".to_owned(), "", "memory:admin"),
+    ]
+}
+
+fn calls_about_webhooks() -> Vec<Call> {
+    vec![
+        ("POST", "/v1/webhooks".to_owned(), r#"{"url": "https://example.com/", "events": ["run.completed"]}"#, "webhooks:manage"),
+        ("POST", "/v1/webhooks".to_owned(), r#"{"url": "https://example.com/", "events": []}"#, "webhooks:manage"),
+        ("DELETE", "/v1/webhooks/wh_1".to_owned(), "", "webhooks:manage"),
+        ("GET", "/v1/host/remembrancer/webhooks".to_owned(), "", "webhooks:manage"),
+        ("GET", "/v1/host/remembrancer/webhooks/wh_1/dead-letters".to_owned(), "", "webhooks:manage"),
+        ("POST", "/v1/host/remembrancer/webhooks/wh_1/dead-letters/1/redeliver".to_owned(), "", "webhooks:manage"),
     ]
 }
 
@@ -84,14 +111,9 @@ async fn each_operation_needs_its_scope() {
         ("GET", "/v1/agents/local.a.b".to_owned(), "", "manifest:read"),
         ("POST", "/v1/host/remembrancer/agents".to_owned(), r#"{"manifest": {}}"#, "manifest:write"),
         ("DELETE", "/v1/host/remembrancer/agents/local.a.b".to_owned(), "", "manifest:write"),
-        ("POST", "/v1/webhooks".to_owned(), r#"{"url": "https://example.com/", "events": ["run.completed"]}"#, "webhooks:manage"),
-        ("POST", "/v1/webhooks".to_owned(), r#"{"url": "https://example.com/", "events": []}"#, "webhooks:manage"),
-        ("DELETE", "/v1/webhooks/wh_1".to_owned(), "", "webhooks:manage"),
-        ("GET", "/v1/host/remembrancer/webhooks".to_owned(), "", "webhooks:manage"),
-        ("GET", "/v1/host/remembrancer/webhooks/wh_1/dead-letters".to_owned(), "", "webhooks:manage"),
-        ("POST", "/v1/host/remembrancer/webhooks/wh_1/dead-letters/1/redeliver".to_owned(), "", "webhooks:manage"),
     ];
-    for (method, path, body, scope) in calls.into_iter().chain(pass_calls()) {
+    let others = pass_calls().into_iter().chain(calls_about_forgetting()).chain(calls_about_webhooks());
+    for (method, path, body, scope) in calls.into_iter().chain(others) {
         let wrong = if scope == "memory:read" { "writer" } else { "reader" };
         let refused = host.call(wrong, method, &path, &[], body).await;
         assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "forbidden"), "{method} {path}");
@@ -167,5 +189,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 59, "{operations:#?}");
+    assert_eq!(operations.len(), 66, "{operations:#?}");
 }

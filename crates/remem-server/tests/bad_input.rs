@@ -114,6 +114,30 @@ fn operation_rows() -> Vec<Row> {
     ]
 }
 
+fn forget_rows() -> Vec<Row> {
+    let subjects = |subjects: Vec<String>| json!({"content": "x", "subjects": subjects}).to_string();
+    let many = (0..33).map(|n| format!("{CANARY}{n}")).collect();
+    let import = json!({"entries": [{"id": "i", "content": "x", "subjects": [CANARY.repeat(20)]}]}).to_string();
+    let forget = |what: &'static str, body: serde_json::Value, status: u16| {
+        row(what, "POST", "/v1/host/remembrancer/forget", body.to_string(), status, "validation_error")
+    };
+    vec![
+        put("more than 32 subjects", subjects(many), 422, "validation_error"),
+        put("subject over 256 characters", subjects(vec!["é".repeat(257)]), 422, "validation_error"),
+        put("empty subject", subjects(vec![" ".into()]), 422, "validation_error"),
+        row("import with a subject over 256 characters", "POST", "{m}/entries:import", import, 422, "validation_error"),
+        forget("forget without a subject", json!({}), 400),
+        forget("forget of an empty subject", json!({"subject": " "}), 422),
+        forget("forget of a subject over 256 characters", json!({"subject": CANARY.repeat(20)}), 422),
+        forget("forget with an unknown field", json!({"subject": "x", CANARY: 1}), 400),
+        row("unknown erasure report", "GET", "/v1/host/remembrancer/erasures/canary-c4n4ry", "", 404, "not_found"),
+        row("lineage of an unknown entry", "GET", "{m}/entries/canary-c4n4ry/lineage", "", 404, "not_found"),
+        row("archives of a malformed memoryRef", "GET", &format!("{MEMORY}/..%2Fx/archives"), "", 200, ""),
+        row("unknown archive", "GET", "{m}/archives/canary-c4n4ry", "", 404, "not_found"),
+        row("undo of an unknown model call", "POST", "/v1/host/remembrancer/model-calls/canary-c4n4ry/undo", "", 404, "not_found"),
+    ]
+}
+
 fn secret_rows() -> Vec<Row> {
     let secret = |name: &str| format!("/v1/host/remembrancer/secrets/{name}");
     let body = |value: &str| json!({"value": value}).to_string();
@@ -325,7 +349,7 @@ fn webhook_rows() -> Vec<Row> {
 async fn each_kind_of_wrong_input_gets_its_answer() {
     let host = Host::new().await;
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
-    let rows = body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(pass_rows());
+    let rows = body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(pass_rows()).chain(forget_rows());
     for row in rows.chain(agent_rows()).chain(run_rows()).chain(webhook_rows()).chain(secret_rows()) {
         let headers: Vec<(&str, &str)> = row.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
         let answer = host.call("key-of-a", row.method, &row.path, &headers, Body::from(row.body)).await;

@@ -11,7 +11,7 @@ use serde_json::json;
 async fn fill(host: &Host, key: &str, content: &str, times: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..times {
-        let body = json!({"content": format!("{content} {n}"), "tags": ["t"], "metadata": {"n": n}}).to_string();
+        let body = json!({"content": format!("{content} {n}"), "tags": ["t"], "metadata": {"n": n}, "subjects": [content]}).to_string();
         let put = host.call(key, "POST", &format!("{MEMORY}/shared/entries"), &[("idempotency-key", &format!("k{n}"))], body).await;
         ids.push(put.json()["id"].as_str().unwrap().to_owned());
     }
@@ -33,6 +33,10 @@ async fn view(host: &Host, own: &str, foreign: &str) -> Vec<String> {
         format!("{MEMORY}/shared/entries/{own}/metadata"),
         format!("{MEMORY}/shared/entries/{foreign}"),
         format!("{MEMORY}/shared/entries/{foreign}/metadata"),
+        format!("{MEMORY}/shared/entries/{own}/lineage"),
+        format!("{MEMORY}/shared/entries/{foreign}/lineage"),
+        format!("{MEMORY}/shared/archives"),
+        "/v1/host/remembrancer/erasures".to_owned(),
         format!("{MEMORY}/only-elsewhere/entries"),
         format!("{MEMORY}/only-elsewhere/stats"),
         format!("{MEMORY}/shared/stats"),
@@ -52,6 +56,10 @@ async fn view(host: &Host, own: &str, foreign: &str) -> Vec<String> {
     for query in ["falcon", "heron", "falcon heron 1", "elsewhere"] {
         let answer = host.post(&format!("{MEMORY}/shared/search"), json!({"query": query, "limit": 0})).await;
         view.push(format!("search {query}: {}", bytes(&answer)));
+    }
+    for subject in ["falcon", "heron falcon elsewhere"] {
+        let answer = host.post("/v1/host/remembrancer/forget", json!({"subject": subject, "dryRun": true})).await.json();
+        view.push(format!("forget {subject}: {} {}", answer["changed"], answer["erased"]));
     }
     view.push(format!("delete: {}", bytes(&host.delete(&format!("{MEMORY}/shared/entries/{foreign}")).await)));
     view.push(format!("same idempotency key: {}", fill(host, "key-of-a", "falcon", 1).await[0]));

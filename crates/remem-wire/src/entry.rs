@@ -53,8 +53,13 @@ pub struct PutEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Metadata>,
+    /// Whom or what it is about, so that it can be forgotten by that: at most 32, of 256 characters each. Only a keyed
+    /// digest of each is kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subjects: Vec<String>,
 }
 
+/// Without its subjects, which only an engine can turn into what is kept of them.
 impl From<PutEntry> for Draft {
     fn from(put: PutEntry) -> Draft {
         Draft { content: put.content, tags: put.tags, metadata: put.metadata, expires_at: put.expires_at.map(|t| t.0), ..Draft::default() }
@@ -82,10 +87,13 @@ pub struct ImportEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Metadata>,
+    /// Whom or what it is about, as for a put. No export writes them: a host does not know the words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subjects: Vec<String>,
 }
 
 impl ImportEntry {
-    /// The draft, if the id is well formed.
+    /// The draft without its subjects, if the id is well formed.
     pub fn into_draft(self) -> Result<Draft, Rejection> {
         let id = EntryId::parse(&self.id).ok_or(Rejection::MalformedName { field: "id" })?;
         Ok(Draft {

@@ -89,6 +89,8 @@ pub enum Problem {
     JobEnded { state: &'static str },
     /// A pass cannot do what it is asked for. The code is the pass's own.
     WorkRefused { code: &'static str, details: serde_json::Map<String, serde_json::Value> },
+    /// The archive was there; its bytes were erased.
+    ArchiveErased,
     /// The vault has a secret of this name.
     SecretExists,
     /// A secret of the tenant cannot be opened.
@@ -160,6 +162,7 @@ impl Problem {
             Problem::ReplayUnavailable { .. } => row(422, "replay_memory_snapshot_unavailable", "what the run read is not kept any more"),
             Problem::JobEnded { .. } => row(409, "job_already_ended", "the job has ended"),
             Problem::WorkRefused { code, .. } => row(422, code, "the pass cannot do this; details say why"),
+            Problem::ArchiveErased => row(410, "archive_erased", "the archive was erased; its digest is all that is left of it"),
             Problem::SecretExists => row(409, "secret_exists", "a secret of this name exists; rotate it to give it another value"),
             Problem::VaultLocked => later(
                 503,

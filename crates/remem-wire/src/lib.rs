@@ -8,6 +8,7 @@ pub mod discovery;
 pub mod entry;
 pub mod error;
 pub mod event;
+pub mod forget;
 pub mod memory;
 pub mod model;
 pub mod pass;

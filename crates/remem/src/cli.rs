@@ -1,5 +1,9 @@
 //! The command line: what can be said, with help. What it does is in `commands`.
 
+mod forget;
+
+pub use forget::{Archive, Erasure, Forget};
+
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -62,6 +66,16 @@ pub enum Command {
     Search(Search),
     /// Delete an entry: its text is erased for good
     Delete(OneEntry),
+    /// Forget whom or what entries are about, with everything made from them
+    Forget(Forget),
+    /// Signed reports of what was forgotten
+    #[command(subcommand)]
+    Erasure(Erasure),
+    /// Show what an entry was made from and what was made from it
+    Lineage(OneEntry),
+    /// Archives that distillations left
+    #[command(subcommand)]
+    Archive(Archive),
     /// Count the entries of a memory
     Stats {
         /// Name of the memory
@@ -143,6 +157,9 @@ pub struct Put {
     /// JSON object kept beside the text
     #[arg(long, value_name = "JSON")]
     pub metadata: Option<String>,
+    /// Whom or what it is about, so that it can be forgotten by that; may be repeated. Only a keyed digest is kept
+    #[arg(long = "subject", value_name = "SUBJECT")]
+    pub subjects: Vec<String>,
     /// Makes a repetition safe; one is made up if absent
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,

@@ -57,6 +57,9 @@ pub struct Storage {
     /// File with the 32 bytes of the host's secret; in the database if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_key_file: Option<PathBuf>,
+    /// How long copies of the storage are kept, in days; reports of what was forgotten tell until when they hold it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backups_kept_days: Option<u32>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -150,6 +153,7 @@ impl Default for Storage {
             deadline_ms: 10_000,
             worker_database: None,
             host_key_file: None,
+            backups_kept_days: None,
         }
     }
 }

@@ -77,7 +77,6 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         forget: true,
         compaction: true,
         vault: vault.is_some(),
-        ..Facts::default()
     };
     let mut agents = config.agents.dir.as_deref().map(|folder| agents::read(folder, &policy)).transpose()?.unwrap_or_default();
     if seams {
@@ -102,9 +101,9 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         capabilities: Capabilities::compute(facts),
         workflows: if seams { seams::workflows()? } else { Vec::new() },
         seams,
-        backups_kept_ms: None,
         test_secrets: if seams { seams::secrets() } else { Vec::new() },
         agents,
+        backups_kept_ms: config.storage.backups_kept_days.map(|days| i64::from(days) * 86_400_000),
     });
     Ok(Host { engine: Arc::new(engine), place: storage.place })
 }

@@ -42,7 +42,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         return if error.downcast_ref::<NoKey>().is_some() { 5 } else { 1 };
     };
     match failure.status {
-        404 => 3,
+        404 | 410 => 3,
         400 | 409 | 413 | 422 => 4,
         401 | 403 => 5,
         429 | 503 | 507 => 6,

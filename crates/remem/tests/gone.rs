@@ -73,11 +73,12 @@ fn short(name: &str) -> Planted {
     Planted { body, canaries }
 }
 
-/// 60 KiB that need many overflow pages, with a canary every kilobyte or so: each page holds at least one.
+/// 60 KiB that need many overflow pages, with a canary every kilobyte or so: each page holds at least one. Each stands there
+/// twice, so that one of them is whole where a page ends within the other.
 fn long(name: &str) -> Planted {
     let canaries: Vec<Canary> = (0..52).map(|n| Canary::stemmed(&format!("{0}{name}Wombat{0}rix", letters(n)))).collect();
     let paragraph = "plain words of no interest at all ".repeat(34);
-    let content: String = canaries.iter().map(|canary| format!("{} {paragraph}", canary.word)).collect();
+    let content: String = canaries.iter().map(|canary| format!("{0} {0} {paragraph}", canary.word)).collect();
     assert!((60_000..=65_536).contains(&content.len()), "{}", content.len());
     Planted { body: json!({"content": content}), canaries }
 }
@@ -292,4 +293,48 @@ async fn a_deleted_entry_cannot_be_imported_back() {
     assert_gone(folder.path(), &planted);
     let counted = run(common::remem().args(["--url", &server.url, "--key", common::KEY, "--json", "stats", MEMORY])).exits(0).json();
     assert_eq!(counted["entries"], 0);
+}
+
+/// Whom the entries below are about.
+const SUBJECT: &str = "person: Zebulon Quillfeather";
+
+#[tokio::test]
+async fn a_forgotten_subject_leaves_no_trace_in_any_file() {
+    let (folder, mut planted) = (tempfile::tempdir().unwrap(), planted("seven"));
+    let server = Server::start(folder.path());
+    let client = server.client();
+    let mut neighbours = vec![put_neighbour(&client, 1).await];
+    planted.iter_mut().for_each(|one| one.body["subjects"] = json!([SUBJECT]));
+    let ids = put_all(&client, &planted).await;
+    neighbours.push(put_neighbour(&client, 2).await);
+    assert_present(folder.path(), &planted);
+    let words = ["Quillfeather".to_owned(), "quillfeather".to_owned()];
+    assert_eq!(files::find(folder.path(), &words), Vec::<String>::new(), "the subject's words are never stored");
+
+    let report = client.post(&format!("{BASE}/forget"), &json!({"subject": SUBJECT})).await.is(200).json();
+    assert_eq!((&report["counts"]["erased"], &report["changed"]), (&json!(ids.len()), &json!(true)));
+    assert_unknown(&client, &ids, &planted).await;
+    let vacuum = ["--url", &server.url, "--key", common::KEY, "vacuum"];
+    run_on(folder.path(), &vacuum).exits(0);
+    assert_gone(folder.path(), &planted);
+    assert_eq!(files::find(folder.path(), &words), Vec::<String>::new());
+    assert!(!server.output().to_lowercase().contains("quillfeather"));
+    for id in &ids {
+        let skeleton = client.get(&Client::memory(MEMORY, &format!("entries/{id}/lineage"))).await.is(200).json();
+        assert_eq!(skeleton["state"], "forgotten");
+    }
+    assert_neighbours(&client, &neighbours).await;
+}
+
+/// The pass that runs by itself does the same a little later.
+#[tokio::test]
+async fn a_forgotten_subject_leaves_the_files_by_itself() {
+    let (folder, mut planted) = (tempfile::tempdir().unwrap(), planted("eight"));
+    let server = Server::start(folder.path());
+    let client = server.client();
+    planted.iter_mut().for_each(|one| one.body["subjects"] = json!([SUBJECT]));
+    put_all(&client, &planted).await;
+    assert_present(folder.path(), &planted);
+    client.post(&format!("{BASE}/forget"), &json!({"subject": SUBJECT})).await.is(200);
+    assert_gone_soon(folder.path(), &planted);
 }

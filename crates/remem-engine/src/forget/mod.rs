@@ -5,7 +5,7 @@
 
 mod report;
 
-pub use report::{Erased, Report, SignedReport, verify};
+pub use report::{Erased, Report, SignedReport, key_of, verify};
 
 use crate::archive::{self, Distilled};
 use crate::caller::Caller;
@@ -13,8 +13,8 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::event::SubjectForgotten;
 use remem_core::{Batch, EntryId, EventBody, MemoryRef, Permission, Precondition, RecordKind, Subject, TenantId};
-use remem_store::{Trace, Traced};
-use serde_json::{Map, json};
+use remem_store::{StoreError, Trace, Traced};
+use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
 /// Entries of one transaction, besides those that are revived with them.
@@ -69,7 +69,11 @@ impl Engine {
             if trace.entries.is_empty() || (trace.entries.iter().all(|e| e.erased && !e.direct) && carried.is_empty()) {
                 break;
             }
-            self.forget_archives(caller, &distilled, &carried, &mut done).await?;
+            match self.forget_archives(caller, &distilled, &carried, &mut done).await {
+                // Somebody else wrote the index meanwhile: what to erase is looked for again.
+                Err(EngineError::Store(StoreError::Conflict)) => continue,
+                other => other?,
+            }
             self.forget_entries(caller, &trace, &mut done).await?;
         }
         let report = self.report(tenant, &subject, &done).await?;
@@ -77,8 +81,7 @@ impl Engine {
         if dry_run || !changed {
             return Ok(Forgotten { report: report.unsigned(), changed });
         }
-        let signed = report.sign(&self.parts.key);
-        self.keep_report(caller, &subject, &signed).await?;
+        let signed = self.keep_report(caller, &subject, report).await?;
         self.distil_again(caller, &done).await;
         metrics::counter!("remem_entries_forgotten_total").increment(done.erased.len() as u64);
         Ok(Forgotten { report: signed, changed })
@@ -103,8 +106,7 @@ impl Engine {
         let admission = rules.admission(&policy, now);
         let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
         let batch = carried.iter().fold(batch, |batch, one| archive::erase(batch, &admission, one));
-        let gone: HashSet<&str> = carried.iter().map(|one| one.sha256.as_str()).collect();
-        let rest: Vec<Distilled> = all.iter().filter(|one| !gone.contains(one.sha256.as_str())).cloned().collect();
+        let rest: Vec<Distilled> = all.iter().filter(|one| !carried.contains(one)).cloned().collect();
         let batch = self.write_index(tenant, batch, &admission, &rest, archive::Index::Forgetting).await?;
         self.parts.store.commit(batch).await?;
         done.archives.extend(carried.iter().map(|one| one.sha256.clone()));
@@ -132,11 +134,15 @@ impl Engine {
         Ok(())
     }
 
-    /// The report is the last step: one that exists tells of what is done.
-    async fn keep_report(&self, caller: &Caller, subject: &Subject, signed: &SignedReport) -> Result<(), EngineError> {
+    /// The report is the last step: one that exists tells of what is done. It is signed as it is kept, that is, after
+    /// redaction, or the copy that is kept would not hold.
+    async fn keep_report(&self, caller: &Caller, subject: &Subject, report: Report) -> Result<SignedReport, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
         let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
-        let body = rules.admission(&policy, now).record(signed.to_map());
+        let admission = rules.admission(&policy, now);
+        let clean = Report::from_map(admission.record(report.to_map()).map()).unwrap_or(report);
+        let signed = clean.sign(&self.parts.key);
+        let body = admission.record(signed.to_map());
         let event = SubjectForgotten {
             report_id: signed.report.id.clone(),
             subject: subject.short(),
@@ -147,7 +153,7 @@ impl Engine {
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
         let batch = batch.set(RecordKind::Erasure, signed.report.id.clone(), Precondition::Absent, body);
         self.parts.store.commit(batch.emit(EventBody::SubjectForgotten(event))).await?;
-        Ok(())
+        Ok(signed)
     }
 
     /// What was erased from an archive took others' facts with it: the memories are distilled anew from what is left.
@@ -169,19 +175,26 @@ impl Engine {
         Ok(())
     }
 
-    /// The reports of the caller's tenant, oldest first.
-    pub async fn erasures(&self, caller: &Caller, after: Option<&str>, limit: Option<u32>) -> Result<Vec<SignedReport>, EngineError> {
+    /// The reports of the caller's tenant, oldest first, and whether there are more.
+    pub async fn erasures(
+        &self,
+        caller: &Caller,
+        after: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<(Vec<SignedReport>, bool), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let limit = self.parts.policy.list_limit(limit).min(REPORTS_MAX);
-        let records = self.parts.store.records(caller.tenant(), RecordKind::Erasure, "", after, limit).await?;
-        Ok(records.iter().filter_map(|record| SignedReport::from_map(&record.body)).collect())
+        let mut records = self.parts.store.records(caller.tenant(), RecordKind::Erasure, "", after, limit + 1).await?;
+        let more = records.len() > limit as usize;
+        records.truncate(limit as usize);
+        Ok((records.iter().filter_map(|record| SignedReport::from_map(&record.body)).collect(), more))
     }
 
-    /// One report.
-    pub async fn erasure(&self, caller: &Caller, id: &str) -> Result<SignedReport, EngineError> {
+    /// One report, word for word as it was signed.
+    pub async fn erasure(&self, caller: &Caller, id: &str) -> Result<Map<String, Value>, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let record = self.parts.store.record(caller.tenant(), RecordKind::Erasure, id).await?.ok_or(EngineError::NotFound)?;
-        SignedReport::from_map(&record.body).ok_or(EngineError::NotFound)
+        Ok(record.body)
     }
 }
 

@@ -96,12 +96,7 @@ impl Report {
         value.as_object().cloned().unwrap_or_default()
     }
 
-    /// Keys in order, no spaces: the same bytes wherever it is written.
-    fn canonical(&self) -> Vec<u8> {
-        Value::Object(self.to_map()).to_string().into_bytes()
-    }
-
-    fn from_map(map: &Map<String, Value>) -> Option<Report> {
+    pub(super) fn from_map(map: &Map<String, Value>) -> Option<Report> {
         let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let own = |name: &str| map.get(name).and_then(Value::as_str).map(str::to_owned);
         let list = |name: &str| map.get(name).and_then(Value::as_array).cloned();
@@ -126,7 +121,7 @@ impl Report {
 
     pub(super) fn sign(self, key: &HostKey) -> SignedReport {
         let pair = key_pair(key);
-        let signature = STANDARD.encode(pair.sign(&self.canonical()).as_ref());
+        let signature = STANDARD.encode(pair.sign(canonical(self.to_map()).as_bytes()).as_ref());
         SignedReport { report: self, public_key: STANDARD.encode(pair.public_key().as_ref()), signature }
     }
 }
@@ -156,11 +151,38 @@ impl SignedReport {
     }
 }
 
-/// Whether the report says what the holder of `public_key` (base64) signed.
+/// What is signed: keys in order, no spaces, the same bytes wherever it is written.
+fn canonical(report: Map<String, Value>) -> String {
+    fn sorted(value: Value) -> Value {
+        match value {
+            Value::Object(map) => {
+                let mut pairs: Vec<(String, Value)> = map.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+                pairs.sort_by(|a, b| a.0.cmp(&b.0));
+                Value::Object(pairs.into_iter().collect())
+            }
+            Value::Array(values) => Value::Array(values.into_iter().map(sorted).collect()),
+            other => other,
+        }
+    }
+    sorted(Value::Object(report)).to_string()
+}
+
+/// The public key that a report brings along, base64.
 #[must_use]
-pub fn verify(signed: &SignedReport, public_key: &str) -> bool {
-    let (Ok(key), Ok(signature)) = (STANDARD.decode(public_key), STANDARD.decode(&signed.signature)) else { return false };
-    UnparsedPublicKey::new(&ED25519, key).verify(&signed.report.canonical(), &signature).is_ok()
+pub fn key_of(report: &Map<String, Value>) -> Option<&str> {
+    report.get("signature")?.get("publicKey")?.as_str()
+}
+
+/// Whether the report says, word for word, what the holder of `public_key` (base64) signed. The signature covers all of it
+/// but itself and `changed`, which the answer to a forget puts beside it.
+#[must_use]
+pub fn verify(report: &Map<String, Value>, public_key: &str) -> bool {
+    let signature = report.get("signature").and_then(|signature| signature.get("value")).and_then(Value::as_str).unwrap_or_default();
+    let (Ok(key), Ok(signature)) = (STANDARD.decode(public_key), STANDARD.decode(signature)) else { return false };
+    let mut signed = report.clone();
+    signed.remove("signature");
+    signed.remove("changed");
+    UnparsedPublicKey::new(&ED25519, key).verify(canonical(signed).as_bytes(), &signature).is_ok()
 }
 
 impl Engine {
@@ -190,6 +212,8 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remem_core::redact::Redactor;
+    use remem_core::{Admission, Policy, ShapePolicy, Timestamp};
 
     fn report() -> Report {
         Report {
@@ -207,18 +231,50 @@ mod tests {
     #[test]
     fn a_signature_holds_for_what_was_signed_and_nothing_else() {
         let signed = report().sign(&HostKey::new([7; 32]));
-        let again = SignedReport::from_map(&signed.to_map()).unwrap();
-        assert_eq!(again, signed);
-        assert!(verify(&again, &signed.public_key));
+        let map = signed.to_map();
+        assert_eq!(SignedReport::from_map(&map).unwrap(), signed);
+        assert_eq!(key_of(&map), Some(signed.public_key.as_str()));
+        assert!(verify(&map, &signed.public_key));
         let other = report().sign(&HostKey::new([8; 32]));
-        assert!(!verify(&signed, &other.public_key));
-        let mut changed = signed.clone();
-        changed.report.erased.clear();
-        assert!(!verify(&changed, &signed.public_key));
-        let mut changed = signed.clone();
-        changed.report.backups_until = Some("2027-01-01T00:00:00.000Z".into());
-        assert!(!verify(&changed, &signed.public_key));
-        assert!(!verify(&signed, "not base64"));
-        assert!(!verify(&report().unsigned(), &signed.public_key));
+        assert!(!verify(&map, &other.public_key));
+        let with = |name: &str, value: Value| {
+            let mut map = map.clone();
+            map.insert(name.to_owned(), value);
+            map
+        };
+        for (name, value) in [
+            ("erased", json!([])),
+            ("counts", json!({"erased": 0, "revived": 1, "archives": 1})),
+            ("backups", json!({"heldUntil": "2027-01-01T00:00:00.000Z"})),
+            ("kept", json!("")),
+            ("more", json!(1)),
+        ] {
+            assert!(!verify(&with(name, value), &signed.public_key), "{name}");
+        }
+        assert!(verify(&with("changed", json!(true)), &signed.public_key), "what stands beside the report is not part of it");
+        assert!(!verify(&map, "not base64"));
+        assert!(!verify(&report().unsigned().to_map(), &signed.public_key));
+    }
+
+    #[test]
+    fn what_is_signed_has_its_keys_in_order() {
+        let map = json!({"b": [{"d": 1, "c": "é\n"}], "a": null}).as_object().unwrap().clone();
+        assert_eq!(canonical(map), r#"{"a":null,"b":[{"c":"é\n","d":1}]}"#);
+    }
+
+    #[test]
+    fn no_redaction_takes_a_report_for_a_secret() {
+        let redactor = Redactor::empty();
+        let policy = Policy { shapes: ShapePolicy::Redact, ..Policy::default() };
+        let admission = Admission { policy: &policy, redactor: &redactor, scan: 1, now: Timestamp(0) };
+        for seed in 0..=255 {
+            let key = HostKey::new([seed; 32]);
+            let digest = blake3::hash(&[seed]).to_hex().to_string();
+            let mut report = report();
+            report.erased[0].content_hash.clone_from(&digest);
+            report.archives = vec![digest];
+            let map = report.sign(&key).to_map();
+            assert_eq!(admission.record(map.clone()).map(), &map);
+        }
     }
 }

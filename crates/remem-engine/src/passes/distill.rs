@@ -109,7 +109,11 @@ async fn keep(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>) -> Result<Distill
             Err(other) => return Err(other.into()),
         }
     }
-    Err(StoreError::Busy.into())
+    match job.seen() {
+        // A run sees what it saw: trying again would change nothing.
+        Some(_) => Err(WorkError::Refused { code: "sources_changed", details: Map::new() }),
+        None => Err(StoreError::Busy.into()),
+    }
 }
 
 /// What a model makes of the digest. It sees what was kept and nothing else.
@@ -148,6 +152,10 @@ async fn compose(
     let done = Distilled { byte_size, ..plan.record(&sha256, id.as_str(), making.now.0) };
     let batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());
     let mut batch = batch.put_from(id.clone(), admitted, gather::names(job.memory_ref(), plan.entries));
+    // What was deleted or forgotten since it was read must not come back in a digest.
+    for entry in plan.entries {
+        batch = batch.expect(job.memory_ref().clone(), entry.id.clone(), entry.visible.from);
+    }
     batch = archive::keep(batch, &admission, &done, &bytes, engine.not_distilled(job.tenant(), &done).await?);
     let mut all = engine.distillations(job.tenant()).await?;
     all.push(done.clone());

@@ -5,6 +5,7 @@ mod document;
 mod entries;
 mod events;
 mod extract;
+mod forget;
 mod jobs;
 mod keys;
 mod layers;
@@ -91,6 +92,13 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(memory::stats))
         .routes(routes!(memory::list_memories))
         .routes(routes!(events::events))
+        .routes(routes!(forget::forget))
+        .routes(routes!(forget::list_erasures))
+        .routes(routes!(forget::get_erasure))
+        .routes(routes!(forget::get_lineage))
+        .routes(routes!(forget::list_archives))
+        .routes(routes!(forget::get_archive))
+        .routes(routes!(forget::undo_rewrite))
         .routes(routes!(keys::create_key, keys::list_keys))
         .routes(routes!(keys::revoke_key))
         .routes(routes!(tenants::put_tenant, tenants::list_tenants))

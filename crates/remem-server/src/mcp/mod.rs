@@ -62,7 +62,8 @@ impl MemoryTools {
     #[tool(annotations(title = "Remember", read_only_hint = false, destructive_hint = false, open_world_hint = false))]
     async fn memory_put(&self, Parameters(p): Parameters<PutParams>, context: RequestContext<RoleServer>) -> CallToolResult {
         let call = async {
-            let entry = PutEntry { content: p.content, tags: p.tags.unwrap_or_default(), expires_at: p.expires_at, metadata: p.metadata };
+            let (tags, subjects) = (p.tags.unwrap_or_default(), p.subjects.unwrap_or_default());
+            let entry = PutEntry { content: p.content, tags, expires_at: p.expires_at, metadata: p.metadata, subjects };
             let written = self.door(&context)?.put(&p.memory_ref, entry, p.idempotency_key.as_deref()).await?;
             Ok(json!({"entry": written.value, "revision": written.revision}))
         };

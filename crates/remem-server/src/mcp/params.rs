@@ -29,6 +29,8 @@ params!(
         expires_at: Option<Instant>,
         /// A JSON object kept beside the text.
         metadata: Option<Metadata>,
+        /// Whom or what it is about (a person, a customer number), so that it can be forgotten by that later.
+        subjects: Option<Vec<String>>,
         /// Makes a repetition of this call safe.
         idempotency_key: Option<String>,
     }

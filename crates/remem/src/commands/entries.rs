@@ -13,7 +13,8 @@ use std::io::Read;
 
 pub async fn put(global: &Global, put: &Put) -> anyhow::Result<()> {
     let metadata = put.metadata.as_deref().map(serde_json::from_str).transpose().context("--metadata must be a JSON object")?;
-    let entry = PutEntry { content: content(put)?, tags: put.tags.clone(), expires_at: expires_at(put)?, metadata };
+    let (tags, subjects) = (put.tags.clone(), put.subjects.clone());
+    let entry = PutEntry { content: content(put)?, tags, expires_at: expires_at(put)?, metadata, subjects };
     let written = door(global).await?.put(&put.memory_ref, entry, put.idempotency_key.as_deref()).await?;
     if global.json {
         return output::json(&json!({"entry": written.value, "revision": written.revision}));

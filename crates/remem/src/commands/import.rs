@@ -34,6 +34,8 @@ struct Line {
     created_at: Option<Instant>,
     expires_at: Option<Instant>,
     metadata: Option<Metadata>,
+    #[serde(default)]
+    subjects: Vec<String>,
 }
 
 /// What became of the lines.
@@ -134,7 +136,8 @@ impl Importer<'_> {
         self.batch.bytes += text.len();
         let id = line.id.unwrap_or_else(|| derived_id(number, text));
         let (created_at, expires_at) = (line.created_at, line.expires_at);
-        let entry = ImportEntry { id, content: line.content, tags: line.tags, created_at, expires_at, metadata: line.metadata };
+        let (metadata, subjects) = (line.metadata, line.subjects);
+        let entry = ImportEntry { id, content: line.content, tags: line.tags, created_at, expires_at, metadata, subjects };
         self.batch.entries.push((number, entry));
         Ok(())
     }

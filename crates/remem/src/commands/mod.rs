@@ -6,8 +6,10 @@ mod doctor;
 mod entries;
 mod events;
 mod export;
+mod forget;
 mod import;
 mod keys;
+mod lineage;
 mod mcp;
 mod migrate;
 mod passes;
@@ -37,6 +39,10 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::List(list) => entries::list(global, list).await,
         Command::Search(search) => entries::search(global, search).await,
         Command::Delete(one) => entries::delete(global, one).await,
+        Command::Forget(forget) => forget::run(global, forget).await,
+        Command::Erasure(erasure) => forget::erasure(global, erasure).await,
+        Command::Lineage(one) => lineage::run(global, one).await,
+        Command::Archive(archive) => lineage::archive(global, archive).await,
         Command::Stats { memory_ref } => entries::stats(global, memory_ref).await,
         Command::Memories => entries::memories(global).await,
         Command::Events(events) => events::run(global, events).await,

@@ -1,0 +1,120 @@
+//! The part of the door that tells where entries come from and makes them forgotten: subjects, reports, lineage, archives.
+
+use super::{EngineDoor, fail};
+use async_trait::async_trait;
+use remem_core::{Draft, Timestamp};
+use remem_engine::archive::{Distilled, Kept};
+use remem_engine::forget::SignedReport;
+use remem_store::Relative as Related;
+use remem_wire::forget::{
+    ArchiveInfo, ArchiveList, EntryLineage, ErasureCounts, ErasureInfo, ErasureList, ErasuresQuery, ForgetAnswer, ForgetRequest, Relative,
+};
+use remem_wire::time::Instant;
+use remem_wire::{Failure, ImportEntry, Problem, PutEntry};
+use serde_json::{Map, Value};
+
+/// Forgetting and lineage, as one caller.
+#[async_trait]
+pub trait ForgetDoor: Send + Sync {
+    /// Forgets a subject in all memories of the tenant.
+    async fn forget(&self, request: ForgetRequest) -> Result<ForgetAnswer, Failure>;
+    /// A page of reports.
+    async fn erasures(&self, query: ErasuresQuery) -> Result<ErasureList, Failure>;
+    /// One report, as it was signed.
+    async fn erasure(&self, id: &str) -> Result<Map<String, Value>, Failure>;
+    /// What an entry was made from and what was made from it.
+    async fn lineage(&self, memory_ref: &str, id: &str) -> Result<EntryLineage, Failure>;
+    /// The archives of a memory.
+    async fn archives(&self, memory_ref: &str) -> Result<ArchiveList, Failure>;
+    /// The bytes of one archive.
+    async fn archive(&self, memory_ref: &str, sha256: &str) -> Result<String, Failure>;
+}
+
+impl EngineDoor {
+    /// What a put brings; its subjects leave their words here.
+    pub(crate) fn draft(&self, mut entry: PutEntry) -> Result<Draft, Failure> {
+        let subjects = self.engine.subjects(&self.caller, &std::mem::take(&mut entry.subjects)).map_err(fail)?;
+        Ok(Draft { subjects, ..Draft::from(entry) })
+    }
+
+    /// What an import brings.
+    pub(crate) fn import_draft(&self, mut entry: ImportEntry) -> Result<Draft, Failure> {
+        let subjects = self.engine.subjects(&self.caller, &std::mem::take(&mut entry.subjects)).map_err(fail)?;
+        Ok(Draft { subjects, ..entry.into_draft().map_err(Problem::Rejected)? })
+    }
+}
+
+#[async_trait]
+impl ForgetDoor for EngineDoor {
+    async fn forget(&self, request: ForgetRequest) -> Result<ForgetAnswer, Failure> {
+        let done = self.engine.forget(&self.caller, &request.subject, request.dry_run).await.map_err(fail)?;
+        Ok(ForgetAnswer { changed: done.changed, report: done.report.to_map() })
+    }
+
+    async fn erasures(&self, query: ErasuresQuery) -> Result<ErasureList, Failure> {
+        let (found, more) = self.engine.erasures(&self.caller, query.after.as_deref(), query.limit).await.map_err(fail)?;
+        let next_after = found.last().filter(|_| more).map(|last| last.report.id.clone());
+        Ok(ErasureList { erasures: found.into_iter().map(summary).collect(), next_after, public_key: self.engine.report_key() })
+    }
+
+    async fn erasure(&self, id: &str) -> Result<Map<String, Value>, Failure> {
+        self.engine.erasure(&self.caller, id).await.map_err(fail)
+    }
+
+    async fn lineage(&self, memory_ref: &str, id: &str) -> Result<EntryLineage, Failure> {
+        let found = self.engine.lineage(&self.caller, memory_ref, id).await.map_err(fail)?;
+        Ok(EntryLineage {
+            id: id.to_owned(),
+            memory_ref: memory_ref.to_owned(),
+            state: found.state.as_str().to_owned(),
+            support: found.support,
+            replaced_by: found.replaced_by.map(|by| by.as_str().to_owned()),
+            sources: found.sources.into_iter().map(relative).collect(),
+            derivatives: found.derivatives.into_iter().map(relative).collect(),
+        })
+    }
+
+    async fn archives(&self, memory_ref: &str) -> Result<ArchiveList, Failure> {
+        let found = self.engine.archives(&self.caller, memory_ref).await.map_err(fail)?;
+        Ok(ArchiveList { archives: found.into_iter().map(info).collect() })
+    }
+
+    async fn archive(&self, memory_ref: &str, sha256: &str) -> Result<String, Failure> {
+        match self.engine.archive(&self.caller, memory_ref, sha256).await.map_err(fail)? {
+            Kept::Bytes(bytes) => Ok(bytes),
+            Kept::Erased => Err(Problem::ArchiveErased.into()),
+        }
+    }
+}
+
+fn summary(signed: SignedReport) -> ErasureInfo {
+    let report = signed.report;
+    let count = |length: usize| length as u64;
+    let counts =
+        ErasureCounts { erased: count(report.erased.len()), revived: count(report.revived.len()), archives: count(report.archives.len()) };
+    ErasureInfo { id: report.id, at: report.at, subject: report.subject, counts }
+}
+
+fn relative(related: Related) -> Relative {
+    Relative {
+        memory_ref: related.memory_ref.as_str().to_owned(),
+        id: related.id.as_str().to_owned(),
+        state: related.state.as_str().to_owned(),
+    }
+}
+
+fn info(one: Distilled) -> ArchiveInfo {
+    let at = |ms: i64| Instant(Timestamp(ms));
+    ArchiveInfo {
+        sha256: one.sha256,
+        entry_id: one.entry_id,
+        created_at: at(one.at),
+        source_count: one.source_count,
+        from: at(one.span.0),
+        to: at(one.span.1),
+        token_budget: one.budget,
+        tokens_used: one.tokens_used,
+        topics: one.topics,
+        erased: one.erased,
+    }
+}
