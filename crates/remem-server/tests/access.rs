@@ -58,7 +58,7 @@ async fn each_operation_needs_its_scope() {
     host.key("a", "reader", &[Permission::MemoryRead]).await;
     host.key("a", "writer", &[Permission::MemoryWrite]).await;
     let entries = format!("{MEMORY}/m/entries");
-    let calls = [
+    let calls = vec![
         ("POST", entries.clone(), r#"{"content": "x"}"#, "memory:write"),
         ("POST", format!("{entries}:batch"), r#"{"entries": [{"content": "x"}]}"#, "memory:write"),
         ("DELETE", format!("{entries}/mem_1"), "", "memory:write"),
@@ -112,8 +112,7 @@ async fn each_operation_needs_its_scope() {
         ("POST", "/v1/host/remembrancer/agents".to_owned(), r#"{"manifest": {}}"#, "manifest:write"),
         ("DELETE", "/v1/host/remembrancer/agents/local.a.b".to_owned(), "", "manifest:write"),
     ];
-    let others = pass_calls().into_iter().chain(calls_about_forgetting()).chain(calls_about_webhooks());
-    for (method, path, body, scope) in calls.into_iter().chain(others) {
+    for (method, path, body, scope) in [calls, pass_calls(), calls_about_forgetting(), calls_about_webhooks()].concat() {
         let wrong = if scope == "memory:read" { "writer" } else { "reader" };
         let refused = host.call(wrong, method, &path, &[], body).await;
         assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "forbidden"), "{method} {path}");
