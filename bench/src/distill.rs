@@ -57,7 +57,7 @@ fn time(conversations: &[Conversation], unfolded: f64) -> anyhow::Result<()> {
     let counting = median((0..PLANS).map(|_| timed(|| std::hint::black_box(count()))).collect());
     let planning = || plan(&sources, tokens / 2, &Limits { output_bytes_max: usize::MAX, ..Limits::default() }, &O200k::count);
     let digest = planning().context("no digest")?;
-    let whole = median((0..PLANS).map(|_| timed(&planning)).collect());
+    let whole = median((0..PLANS).map(|_| timed(planning)).collect());
     println!("\nPlanning {SOURCES} sources of {tokens} tokens, a quarter kept ({} units): {}.", digest.units.len(), ms(whole));
     println!("Floor: counting the tokens of the sources once takes {}. Unfolding the tables: {}.", ms(counting), ms(unfolded));
     Ok(())
