@@ -416,10 +416,10 @@ async fn no_trace_is_left(log_format: &str) {
         plant_in_passes(&mut seen, &client, text).await;
         plant_for_passes(&mut seen, &client, n, text).await;
     }
-    for digest in run_passes(&mut seen, &client).await {
-        let missing: Vec<&str> = secrets.iter().map(|s| s.marker).filter(|marker| !digest.contains(marker)).collect();
-        assert!(missing.is_empty(), "a digest of texts with {missing:?} shows that something stood there: {digest}");
-    }
+    let digests = run_passes(&mut seen, &client).await;
+    let shown = |digest: &str| secrets.iter().filter(|secret| digest.contains(secret.marker)).count();
+    assert_eq!(shown(&digests[0]), secrets.len(), "a digest with room for everything shows where something stood: {}", digests[0]);
+    assert!(shown(&digests[1]) >= 2, "one of half of it shows some: {}", digests[1]);
     read_everything(&mut seen, &server).await;
     let export = seen.0.iter().find(|(place, _)| place.contains("export")).unwrap().1.clone();
     for secret in &secrets {
