@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Host, MEMORY, NOON};
-use remem_core::TenantId;
+use remem_core::{Permission, TenantId};
 use remem_engine::registry::{self, Mode};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -260,6 +260,7 @@ async fn compaction_of_all_leaves_one_entry() {
     assert_eq!((&none["state"], &none["changed"]), (&json!("done"), &json!(0)), "what is kept for long is left alone: {none}");
     let job = work(&host, "compact", json!({"memoryRef": "m", "options": {"include": "all"}})).await;
     assert_eq!((&job["state"], &job["changed"], &job["detail"]["leftOut"]), (&json!("done"), &json!(40), &json!(1)), "{job}");
+    assert_eq!((&job["done"], &job["total"]), (&json!(40), &json!(40)), "what is done is done");
     let left = entries(&host, "m").await;
     assert_eq!(left.len(), 2, "the new one, and the one that has an end");
     let output = &job["detail"]["outputs"][0];
@@ -296,7 +297,7 @@ async fn a_schedule_that_is_due_fires_once() {
 #[tokio::test]
 async fn jobs_and_schedules_of_another_tenant_are_like_none() {
     let host = with_duplicates().await;
-    host.key("b", "key-of-b", &remem_core::Permission::ALL).await;
+    host.key("b", "key-of-b", &Permission::ALL).await;
     let schedule = format!("{BASE}/passes/distill/schedule?memoryRef=m");
     assert_eq!(host.call("key-of-a", "PUT", &schedule, &[], json!({"every": "P1D"}).to_string()).await.status, 200);
     let id =
@@ -319,4 +320,18 @@ async fn jobs_and_schedules_of_another_tenant_are_like_none() {
     activate(&host, "consolidate").await;
     assert_eq!(host.get(&format!("{BASE}/jobs/{id}")).await.json()["state"], "done", "and ours went on");
     assert_eq!(host.get(&schedule).await.status, 200);
+}
+
+#[tokio::test]
+async fn seams_of_passes_need_the_right_before_they_plant_anything() {
+    let host = Host::with_seams().await;
+    host.key("a", "weak", &[Permission::MemoryRead, Permission::MemoryWrite]).await;
+    for seam in ["/v1/test/memory/compact", "/v1/host/sample/memory/consolidate", "/v1/host/sample/memory/distill"] {
+        let weak = host.call("weak", "POST", seam, &[], r#"{"memoryRef": "m"}"#).await;
+        assert_eq!((weak.status.as_u16(), weak.code().as_str()), (403, "forbidden"), "{seam}");
+        assert_eq!(entries(&host, "m").await, [json!(null); 0], "{seam} left something");
+        let nobody = host.call("", "POST", seam, &[], r#"{"memoryRef": "m"}"#).await;
+        assert_eq!(nobody.status, 401, "{seam}");
+        assert_eq!(Host::new().await.post(seam, json!({"memoryRef": "m"})).await.status, 404, "{seam} without the flag");
+    }
 }
