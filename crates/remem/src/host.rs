@@ -77,7 +77,6 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         forget: true,
         compaction: true,
         vault: vault.is_some(),
-        ..Facts::default()
     };
     let mut agents = config.agents.dir.as_deref().map(|folder| agents::read(folder, &policy)).transpose()?.unwrap_or_default();
     if seams {
