@@ -290,6 +290,23 @@ fn schedules_are_set_and_taken_away() {
         user.run(&["pass", "schedule", "distill", "--off"]).exits(0);
         user.run(&["pass", "schedule", "distill", "--off"]).exits(3);
         user.run(&["pass", "schedule", "compact", "--scope", "m", "--off"]).exits(0);
+/// A job that fails says so on standard output, and why on standard error: each on a line of its own.
+#[test]
+fn a_job_that_fails_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    for user in [User { dir: folder.path(), url: Some(&server.url) }, User { dir: folder.path(), url: None }] {
+        user.put(&["The press needs a new belt before October."]);
+        let failing = ["pass", "run", "distill", "--scope", MEMORY, "--option", "tokenBudget=1"];
+        let ran = user.run(&failing).exits(1);
+        assert_eq!(ran.stdout, "distill: 0 examined, 0 changed, failed\n");
+        let why: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("error: the job job_")).collect();
+        assert!(why.len() == 1 && ran.stderr.ends_with('\n'), "{}", ran.stderr);
+        assert!(why[0].contains("failed: token_budget_exceeded {\"budget\":1,\"minimumRequired\":"), "{}", why[0]);
+        let told = run(&mut user.command(&[&["--json"], &failing[..]].concat())).exits(1).json();
+        assert_eq!((&told["state"], &told["error"]["code"]), (&json!("failed"), &json!("token_budget_exceeded")));
+        let done = user.text(&["pass", "run", "distill", "--scope", MEMORY]);
+        assert!(done.ends_with("done\n"), "{done}");
     }
 }
 

@@ -60,7 +60,7 @@ fn conformance_scenarios_hold_again_and_again() {
     for rounds in [2, 1] {
         let mut server = Server::start_with(folder.path(), &["--enable-test-seams"], &[CANARY]);
         for _ in 0..rounds {
-            assert!(scenarios(&play("conformance.py", &["durable", &server.url, KEY])) >= 30);
+            assert!(scenarios(&play("conformance.py", &["durable", &server.url, KEY])) >= 45);
         }
         server.terminate();
         assert!(!server.output().contains(CANARY.1));
@@ -77,12 +77,12 @@ fn a_host_whose_memory_does_not_last_says_so() {
     }
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &["--enable-test-seams", "--store", "memory"], &[CANARY]);
-    assert!(scenarios(&play("conformance.py", &["memory", &server.url, KEY])) >= 30);
+    assert!(scenarios(&play("conformance.py", &["memory", &server.url, KEY])) >= 45);
 }
 
 #[test]
 fn a_host_without_seams_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &[], &[CANARY]);
-    assert!(scenarios(&play("conformance.py", &["plain", &server.url, KEY])) >= 9);
+    assert!(scenarios(&play("conformance.py", &["plain", &server.url, KEY])) >= 12);
 }

@@ -17,6 +17,8 @@ use std::path::Path;
 use std::time::Duration;
 
 const MEMORY: &str = "vault/agent";
+/// The memory that passes work over.
+const WORKED: &str = "vault/passes";
 /// An ordinary word for the positive control.
 const WORD: &str = "Marmaladequartz";
 
@@ -278,15 +280,95 @@ fn plant_in_import(seen: &mut Seen, server: &Server, secret: &str) {
     seen.add("output of import", format!("{}{}", ran.stdout, ran.stderr));
 }
 
+/// Where the requests of passes, jobs and schedules take text.
+async fn plant_in_passes(seen: &mut Seen, client: &Client, text: &str) {
+    let code = encode(text);
+    for name in ["consolidate", "compact", "distill"] {
+        for body in [
+            json!({"memoryRef": text}),
+            json!({"memoryRef": WORKED, "options": {(text): 1}}),
+            json!({"memoryRef": WORKED, "options": {"include": text, "tokenBudget": text, "sources": text}}),
+            json!({"memoryRef": WORKED, "dryRun": text}),
+            json!({(text): text}),
+        ] {
+            let place = format!("run of {name} that is refused");
+            let answer = seen.send(&place, client.request(Method::POST, &format!("{BASE}/passes/{name}/run")).json(&body)).await.unwrap();
+            assert!(answer.status >= 400, "{name} takes {body}: {}", answer.text);
+        }
+        for body in [json!({"every": text}), json!({"cron": text}), json!({"every": "P1D", "zone": text}), json!({(text): 1})] {
+            let path = format!("{BASE}/passes/{name}/schedule?memoryRef={WORKED}");
+            let answer = seen.send("schedule that is refused", client.request(Method::PUT, &path).json(&body)).await.unwrap();
+            assert!(answer.status >= 400, "{name} is scheduled by {body}: {}", answer.text);
+        }
+        let path = format!("{BASE}/passes/{name}/schedule?memoryRef={code}");
+        seen.send("schedule of a memory", client.request(Method::PUT, &path).json(&json!({"every": "P1D"}))).await.unwrap();
+    }
+    for path in [format!("jobs/{code}"), format!("jobs?after={code}"), format!("jobs?state={code}"), format!("jobs?pass={code}")] {
+        seen.send("jobs", client.request(Method::GET, &format!("{BASE}/{path}"))).await.unwrap();
+    }
+    seen.send("cancel", client.request(Method::POST, &format!("{BASE}/jobs/{code}/cancel"))).await.unwrap();
+}
+
+/// Texts for passes: one that says something, the same in nearly the same words, and another.
+async fn plant_for_passes(seen: &mut Seen, client: &Client, n: usize, text: &str) {
+    let texts = [
+        format!("The gateway of region {n} was reached with {text} during the rehearsal of the move."),
+        format!("The gateway of region {n} was reached with {text} during the rehearsal of the move!"),
+        format!("Whoever opens depot {n} needs {text} and a lamp."),
+    ];
+    for content in texts {
+        let entry = json!({"content": content, "metadata": {"note": text}});
+        seen.send("put", client.request(Method::POST, &Client::memory(WORKED, "entries")).json(&entry)).await.unwrap().is(201);
+    }
+}
+
+/// Runs a pass to its end; answers the job.
+async fn work(seen: &mut Seen, client: &Client, name: &str, options: Value) -> Value {
+    let body = json!({"memoryRef": WORKED, "options": options});
+    let run = client.request(Method::POST, &format!("{BASE}/passes/{name}/run"));
+    let mut job = seen.send(&format!("run of {name}"), run.json(&body)).await.unwrap().is(202).json();
+    for _ in 0..600 {
+        if job["endedAt"].is_string() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let path = format!("{BASE}/jobs/{}", job["id"].as_str().unwrap());
+        job = seen.send(&format!("job of {name}"), client.request(Method::GET, &path)).await.unwrap().is(200).json();
+    }
+    assert_eq!(job["state"], "done", "{job}");
+    assert_ne!(job["changed"], 0, "{name} had something to do: {job}");
+    job
+}
+
+/// Every pass over the memory for them, and what each leaves behind. Answers the text of the digests.
+async fn run_passes(seen: &mut Seen, client: &Client) -> Vec<String> {
+    let distilled = work(seen, client, "distill", json!({"markdown": true})).await;
+    work(seen, client, "consolidate", json!({})).await;
+    let compacted = work(seen, client, "compact", json!({"include": "all"})).await;
+    let mut digests = Vec::new();
+    for id in [&distilled["detail"]["outputId"], &compacted["detail"]["outputs"][0]["outputId"]] {
+        let path = Client::memory(WORKED, &format!("entries/{}", id.as_str().unwrap()));
+        let digest = seen.send("digest", client.request(Method::GET, &path)).await.unwrap().is(200).json();
+        digests.push(digest["content"].as_str().unwrap().to_owned());
+    }
+    for path in ["/v1/host/workspace/files/MEMORY-INDEX.json", "/v1/host/workspace/files/MEMORY-INDEX.md"] {
+        seen.send("index", client.request(Method::GET, path)).await.unwrap().is(200);
+    }
+    for path in ["jobs", "schedules", "passes", "model-calls"] {
+        seen.send(path, client.request(Method::GET, &format!("{BASE}/{path}"))).await.unwrap().is(200);
+    }
+    digests
+}
+
 /// Everything that can be read back.
 async fn read_everything(seen: &mut Seen, server: &Server) {
     let client = server.client();
-    for memory in [MEMORY, "vault/import"] {
+    for memory in [MEMORY, WORKED, "vault/import"] {
         seen.send("list", client.request(Method::GET, &Client::memory(memory, "entries?limit=0&include=metadata"))).await.unwrap().is(200);
         let search = json!({"query": "remember one harmless plain redacted", "limit": 0});
         seen.send("search", client.request(Method::POST, &Client::memory(memory, "search")).json(&search)).await.unwrap().is(200);
     }
-    for path in ["memory", "events", "keys", "tenants", "passes"] {
+    for path in ["memory", "events", "keys", "tenants", "passes", "jobs", "schedules"] {
         seen.send(path, client.request(Method::GET, &format!("{BASE}/{path}"))).await.unwrap().is(200);
     }
     let metrics = seen.send("metrics", client.request(Method::GET, "/metrics")).await.unwrap().is(200);
@@ -300,6 +382,8 @@ async fn read_everything(seen: &mut Seen, server: &Server) {
         &["list", MEMORY, "--limit", "0"],
         &["search", MEMORY, "harmless"],
         &["memories"],
+        &["pass", "jobs"],
+        &["pass", "status"],
         &["events", "tail", "--no-follow", "-n", "10000"],
     ] {
         let ran = run(remem().args(["--url", &server.url, "--key", common::KEY]).args(command)).exits(0);
@@ -322,14 +406,20 @@ async fn no_trace_is_left(log_format: &str) {
     let environment = [("REMEM_LOG__LEVEL", "trace"), ("REMEM_LOG__FORMAT", log_format)];
     let mut server = Server::start_with(&dir, &["--secrets-file", file.to_str().unwrap()], &environment);
     let client = server.client();
-    for text in secrets.iter().map(|s| s.text.as_str()) {
+    for (n, text) in secrets.iter().map(|s| s.text.as_str()).enumerate() {
         plant_stored(&mut seen, &client, text).await;
         plant_in_addresses(&mut seen, &client, text).await;
         plant_in_headers(&mut seen, &client, text).await;
         plant_in_bodies(&mut seen, &client, text).await;
         plant_in_mcp(&mut seen, &client, text).await;
         plant_in_import(&mut seen, &server, text);
+        plant_in_passes(&mut seen, &client, text).await;
+        plant_for_passes(&mut seen, &client, n, text).await;
     }
+    let digests = run_passes(&mut seen, &client).await;
+    let shown = |digest: &str| secrets.iter().filter(|secret| digest.contains(secret.marker)).count();
+    assert_eq!(shown(&digests[0]), secrets.len(), "a digest with room for everything shows where something stood: {}", digests[0]);
+    assert!(shown(&digests[1]) >= 2, "one of half of it shows some: {}", digests[1]);
     read_everything(&mut seen, &server).await;
     let export = seen.0.iter().find(|(place, _)| place.contains("export")).unwrap().1.clone();
     for secret in &secrets {
@@ -379,6 +469,9 @@ async fn an_ordinary_word_is_found_in_the_database_and_never_in_the_log() {
     let server = Server::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
     let client = server.client();
     plant_stored(&mut seen, &client, WORD).await;
+    plant_for_passes(&mut seen, &client, 1, WORD).await;
+    assert!(run_passes(&mut seen, &client).await.iter().all(|digest| digest.contains(WORD)), "digests are made of what was stored");
+    assert!(seen.0.iter().any(|(place, text)| place == "index" && text.to_lowercase().contains(&WORD.to_lowercase())), "and the index");
     let words = [WORD.to_owned(), WORD.to_lowercase()];
     assert!(seen.leaks(&words).len() >= 5, "answers show what was stored");
     // On PostgreSQL the index holds digests of words, so only the text itself is there.

@@ -227,7 +227,7 @@ async fn conclude(
     match result {
         Err(WorkError::Stopped(Stop::Fenced)) => return Ok(()),
         Ok(report) => {
-            (job.state, job.error) = (JobState::Done, None);
+            (job.state, job.error, job.done) = (JobState::Done, None, job.total);
             (job.examined, job.changed, job.detail) = (report.examined, report.changed, report.detail.clone());
         }
         Err(WorkError::Stopped(Stop::Cancelled)) => job.state = JobState::Cancelled,

@@ -21,9 +21,13 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/host/sample/memory/distill", post(distill))
 }
 
+/// Before anything is planted: who may not run a pass leaves nothing behind.
+fn admin(door: &EngineDoor) -> Result<(), Failure> {
+    door.caller.require(Permission::MemoryAdmin).map_err(fail)
+}
+
 /// Runs a pass over a memory and waits for it.
 async fn run(door: &EngineDoor, pass: &str, memory_ref: &str, options: Value) -> Result<WorkReport, Failure> {
-    door.caller.require(Permission::MemoryAdmin).map_err(fail)?;
     let memory_ref = MemoryRef::parse(memory_ref).ok_or(Problem::Rejected(Rejection::MalformedName { field: "memoryRef" }))?;
     let options = options.as_object().cloned().unwrap_or_default();
     let done = door.engine.work_now(door.caller.tenant(), pass, Some(&memory_ref), options, Trigger::OnDemand).await;
@@ -46,6 +50,7 @@ struct Compact {
 
 /// Compacts all entries of a memory; 204 if there are fewer than two.
 async fn compact(door: EngineDoor, JsonBody(body): JsonBody<Compact>) -> Answer {
+    admin(&door)?;
     let report = run(&door, "compact", &body.memory_ref, value!({"include": "all"})).await?;
     let output = report.detail.get("outputs").and_then(Value::as_array).and_then(|all| all.first()).cloned();
     let Some(payload) = output else { return Ok(StatusCode::NO_CONTENT.into_response()) };
@@ -64,6 +69,7 @@ struct Consolidate {
 
 /// Consolidates a memory; an empty one is given something to do first.
 async fn consolidate(door: EngineDoor, JsonBody(body): JsonBody<Consolidate>) -> Answer {
+    admin(&door)?;
     let canary = door.engine.canary().unwrap_or_default();
     if door.engine.planted(&door.caller, &body.memory_ref).await.map_err(fail)? == 0 {
         let mut texts = vec![
@@ -109,11 +115,13 @@ fn texts(given: Option<Vec<Value>>) -> Vec<String> {
 
 /// Distills exactly the texts of a check. The index is always written; `indexEmitted: false` only leaves it out of the answer.
 async fn distill(door: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer {
+    admin(&door)?;
     let canary = door.engine.canary().unwrap_or_default();
     let mut texts = texts(body.sources);
     if body.include_secret_canary {
         texts.push(format!("The rehearsal used the key {canary} for the gateway."));
     }
+    texts.sort(); // the same sources in another order are the same sources
     door.engine.plant(&door.caller, &body.memory_ref, &texts, true).await.map_err(fail)?;
     let options = body.token_budget.map_or(value!({}), |budget| value!({"tokenBudget": budget}));
     let report = run(&door, "distill", &body.memory_ref, options).await?;

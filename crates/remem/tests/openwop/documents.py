@@ -13,6 +13,10 @@ HOST = "urn:host:openapi"
 PUBLIC = "https://openwop.dev/spec/v1/"
 # What only conformance checks use is in no document.
 SEAMS = ("/v1/test/", "/v1/host/sample/", "/v1/memory/")
+# Of some of them, the kind of event that they answer with.
+TOLD = {"/v1/host/sample/memory/consolidate": "agent.memory.consolidated", "/v1/host/sample/memory/distill": "memory.compacted"}
+# What a seam answers like something that the host's document describes.
+LIKE = {"/v1/memory/": "EntryList", "/v1/host/sample/identity/owned-run": "RunSnapshot"}
 # Variables of runs that hold memory entries.
 ENTRIES = ("memoryReadback", "memoryList", "ownerProbe", "budgetedEntries", "crossTenantProbe", "crossTenantBudgetedProbe", "recalled")
 formats = FormatChecker(formats=())
@@ -64,7 +68,9 @@ class Documents:
         operation = self.paths.get(template, {}).get(method.lower())
         if operation is None:
             if path.startswith(SEAMS) and status < 400:
-                return None
+                like = next((name for start, name in LIKE.items() if path.startswith(start)), None)
+                self.checked += like is not None
+                return like and fails(self.host, {"$ref": f"{HOST}#/components/schemas/{like}", "unevaluatedProperties": False}, body)
             if not path.startswith(SEAMS) and status not in (404, 405):
                 return f"the OpenAPI document does not name {method} {path}, but it answers {status}"
             self.checked += 1
@@ -128,12 +134,24 @@ class Documents:
             yield of("workflow-definition", body)
         elif template.startswith("/v1/host/remembrancer/memory/{memoryRef}/entries") and not template.endswith("/metadata"):
             yield from (of("memory-entry", entry) for entry in body.get("entries", [body]))
+        elif template.startswith("/v1/memory/"):
+            yield from (of("memory-entry", entry) for entry in body["entries"])
+        elif template == "/v1/host/remembrancer/events":
+            yield from (pair for event in body["events"] for pair in self.payload(event["type"], event["payload"]))
+        elif template == "/v1/test/memory/compact":
+            yield from self.payload(body["type"], body["payload"])
+        elif template in TOLD:
+            yield from self.payload(TOLD[template], body["event"])
+
+    def payload(self, kind, payload):
+        """The public schema of what an event of a kind carries, if there is one."""
+        known = self.events.get(kind)
+        if known:
+            yield {"$ref": f"{PUBLIC}run-event-payloads.schema.json{known['$ref']}"}, payload
 
     def event(self, event):
         yield {"$ref": f"{PUBLIC}run-event.schema.json"}, event
-        payload = self.events.get(event["type"])
-        if payload:
-            yield {"$ref": f"{PUBLIC}run-event-payloads.schema.json{payload['$ref']}"}, event["payload"]
+        yield from self.payload(event["type"], event["payload"])
 
     def event_fault(self, event):
         """The same for one event of a stream."""

@@ -50,7 +50,10 @@ pub async fn start(global: &Global, opened: &Opened, name: &str, run: PassRun, w
         println!("{name}: {} examined, {} changed, {}", job.examined, job.changed, job.state);
     }
     match job.error {
-        Some(error) if job.state == "failed" => bail!("the job {} failed: {}", job.id, error.code),
+        Some(error) if job.state == "failed" => {
+            let details = if error.details.is_empty() { String::new() } else { format!(" {}", serde_json::Value::Object(error.details)) };
+            bail!("the job {} failed: {}{details}", job.id, error.code)
+        }
         _ if job.state != "done" => bail!("the job {} was {}", job.id, job.state),
         _ => Ok(()),
     }
