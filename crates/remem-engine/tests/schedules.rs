@@ -94,12 +94,6 @@ async fn faults_anywhere_lose_and_double_no_tick() {
                 node.at(n * 3_600 + attempt * 40);
                 ended += i64::from(tick(&node).await.is_ok());
                 attempt += 1;
-        set(&quiet, Some("m"), every("PT10M")).await;
-        for n in 1..=10 {
-            // Every attempt beyond the lease that the one before may have left behind.
-            for attempt in 0..15 {
-                node.at(n * 600 + attempt * 40);
-                let _ = tick(&node).await;
             }
             let jobs = quiet.jobs().await;
             assert_eq!(jobs.len() as i64, n, "seed {seed}");

@@ -290,6 +290,9 @@ fn schedules_are_set_and_taken_away() {
         user.run(&["pass", "schedule", "distill", "--off"]).exits(0);
         user.run(&["pass", "schedule", "distill", "--off"]).exits(3);
         user.run(&["pass", "schedule", "compact", "--scope", "m", "--off"]).exits(0);
+    }
+}
+
 /// A job that fails says so on standard output, and why on standard error: each on a line of its own.
 #[test]
 fn a_job_that_fails_says_why() {
