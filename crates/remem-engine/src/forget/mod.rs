@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::event::SubjectForgotten;
 use remem_core::{Batch, EntryId, EventBody, MemoryRef, Permission, Precondition, RecordKind, Subject, TenantId};
-use remem_store::{Trace, Traced};
+use remem_store::{StoreError, Trace, Traced};
 use serde_json::{Map, json};
 use std::collections::HashSet;
 
@@ -35,10 +35,14 @@ pub struct Forgotten {
 /// What has been done so far.
 #[derive(Default)]
 struct Done {
+    /// The name of the report.
+    id: String,
     erased: Vec<Erased>,
     revived: Vec<(MemoryRef, EntryId)>,
     archives: Vec<String>,
     memories: HashSet<MemoryRef>,
+    /// The report as it was kept.
+    signed: Option<SignedReport>,
 }
 
 impl Engine {
@@ -58,30 +62,39 @@ impl Engine {
     pub async fn forget(&self, caller: &Caller, words: &str, dry_run: bool) -> Result<Forgotten, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let (tenant, subject) = (caller.tenant(), self.subject(caller.tenant(), words)?);
-        let mut done = Done::default();
-        for _ in 0..ROUNDS {
+        let mut done = Done { id: format!("era_{}", self.parts.ids.holder()), ..Done::default() };
+        if dry_run {
             let trace = self.parts.store.trace(tenant, &subject).await?;
-            let (distilled, carried) = self.carried(tenant, &trace).await?;
-            if dry_run {
-                done.note(self, &trace.entries, &trace, &carried);
-                break;
-            }
-            if trace.entries.is_empty() || (trace.entries.iter().all(|e| e.erased && !e.direct) && carried.is_empty()) {
-                break;
-            }
-            self.forget_archives(caller, &distilled, &carried, &mut done).await?;
-            self.forget_entries(caller, &trace, &mut done).await?;
+            let carried = self.carried(tenant, &trace).await?.1;
+            done.note(self, &trace.entries, &trace, &carried);
+        } else {
+            self.forget_all(caller, &subject, &mut done).await?;
         }
-        let report = self.report(tenant, &subject, &done).await?;
-        let changed = !(done.erased.is_empty() && done.archives.is_empty());
+        let (report, changed) = (self.report(tenant, &subject, &done).await?, done.has_changed());
         if dry_run || !changed {
             return Ok(Forgotten { report: report.unsigned(), changed });
         }
-        let signed = report.sign(&self.parts.key);
-        self.keep_report(caller, &subject, &signed).await?;
         self.distil_again(caller, &done).await;
         metrics::counter!("remem_entries_forgotten_total").increment(done.erased.len() as u64);
-        Ok(Forgotten { report: signed, changed })
+        let report = done.signed.unwrap_or_else(|| report.unsigned());
+        Ok(Forgotten { report, changed })
+    }
+
+    /// Until nothing is left. Somebody who writes archives or the index at the same time only makes it a round more.
+    async fn forget_all(&self, caller: &Caller, subject: &Subject, done: &mut Done) -> Result<(), EngineError> {
+        for _ in 0..ROUNDS {
+            let trace = self.parts.store.trace(caller.tenant(), subject).await?;
+            let (distilled, carried) = self.carried(caller.tenant(), &trace).await?;
+            if trace.entries.iter().all(|entry| entry.erased && !entry.direct) && carried.is_empty() {
+                return Ok(());
+            }
+            match self.forget_archives(caller, &distilled, &carried, done).await {
+                Err(EngineError::Store(StoreError::Conflict)) => continue,
+                other => other?,
+            }
+            self.forget_entries(caller, subject, &trace, done).await?;
+        }
+        Err(StoreError::Busy.into())
     }
 
     /// All distillations, and those among them whose digest carries the subject.
@@ -103,19 +116,21 @@ impl Engine {
         let admission = rules.admission(&policy, now);
         let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
         let batch = carried.iter().fold(batch, |batch, one| archive::erase(batch, &admission, one));
-        let gone: HashSet<&str> = carried.iter().map(|one| one.sha256.as_str()).collect();
-        let rest: Vec<Distilled> = all.iter().filter(|one| !gone.contains(one.sha256.as_str())).cloned().collect();
+        let rest: Vec<Distilled> = all.iter().filter(|one| !carried.contains(one)).cloned().collect();
         let batch = self.write_index(tenant, batch, &admission, &rest, archive::Index::Forgetting).await?;
         self.parts.store.commit(batch).await?;
         done.archives.extend(carried.iter().map(|one| one.sha256.clone()));
         Ok(())
     }
 
-    /// Entries to which the subject was given go last, since the others are found through them.
-    async fn forget_entries(&self, caller: &Caller, trace: &Trace, done: &mut Done) -> Result<(), EngineError> {
+    /// Entries to which the subject was given go last, since the others are found through them; the report and its event
+    /// come with the very last, so that whatever happens, either something is left to be found or all of it is told.
+    async fn forget_entries(&self, caller: &Caller, subject: &Subject, trace: &Trace, done: &mut Done) -> Result<(), EngineError> {
         let (made, given): (Vec<&Traced>, Vec<&Traced>) = trace.entries.iter().partition(|entry| !entry.direct);
         let order: Vec<Traced> = made.into_iter().filter(|e| !e.erased).chain(given).cloned().collect();
-        for page in order.chunks(FORGET_BATCH) {
+        let pages = order.chunks(FORGET_BATCH);
+        let last = pages.len();
+        for (number, page) in pages.enumerate() {
             let now = self.now_for(caller.tenant()).await?;
             let mut batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
             for entry in page {
@@ -126,28 +141,31 @@ impl Engine {
                     batch = batch.revive(memory_ref.clone(), id.clone());
                 }
             }
-            self.parts.store.commit(batch).await?;
             done.note(self, page, trace, &[]);
+            if number + 1 == last && done.has_changed() {
+                batch = self.keep_report(caller, subject, done, batch).await?;
+            }
+            self.parts.store.commit(batch).await?;
         }
         Ok(())
     }
 
-    /// The report is the last step: one that exists tells of what is done.
-    async fn keep_report(&self, caller: &Caller, subject: &Subject, signed: &SignedReport) -> Result<(), EngineError> {
-        let now = self.now_for(caller.tenant()).await?;
-        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+    /// The signed report and the event that tells of it. A later round puts a longer one in its place.
+    async fn keep_report(&self, caller: &Caller, subject: &Subject, done: &mut Done, batch: Batch) -> Result<Batch, EngineError> {
+        let (tenant, now) = (caller.tenant(), self.now_for(caller.tenant()).await?);
+        let (policy, rules) = (self.policy_of(caller), self.rules(tenant).await?);
+        let signed = self.report(tenant, subject, done).await?.sign(&self.parts.key);
         let body = rules.admission(&policy, now).record(signed.to_map());
         let event = SubjectForgotten {
-            report_id: signed.report.id.clone(),
+            report_id: done.id.clone(),
             subject: subject.short(),
-            erased: signed.report.erased.len() as u64,
-            revived: signed.report.revived.len() as u64,
-            archives: signed.report.archives.len() as u64,
+            erased: done.erased.len() as u64,
+            revived: done.revived.len() as u64,
+            archives: done.archives.len() as u64,
         };
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let batch = batch.set(RecordKind::Erasure, signed.report.id.clone(), Precondition::Absent, body);
-        self.parts.store.commit(batch.emit(EventBody::SubjectForgotten(event))).await?;
-        Ok(())
+        let batch = batch.set(RecordKind::Erasure, done.id.clone(), Precondition::None, body);
+        done.signed = Some(signed);
+        Ok(batch.emit(EventBody::SubjectForgotten(event)))
     }
 
     /// What was erased from an archive took others' facts with it: the memories are distilled anew from what is left.
@@ -186,6 +204,10 @@ impl Engine {
 }
 
 impl Done {
+    fn has_changed(&self) -> bool {
+        !(self.erased.is_empty() && self.archives.is_empty())
+    }
+
     /// Notes what a transaction over these entries did.
     fn note(&mut self, engine: &Engine, page: &[Traced], trace: &Trace, archives: &[Distilled]) {
         for entry in page.iter().filter(|entry| !entry.erased) {

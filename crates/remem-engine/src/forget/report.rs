@@ -172,10 +172,9 @@ impl Engine {
 
     pub(super) async fn report(&self, tenant: &TenantId, subject: &Subject, done: &super::Done) -> Result<Report, EngineError> {
         let now = self.now_for(tenant).await?;
-        let id = format!("era_{}", self.parts.ids.holder());
         let until = self.parts.backups_kept_ms.map(|kept| now.plus_ms(kept).rfc3339());
         Ok(Report {
-            id,
+            id: done.id.clone(),
             tenant: tenant.as_str().to_owned(),
             at: now.rfc3339(),
             subject: subject.short(),
