@@ -9,8 +9,7 @@ use remem_core::distill::Archive;
 use remem_core::distill::index::{self, Listed};
 use remem_core::event::FileRef;
 use remem_core::{
-    Admission, Batch, Draft, EntryId, EventBody, MemoryRef, Permission, Precondition, Record, RecordBody, RecordKind, TenantId,
-    Timestamp,
+    Admission, Batch, Draft, EntryId, EventBody, MemoryRef, Permission, Precondition, Record, RecordBody, RecordKind, TenantId, Timestamp,
 };
 use remem_store::ReadAt;
 use serde_json::{Map, Value, json};

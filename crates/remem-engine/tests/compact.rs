@@ -45,7 +45,11 @@ async fn many_become_one_that_is_there_at_once() {
     assert_eq!(output.tags, [format!("compacted-from:{}", job.as_str().unwrap()), "source:compaction".to_owned()]);
     assert!(host.engine.get(&host.caller, "m", output.id.as_str(), None).await.unwrap().is_some());
     let lines: Vec<&str> = output.content.lines().collect();
-    assert!(!lines.is_empty() && lines.len() < 40 && lines.iter().all(|line| line.starts_with("Letter number ")), "verbatim parts: {}", output.content);
+    assert!(
+        !lines.is_empty() && lines.len() < 40 && lines.iter().all(|line| line.starts_with("Letter number ")),
+        "verbatim parts: {}",
+        output.content
+    );
     let lineage = host.lineage("m", output.id.as_str()).await;
     assert_eq!(lineage.sources.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ids);
     assert!(lineage.sources.iter().all(|one| one.state == EntryState::Retired(Reason::Compacted)));

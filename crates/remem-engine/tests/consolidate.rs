@@ -38,7 +38,10 @@ async fn what_says_the_same_becomes_one_and_is_stronger() {
     assert_eq!((report.examined, report.changed), (3, 2));
     assert_eq!(report.detail, world::map(&json!({"inputCount": 3, "outputCount": 1, "merged": 2, "superseded": 0})));
     let live = host.live("m").await;
-    assert_eq!((live.len(), live[0].id.as_str(), live[0].content.as_str()), (1, ids[2].as_str(), long("Note: Vera actually keeps the spare key!").as_str()));
+    assert_eq!(
+        (live.len(), live[0].id.as_str(), live[0].content.as_str()),
+        (1, ids[2].as_str(), long("Note: Vera actually keeps the spare key!").as_str())
+    );
     let lineage = host.lineage("m", &ids[2]).await;
     let sources: Vec<&str> = lineage.sources.iter().map(|one| one.id.as_str()).collect();
     assert_eq!((lineage.support, sources), (3, vec![ids[0].as_str(), ids[1].as_str()]));
@@ -177,7 +180,11 @@ async fn whatever_comes_in_slices_ends_in_a_set_that_stays() {
         }
         let (before, texts) = (host.live("m").await.len() as u64, host.texts("m").await);
         let again = host.work("consolidate", "m", json!({})).await.unwrap();
-        assert_eq!((again.changed, &again.detail["inputCount"], &again.detail["outputCount"]), (0, &json!(before), &json!(before)), "seed {seed}");
+        assert_eq!(
+            (again.changed, &again.detail["inputCount"], &again.detail["outputCount"]),
+            (0, &json!(before), &json!(before)),
+            "seed {seed}"
+        );
         assert_eq!(host.texts("m").await, texts);
         // Nobody's support is lost: whatever was merged counts where it went, whatever was superseded stands by itself.
         let mut support = 0;

@@ -8,11 +8,11 @@ mod world;
 use remem_core::distill::Archive;
 use remem_core::distill::index::{Index, MARKDOWN_PATH, PATH};
 use remem_core::{Change, Draft, EntryId, Origin, Policy, RecordKind, RunStatus, Timestamp};
+use remem_engine::EngineError;
 use remem_engine::archive::{Distilled, Kept};
 use remem_engine::jobs::WorkError;
 use remem_engine::model::ModelPort;
 use remem_engine::ports::{ModelError, ScriptedModel};
-use remem_engine::EngineError;
 use remem_store::FaultyStore;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -173,7 +173,8 @@ async fn what_is_a_source_of_the_next_one_is_said() {
 /// All that a distillation writes is there, or nothing of it.
 async fn all_or_nothing(host: &Host, story: &str) -> bool {
     let done = archives(host, "m").await;
-    let counts = (host.live("m").await.len() - 12, host.told("memory.compacted").await.len(), host.records(&[RecordKind::Archive]).await.len());
+    let counts =
+        (host.live("m").await.len() - 12, host.told("memory.compacted").await.len(), host.records(&[RecordKind::Archive]).await.len());
     let index = file(host, PATH).await;
     assert_eq!(counts, (done.len(), done.len(), done.len()), "{story}");
     assert_eq!(index.is_some(), !done.is_empty(), "{story}");
@@ -194,7 +195,11 @@ async fn wherever_it_dies_all_of_it_is_there_or_nothing() {
             reached |= place.meddler.has_died();
             place.meddler.revive();
             let story = format!("call {call}, late {late}");
-            if all_or_nothing(&host, &story).await { with += 1 } else { without += 1 }
+            if all_or_nothing(&host, &story).await {
+                with += 1
+            } else {
+                without += 1
+            }
             place.later();
             let next = place.host().await;
             next.work("distill", "m", json!({"tokenBudget": 300})).await.unwrap();
@@ -236,7 +241,8 @@ async fn two_at_once_are_both_in_the_index() {
     place.meddler.before_commits(move |batch| {
         let (other, once) = (other.clone(), once.clone());
         Box::pin(async move {
-            let first = batch.changes().iter().any(|change| matches!(change, Change::Put { .. })) && !std::mem::replace(&mut once.lock().unwrap(), true);
+            let first = batch.changes().iter().any(|change| matches!(change, Change::Put { .. }))
+                && !std::mem::replace(&mut once.lock().unwrap(), true);
             if first {
                 let node = json!({"id": "d", "typeId": "core.identity", "config": {"memoryAction": "distill", "memoryRef": "n"}});
                 let run = other.run(json!({"id": "w", "nodes": [node]}), json!({})).await;
@@ -333,7 +339,11 @@ async fn a_model_may_change_the_entry_and_nothing_else() {
         let done = archives(&host, "m").await.remove(0);
         let archive = bytes(&host, "m", &done.sha256).await;
         let text = Archive::parse(archive.as_bytes()).unwrap().text();
-        assert_eq!(text, Archive::parse(bytes(&plain, "m", &expected.sha256).await.as_bytes()).unwrap().text(), "the archive is not a model's");
+        assert_eq!(
+            text,
+            Archive::parse(bytes(&plain, "m", &expected.sha256).await.as_bytes()).unwrap().text(),
+            "the archive is not a model's"
+        );
         let entry = host.live("m").await.into_iter().find(|entry| entry.id.as_str() == done.entry_id).unwrap();
         let calls = host.engine.model_calls(&host.caller, None, None).await.unwrap().0;
         assert_eq!((calls.len(), &calls[0].body["outputId"]), (1, &json!(done.entry_id)));

@@ -13,6 +13,7 @@ use remem_store::{EntryState, FaultyStore};
 use remem_store_sql::Location;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use world::{ENDING, Host, Meddler, Place, insist_on_forgetting};
 
 /// In every text about the subject, and in no other.
@@ -221,6 +222,8 @@ async fn wherever_it_dies_the_next_call_completes_it() {
             let (kept, events) = (next.engine.erasures(&next.caller, None, None).await.unwrap(), next.told("subject.forgotten").await);
             assert_eq!((kept.len(), events.len()), (1, 1), "{story}: told of once, never not at all");
             assert!(verify(&kept[0], &next.engine.report_key()));
+            let told = &kept[0].report;
+            assert_eq!((told.erased.len(), told.revived.len(), told.archives.len()), (7, 1, 1), "{story}: of all that was done");
             reports += kept.len();
             assert!(!next.engine.forget(&next.caller, CANARY, false).await.unwrap().changed, "{story}");
         }
@@ -259,10 +262,18 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
     }
     host.put("m", "Vera keeps the ledger of the northern quay.").await;
     host.work("distill", "m", json!({"tokenBudget": 2_000})).await.unwrap();
-    // Every attempt comes a call further than the one before.
+    // Every attempt gets one transaction of entries done and dies before the next, or right after it.
     let mut left = vec![host.live("m").await.len()];
-    for call in 0.. {
-        place.meddler.die_at(call, call % 2 == 0);
+    for attempt in 0..10 {
+        let (meddler, pages) = (place.meddler.clone(), Arc::new(AtomicU64::new(0)));
+        place.meddler.before_commits(move |batch| {
+            let forgets = batch.changes().iter().any(|change| matches!(change, Change::Forget { .. }));
+            let number = if forgets { pages.fetch_add(1, Ordering::SeqCst) } else { 0 };
+            if number == 1 {
+                meddler.die_at(0, attempt == 1);
+            }
+            Box::pin(async {})
+        });
         let done = host.engine.forget(&host.caller, CANARY, false).await.is_ok();
         place.meddler.revive();
         left.push(host.live("m").await.len());
@@ -270,9 +281,15 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
             break;
         }
     }
-    assert!(left.is_sorted_by(|a, b| a >= b), "{left:?}");
-    left.dedup();
-    assert!(left.len() >= 4 && left[0] == 1_102 && left.last() == Some(&1), "it was interrupted between transactions: {left:?}");
+    assert_eq!(left, [1_102, 602, 1, 1], "it was interrupted between transactions, and after the last");
+    let reports = host.engine.erasures(&host.caller, None, None).await.unwrap();
+    assert_eq!(reports.len(), 1);
+    let mut ids: Vec<&str> = reports[0].report.erased.iter().map(|one| one.id.as_str()).collect();
+    assert_eq!((ids.len(), reports[0].report.archives.len()), (1_101, 1), "the report tells of what the interrupted ones did, too");
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 1_101, "and of each once");
+    assert!(host.records(&[RecordKind::Progress]).await.iter().all(|record| !record.contains("forget/")), "nothing is left of the work");
     assert_gone(&host, "long").await;
     assert_eq!(host.texts("m").await, ["Vera keeps the ledger of the northern quay."]);
 }

@@ -11,8 +11,9 @@ use crate::archive::{self, Distilled};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::webhook::send::hex;
 use remem_core::event::SubjectForgotten;
-use remem_core::{Batch, EntryId, EventBody, MemoryRef, Permission, Precondition, RecordKind, Subject, TenantId};
+use remem_core::{Batch, EventBody, Permission, Precondition, RecordKind, Subject, TenantId};
 use remem_store::{StoreError, Trace, Traced};
 use serde_json::{Map, json};
 use std::collections::HashSet;
@@ -22,6 +23,8 @@ const FORGET_BATCH: usize = 500;
 /// Somebody may write while this runs: what came up meanwhile is looked for again, so often.
 const ROUNDS: usize = 8;
 const REPORTS_MAX: u32 = 1_000;
+/// Transactions of interrupted calls that one report tells of.
+const PARTS_MAX: u32 = 100_000;
 
 /// What a forget did, or would do.
 #[derive(Clone, Debug)]
@@ -33,16 +36,21 @@ pub struct Forgotten {
 }
 
 /// What has been done so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Done {
     /// The name of the report.
     id: String,
     erased: Vec<Erased>,
-    revived: Vec<(MemoryRef, EntryId)>,
+    revived: Vec<(String, String)>,
     archives: Vec<String>,
-    memories: HashSet<MemoryRef>,
+    /// Records of transactions that no report tells of yet.
+    parts: Vec<String>,
     /// The report as it was kept.
     signed: Option<SignedReport>,
+}
+
+fn parts_prefix(subject: &Subject) -> String {
+    format!("forget/{}/", hex(subject.bytes()))
 }
 
 impl Engine {
@@ -82,19 +90,51 @@ impl Engine {
 
     /// Until nothing is left. Somebody who writes archives or the index at the same time only makes it a round more.
     async fn forget_all(&self, caller: &Caller, subject: &Subject, done: &mut Done) -> Result<(), EngineError> {
+        self.go_on(caller.tenant(), subject, done).await?;
         for _ in 0..ROUNDS {
             let trace = self.parts.store.trace(caller.tenant(), subject).await?;
             let (distilled, carried) = self.carried(caller.tenant(), &trace).await?;
             if trace.entries.iter().all(|entry| entry.erased && !entry.direct) && carried.is_empty() {
+                if done.parts.is_empty() {
+                    return Ok(());
+                }
+                let batch = self.forgetting(caller).await?;
+                let batch = self.keep_report(caller, subject, done, batch).await?;
+                self.parts.store.commit(batch).await?;
                 return Ok(());
             }
-            match self.forget_archives(caller, &distilled, &carried, done).await {
+            match self.forget_archives(caller, subject, &distilled, &carried, done).await {
                 Err(EngineError::Store(StoreError::Conflict)) => continue,
                 other => other?,
             }
             self.forget_entries(caller, subject, &trace, done).await?;
         }
         Err(StoreError::Busy.into())
+    }
+
+    async fn forgetting(&self, caller: &Caller) -> Result<Batch, EngineError> {
+        Ok(Batch::new(caller.tenant().clone(), self.now_for(caller.tenant()).await?).by(caller.principal().clone()))
+    }
+
+    /// What calls that did not come to their end have done already: this one's report tells of it.
+    async fn go_on(&self, tenant: &TenantId, subject: &Subject, done: &mut Done) -> Result<(), EngineError> {
+        let found = self.parts.store.records(tenant, RecordKind::Progress, &parts_prefix(subject), None, PARTS_MAX).await?;
+        for record in found {
+            done.take(Report::from_map(&record.body).unwrap_or_default());
+            done.parts.push(record.key);
+        }
+        Ok(())
+    }
+
+    /// A transaction that is not the last says what it does, for the report to come.
+    async fn keep_part(&self, caller: &Caller, subject: &Subject, part: Done, done: &mut Done, batch: Batch) -> Result<Batch, EngineError> {
+        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+        let report = self.report(caller.tenant(), subject, &part).await?;
+        let body = rules.admission(&policy, self.now()).record(report.to_map());
+        let key = format!("{}{}-{:06}", parts_prefix(subject), done.id, done.parts.len());
+        done.take(report);
+        done.parts.push(key.clone());
+        Ok(batch.set(RecordKind::Progress, key, Precondition::None, body))
     }
 
     /// All distillations, and those among them whose digest carries the subject.
@@ -107,7 +147,14 @@ impl Engine {
     }
 
     /// Archives and the index come first: nothing of them is needed to find the rest again.
-    async fn forget_archives(&self, caller: &Caller, all: &[Distilled], carried: &[Distilled], done: &mut Done) -> Result<(), EngineError> {
+    async fn forget_archives(
+        &self,
+        caller: &Caller,
+        subject: &Subject,
+        all: &[Distilled],
+        carried: &[Distilled],
+        done: &mut Done,
+    ) -> Result<(), EngineError> {
         if carried.is_empty() {
             return Ok(());
         }
@@ -118,8 +165,11 @@ impl Engine {
         let batch = carried.iter().fold(batch, |batch, one| archive::erase(batch, &admission, one));
         let rest: Vec<Distilled> = all.iter().filter(|one| !carried.contains(one)).cloned().collect();
         let batch = self.write_index(tenant, batch, &admission, &rest, archive::Index::Forgetting).await?;
+        let part = Done { archives: carried.iter().map(|one| one.sha256.clone()).collect(), ..Done::default() };
+        let mut noted = done.clone();
+        let batch = self.keep_part(caller, subject, part, &mut noted, batch).await?;
         self.parts.store.commit(batch).await?;
-        done.archives.extend(carried.iter().map(|one| one.sha256.clone()));
+        *done = noted;
         Ok(())
     }
 
@@ -131,8 +181,7 @@ impl Engine {
         let pages = order.chunks(FORGET_BATCH);
         let last = pages.len();
         for (number, page) in pages.enumerate() {
-            let now = self.now_for(caller.tenant()).await?;
-            let mut batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+            let mut batch = self.forgetting(caller).await?;
             for entry in page {
                 batch = batch.forget(entry.memory_ref.clone(), entry.id.clone());
             }
@@ -141,8 +190,12 @@ impl Engine {
                     batch = batch.revive(memory_ref.clone(), id.clone());
                 }
             }
-            done.note(self, page, trace, &[]);
-            if number + 1 == last && done.has_changed() {
+            let mut part = Done::default();
+            part.note(self, page, trace, &[]);
+            if number + 1 < last {
+                batch = self.keep_part(caller, subject, part, done, batch).await?;
+            } else {
+                done.take(self.report(caller.tenant(), subject, &part).await?);
                 batch = self.keep_report(caller, subject, done, batch).await?;
             }
             self.parts.store.commit(batch).await?;
@@ -152,6 +205,9 @@ impl Engine {
 
     /// The signed report and the event that tells of it. A later round puts a longer one in its place.
     async fn keep_report(&self, caller: &Caller, subject: &Subject, done: &mut Done, batch: Batch) -> Result<Batch, EngineError> {
+        if !done.has_changed() {
+            return Ok(batch);
+        }
         let (tenant, now) = (caller.tenant(), self.now_for(caller.tenant()).await?);
         let (policy, rules) = (self.policy_of(caller), self.rules(tenant).await?);
         let signed = self.report(tenant, subject, done).await?.sign(&self.parts.key);
@@ -163,6 +219,8 @@ impl Engine {
             revived: done.revived.len() as u64,
             archives: done.archives.len() as u64,
         };
+        let parts = std::mem::take(&mut done.parts).into_iter();
+        let batch = parts.fold(batch, |batch, key| batch.unset(RecordKind::Progress, key, Precondition::None));
         let batch = batch.set(RecordKind::Erasure, done.id.clone(), Precondition::None, body);
         done.signed = Some(signed);
         Ok(batch.emit(EventBody::SubjectForgotten(event)))
@@ -170,20 +228,20 @@ impl Engine {
 
     /// What was erased from an archive took others' facts with it: the memories are distilled anew from what is left.
     async fn distil_again(&self, caller: &Caller, done: &Done) {
-        for memory_ref in &done.memories {
+        let memories: HashSet<&str> = done.erased.iter().map(|one| one.memory_ref.as_str()).collect();
+        for memory_ref in memories {
             if let Err(error) = self.ask_for_distillation(caller, memory_ref).await {
                 tracing::warn!(%error, "a memory is not distilled again after something in it was forgotten");
             }
         }
     }
 
-    async fn ask_for_distillation(&self, caller: &Caller, memory_ref: &MemoryRef) -> Result<(), EngineError> {
-        let again =
-            self.distillations(caller.tenant()).await?.into_iter().filter(|one| one.memory_ref == memory_ref.as_str() && one.erased);
+    async fn ask_for_distillation(&self, caller: &Caller, memory_ref: &str) -> Result<(), EngineError> {
+        let again = self.distillations(caller.tenant()).await?.into_iter().filter(|one| one.memory_ref == memory_ref && one.erased);
         let Some(last) = again.max_by_key(|one| one.at) else { return Ok(()) };
         let mut options = Map::new();
         options.insert("tokenBudget".to_owned(), json!(last.budget));
-        self.start_job(caller, "distill", Some(memory_ref.as_str()), options, None).await?;
+        self.start_job(caller, "distill", Some(memory_ref), options, None).await?;
         Ok(())
     }
 
@@ -208,15 +266,20 @@ impl Done {
         !(self.erased.is_empty() && self.archives.is_empty())
     }
 
+    fn take(&mut self, part: Report) {
+        self.erased.extend(part.erased);
+        self.revived.extend(part.revived);
+        self.archives.extend(part.archives);
+    }
+
     /// Notes what a transaction over these entries did.
     fn note(&mut self, engine: &Engine, page: &[Traced], trace: &Trace, archives: &[Distilled]) {
         for entry in page.iter().filter(|entry| !entry.erased) {
-            self.memories.insert(entry.memory_ref.clone());
             self.erased.push(Erased::new(&engine.parts.key, entry));
         }
         for (memory_ref, id, by) in &trace.innocent {
             if page.iter().any(|entry| &entry.memory_ref == memory_ref && &entry.id == by) {
-                self.revived.push((memory_ref.clone(), id.clone()));
+                self.revived.push((memory_ref.as_str().to_owned(), id.as_str().to_owned()));
             }
         }
         self.archives.extend(archives.iter().map(|one| one.sha256.clone()));

@@ -24,7 +24,7 @@ pub struct Erased {
 }
 
 /// What a forget did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Its name.
     pub id: String,
@@ -101,7 +101,7 @@ impl Report {
         Value::Object(self.to_map()).to_string().into_bytes()
     }
 
-    fn from_map(map: &Map<String, Value>) -> Option<Report> {
+    pub(super) fn from_map(map: &Map<String, Value>) -> Option<Report> {
         let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let own = |name: &str| map.get(name).and_then(Value::as_str).map(str::to_owned);
         let list = |name: &str| map.get(name).and_then(Value::as_array).cloned();
@@ -179,7 +179,7 @@ impl Engine {
             at: now.rfc3339(),
             subject: subject.short(),
             erased: done.erased.clone(),
-            revived: done.revived.iter().map(|(memory_ref, id)| (memory_ref.as_str().to_owned(), id.as_str().to_owned())).collect(),
+            revived: done.revived.clone(),
             archives: done.archives.clone(),
             backups_until: until,
         })
