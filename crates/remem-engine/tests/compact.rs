@@ -39,7 +39,7 @@ async fn many_become_one_that_is_there_at_once() {
         "memoryRef": "m", "outputId": output.id.as_str(), "sourceIds": ids, "sourceCount": 40, "trigger": "host-managed",
         "byteSize": output.content.len(),
     });
-    assert_eq!(told, [expected.clone()]);
+    assert_eq!(json!(told), json!([expected]));
     assert_eq!(report.detail["outputs"], json!([expected]));
     let job = &host.events("pass.started").await[0].body.payload()["jobId"];
     assert_eq!(output.tags, [format!("compacted-from:{}", job.as_str().unwrap()), "source:compaction".to_owned()]);

@@ -77,7 +77,7 @@ async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
         "trigger": "host-managed", "byteSize": entry.content.len(),
         "distillation": {"tokenBudget": 400, "tokensUsed": done.tokens_used, "indexUpdated": true},
     });
-    assert_eq!(host.told("memory.compacted").await, [told.clone()]);
+    assert_eq!(json!(host.told("memory.compacted").await), json!([told]));
     let mut named: Vec<&str> = told["sourceIds"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
     named.sort_unstable();
     assert_eq!(named, ids);

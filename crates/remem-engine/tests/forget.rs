@@ -99,7 +99,8 @@ async fn everything_about_the_subject_goes_and_nothing_else() {
     assert!(report.erased.iter().all(|one| one.content_hash.len() == 64));
     assert_eq!((report.revived.as_slice(), report.archives.as_slice()), (&[("n".to_owned(), told.innocent)][..], &[archive.sha256][..]));
     assert!(verify(&forgotten.report, &host.engine.report_key()));
-    assert_eq!(host.engine.erasures(&host.caller, None, None).await.unwrap(), [forgotten.report.clone()]);
+    let kept = host.engine.erasures(&host.caller, None, None).await.unwrap();
+    assert_eq!((kept.len(), &kept[0]), (1, &forgotten.report));
     assert_eq!(host.engine.erasure(&host.caller, &report.id).await.unwrap(), forgotten.report);
     let event = json!({"reportId": report.id, "subject": report.subject, "erased": 7, "revived": 1, "archives": 1});
     assert_eq!(host.told("subject.forgotten").await, [event]);
@@ -250,13 +251,13 @@ async fn a_store_that_fails_now_and_then_keeps_nothing_back() {
     assert!(fired > 40, "the store did fail: {fired}");
 }
 
-/// More than two transactions of entries that were given the subject: the first ones go, then the process dies.
+/// Two transactions of entries that were given the subject, and a digest of them: the process dies after each.
 #[tokio::test]
 async fn a_long_forget_that_is_interrupted_is_completed() {
     let place = Place::new();
     let host = place.host().await;
     let subjects = host.engine.subjects(&host.caller, &[CANARY.to_owned()]).unwrap();
-    for page in 0..11 {
+    for page in 0..10 {
         let draft = |n: usize| Draft { content: about(page * 100 + n), subjects: subjects.clone(), ..Draft::default() };
         host.engine.put(&host.caller, "m", (0..100).map(draft).collect(), None).await.unwrap();
     }
@@ -269,8 +270,8 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
         place.meddler.before_commits(move |batch| {
             let forgets = batch.changes().iter().any(|change| matches!(change, Change::Forget { .. }));
             let number = if forgets { pages.fetch_add(1, Ordering::SeqCst) } else { 0 };
-            if number == 1 {
-                meddler.die_at(0, attempt == 1);
+            if forgets && number == u64::from(attempt < 2) {
+                meddler.die_at(0, attempt == 2);
             }
             Box::pin(async {})
         });
@@ -281,14 +282,14 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
             break;
         }
     }
-    assert_eq!(left, [1_102, 602, 1, 1], "it was interrupted between transactions, and after the last");
+    assert_eq!(left, [1_002, 502, 2, 1, 1], "it was interrupted between transactions, and after the last");
     let reports = host.engine.erasures(&host.caller, None, None).await.unwrap();
     assert_eq!(reports.len(), 1);
     let mut ids: Vec<&str> = reports[0].report.erased.iter().map(|one| one.id.as_str()).collect();
-    assert_eq!((ids.len(), reports[0].report.archives.len()), (1_101, 1), "the report tells of what the interrupted ones did, too");
+    assert_eq!((ids.len(), reports[0].report.archives.len()), (1_001, 1), "the report tells of what the interrupted ones did, too");
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), 1_101, "and of each once");
+    assert_eq!(ids.len(), 1_001, "and of each once");
     assert!(host.records(&[RecordKind::Progress]).await.iter().all(|record| !record.contains("forget/")), "nothing is left of the work");
     assert_gone(&host, "long").await;
     assert_eq!(host.texts("m").await, ["Vera keeps the ledger of the northern quay."]);
