@@ -9,7 +9,7 @@ use remem_core::distill::Archive;
 use remem_core::distill::index::{self, Listed};
 use remem_core::event::FileRef;
 use remem_core::{
-    Admission, Batch, Draft, EntryId, EventBody, MemoryRef, Permission, Precondition, Record, RecordKind, TenantId, Timestamp,
+    Admission, Batch, Draft, EntryId, EventBody, MemoryRef, Permission, Precondition, Record, RecordBody, RecordKind, TenantId, Timestamp,
 };
 use remem_store::ReadAt;
 use serde_json::{Map, Value, json};
@@ -112,12 +112,17 @@ pub(crate) fn keep(batch: Batch, admission: &Admission<'_>, distilled: &Distille
     batch.set(RecordKind::Distillation, key, unless, admission.record(distilled.to_map()))
 }
 
-/// Erases an archive's bytes. Its name stays, and says that it was there.
-pub(crate) fn erase(batch: Batch, admission: &Admission<'_>, distilled: &Distilled) -> Batch {
+/// What is left of an archive that was erased: that it was there.
+pub(crate) fn erased(admission: &Admission<'_>) -> RecordBody {
     let mut body = Map::new();
     body.insert("erasedAt".to_owned(), json!(admission.now.0));
+    admission.record(body)
+}
+
+/// Erases an archive's bytes. Its name stays, and says that it was there.
+pub(crate) fn erase(batch: Batch, admission: &Admission<'_>, distilled: &Distilled) -> Batch {
     let key = archive_key(&distilled.memory_ref, &distilled.sha256);
-    let batch = batch.set(RecordKind::Archive, key, Precondition::None, admission.record(body));
+    let batch = batch.set(RecordKind::Archive, key, Precondition::None, erased(admission));
     let left = Distilled { topics: Vec::new(), erased: true, ..distilled.clone() };
     let key = distillation_key(&distilled.memory_ref, &distilled.source_digest, distilled.budget);
     batch.set(RecordKind::Distillation, key, Precondition::None, admission.record(left.to_map()))
@@ -171,9 +176,10 @@ impl Engine {
     pub async fn archives(&self, caller: &Caller, memory_ref: &str) -> Result<Vec<Distilled>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let all = self.distillations(caller.tenant()).await?;
-        let mut found: Vec<Distilled> = all.into_iter().filter(|one| one.memory_ref == memory_ref).collect();
-        let rules = self.rules(caller.tenant()).await?;
-        found.iter_mut().for_each(|one| one.topics.retain(|topic| !rules.redactor().touches(topic, caller.shapes)));
+        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+        let clean = |topic: &String| rules.redactor().clean(topic, policy.shapes).text.into_string();
+        let shown = |one: Distilled| Distilled { topics: one.topics.iter().map(clean).collect(), ..one };
+        let mut found: Vec<Distilled> = all.into_iter().filter(|one| one.memory_ref == memory_ref).map(shown).collect();
         found.sort_by(|a, b| (a.at, &a.sha256).cmp(&(b.at, &b.sha256)));
         Ok(found)
     }

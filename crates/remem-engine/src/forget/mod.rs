@@ -11,8 +11,9 @@ use crate::archive::{self, Distilled};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::webhook::send::hex;
 use remem_core::event::SubjectForgotten;
-use remem_core::{Batch, EntryId, EventBody, MemoryRef, Permission, Precondition, RecordKind, Subject, TenantId};
+use remem_core::{Batch, EventBody, Permission, Precondition, RecordKind, Subject, TenantId};
 use remem_store::{StoreError, Trace, Traced};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -22,6 +23,8 @@ const FORGET_BATCH: usize = 500;
 /// Somebody may write while this runs: what came up meanwhile is looked for again, so often.
 const ROUNDS: usize = 8;
 const REPORTS_MAX: u32 = 1_000;
+/// Transactions of interrupted calls that one report tells of.
+const PARTS_MAX: u32 = 100_000;
 
 /// What a forget did, or would do.
 #[derive(Clone, Debug)]
@@ -33,12 +36,21 @@ pub struct Forgotten {
 }
 
 /// What has been done so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Done {
+    /// The name of the report.
+    id: String,
     erased: Vec<Erased>,
-    revived: Vec<(MemoryRef, EntryId)>,
+    revived: Vec<(String, String)>,
     archives: Vec<String>,
-    memories: HashSet<MemoryRef>,
+    /// Records of transactions that no report tells of yet.
+    parts: Vec<String>,
+    /// The report as it was kept.
+    signed: Option<SignedReport>,
+}
+
+fn parts_prefix(subject: &Subject) -> String {
+    format!("forget/{}/", hex(subject.bytes()))
 }
 
 impl Engine {
@@ -58,33 +70,71 @@ impl Engine {
     pub async fn forget(&self, caller: &Caller, words: &str, dry_run: bool) -> Result<Forgotten, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let (tenant, subject) = (caller.tenant(), self.subject(caller.tenant(), words)?);
-        let mut done = Done::default();
-        for _ in 0..ROUNDS {
+        let mut done = Done { id: format!("era_{}", self.parts.ids.holder()), ..Done::default() };
+        if dry_run {
             let trace = self.parts.store.trace(tenant, &subject).await?;
-            let (distilled, carried) = self.carried(tenant, &trace).await?;
-            if dry_run {
-                done.note(self, &trace.entries, &trace, &carried);
-                break;
-            }
-            if trace.entries.is_empty() || (trace.entries.iter().all(|e| e.erased && !e.direct) && carried.is_empty()) {
-                break;
-            }
-            match self.forget_archives(caller, &distilled, &carried, &mut done).await {
-                // Somebody else wrote the index meanwhile: what to erase is looked for again.
-                Err(EngineError::Store(StoreError::Conflict)) => continue,
-                other => other?,
-            }
-            self.forget_entries(caller, &trace, &mut done).await?;
+            let carried = self.carried(tenant, &trace).await?.1;
+            done.note(self, &trace.entries, &trace, &carried);
+        } else {
+            self.forget_all(caller, &subject, &mut done).await?;
         }
-        let report = self.report(tenant, &subject, &done).await?;
-        let changed = !(done.erased.is_empty() && done.archives.is_empty());
+        let (report, changed) = (self.report(tenant, &subject, &done).await?, done.has_changed());
         if dry_run || !changed {
             return Ok(Forgotten { report: report.unsigned(), changed });
         }
-        let signed = self.keep_report(caller, &subject, report).await?;
         self.distil_again(caller, &done).await;
         metrics::counter!("remem_entries_forgotten_total").increment(done.erased.len() as u64);
-        Ok(Forgotten { report: signed, changed })
+        let report = done.signed.unwrap_or_else(|| report.unsigned());
+        Ok(Forgotten { report, changed })
+    }
+
+    /// Until nothing is left. Somebody who writes archives or the index at the same time only makes it a round more.
+    async fn forget_all(&self, caller: &Caller, subject: &Subject, done: &mut Done) -> Result<(), EngineError> {
+        self.go_on(caller.tenant(), subject, done).await?;
+        for _ in 0..ROUNDS {
+            let trace = self.parts.store.trace(caller.tenant(), subject).await?;
+            let (distilled, carried) = self.carried(caller.tenant(), &trace).await?;
+            if trace.entries.iter().all(|entry| entry.erased && !entry.direct) && carried.is_empty() {
+                if done.parts.is_empty() {
+                    return Ok(());
+                }
+                let batch = self.forgetting(caller).await?;
+                let batch = self.keep_report(caller, subject, done, batch).await?;
+                self.parts.store.commit(batch).await?;
+                return Ok(());
+            }
+            match self.forget_archives(caller, subject, &distilled, &carried, done).await {
+                Err(EngineError::Store(StoreError::Conflict)) => continue,
+                other => other?,
+            }
+            self.forget_entries(caller, subject, &trace, done).await?;
+        }
+        Err(StoreError::Busy.into())
+    }
+
+    async fn forgetting(&self, caller: &Caller) -> Result<Batch, EngineError> {
+        Ok(Batch::new(caller.tenant().clone(), self.now_for(caller.tenant()).await?).by(caller.principal().clone()))
+    }
+
+    /// What calls that did not come to their end have done already: this one's report tells of it.
+    async fn go_on(&self, tenant: &TenantId, subject: &Subject, done: &mut Done) -> Result<(), EngineError> {
+        let found = self.parts.store.records(tenant, RecordKind::Progress, &parts_prefix(subject), None, PARTS_MAX).await?;
+        for record in found {
+            done.take(Report::from_map(&record.body).unwrap_or_default());
+            done.parts.push(record.key);
+        }
+        Ok(())
+    }
+
+    /// A transaction that is not the last says what it does, for the report to come.
+    async fn keep_part(&self, caller: &Caller, subject: &Subject, part: Done, done: &mut Done, batch: Batch) -> Result<Batch, EngineError> {
+        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+        let report = self.report(caller.tenant(), subject, &part).await?;
+        let body = rules.admission(&policy, self.now()).record(report.to_map());
+        let key = format!("{}{}-{:06}", parts_prefix(subject), done.id, done.parts.len());
+        done.take(report);
+        done.parts.push(key.clone());
+        Ok(batch.set(RecordKind::Progress, key, Precondition::None, body))
     }
 
     /// All distillations, and those among them whose digest carries the subject.
@@ -97,7 +147,14 @@ impl Engine {
     }
 
     /// Archives and the index come first: nothing of them is needed to find the rest again.
-    async fn forget_archives(&self, caller: &Caller, all: &[Distilled], carried: &[Distilled], done: &mut Done) -> Result<(), EngineError> {
+    async fn forget_archives(
+        &self,
+        caller: &Caller,
+        subject: &Subject,
+        all: &[Distilled],
+        carried: &[Distilled],
+        done: &mut Done,
+    ) -> Result<(), EngineError> {
         if carried.is_empty() {
             return Ok(());
         }
@@ -108,18 +165,23 @@ impl Engine {
         let batch = carried.iter().fold(batch, |batch, one| archive::erase(batch, &admission, one));
         let rest: Vec<Distilled> = all.iter().filter(|one| !carried.contains(one)).cloned().collect();
         let batch = self.write_index(tenant, batch, &admission, &rest, archive::Index::Forgetting).await?;
+        let part = Done { archives: carried.iter().map(|one| one.sha256.clone()).collect(), ..Done::default() };
+        let mut noted = done.clone();
+        let batch = self.keep_part(caller, subject, part, &mut noted, batch).await?;
         self.parts.store.commit(batch).await?;
-        done.archives.extend(carried.iter().map(|one| one.sha256.clone()));
+        *done = noted;
         Ok(())
     }
 
-    /// Entries to which the subject was given go last, since the others are found through them.
-    async fn forget_entries(&self, caller: &Caller, trace: &Trace, done: &mut Done) -> Result<(), EngineError> {
+    /// Entries to which the subject was given go last, since the others are found through them; the report and its event
+    /// come with the very last, so that whatever happens, either something is left to be found or all of it is told.
+    async fn forget_entries(&self, caller: &Caller, subject: &Subject, trace: &Trace, done: &mut Done) -> Result<(), EngineError> {
         let (made, given): (Vec<&Traced>, Vec<&Traced>) = trace.entries.iter().partition(|entry| !entry.direct);
         let order: Vec<Traced> = made.into_iter().filter(|e| !e.erased).chain(given).cloned().collect();
-        for page in order.chunks(FORGET_BATCH) {
-            let now = self.now_for(caller.tenant()).await?;
-            let mut batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let pages = order.chunks(FORGET_BATCH);
+        let last = pages.len();
+        for (number, page) in pages.enumerate() {
+            let mut batch = self.forgetting(caller).await?;
             for entry in page {
                 batch = batch.forget(entry.memory_ref.clone(), entry.id.clone());
             }
@@ -128,50 +190,62 @@ impl Engine {
                     batch = batch.revive(memory_ref.clone(), id.clone());
                 }
             }
+            let mut part = Done::default();
+            part.note(self, page, trace, &[]);
+            if number + 1 < last {
+                batch = self.keep_part(caller, subject, part, done, batch).await?;
+            } else {
+                done.take(self.report(caller.tenant(), subject, &part).await?);
+                batch = self.keep_report(caller, subject, done, batch).await?;
+            }
             self.parts.store.commit(batch).await?;
-            done.note(self, page, trace, &[]);
         }
         Ok(())
     }
 
-    /// The report is the last step: one that exists tells of what is done. It is signed as it is kept, that is, after
-    /// redaction, or the copy that is kept would not hold.
-    async fn keep_report(&self, caller: &Caller, subject: &Subject, report: Report) -> Result<SignedReport, EngineError> {
-        let now = self.now_for(caller.tenant()).await?;
-        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+    /// The signed report and the event that tells of it. A later round puts a longer one in its place. It is signed as it is
+    /// kept, that is, after redaction, or the copy that is kept would not hold.
+    async fn keep_report(&self, caller: &Caller, subject: &Subject, done: &mut Done, batch: Batch) -> Result<Batch, EngineError> {
+        if !done.has_changed() {
+            return Ok(batch);
+        }
+        let (tenant, now) = (caller.tenant(), self.now_for(caller.tenant()).await?);
+        let (policy, rules) = (self.policy_of(caller), self.rules(tenant).await?);
         let admission = rules.admission(&policy, now);
+        let report = self.report(tenant, subject, done).await?;
         let clean = Report::from_map(admission.record(report.to_map()).map()).unwrap_or(report);
         let signed = clean.sign(&self.parts.key);
         let body = admission.record(signed.to_map());
         let event = SubjectForgotten {
-            report_id: signed.report.id.clone(),
+            report_id: done.id.clone(),
             subject: subject.short(),
-            erased: signed.report.erased.len() as u64,
-            revived: signed.report.revived.len() as u64,
-            archives: signed.report.archives.len() as u64,
+            erased: done.erased.len() as u64,
+            revived: done.revived.len() as u64,
+            archives: done.archives.len() as u64,
         };
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let batch = batch.set(RecordKind::Erasure, signed.report.id.clone(), Precondition::Absent, body);
-        self.parts.store.commit(batch.emit(EventBody::SubjectForgotten(event))).await?;
-        Ok(signed)
+        let parts = std::mem::take(&mut done.parts).into_iter();
+        let batch = parts.fold(batch, |batch, key| batch.unset(RecordKind::Progress, key, Precondition::None));
+        let batch = batch.set(RecordKind::Erasure, done.id.clone(), Precondition::None, body);
+        done.signed = Some(signed);
+        Ok(batch.emit(EventBody::SubjectForgotten(event)))
     }
 
     /// What was erased from an archive took others' facts with it: the memories are distilled anew from what is left.
     async fn distil_again(&self, caller: &Caller, done: &Done) {
-        for memory_ref in &done.memories {
+        let memories: HashSet<&str> = done.erased.iter().map(|one| one.memory_ref.as_str()).collect();
+        for memory_ref in memories {
             if let Err(error) = self.ask_for_distillation(caller, memory_ref).await {
                 tracing::warn!(%error, "a memory is not distilled again after something in it was forgotten");
             }
         }
     }
 
-    async fn ask_for_distillation(&self, caller: &Caller, memory_ref: &MemoryRef) -> Result<(), EngineError> {
-        let again =
-            self.distillations(caller.tenant()).await?.into_iter().filter(|one| one.memory_ref == memory_ref.as_str() && one.erased);
+    async fn ask_for_distillation(&self, caller: &Caller, memory_ref: &str) -> Result<(), EngineError> {
+        let again = self.distillations(caller.tenant()).await?.into_iter().filter(|one| one.memory_ref == memory_ref && one.erased);
         let Some(last) = again.max_by_key(|one| one.at) else { return Ok(()) };
         let mut options = Map::new();
         options.insert("tokenBudget".to_owned(), json!(last.budget));
-        self.start_job(caller, "distill", Some(memory_ref.as_str()), options, None).await?;
+        self.start_job(caller, "distill", Some(memory_ref), options, None).await?;
         Ok(())
     }
 
@@ -199,15 +273,24 @@ impl Engine {
 }
 
 impl Done {
+    fn has_changed(&self) -> bool {
+        !(self.erased.is_empty() && self.archives.is_empty())
+    }
+
+    fn take(&mut self, part: Report) {
+        self.erased.extend(part.erased);
+        self.revived.extend(part.revived);
+        self.archives.extend(part.archives);
+    }
+
     /// Notes what a transaction over these entries did.
     fn note(&mut self, engine: &Engine, page: &[Traced], trace: &Trace, archives: &[Distilled]) {
         for entry in page.iter().filter(|entry| !entry.erased) {
-            self.memories.insert(entry.memory_ref.clone());
             self.erased.push(Erased::new(&engine.parts.key, entry));
         }
         for (memory_ref, id, by) in &trace.innocent {
             if page.iter().any(|entry| &entry.memory_ref == memory_ref && &entry.id == by) {
-                self.revived.push((memory_ref.clone(), id.clone()));
+                self.revived.push((memory_ref.as_str().to_owned(), id.as_str().to_owned()));
             }
         }
         self.archives.extend(archives.iter().map(|one| one.sha256.clone()));

@@ -24,7 +24,7 @@ pub struct Erased {
 }
 
 /// What a forget did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Its name.
     pub id: String,
@@ -194,15 +194,14 @@ impl Engine {
 
     pub(super) async fn report(&self, tenant: &TenantId, subject: &Subject, done: &super::Done) -> Result<Report, EngineError> {
         let now = self.now_for(tenant).await?;
-        let id = format!("era_{}", self.parts.ids.holder());
         let until = self.parts.backups_kept_ms.map(|kept| now.plus_ms(kept).rfc3339());
         Ok(Report {
-            id,
+            id: done.id.clone(),
             tenant: tenant.as_str().to_owned(),
             at: now.rfc3339(),
             subject: subject.short(),
             erased: done.erased.clone(),
-            revived: done.revived.iter().map(|(memory_ref, id)| (memory_ref.as_str().to_owned(), id.as_str().to_owned())).collect(),
+            revived: done.revived.clone(),
             archives: done.archives.clone(),
             backups_until: until,
         })

@@ -1,4 +1,5 @@
-//! archives: erases archives whose time is over. Their names stay, and with them what was made of what.
+//! archives: erases archives whose time is over. Their names stay, and with them what was made of what; the topics go from
+//! the index and from its earlier versions, since nobody could tell later whom they were about.
 
 use crate::archive::{self, Distilled, Index};
 use crate::engine::Engine;
@@ -34,7 +35,7 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
     let batch = Batch::new(tenant.clone(), now).fenced(fence);
     let batch = page.iter().fold(batch, |batch, one| archive::erase(batch, &admission, one));
     let left: Vec<Distilled> = later.iter().chain(&rest).cloned().collect();
-    let batch = engine.write_index(tenant, batch, &admission, &left, Index::Adding { markdown: false }).await?;
+    let batch = engine.write_index(tenant, batch, &admission, &left, Index::Forgetting).await?;
     engine.parts.store.commit(batch).await?;
     Ok(report)
 }

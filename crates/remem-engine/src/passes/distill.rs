@@ -17,6 +17,7 @@ use remem_core::rewrite::{self, Evidence};
 use remem_core::{Batch, Entry, EntryId, EventBody, Precondition, RecordKind};
 use remem_store::{ReadAt, StoreError};
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 
 /// The tag of what a distillation made: not a source of the next one, unless that is wanted.
 const MADE: &str = "source:distillation";
@@ -25,31 +26,62 @@ const TRIES: u32 = 8;
 /// Names in the event at the most.
 const NAMES_MAX: usize = 100;
 
-/// One activation over one memory.
+/// One activation over one memory. Sources that change before it is written, or another writer of the index, have it read
+/// everything anew: a digest never tells of what is gone.
 pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkError> {
-    let at = match job.seen() {
-        Some(seen) => seen.clone(),
-        None => ReadAt::Now(engine.now_for(job.tenant()).await?),
-    };
+    let mut draft = Draft { id: engine.parts.ids.entry(), of: String::new(), rewritten: None };
+    for _ in 0..TRIES {
+        match once(engine, job, &mut draft).await {
+            Err(WorkError::Failed(EngineError::Store(StoreError::Conflict))) => job.progress("reading", 0, 1).await?,
+            other => return other,
+        }
+    }
+    Err(StoreError::Busy.into())
+}
+
+/// What is kept from one try to the next: a model is asked once about the same sources.
+struct Draft {
+    id: EntryId,
+    /// The digest of the sources that the model was asked about.
+    of: String,
+    rewritten: Option<ModelCall>,
+}
+
+async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkReport, WorkError> {
     let (limit, policy) = (engine.parts.policy.distill_tokens_max, &engine.parts.policy);
     let budget = job.integer("tokenBudget").map_or(limit, |budget| budget.min(limit));
-    let since = since(engine, job).await?;
-    let recursive = job.flag("recursive");
-    let wanted =
-        |entry: &Entry| (recursive || !entry.tags.iter().any(|tag| tag == MADE)) && since.is_none_or(|from| entry.created_at.0 > from);
-    let (entries, examined) = gather::sources(engine, job, &at, wanted).await?;
+    let (entries, examined) = sources(engine, job).await?;
     job.progress("selecting", 0, 1).await?;
     let digest = gather::plan(&entries, budget, policy.content_bytes_max).await.map_err(|refusal| gather::refused(&refusal))?;
     let report = WorkReport { examined, ..WorkReport::default() };
     if let Some(done) = engine.distilled(job.tenant(), job.memory_ref(), &digest.source_digest, budget).await? {
         return Ok(WorkReport { detail: detail(&done, false), ..report });
     }
+    let plan = Plan { digest: &digest, entries: &entries, budget };
     if job.mode() != Mode::Apply {
-        let planned = Plan { digest: &digest, entries: &entries, budget }.record(&digest.sha256, "", 0);
-        return Ok(WorkReport { changed: 1, detail: detail(&planned, false), ..report });
+        return Ok(WorkReport { changed: 1, detail: detail(&plan.record(&digest.sha256, "", 0), false), ..report });
     }
-    let done = keep(engine, job, &Plan { digest: &digest, entries: &entries, budget }).await?;
+    if engine.has_model() && draft.of != digest.source_digest {
+        (draft.rewritten, draft.of) = (rewritten(engine, job, &plan, &draft.id).await?, digest.source_digest.clone());
+    }
+    let (batch, done) = compose(engine, job, &plan, draft).await?;
+    engine.parts.store.commit(batch).await?;
     Ok(WorkReport { changed: 1, detail: detail(&done, true), ..report })
+}
+
+/// What is distilled. A run reads its snapshot; what was taken away since is left out, or it would outlast its deletion.
+async fn sources(engine: &Engine, job: &Job<'_>) -> Result<(Vec<Entry>, u64), WorkError> {
+    let (since, recursive) = (since(engine, job).await?, job.flag("recursive"));
+    let wanted =
+        |entry: &Entry| (recursive || !entry.tags.iter().any(|tag| tag == MADE)) && since.is_none_or(|from| entry.created_at.0 > from);
+    let now = ReadAt::Now(engine.now_for(job.tenant()).await?);
+    let (mut entries, examined) = gather::sources(engine, job, job.seen().unwrap_or(&now), &wanted).await?;
+    if job.seen().is_some() {
+        let (live, _) = gather::sources(engine, job, &now, wanted).await?;
+        let live: HashSet<EntryId> = live.into_iter().map(|entry| entry.id).collect();
+        entries.retain(|entry| live.contains(&entry.id));
+    }
+    Ok((entries, examined))
 }
 
 struct Plan<'a> {
@@ -94,33 +126,8 @@ impl Plan<'_> {
     }
 }
 
-/// Writes everything, or nothing. Tried again when somebody else wrote the index meanwhile.
-async fn keep(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>) -> Result<Distilled, WorkError> {
-    let id = engine.parts.ids.entry();
-    let rewritten = rewritten(engine, job, plan, &id).await?;
-    for _ in 0..TRIES {
-        if let Some(done) = engine.distilled(job.tenant(), job.memory_ref(), &plan.digest.source_digest, plan.budget).await? {
-            return Ok(done); // somebody else was first
-        }
-        let (batch, done) = compose(engine, job, plan, &id, rewritten.as_ref()).await?;
-        match engine.parts.store.commit(batch).await {
-            Ok(_) => return Ok(done),
-            Err(StoreError::Conflict) => job.progress("writing", 0, 1).await?,
-            Err(other) => return Err(other.into()),
-        }
-    }
-    match job.seen() {
-        // A run sees what it saw: trying again would change nothing.
-        Some(_) => Err(WorkError::Refused { code: "sources_changed", details: Map::new() }),
-        None => Err(StoreError::Busy.into()),
-    }
-}
-
 /// What a model makes of the digest. It sees what was kept and nothing else.
 async fn rewritten(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>, id: &EntryId) -> Result<Option<ModelCall>, WorkError> {
-    if !engine.has_model() {
-        return Ok(None);
-    }
     job.progress("rewriting", 0, 1).await?;
     let evidence = |unit: &Unit| Evidence { source: unit.source.clone(), text: unit.text.clone() };
     let plain = plan.digest.text.clone();
@@ -134,13 +141,10 @@ async fn rewritten(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>, id: &EntryId
     Ok(engine.rewrite(job.tenant(), &request).await?)
 }
 
-async fn compose(
-    engine: &Engine,
-    job: &Job<'_>,
-    plan: &Plan<'_>,
-    id: &EntryId,
-    rewritten: Option<&ModelCall>,
-) -> Result<(Batch, Distilled), WorkError> {
+/// Everything, or nothing: on the condition that all sources are there as they were read, or a subject that is forgotten at
+/// this moment would live on in the digest.
+async fn compose(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>, draft: &Draft) -> Result<(Batch, Distilled), WorkError> {
+    let (id, rewritten) = (&draft.id, draft.rewritten.as_ref());
     let making = Making::new(engine, job).await?;
     let admission = making.rules.admission(&making.policy, making.now);
     let bytes = clean(&making, &plan.digest.archive)?;

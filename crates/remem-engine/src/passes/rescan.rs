@@ -1,11 +1,12 @@
 //! rescan: holds what was stored under other rules against those of today. A secret that comes into the vault late thus
-//! leaves the texts that already had it: entries, workspace files with their versions, runs and what they read.
+//! leaves the texts that already had it: entries, workspace files with their versions, runs and what they read, archives.
 //!
 //! Readers never saw it since it was set (they look again at what is under other rules); this pass takes it off the disk.
 //! Each step commits what it changed together with the place it reached, so a crash repeats a step at the most. Writes that
 //! were admitted under the old rules, here or on another node, may land behind the walk: a second one follows when all of
 //! them must have.
 
+use crate::archive;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{Mode, PassReport};
@@ -29,8 +30,16 @@ const SETTLED_MS: i64 = 30_000;
 /// Walks that finish the work on one set of rules.
 const WALKS: u64 = 2;
 /// Records with texts of callers.
-const KINDS: [RecordKind; 6] =
-    [RecordKind::File, RecordKind::FileVersion, RecordKind::Run, RecordKind::RunRead, RecordKind::Agent, RecordKind::Workflow];
+const KINDS: [RecordKind; 8] = [
+    RecordKind::File,
+    RecordKind::FileVersion,
+    RecordKind::Run,
+    RecordKind::RunRead,
+    RecordKind::Agent,
+    RecordKind::Workflow,
+    RecordKind::Archive,
+    RecordKind::Distillation,
+];
 /// A record that somebody else keeps changing is left to the next activation.
 const TRIES: u32 = 4;
 
@@ -191,7 +200,10 @@ impl Walk<'_> {
             // A run that goes on is written anew by its own next step; taking its version away would only hold it up.
             let goes_on = |record: &Record| record.kind == RecordKind::Run && record.body.get("status") == Some(&json!("running"));
             let anew = records.into_iter().filter(|record| !goes_on(record)).map(|record| (admission.record(record.body.clone()), record));
-            anew.filter(|(body, record)| *body.map() != record.body).map(|(body, record)| (record, body)).collect()
+            let changed = anew.filter(|(body, record)| *body.map() != record.body);
+            // An archive is named by its bytes: others cannot take their place.
+            let kept = |body, record: &Record| if record.kind == RecordKind::Archive { archive::erased(&admission) } else { body };
+            changed.map(|(body, record)| (kept(body, &record), record)).map(|(body, record)| (record, body)).collect()
         };
         tokio::task::spawn_blocking(work).await.expect("admission does not panic")
     }
