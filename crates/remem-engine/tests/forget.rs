@@ -222,7 +222,7 @@ async fn wherever_it_dies_the_next_call_completes_it() {
             assert_eq!(next.live("n").await[0].id.as_str(), told.innocent, "{story}");
             let (kept, events) = (next.engine.erasures(&next.caller, None, None).await.unwrap().0, next.told("subject.forgotten").await);
             assert_eq!((kept.len(), events.len()), (1, 1), "{story}: told of once, never not at all");
-            assert!(verify(&kept[0], &next.engine.report_key()));
+            assert!(verify(&kept[0].to_map(), &next.engine.report_key()));
             let told = &kept[0].report;
             assert_eq!((told.erased.len(), told.revived.len(), told.archives.len()), (7, 1, 1), "{story}: of all that was done");
             reports += kept.len();
