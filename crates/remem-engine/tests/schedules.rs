@@ -87,7 +87,7 @@ async fn faults_anywhere_lose_and_double_no_tick() {
         set(&quiet, Some("m"), every("PT10M")).await;
         for n in 1..=10 {
             // Every attempt beyond the lease that the one before may have left behind.
-            for attempt in 0..10 {
+            for attempt in 0..14 {
                 node.at(n * 600 + attempt * 40);
                 let _ = tick(&node).await;
             }
