@@ -370,6 +370,29 @@ async fn a_model_may_change_the_entry_and_nothing_else() {
     assert!(accepted > 0, "a good answer is taken");
 }
 
+/// A change by the model never stands without its line in the ledger, wherever the process dies.
+#[tokio::test]
+async fn the_ledger_comes_with_what_it_tells_of() {
+    let (mut with, mut without) = (0, 0);
+    for call in 0.. {
+        let mut reached = false;
+        for late in [false, true] {
+            let (host, _) = with_model(r#"{"lines": [{"text": "Ann pays 30 euros.", "from": [1]}]}"#).await;
+            host.place.meddler.die_at(call, late);
+            let _ = host.work("distill", "m", json!({"tokenBudget": 200})).await;
+            reached |= host.place.meddler.has_died();
+            host.place.meddler.revive();
+            let done = archives(&host, "m").await.len();
+            assert_eq!(host.records(&[RecordKind::ModelCall]).await.len(), done, "call {call}, late {late}");
+            if done == 1 { with += 1 } else { without += 1 }
+        }
+        if !reached {
+            break;
+        }
+    }
+    assert!(with > 2 && without > 10, "{with} {without}");
+}
+
 #[tokio::test]
 async fn a_secret_that_comes_late_leaves_archives_and_index() {
     let host = Place::new().host().await;
