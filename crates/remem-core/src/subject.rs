@@ -14,7 +14,7 @@ pub struct Subject([u8; 32]);
 
 impl Subject {
     /// The digest of a subject as a caller writes it. Case, width and spacing do not matter: whoever asks to be forgotten
-    /// does not know how somebody else typed the name.
+    /// does not know how somebody else typed the name. (Nor does the space beside a colon: subjects are often `kind:name`.)
     pub fn of(key: &[u8; 32], words: &str) -> Result<Subject, Rejection> {
         let chars = words.chars().count();
         if chars > SUBJECT_CHARS_MAX {
@@ -22,7 +22,7 @@ impl Subject {
             return Err(Rejection::TooLarge { field: "subject", unit: "characters", limit, actual });
         }
         let folded = words.nfkc().flat_map(char::to_lowercase).collect::<String>();
-        let normal = folded.split_whitespace().collect::<Vec<_>>().join(" ");
+        let normal = folded.split_whitespace().collect::<Vec<_>>().join(" ").replace(" :", ":").replace(": ", ":");
         if normal.is_empty() {
             return Err(Rejection::Empty { field: "subject" });
         }
@@ -62,7 +62,8 @@ mod tests {
     fn spelling_does_not_matter_and_the_key_does() {
         let (key, other) = ([1; 32], [2; 32]);
         let of = |words| Subject::of(&key, words).unwrap();
-        assert_eq!(of("Person:  Ada\tLovelace "), of("person: ada lovelace"));
+        assert_eq!(of("Person:  Ada\tLovelace "), of("person:ada lovelace"));
+        assert_eq!(of("person : ada"), of("person:ada"));
         assert_eq!(of("ＡＤＡ"), of("ada"));
         assert_ne!(of("ada"), of("adb"));
         assert_ne!(of("ada"), Subject::of(&other, "ada").unwrap());
