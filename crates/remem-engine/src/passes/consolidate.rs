@@ -34,6 +34,23 @@ struct Before {
     open: bool,
 }
 
+/// The planner knows an entry by one number, a store by two; the first one is the same for all entries of a memory.
+struct Plan {
+    planner: Planner,
+    home: i64,
+}
+
+impl Plan {
+    fn add(&mut self, row: RowCursor, handle: Handle) {
+        self.home = row.0;
+        self.planner.add(handle);
+    }
+}
+
+fn cursors(home: i64, rows: &[u64]) -> Vec<RowCursor> {
+    rows.iter().map(|row| RowCursor(home, row.cast_signed())).collect()
+}
+
 /// What was done.
 #[derive(Default)]
 struct Done {
@@ -47,7 +64,7 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
     let at = ReadAt::Now(engine.now_for(job.tenant()).await?);
     let mut before = look_back(engine, job).await?;
     let input = engine.parts.store.stats(job.scope(), &at).await?.entries;
-    let mut planner = Planner::with_capacity(usize::try_from(input).unwrap_or(0));
+    let mut planner = Plan { planner: Planner::with_capacity(usize::try_from(input).unwrap_or(0)), home: 0 };
     let fresh = sign(engine, job, &mut before, &mut planner, input).await?;
     let done = if fresh || before.open {
         load(engine, job, &before, &mut planner, input).await?;
@@ -94,7 +111,7 @@ async fn begin(engine: &Engine, job: &Job<'_>, before: &Before) -> Result<Before
 }
 
 /// Computes and stores what is missing; in a dry run it goes to the planner instead. Answers whether there was any.
-async fn sign(engine: &Engine, job: &Job<'_>, before: &mut Before, planner: &mut Planner, total: u64) -> Result<bool, WorkError> {
+async fn sign(engine: &Engine, job: &Job<'_>, before: &mut Before, planner: &mut Plan, total: u64) -> Result<bool, WorkError> {
     let (mut after, mut signed) = (None, 0u64);
     loop {
         job.progress("signing", signed, total).await?;
@@ -104,7 +121,7 @@ async fn sign(engine: &Engine, job: &Job<'_>, before: &mut Before, planner: &mut
         signed += page.len() as u64;
         let page = signatures(page).await?;
         if job.mode() != Mode::Apply {
-            page.iter().for_each(|(row, entry, signature)| planner.add(handle(*row, entry, *signature, true)));
+            page.iter().for_each(|(row, entry, signature)| planner.add(*row, handle(*row, entry, *signature, true)));
             continue;
         }
         if !before.open {
@@ -150,7 +167,7 @@ fn class(typology: Typology) -> u32 {
 }
 
 /// Tells the planner of every signature that is stored.
-async fn load(engine: &Engine, job: &Job<'_>, before: &Before, planner: &mut Planner, total: u64) -> Result<(), WorkError> {
+async fn load(engine: &Engine, job: &Job<'_>, before: &Before, planner: &mut Plan, total: u64) -> Result<(), WorkError> {
     let (mut after, mut read, mut strange) = (None, 0u64, Vec::new());
     loop {
         job.progress("reading", read, total).await?;
@@ -165,7 +182,7 @@ async fn load(engine: &Engine, job: &Job<'_>, before: &Before, planner: &mut Pla
             };
             let (order, fresh) = (order_key(signed.id.as_str()), signed.pass > before.completed);
             let row = signed.row.1.cast_unsigned();
-            planner.add(Handle { row, created_at: signed.created_at, order, class: class(signed.typology), fresh, signature });
+            planner.add(signed.row, Handle { row, created_at: signed.created_at, order, class: class(signed.typology), fresh, signature });
         }
     }
     // Signed by another version: computed anew.
@@ -173,7 +190,7 @@ async fn load(engine: &Engine, job: &Job<'_>, before: &Before, planner: &mut Pla
         let page = signatures(engine.parts.store.entries_at(job.scope(), rows).await?).await?;
         let mut batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
         for (row, entry, signature) in &page {
-            planner.add(handle(*row, entry, *signature, true));
+            planner.add(*row, handle(*row, entry, *signature, true));
             batch = batch.sign(job.memory_ref().clone(), entry.id.clone(), before.completed + 1, signature.to_bytes().to_vec());
         }
         if job.mode() == Mode::Apply {
@@ -184,7 +201,8 @@ async fn load(engine: &Engine, job: &Job<'_>, before: &Before, planner: &mut Pla
 }
 
 /// Reads the texts that matter, newest first, and carries the decisions out as they come.
-async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Planner) -> Result<Done, WorkError> {
+async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done, WorkError> {
+    let (home, planner) = (planner.home, planner.planner);
     let mut cover = tokio::task::spawn_blocking(move || planner.seal()).await.expect("planning does not panic");
     let (total, mut seen, mut done) = (cover.texts() as u64, 0u64, Done::default());
     let mut decisions = cover.take_decisions();
@@ -192,8 +210,7 @@ async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Planner) -> Result<D
         job.progress("comparing", seen, total).await?;
         let rows = cover.wanted(PAGE as usize);
         let last = rows.is_empty();
-        let cursors: Vec<RowCursor> = rows.iter().map(|row| RowCursor(0, row.cast_signed())).collect();
-        let found = if last { Vec::new() } else { engine.parts.store.entries_at(job.scope(), &cursors).await? };
+        let found = if last { Vec::new() } else { engine.parts.store.entries_at(job.scope(), &cursors(home, &rows)).await? };
         seen += rows.len() as u64;
         let work = move || {
             let mut items: HashMap<u64, Item> = found.iter().map(|(row, entry)| (row.1.cast_unsigned(), item(entry))).collect();
@@ -206,7 +223,7 @@ async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Planner) -> Result<D
         decisions.extend(decided);
         while decisions.len() >= DECISIONS || (last && !decisions.is_empty()) {
             let rest = decisions.split_off(decisions.len().min(DECISIONS));
-            apply(engine, job, std::mem::replace(&mut decisions, rest), &mut done).await?;
+            apply(engine, job, home, std::mem::replace(&mut decisions, rest), &mut done).await?;
             job.progress("comparing", seen, total).await?;
         }
         if last {
@@ -216,7 +233,7 @@ async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Planner) -> Result<D
 }
 
 /// One transaction. An entry that is gone by now makes its decision void.
-async fn apply(engine: &Engine, job: &Job<'_>, decisions: Vec<Decision>, done: &mut Done) -> Result<(), WorkError> {
+async fn apply(engine: &Engine, job: &Job<'_>, home: i64, decisions: Vec<Decision>, done: &mut Done) -> Result<(), WorkError> {
     let mut rows: Vec<u64> = decisions
         .iter()
         .flat_map(|decision| {
@@ -226,8 +243,7 @@ async fn apply(engine: &Engine, job: &Job<'_>, decisions: Vec<Decision>, done: &
         .collect();
     rows.sort_unstable();
     rows.dedup();
-    let cursors: Vec<RowCursor> = rows.iter().map(|row| RowCursor(0, row.cast_signed())).collect();
-    let found = engine.parts.store.entries_at(job.scope(), &cursors).await?;
+    let found = engine.parts.store.entries_at(job.scope(), &cursors(home, &rows)).await?;
     let ids: HashMap<u64, EntryId> = found.into_iter().map(|(row, entry)| (row.1.cast_unsigned(), entry.id)).collect();
     let mut batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
     let mut retired = Vec::new();
