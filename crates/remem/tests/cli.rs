@@ -6,56 +6,11 @@
 mod common;
 
 use common::client::BASE;
-use common::{Client, KEY, Ran, Server, place, remem, remem_on, run, run_with_input};
+use common::user::{MEMORY, User};
+use common::{Client, KEY, Server, place, remem, remem_on, run, run_with_input};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
-
-const MEMORY: &str = "agent/1";
-
-/// How a user reaches memory: through a server, or the files themselves.
-struct User<'a> {
-    dir: &'a Path,
-    url: Option<&'a str>,
-}
-
-impl User<'_> {
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = remem_on(self.dir);
-        // A command that forgets its data directory must not find another one.
-        command.current_dir(self.dir);
-        match self.url {
-            Some(url) => command.args(["--url", url, "--key", KEY]),
-            None => command.arg("--local"),
-        };
-        command.args(arguments);
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Ran {
-        run(&mut self.command(arguments))
-    }
-
-    #[track_caller]
-    fn text(&self, arguments: &[&str]) -> String {
-        self.run(arguments).exits(0).stdout
-    }
-
-    #[track_caller]
-    fn json(&self, arguments: &[&str]) -> Value {
-        self.run(&[&["--json"], arguments].concat()).exits(0).json()
-    }
-
-    #[track_caller]
-    fn lines(&self, arguments: &[&str]) -> Vec<Value> {
-        self.run(&[&["--json"], arguments].concat()).exits(0).json_lines()
-    }
-
-    #[track_caller]
-    fn put(&self, arguments: &[&str]) -> String {
-        text(&self.json(&[&["put", MEMORY], arguments].concat())["entry"]["id"])
-    }
-}
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("text is expected, not {value}")).to_owned()

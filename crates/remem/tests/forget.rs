@@ -6,51 +6,12 @@
 mod common;
 
 use common::client::BASE;
-use common::{Client, KEY, Ran, Server, files, place, remem, remem_on, run, run_with_input};
+use common::user::{MEMORY, User};
+use common::{Client, Server, files, place, remem, run, run_with_input};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::Command;
 
-const MEMORY: &str = "agent/1";
 const SUBJECT: &str = "person: Zebulon Quillfeather";
-
-/// How a user reaches memory: through a server, or the files themselves.
-struct User<'a> {
-    dir: &'a Path,
-    url: Option<&'a str>,
-}
-
-impl User<'_> {
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = remem_on(self.dir);
-        command.current_dir(self.dir);
-        match self.url {
-            Some(url) => command.args(["--url", url, "--key", KEY]),
-            None => command.arg("--local"),
-        };
-        command.args(arguments);
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Ran {
-        run(&mut self.command(arguments))
-    }
-
-    #[track_caller]
-    fn text(&self, arguments: &[&str]) -> String {
-        self.run(arguments).exits(0).stdout
-    }
-
-    #[track_caller]
-    fn json(&self, arguments: &[&str]) -> Value {
-        self.run(&[&["--json"], arguments].concat()).exits(0).json()
-    }
-
-    #[track_caller]
-    fn put(&self, arguments: &[&str]) -> String {
-        self.json(&[&["put", MEMORY], arguments].concat())["entry"]["id"].as_str().unwrap().to_owned()
-    }
-}
 
 fn forgets(user: &User<'_>) {
     let about = user.put(&["Zeb likes marzipan", "--subject", SUBJECT, "--subject", "team: blue"]);

@@ -9,6 +9,7 @@ pub mod client;
 pub mod files;
 pub mod place;
 pub mod random;
+pub mod user;
 
 pub use client::Client;
 pub use place::remem_on;
