@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::client::{BASE, finish};
+use common::client::{Answer, BASE, finish};
 use common::{Client, Server, eventually, place, remem, run};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -120,8 +120,7 @@ async fn three_nodes_count_one_row_of_revisions() {
         tasks.spawn(async move {
             let mut told = Vec::new();
             for n in 0..40 {
-                let body = json!({"content": format!("{writer} says {n}")});
-                let put = client.post(&Client::memory(&format!("m/{}", n % 3), "entries"), &body).await.is(201);
+                let put = put_patiently(&client, &format!("m/{}", n % 3), &format!("{writer} says {n}")).await;
                 told.push((put.header("remem-revision").to_owned(), text(&put.json()["id"])));
             }
             told
@@ -162,6 +161,18 @@ async fn a_node_that_dies_is_replaced_by_any_other() {
     let texts: BTreeSet<String> = entries.iter().map(|e| text(&e["content"])).collect();
     assert_eq!((entries.len(), texts.len()), (6 * 6 * 25, 6 * 6 * 25), "nothing is lost and nothing is there twice");
     nodes.is_sound();
+}
+
+/// As a client is told to: a write that a busy database did not answer for is repeated under its key.
+async fn put_patiently(client: &Client, memory: &str, content: &str) -> Answer {
+    for _ in 0..20 {
+        let request = client.request(Method::POST, &Client::memory(memory, "entries"));
+        let answer = finish(request.header("idempotency-key", content).json(&json!({"content": content}))).await.unwrap();
+        if answer.status != 503 {
+            return answer.is(201);
+        }
+    }
+    panic!("the node took nothing");
 }
 
 async fn put_somewhere(clients: &[Client], writer: usize, content: &str) {
