@@ -5,7 +5,7 @@
 use crate::admission::Admitted;
 use crate::event::{EntryRef, EventBody, Retired, Written, is_reserved_tag};
 use crate::ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, TenantId, Timestamp};
-use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind};
+use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind, Ties};
 
 /// What one transaction does to one tenant's memory.
 #[derive(Clone, Debug)]
@@ -116,6 +116,9 @@ pub enum Change {
         precondition: Precondition,
         /// What it holds from now on.
         body: Option<RecordBody>,
+        /// What finds it from now on. Nothing of the batch is applied if its source is gone, or has ended and it is to be
+        /// found by more than its name.
+        ties: Box<Ties>,
     },
     /// Append an event that stands for no change of memory.
     Emit {
@@ -123,6 +126,8 @@ pub enum Change {
         body: Box<EventBody>,
         /// When it happened first, if a replay only repeats it.
         recorded_at: Option<Timestamp>,
+        /// It is no part of the log of the batch's run.
+        apart: bool,
     },
 }
 
@@ -357,30 +362,48 @@ impl Batch {
     /// # Panics
     /// If the name is longer than a store can index: names are bounded where they are made.
     #[must_use]
-    pub fn set(mut self, kind: RecordKind, key: String, precondition: Precondition, body: RecordBody) -> Batch {
+    pub fn set(self, kind: RecordKind, key: String, precondition: Precondition, body: RecordBody) -> Batch {
+        self.set_tied(kind, key, precondition, body, Ties::default())
+    }
+
+    /// Writes a record that is found by more than its name.
+    ///
+    /// # Panics
+    /// As `set`; and if something inert is tied to an entry or waits for something: only time ends a review.
+    #[must_use]
+    pub fn set_tied(mut self, kind: RecordKind, key: String, precondition: Precondition, body: RecordBody, ties: Ties) -> Batch {
         assert!(key.len() <= RECORD_KEY_BYTES_MAX, "a record's name is short");
-        self.changes.push(Change::Record { kind, key, precondition, body: Some(body) });
+        assert!(kind.is_timed() || ties.due.is_none(), "stores look for the next of the kinds that can be due");
+        assert!(!kind.is_inert() || (ties.topic.is_none() && ties.source.is_none()), "what is inert is only ever due");
+        self.changes.push(Change::Record { kind, key, precondition, body: Some(body), ties: Box::new(ties) });
         self
     }
 
     /// Takes a record away.
     #[must_use]
     pub fn unset(mut self, kind: RecordKind, key: String, precondition: Precondition) -> Batch {
-        self.changes.push(Change::Record { kind, key, precondition, body: None });
+        self.changes.push(Change::Record { kind, key, precondition, body: None, ties: Box::default() });
         self
     }
 
     /// Appends an event.
     #[must_use]
     pub fn emit(mut self, body: EventBody) -> Batch {
-        self.changes.push(Change::Emit { body: Box::new(body), recorded_at: None });
+        self.changes.push(Change::Emit { body: Box::new(body), recorded_at: None, apart: false });
+        self
+    }
+
+    /// Appends an event that is no part of the log of the batch's run.
+    #[must_use]
+    pub fn emit_apart(mut self, body: EventBody) -> Batch {
+        self.changes.push(Change::Emit { body: Box::new(body), recorded_at: None, apart: true });
         self
     }
 
     /// Appends an event that an earlier run recorded at `at`.
     #[must_use]
     pub fn repeat(mut self, body: EventBody, at: Timestamp) -> Batch {
-        self.changes.push(Change::Emit { body: Box::new(body), recorded_at: Some(at) });
+        self.changes.push(Change::Emit { body: Box::new(body), recorded_at: Some(at), apart: false });
         self
     }
 
@@ -418,6 +441,12 @@ impl Batch {
     #[must_use]
     pub fn expectations(&self) -> &[Expectation] {
         &self.expectations
+    }
+    /// Whether it stores this entry.
+    #[must_use]
+    pub fn puts(&self, memory_ref: &MemoryRef, id: &EntryId) -> bool {
+        let puts = |change: &Change| matches!(change, Change::Put { id: put, admitted, .. } if put == id && &admitted.scope().memory_ref == memory_ref);
+        self.changes.iter().any(puts)
     }
     /// What it does, in order.
     #[must_use]
@@ -471,6 +500,12 @@ impl Change {
             }),
         };
         Some(event)
+    }
+
+    /// Whether its event is no part of the log of the batch's run.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        matches!(self, Change::Emit { apart: true, .. })
     }
 
     /// When its event happened first, if it only repeats one.

@@ -2,11 +2,17 @@
 
 mod pass;
 mod run;
+mod standing;
 
 pub use pass::{Compacted, Consolidated, Distillation, PassEnded, PassProgress, PassStarted, Retired, SubjectForgotten};
 pub use run::{
     AgentDecided, AgentReasoned, Decision, Fault, InvocationCompleted, InvocationStarted, NodeEnded, NodeFailed, NodeStarted, RunCancelled,
     RunEnded, RunFailed, RunStarted,
+};
+
+pub use standing::{
+    ApprovalEnded, ApprovalGranted, AuthorizationDecided, AutomationFired, CommitmentFired, CommitmentRef, HeartbeatEvaluated,
+    HeartbeatStateChanged, PredicateState, ProposalActivated, ProposalCreated, ProposalRef, QuorumProgress,
 };
 
 use crate::ids::{EntryId, MemoryRef, Revision, RunId, Seq, Timestamp};
@@ -115,6 +121,36 @@ events! {
     AgentReasoned(AgentReasoned) = "agent.reasoned",
     /// An agent decided.
     AgentDecided(AgentDecided) = "agent.decided",
+    /// There is something to be reminded of, or it waits to be confirmed.
+    CommitmentCreated(CommitmentRef) = "commitment.created",
+    /// A commitment's condition is met.
+    CommitmentFired(CommitmentFired) = "commitment.fired",
+    /// A commitment will not fire any more.
+    CommitmentEnded(CommitmentRef) = "commitment.ended",
+    /// A heartbeat looked at its predicate.
+    HeartbeatEvaluated(HeartbeatEvaluated) = "heartbeat.evaluated",
+    /// A heartbeat's predicate came to hold, or ceased to.
+    HeartbeatStateChanged(HeartbeatStateChanged) = "heartbeat.stateChanged",
+    /// An automation's time has come.
+    AutomationFired(AutomationFired) = "automation.fired",
+    /// There is a proposal to review.
+    ProposalCreated(ProposalCreated) = "proposal.created",
+    /// A proposal was changed.
+    ProposalRevised(ProposalRef) = "proposal.revised",
+    /// A proposal was turned down.
+    ProposalRejected(ProposalRef) = "proposal.rejected",
+    /// A proposal was put aside.
+    ProposalArchived(ProposalRef) = "proposal.archived",
+    /// A proposal was applied: from now on it has an effect.
+    ProposalActivated(ProposalActivated) = "proposal.activated",
+    /// Somebody was allowed or denied something that needs a decision.
+    AuthorizationDecided(AuthorizationDecided) = "authorization.decided",
+    /// Somebody approved.
+    ApprovalGranted(ApprovalGranted) = "approval.granted",
+    /// Somebody did not, or nobody did in time.
+    ApprovalRejected(ApprovalEnded) = "approval.rejected",
+    /// Somebody went past the quorum.
+    ApprovalOverridden(ApprovalEnded) = "approval.overridden",
 }
 
 /// Payload of `memory.written`.

@@ -37,7 +37,7 @@ pub use ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, Scope, Seq, Tena
 pub use permission::Permission;
 pub use policy::Policy;
 pub use query::Query;
-pub use record::{Precondition, Record, RecordBody, RecordKind, Sealed};
+pub use record::{Precondition, Record, RecordBody, RecordKind, Sealed, Ties};
 pub use redact::{Redacted, Redactor, ShapePolicy};
 pub use rejection::Rejection;
 pub use run::{RunState, RunStatus};

@@ -2,7 +2,7 @@
 //! webhooks are records; what they mean is decided where they are read and written, not here. It also owns the form in which
 //! ciphertext lies in a record; it may not make or open any.
 
-use crate::ids::Timestamp;
+use crate::ids::{EntryId, MemoryRef, Timestamp};
 use serde_json::{Map, Value};
 
 /// What a record is about. Names inside one kind are unique in a tenant.
@@ -40,11 +40,33 @@ pub enum RecordKind {
     Erasure,
     /// A call of the model: digests, what came of it, and how to undo it.
     ModelCall,
+    /// Something that an agent is to be reminded of.
+    Commitment,
+    /// That a commitment, an automation or a heartbeat fired: `<what>/<instant>`. Whoever writes it first has fired it.
+    Fire,
+    /// How promises are read out of a memory, and what becomes of them.
+    CommitmentRules,
+    /// A predicate that is looked at every so often.
+    Heartbeat,
+    /// A workflow or an agent that is run by itself at given times.
+    Automation,
+    /// A template of a prompt.
+    Prompt,
+    /// What was installed from a proposal, byte for byte: `<kind>/<name>`.
+    Installed,
+    /// Which tools an agent called one after the other.
+    ToolTrace,
+    /// A proposal. Inert.
+    Proposal,
+    /// A revision of a proposal: `<proposal>/<number>`. Inert.
+    ProposalRevision,
+    /// Who has decided what about a revision. Inert.
+    Gate,
 }
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [RecordKind; 16] = [
+    pub const ALL: [RecordKind; 27] = [
         RecordKind::Run,
         RecordKind::RunRead,
         RecordKind::File,
@@ -61,12 +83,36 @@ impl RecordKind {
         RecordKind::Distillation,
         RecordKind::Erasure,
         RecordKind::ModelCall,
+        RecordKind::Commitment,
+        RecordKind::Fire,
+        RecordKind::CommitmentRules,
+        RecordKind::Heartbeat,
+        RecordKind::Automation,
+        RecordKind::Prompt,
+        RecordKind::Installed,
+        RecordKind::ToolTrace,
+        RecordKind::Proposal,
+        RecordKind::ProposalRevision,
+        RecordKind::Gate,
     ];
 
     /// Whether writing one is a new revision of the tenant's memory.
     #[must_use]
     pub fn is_revision(self) -> bool {
         !matches!(self, RecordKind::Progress | RecordKind::Job)
+    }
+
+    /// Whether one can be due.
+    #[must_use]
+    pub fn is_timed(self) -> bool {
+        matches!(self, RecordKind::Commitment | RecordKind::Heartbeat | RecordKind::Automation | RecordKind::Fire | RecordKind::Gate)
+    }
+
+    /// Whether it is something under review, which nothing that runs may read: a store keeps it apart, and answers for it
+    /// through `Review` alone.
+    #[must_use]
+    pub fn is_inert(self) -> bool {
+        matches!(self, RecordKind::Proposal | RecordKind::ProposalRevision | RecordKind::Gate)
     }
 
     /// The stable name, as stored.
@@ -89,6 +135,17 @@ impl RecordKind {
             RecordKind::Distillation => "distillation",
             RecordKind::Erasure => "erasure",
             RecordKind::ModelCall => "model-call",
+            RecordKind::Commitment => "commitment",
+            RecordKind::Fire => "fire",
+            RecordKind::CommitmentRules => "commitment-rules",
+            RecordKind::Heartbeat => "heartbeat",
+            RecordKind::Automation => "automation",
+            RecordKind::Prompt => "prompt",
+            RecordKind::Installed => "installed",
+            RecordKind::ToolTrace => "tool-trace",
+            RecordKind::Proposal => "proposal",
+            RecordKind::ProposalRevision => "proposal-revision",
+            RecordKind::Gate => "gate",
         }
     }
 }
@@ -106,6 +163,36 @@ pub struct Record {
     pub at: Timestamp,
     /// What it holds.
     pub body: Map<String, Value>,
+    /// What finds it beside its name, and what it depends on.
+    pub ties: Ties,
+}
+
+/// What finds a record beside its name, and what it depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ties {
+    /// When something is to be done about it.
+    pub due: Option<Timestamp>,
+    /// What it waits for.
+    pub topic: Option<String>,
+    /// The entry that it was made from. It goes where that goes: when the entry is deleted, expires or is forgotten, the
+    /// record is gone in the same commit; when another one comes to stand for the entry because both say the same or one is
+    /// the gist of the other, the record is tied to that one; when the entry is superseded, the record stays, but is due no
+    /// more and waits for nothing.
+    pub source: Option<(MemoryRef, EntryId)>,
+}
+
+impl Ties {
+    /// Due at an instant, and nothing else.
+    #[must_use]
+    pub fn due(at: Timestamp) -> Ties {
+        Ties { due: Some(at), ..Ties::default() }
+    }
+
+    /// Whether it would be found by anything but its name and source.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.due.is_some() || self.topic.is_some()
+    }
 }
 
 /// What a record must be like for a change to apply.
@@ -203,7 +290,8 @@ mod tests {
             let body = admission.record(Map::new()).with_sealed("value", &Sealed::new(bytes.clone()));
             let again = admission.record(body.map().clone());
             assert_eq!(again, body);
-            let record = Record { kind: RecordKind::Secret, key: String::new(), version: 1, at: Timestamp(0), body: again.0 };
+            let record =
+                Record { kind: RecordKind::Secret, key: String::new(), version: 1, at: Timestamp(0), body: again.0, ties: Ties::default() };
             assert_eq!(record.sealed("value").unwrap().bytes(), bytes);
             assert_eq!(record.sealed("other"), None);
         }

@@ -7,7 +7,7 @@ use crate::jobs::work::Held;
 use crate::jobs::{Job, WorkFuture, carry};
 use crate::passes;
 use remem_core::{Fence, TenantId, Timestamp};
-use remem_store::StoreError;
+use remem_store::{StoreError, Work};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +25,11 @@ pub struct Pass {
     pub period_ms: u64,
     /// Every so many looks it asks all tenants: what other nodes left undone is found by nothing else.
     pub all_every: u64,
-    /// Whether the store tells which tenants are due; otherwise only `Engine::has_work` does.
-    pub store_knows: bool,
+    /// As what the store knows it and tells which tenants are due; otherwise only `Engine::has_work` does.
+    pub store_knows: Option<Work>,
+    /// How long an activation may hold its lease: well beyond what a bounded amount of work takes, and short where others wait
+    /// for what a node that was paused has left undone. Whoever is paused for longer finds itself fenced off.
+    pub lease_ms: u64,
     /// Tenants served side by side: more than one where an activation waits for somebody else.
     pub tenants_at_once: usize,
     /// What it works over.
@@ -107,7 +110,8 @@ pub static PASSES: [Pass; 9] = [
         doc: "removes expired entries and makes erased text physically gone",
         period_ms: 1_000,
         all_every: 600,
-        store_knows: true,
+        store_knows: Some(Work::Purge),
+        lease_ms: LEASE_MS,
         tenants_at_once: 1,
         over: Over::Host {
             worth: |_, _| Box::pin(async { Ok(true) }),
@@ -119,7 +123,8 @@ pub static PASSES: [Pass; 9] = [
         doc: "takes up runs that stand still, and forgets those that ended long ago",
         period_ms: 5_000,
         all_every: 6,
-        store_knows: false,
+        store_knows: None,
+        lease_ms: LEASE_MS,
         tenants_at_once: 4,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::runs::worth(engine, tenant)),
@@ -131,7 +136,8 @@ pub static PASSES: [Pass; 9] = [
         doc: "sends events of runs to webhooks",
         period_ms: 1_000,
         all_every: 30,
-        store_knows: false,
+        store_knows: None,
+        lease_ms: LEASE_MS,
         tenants_at_once: 16,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::deliver::worth(engine, tenant)),
@@ -143,7 +149,8 @@ pub static PASSES: [Pass; 9] = [
         doc: "takes secrets that were registered late out of what is stored already",
         period_ms: 5_000,
         all_every: 60,
-        store_knows: false,
+        store_knows: None,
+        lease_ms: LEASE_MS,
         tenants_at_once: 1,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::rescan::worth(engine, tenant)),
@@ -155,7 +162,8 @@ pub static PASSES: [Pass; 9] = [
         doc: "makes jobs of schedules that are due, and forgets jobs that ended long ago",
         period_ms: 1_000,
         all_every: 60,
-        store_knows: false,
+        store_knows: None,
+        lease_ms: LEASE_MS,
         tenants_at_once: 4,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::jobs::worth(engine, tenant)),
@@ -167,7 +175,8 @@ pub static PASSES: [Pass; 9] = [
         doc: "erases archives of distillations whose time is over",
         period_ms: 3_600_000,
         all_every: 1,
-        store_knows: false,
+        store_knows: None,
+        lease_ms: LEASE_MS,
         tenants_at_once: 1,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::archives::worth(engine, tenant)),
@@ -196,7 +205,16 @@ const fn over_memory(
     options: &'static [OptionSpec],
 ) -> Pass {
     // Looked at once a minute for what another node left undone; here the bell rings.
-    Pass { name, doc, period_ms: 1_000, all_every: 60, store_knows: false, tenants_at_once: 2, over: Over::Memory { work, options } }
+    Pass {
+        name,
+        doc,
+        period_ms: 1_000,
+        all_every: 60,
+        store_knows: None,
+        lease_ms: LEASE_MS,
+        tenants_at_once: 2,
+        over: Over::Memory { work, options },
+    }
 }
 
 static COMPACT_OPTIONS: [OptionSpec; 1] = [OptionSpec {
@@ -306,9 +324,8 @@ impl PassLog {
     }
 }
 
-/// How long an activation may hold its lease: well beyond what a bounded amount of work takes. A node that is paused for
-/// longer finds itself fenced off.
-pub(crate) const LEASE_MS: u64 = 30_000;
+/// How long most activations may hold their lease.
+pub const LEASE_MS: u64 = 30_000;
 /// How often a person who asks for a pass tries to get the lease.
 pub(crate) const CLAIM_TRIES: u32 = 100;
 const RELEASE_TRIES: u32 = 4;
@@ -369,7 +386,7 @@ impl Engine {
     /// Takes the lease of a pass; `None` if somebody has it.
     pub(crate) async fn claim(&self, pass: &'static Pass, tenant: &TenantId) -> Result<Option<Held>, EngineError> {
         let holder = self.parts.ids.holder();
-        let fence = self.parts.store.claim(tenant, pass.name, &holder, self.now(), LEASE_MS).await?;
+        let fence = self.parts.store.claim(tenant, pass.name, &holder, self.now(), pass.lease_ms).await?;
         Ok(fence.map(|fence| Held { fence, holder }))
     }
 

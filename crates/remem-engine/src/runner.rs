@@ -70,7 +70,7 @@ async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiv
         activation += 1;
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(pass.period_ms)) => {}
-            () = rung(&mut wake), if pass.store_knows => {}
+            () = rung(&mut wake), if pass.store_knows.is_some() => {}
             () = called(&engine) => {}
             _ = stop.changed() => {}
         }
@@ -105,8 +105,8 @@ async fn due(engine: &Engine, pass: &Pass, all: bool) -> Vec<TenantId> {
     let here = engine.passes.take_work(pass.name, engine.now());
     let found = if all {
         engine.parts.directory.tenants().await.map(|tenants| tenants.into_iter().map(|t| t.id).collect())
-    } else if pass.store_knows {
-        engine.parts.store.due(engine.now()).await.map(|due| here.into_iter().chain(due).collect())
+    } else if let Some(work) = pass.store_knows {
+        engine.parts.store.due(work, engine.now()).await.map(|due| here.into_iter().chain(due).collect())
     } else {
         Ok(here)
     };

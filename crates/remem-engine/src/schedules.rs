@@ -294,6 +294,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use remem_core::Ties;
 
     #[test]
     fn a_schedule_is_read_as_it_was_written() {
@@ -312,7 +313,7 @@ mod tests {
             version: 4,
         };
         let body = schedule.body().map().clone();
-        let record = Record { kind: RecordKind::Schedule, key: schedule.key(), version: 4, at: Timestamp(0), body };
+        let record = Record { kind: RecordKind::Schedule, key: schedule.key(), version: 4, at: Timestamp(0), body, ties: Ties::default() };
         assert_eq!(Schedule::read(&record), Some(schedule));
         assert_ne!(key("distill", MemoryRef::parse("a").as_ref()), key("distill", None));
     }

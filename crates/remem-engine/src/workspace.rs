@@ -7,7 +7,7 @@ use crate::error::EngineError;
 use crate::secrets::Rules;
 use remem_core::admission::check_name;
 use remem_core::event::FileRef;
-use remem_core::{Batch, EventBody, Idempotency, Permission, Precondition, Record, RecordBody, RecordKind, Rejection, Timestamp};
+use remem_core::{Batch, EventBody, Idempotency, Permission, Precondition, Record, RecordBody, RecordKind, Rejection, Ties, Timestamp};
 use remem_store::{Committed, Outcome, StoreError};
 use serde_json::{Map, Value, json};
 
@@ -105,7 +105,14 @@ impl Engine {
             if let Err(conflict) = matches(conditions.if_match, before.as_ref()) {
                 let repeated = self.repeated(caller, idempotency.as_ref()).await?.ok_or(conflict)?;
                 let version = repeated.outcomes.iter().find_map(recorded).unwrap_or(1);
-                let record = Record { kind: RecordKind::File, key: path.to_owned(), version, at: repeated.at, body: body.map().clone() };
+                let record = Record {
+                    kind: RecordKind::File,
+                    key: path.to_owned(),
+                    version,
+                    at: repeated.at,
+                    body: body.map().clone(),
+                    ties: Ties::default(),
+                };
                 return Ok(self.file_of(caller, &rules, record));
             }
             if before.is_none() {
@@ -208,7 +215,14 @@ impl Engine {
         let batch = self.keep_version(batch, path, version, body.clone()).emit(EventBody::WorkspaceUpdated(event));
         let committed = self.parts.store.commit(batch).await?;
         let version = committed.outcomes.iter().find_map(recorded).unwrap_or(version);
-        Ok(Record { kind: RecordKind::File, key: path.to_owned(), version, at: committed.at, body: body.map().clone() })
+        Ok(Record {
+            kind: RecordKind::File,
+            key: path.to_owned(),
+            version,
+            at: committed.at,
+            body: body.map().clone(),
+            ties: Ties::default(),
+        })
     }
 
     /// Keeps a version of a file, and lets go of the one that is too old by that.

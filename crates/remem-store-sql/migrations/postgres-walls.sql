@@ -1,6 +1,6 @@
 -- The second wall: who is acting, what the policies let through, who may do what. Not a step: `remem migrate` puts it up
 -- anew every time, so that running it mends what somebody took down. Runs in the transaction of the steps, as the owner;
--- {app} and {worker} stand for the roles. `postgres/guard.rs` knows these texts and refuses to serve with others.
+-- {app}, {worker} and {reviewer} stand for the roles. `postgres/guard.rs` knows these texts and refuses to serve with others.
 
 -- Who is acting: set for one transaction by the code that hands out transactions, and nothing (NULL, so no row) otherwise.
 -- `nullif` because a setting that was local to an earlier transaction reads as '' afterwards, not as absent.
@@ -21,7 +21,7 @@ END $$;
 
 -- RESTRICTIVE: no policy that is added later can widen it.
 DO $$ DECLARE t text; BEGIN
-  FOREACH t IN ARRAY ARRAY['tenant_clock', 'scope', 'entry', 'entry_tag', 'posting', 'event', 'idempotency', 'record', 'snapshot', 'lineage', 'entry_subject', 'signature', 'lease', 'api_key', 'upkeep'] LOOP
+  FOREACH t IN ARRAY ARRAY['tenant_clock', 'scope', 'entry', 'entry_tag', 'posting', 'event', 'idempotency', 'record', 'review', 'snapshot', 'lineage', 'entry_subject', 'signature', 'lease', 'api_key', 'upkeep'] LOOP
     EXECUTE format('ALTER TABLE remem.%I ENABLE ROW LEVEL SECURITY', t);
     EXECUTE format('ALTER TABLE remem.%I FORCE ROW LEVEL SECURITY', t);
     IF t NOT IN ('api_key', 'upkeep') THEN
@@ -46,9 +46,10 @@ CREATE POLICY owner_or_shared ON remem.entry
   USING (owner IS NULL OR owner = remem.current_user_id()) WITH CHECK (owner IS NULL OR owner = remem.current_user_id());
 
 -- Rights. Events and skeletons are never deleted, the log is never rewritten, and nobody may TRUNCATE (policies do not see it).
-REVOKE ALL ON ALL TABLES IN SCHEMA remem FROM PUBLIC, {app}, {worker};
-GRANT USAGE ON SCHEMA remem TO {app}, {worker};
-GRANT SELECT ON remem.schema_step TO {app}, {worker};
+REVOKE ALL ON ALL TABLES IN SCHEMA remem FROM PUBLIC, {app}, {worker}, {reviewer};
+REVOKE SELECT (tenant_id, kind, key, version, at, body, due) ON remem.review FROM {app}, {worker}, {reviewer};
+GRANT USAGE ON SCHEMA remem TO {app}, {worker}, {reviewer};
+GRANT SELECT ON remem.schema_step TO {app}, {worker}, {reviewer};
 GRANT SELECT, INSERT, UPDATE ON remem.tenant, remem.api_key, remem.upkeep TO {app};
 GRANT SELECT, INSERT ON remem.host_secret TO {app};
 GRANT SELECT, INSERT, UPDATE ON remem.tenant_clock, remem.scope, remem.entry TO {app};
@@ -57,6 +58,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON remem.signature TO {app};
 GRANT SELECT, INSERT ON remem.lineage TO {app};
 GRANT SELECT, INSERT ON remem.event, remem.idempotency TO {app};
 GRANT SELECT, INSERT, UPDATE, DELETE ON remem.record TO {app};
+-- What is under review is no part of what runs: whoever serves runs can write it and cannot read what it says.
+GRANT INSERT, UPDATE, DELETE, SELECT (tenant_id, kind, key, version, due) ON remem.review TO {app};
+GRANT SELECT ON remem.review TO {reviewer};
 GRANT SELECT, INSERT, DELETE ON remem.snapshot TO {app};
 GRANT SELECT, UPDATE ON remem.lease TO {app};           -- UPDATE to lock the row while a fenced batch commits
 GRANT SELECT ON remem.tenant TO {worker};

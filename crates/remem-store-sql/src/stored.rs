@@ -1,7 +1,7 @@
 //! What both stores write the same way: digests and the outcomes of a repeated request.
 
-use remem_core::{EntryId, Timestamp};
-use remem_store::Outcome;
+use remem_core::{EntryId, RecordKind, Timestamp};
+use remem_store::{Outcome, StoreError};
 use serde_json::{Value, json};
 
 /// Detects a damaged text; kept only as long as the text.
@@ -44,6 +44,16 @@ pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
             _ => None,
         })
         .collect()
+}
+
+/// What is under review is answered by `Review` alone, whoever asks.
+pub(crate) fn refuse_inert(kind: RecordKind) -> Result<(), StoreError> {
+    if kind.is_inert() { Err(StoreError::Unavailable("what is under review is not read here".into())) } else { Ok(()) }
+}
+
+/// Where records of a kind lie.
+pub(crate) fn record_table(kind: RecordKind) -> &'static str {
+    if kind.is_inert() { "review" } else { "record" }
 }
 
 /// The first text, by bytes, after all that begin with `prefix`. No name holds the last character.

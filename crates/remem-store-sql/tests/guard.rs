@@ -135,6 +135,9 @@ async fn a_wall_that_was_changed_is_refused_and_migrating_mends_it() {
             "function current_tenant is not the one",
         ),
         ("GRANT UPDATE ON remem.event TO NAME_app", "rewrite events"),
+        ("GRANT SELECT ON remem.review TO NAME_app", "may read proposals"),
+        ("GRANT SELECT (body) ON remem.review TO NAME_app", "may read proposals"),
+        ("ALTER ROLE NAME_app INHERIT", "may read proposals"),
         ("GRANT DELETE ON remem.entry TO NAME_worker", "delete entries"),
     ] {
         admin.batch_execute(&gap.replace("NAME", &database.name)).await.unwrap();
@@ -181,7 +184,7 @@ async fn an_unprepared_database_is_refused() {
 #[tokio::test]
 async fn an_older_and_a_newer_schema_are_refused() {
     let database = Database::fresh().await;
-    for (series, last) in [("memory", 5), ("host", 1)] {
+    for (series, last) in [("memory", 6), ("host", 1)] {
         let drop = format!("DELETE FROM remem.schema_step WHERE series = '{series}' AND number = {last}");
         let mend = format!("INSERT INTO remem.schema_step (series, number, name) VALUES ('{series}', {last}, 'x')");
         let (found, needed) = (format!("({series}) is at step {}", last - 1), format!("needs step {last}"));
@@ -202,7 +205,10 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
     let database = Database::empty().await;
     let first = migrated(&database.admin_url, PASSWORD).await.unwrap();
     assert!(first.app_created);
-    assert_eq!(first.applied, ["0001_directory", "0001_memory", "0002_owner_and_lease", "0003_record", "0004_run", "0005_lineage"]);
+    assert_eq!(
+        first.applied,
+        ["0001_directory", "0001_memory", "0002_owner_and_lease", "0003_record", "0004_run", "0005_lineage", "0006_tie"]
+    );
     let (s, now) = (scope("a", "m"), ReadAt::Now(NOON));
     put(&database.open().await, &s, "e1", draft("kept"), NOON).await;
     let second = migrated(&database.admin_url, "another password").await.unwrap();
@@ -217,7 +223,7 @@ async fn migrating_twice_at_once_prepares_it_once() {
     let all = tokio::join!(migrated(url, PASSWORD), migrated(url, PASSWORD), migrated(url, PASSWORD));
     let all = [all.0.unwrap(), all.1.unwrap(), all.2.unwrap()];
     assert_eq!(all.iter().filter(|one| one.app_created).count(), 1);
-    assert_eq!(all.iter().map(|one| one.applied.len()).sum::<usize>(), 6, "each step once: {all:?}");
+    assert_eq!(all.iter().map(|one| one.applied.len()).sum::<usize>(), 7, "each step once: {all:?}");
     database.open().await;
 }
 
@@ -248,7 +254,7 @@ async fn an_administrator_of_the_database_alone_can_migrate() {
     database.admin().await.batch_execute(&format!("ALTER DATABASE {} OWNER TO {user}", database.name)).await.unwrap();
     assert!(migrated(&url, PASSWORD).await.unwrap().app_created);
     let store = database.open().await;
-    assert!(store.due(NOON).await.unwrap().is_empty(), "the worker works, too");
+    assert!(store.due(remem_store::Work::Purge, NOON).await.unwrap().is_empty(), "the worker works, too");
     drop(store);
     assert!(migrated(&url, PASSWORD).await.unwrap().applied.is_empty());
     let text = refusal(Options { target: Target::parse(&url).unwrap(), ..database.options(1) }).await;

@@ -143,7 +143,7 @@ impl Fields<'_> {
 /// What the store sends that names no tenant, and why that is right.
 fn across_tenants(sql: &str) -> bool {
     // Before an identity is assumed: which tenants are due (names and instants only), and whose key was presented.
-    sql.starts_with("SELECT tenant_id FROM remem.upkeep WHERE next_expiry <= $1")
+    sql.starts_with("SELECT tenant_id FROM remem.upkeep WHERE next_")
         || sql.contains("FROM remem.api_key WHERE hash = $1")
         // Tables without a tenant's rows.
         || ["remem.schema_step", "remem.host_secret", "remem.tenant "].iter().any(|table| sql.contains(table))

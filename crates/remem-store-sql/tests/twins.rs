@@ -116,6 +116,7 @@ async fn every_table_has_the_same_columns_in_both_stores() {
         "lease",
         "lineage",
         "record",
+        "review",
         "scope",
         "signature",
         "snapshot",

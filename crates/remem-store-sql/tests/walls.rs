@@ -51,6 +51,8 @@ async fn furnish(store: &PostgresStore, tenant: &str) -> String {
     let second = store.commit(two.sign(s.memory_ref.clone(), id("e2"), 1, vec![1])).await.unwrap();
     let (policy, redactor) = (Policy::default(), Redactor::empty());
     let file = Admission { policy: &policy, redactor: &redactor, scan: 1, now: NOON }.record(serde_json::Map::new());
+    let gate = Batch::new(s.tenant.clone(), NOON).set(RecordKind::Gate, "g".to_owned(), Precondition::None, file.clone());
+    store.commit(gate).await.unwrap();
     let file = Batch::new(s.tenant.clone(), NOON).set(RecordKind::File, "a.md".to_owned(), Precondition::None, file);
     let file = store.commit(file).await.unwrap();
     let held = Batch::new(s.tenant.clone(), NOON).in_run(RunId::parse("run_1").unwrap()).hold();
@@ -480,6 +482,28 @@ async fn sql_could_choose_its_identity_so_no_value_ever_becomes_sql() {
     assert_eq!(view(&store, &theirs).await, before, "and nothing anywhere else");
 }
 
+/// What serves runs writes proposals and cannot read them, so that none can have an effect before it is applied.
+#[tokio::test]
+async fn only_the_reviewer_reads_what_is_under_review() {
+    let (database, _store) = two_tenants().await;
+    let app = database.app().await;
+    assert_eq!(acting(&app, "a", "", "SELECT key, version FROM remem.review").await, "1 rows", "that there is one is no secret");
+    for sql in ["SELECT body FROM remem.review", "SELECT * FROM remem.review", "SELECT 1 FROM remem.review WHERE body <> ''"] {
+        assert_eq!(acting(&app, "a", "", sql).await, DENIED, "{sql}");
+    }
+    for sql in ["DELETE FROM remem.review RETURNING body", "UPDATE remem.review SET key = body", "TABLE remem.review"] {
+        assert_eq!(acting(&app, "a", "", sql).await, DENIED, "{sql}");
+    }
+    app.batch_execute(&format!("SET ROLE {}_worker", database.name)).await.unwrap();
+    assert_eq!(acting(&app, "a", "", "SELECT key FROM remem.review").await, DENIED, "nor does the worker");
+    app.batch_execute(&format!("SET ROLE {}_reviewer", database.name)).await.unwrap();
+    assert_eq!(acting(&app, "a", "", "SELECT body FROM remem.review").await, "1 rows");
+    assert_eq!(acting(&app, "a", "", "SELECT body FROM remem.review WHERE tenant_id = 'b'").await, "0 rows");
+    for sql in ["SELECT 1 FROM remem.entry", "SELECT 1 FROM remem.record", "DELETE FROM remem.review"] {
+        assert_eq!(acting(&app, "a", "", sql).await, DENIED, "and it does nothing else: {sql}");
+    }
+}
+
 #[tokio::test]
 async fn the_worker_sees_who_is_due_and_no_content_without_an_identity() {
     let (database, store) = two_tenants().await;
@@ -507,7 +531,8 @@ async fn the_worker_sees_who_is_due_and_no_content_without_an_identity() {
     }
     assert_eq!(acting(&app, "a", "", "DELETE FROM remem.idempotency").await, "1 rows", "what it drops is one tenant's");
     assert_eq!(acting(&app, "a", "", "INSERT INTO remem.lease VALUES ('b', 'x', 'h', 1, 1)").await, DENIED);
-    let due: Vec<String> = store.due(NOON.plus_ms(60_000)).await.unwrap().iter().map(ToString::to_string).collect();
+    let due: Vec<String> =
+        store.due(remem_store::Work::Purge, NOON.plus_ms(60_000)).await.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(due, ["a", "b"]);
 }
 

@@ -2,8 +2,8 @@
 //! answer was lost). The second kind is why every write needs an idempotency key.
 
 use crate::kin::{Lineage, Signed, Trace};
-use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
-use crate::store::{Committed, Head, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures};
+use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie};
+use crate::store::{Committed, Head, Review, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures, Work};
 use async_trait::async_trait;
 use remem_core::{
     Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, Subject, TenantId, Timestamp,
@@ -152,9 +152,13 @@ impl<S: Store> Store for FaultyStore<S> {
         self.read_fault()?;
         self.inner.expired(tenant, at, limit).await
     }
-    async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+    async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
         self.read_fault()?;
-        self.inner.due(at).await
+        self.inner.due(work, at).await
+    }
+    async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError> {
+        self.read_fault()?;
+        self.inner.tied(tenant, kind, tie, limit).await
     }
     async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
         self.read_fault()?;
@@ -208,5 +212,28 @@ impl<S: Store> Store for FaultyStore<S> {
                 Err(unavailable())
             }
         }
+    }
+}
+
+#[async_trait]
+impl<S: Review> Review for FaultyStore<S> {
+    async fn inert(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+        self.read_fault()?;
+        self.inner.inert(tenant, kind, key).await
+    }
+    async fn inert_list(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.read_fault()?;
+        self.inner.inert_list(tenant, kind, prefix, after, limit).await
+    }
+    async fn inert_due(&self, tenant: &TenantId, kind: RecordKind, until: Timestamp, limit: u32) -> Result<Vec<Record>, StoreError> {
+        self.read_fault()?;
+        self.inner.inert_due(tenant, kind, until, limit).await
     }
 }

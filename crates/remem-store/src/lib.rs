@@ -1,4 +1,4 @@
-//! The seam between deciding and storing: the `Store` and `Directory` traits, their errors, the conformance suite that
+//! The seam between deciding and storing: the `Store`, `Review` and `Directory` traits, their errors, the conformance suite that
 //! every store must pass, and a store that fails on purpose.
 //!
 //! This crate may not know a database: no transaction, connection, SQL or vendor word crosses the seam. Read-then-write
@@ -15,5 +15,5 @@ pub mod store;
 pub use directory::{Directory, KeyHash, KeyRecord, Tenant};
 pub use faulty::FaultyStore;
 pub use kin::{EntryState, Lineage, Relative, Signed, Trace, Traced};
-pub use read::{Candidate, Filter, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary};
-pub use store::{Committed, Head, Outcome, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures};
+pub use read::{Candidate, Filter, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary, Tie};
+pub use store::{Committed, Head, Outcome, Review, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures, Work};

@@ -58,6 +58,27 @@ pub struct Page {
     pub after: Option<Position>,
 }
 
+/// What finds records beside their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tie {
+    /// Due at `until` or before; the earliest first, by `(due, key)`, after that place.
+    Due {
+        /// The last instant that counts.
+        until: Timestamp,
+        /// Where the last page ended.
+        after: Option<(Timestamp, String)>,
+    },
+    /// Waiting for this; by name, after that one.
+    Topic {
+        /// What for.
+        topic: String,
+        /// Where the last page ended.
+        after: Option<String>,
+    },
+    /// Made from this entry; by name.
+    Source(MemoryRef, EntryId),
+}
+
 /// One way to look for candidates. A store answers only the probes that its features name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {

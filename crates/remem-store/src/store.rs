@@ -1,7 +1,7 @@
 //! The `Store` trait: where a tenant's memory is kept.
 
 use crate::kin::{Lineage, Signed, Trace};
-use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary};
+use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie};
 use async_trait::async_trait;
 use remem_core::{
     Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Rejection, Revision, RunId, Scope, Seq, Subject, TenantId,
@@ -50,7 +50,7 @@ pub trait Store: Send + Sync {
     /// Where the tenant's clocks stand.
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError>;
 
-    /// The record of that name.
+    /// The record of that name. Nothing inert is ever answered, here and below.
     async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError>;
 
     /// Records whose name begins with `prefix` and comes after `after`, in the byte order of their names.
@@ -62,6 +62,9 @@ pub trait Store: Send + Sync {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError>;
+
+    /// Records that are found by something else than their names.
+    async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError>;
 
     /// Wakes whoever waits for the tenant's next commit. Only a hint: commits of other processes may ring late or not.
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError>;
@@ -92,8 +95,9 @@ pub trait Store: Send + Sync {
     /// What carries a subject: the entries about it, whatever was made from them, and so on.
     async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError>;
 
-    /// Tenants where `expired`, `ended` or `scrub` may have something to do. May name too many, never too few.
-    async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError>;
+    /// Tenants that this kind of work may find something to do at. May name too many, never too few of those that this
+    /// process has ever touched or that other nodes can touch.
+    async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError>;
 
     /// Makes erased text physically gone (journals and free space included) and drops idempotency records from before
     /// `keys_before`. With `compact`, also gives free space back.
@@ -128,6 +132,36 @@ pub trait Store: Send + Sync {
     ///
     /// The only write. An `Unavailable` error does not mean "not written": repeat it with the same idempotency key.
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError>;
+}
+
+/// What is under review: kept apart from everything else, so that whoever holds a `Store` alone cannot read it. Written like
+/// any other record, by `Store::commit`.
+#[async_trait]
+pub trait Review: Send + Sync {
+    /// The inert record of that name.
+    async fn inert(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError>;
+
+    /// Inert records whose name begins with `prefix` and comes after `after`, in the byte order of their names.
+    async fn inert_list(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError>;
+
+    /// Inert records that are due, the earliest first.
+    async fn inert_due(&self, tenant: &TenantId, kind: RecordKind, until: Timestamp, limit: u32) -> Result<Vec<Record>, StoreError>;
+}
+
+/// Work of which a store knows at which tenants it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// `expired`, `ended` or `scrub`.
+    Purge,
+    /// Records that are due, inert ones included.
+    Records,
 }
 
 /// What a store can do; one input of the capability model.
@@ -220,8 +254,8 @@ pub enum StoreError {
     /// The request itself cannot be (an idempotency key with another body).
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// Somebody else was first: an expectation of the batch does not hold, a record is not as it was, or a lease was taken
-    /// over.
+    /// Somebody else was first: an expectation of the batch does not hold, a record is not as it was, what it is tied to has
+    /// ended, or a lease was taken over.
     #[error("an entry changed since it was read")]
     Conflict,
     /// Too many writes are waiting; try again soon.

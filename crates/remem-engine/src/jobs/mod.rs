@@ -290,6 +290,7 @@ pub(crate) fn own_words(body: Value) -> RecordBody {
 mod tests {
     use super::*;
     use remem_core::RecordKind;
+    use remem_core::Ties;
 
     #[test]
     fn a_job_is_read_as_it_was_written() {
@@ -302,7 +303,7 @@ mod tests {
         for state in JobState::ALL {
             job.state = state;
             let body = job.body().map().clone();
-            let record = Record { kind: RecordKind::Job, key: job.key(), version: 7, at: Timestamp(0), body };
+            let record = Record { kind: RecordKind::Job, key: job.key(), version: 7, at: Timestamp(0), body, ties: Ties::default() };
             assert_eq!(JobInfo::read(&record), Some(job.clone()));
         }
     }

@@ -7,7 +7,7 @@ use remem_core::{
 };
 use remem_store::{
     Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RowCursor, ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store,
-    StoreError, StoreFeatures, Trace,
+    StoreError, StoreFeatures, Tie, Trace, Work,
 };
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -150,9 +150,13 @@ impl Store for Meddler {
         self.step()?;
         self.inner.expired(tenant, at, limit).await
     }
-    async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+    async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError> {
         self.step()?;
-        self.inner.due(at).await
+        self.inner.tied(tenant, kind, tie, limit).await
+    }
+    async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+        self.step()?;
+        self.inner.due(work, at).await
     }
     async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
         self.step()?;

@@ -143,7 +143,8 @@ pub static SCRIPTED: Pass = Pass {
     doc: "",
     period_ms: 1_000,
     all_every: 1,
-    store_knows: false,
+    store_knows: None,
+    lease_ms: remem_engine::registry::LEASE_MS,
     tenants_at_once: 1,
     over: Over::Memory { work: scripted, options: &[] },
 };

@@ -13,6 +13,7 @@ use crate::postgres::copy::put_entries;
 use crate::postgres::gate::{Failed, Identity, Role, Transaction, call};
 use crate::postgres::rows::get;
 use crate::postgres::{Options, PostgresDirectory, PostgresStore};
+use crate::stored::content_hash;
 use async_trait::async_trait;
 use remem_core::TenantId;
 use remem_store::{Directory, Store, StoreError};
@@ -110,11 +111,16 @@ impl Snapshot for Reader {
     }
 
     async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM remem.record WHERE tenant_id = $1 AND (kind, key) > ($2, $3) ORDER BY kind, key LIMIT $4",
-            rows::RECORD
-        );
-        self.rows(&sql, &[&after.0, &after.1, &LIMIT]).await?.iter().map(record).collect()
+        let page = "WHERE r.tenant_id = $1 AND (r.kind, r.key) > ($2, $3) ORDER BY r.kind, r.key LIMIT $4";
+        let source = "LEFT JOIN remem.entry e ON e.tenant_id = r.tenant_id AND e.scope_id = r.source_scope AND e.row_id = r.source_row";
+        let sql = format!("SELECT {} FROM remem.record r {source} {page}", rows::RECORD);
+        let records = self.rows(&sql, &[&after.0, &after.1, &LIMIT]).await?;
+        let sql = format!("SELECT {} FROM remem.review r {page}", rows::REVIEW);
+        let name = self.tenant.as_str();
+        let asked = vec![call(AS_REVIEWER, &[]), call(&sql, &[&name, &after.0, &after.1, &LIMIT]), call(AS_BEFORE, &[])];
+        let answers = self.transaction.run(asked).await.map_err(Failed::into_store)?;
+        let read = |rows: &[Row]| rows.iter().map(record).collect::<Result<Vec<_>, _>>();
+        Ok(rows::merged(read(&records)?, read(&answers[1])?))
     }
 
     async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError> {
@@ -190,12 +196,24 @@ fn repeat(row: &Row) -> Result<RepeatRow, StoreError> {
 }
 
 fn record(row: &Row) -> Result<RecordRow, StoreError> {
-    Ok(RecordRow { kind: get(row, 0)?, key: get(row, 1)?, version: get(row, 2)?, at: get(row, 3)?, body: get(row, 4)? })
+    let (due, topic, source_scope, source_id) = (get(row, 5)?, get(row, 6)?, get(row, 7)?, get(row, 8)?);
+    let (kind, key, version, at, body) = (get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?, get(row, 4)?);
+    Ok(RecordRow { kind, key, version, at, body, due, topic, source_scope, source_id })
 }
 
-const PUT_RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body)
-     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[]) ON CONFLICT DO NOTHING";
+/// What is under review is read by one role alone.
+const AS_REVIEWER: &str = "SELECT set_config('role', current_database() || '_reviewer', true)";
+const AS_BEFORE: &str = "SELECT set_config('role', 'none', true)";
+const PUT_RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row)
+     SELECT $1, w.kind, w.key, w.version, w.at, w.body, w.due, w.topic, w.scope_id, e.row_id
+     FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::bytea[])
+       AS w (kind, key, version, at, body, due, topic, scope_id, id_hash)
+     LEFT JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash ON CONFLICT DO NOTHING";
+const PUT_REVIEWS: &str = "INSERT INTO remem.review (tenant_id, kind, key, version, at, body, due)
+     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[])
+     ON CONFLICT (tenant_id, kind, key) DO NOTHING";
 const DROP_RECORDS: &str = "DELETE FROM remem.record WHERE tenant_id = $1";
+const DROP_REVIEWS: &str = "DELETE FROM remem.review WHERE tenant_id = $1";
 const PUT_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
      SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[],
        $10::bytea[]) ON CONFLICT DO NOTHING";
@@ -207,8 +225,8 @@ const DROP_REPEATS: &str = "DELETE FROM remem.idempotency WHERE tenant_id = $1 A
 const PUT_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ($1, $2, $3, $4, $5)
      ON CONFLICT (tenant_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq, at = excluded.at, chain = excluded.chain";
 /// Ends and what was taken away came along: at once, and the first pass works out when it is due next.
-const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry) VALUES ($1, 0)
-     ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = 0";
+const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry, next_due) VALUES ($1, 0, 0)
+     ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = 0, next_due = 0";
 /// The server's own start and the database's number: the same under whatever address.
 const IDENTITY: &str = "SELECT format('%s %s', pg_postmaster_start_time(), oid) FROM pg_database WHERE datname = current_database()";
 
@@ -289,14 +307,26 @@ impl Side for Database {
 
     async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.as_str();
-        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![call(DROP_RECORDS, &[&name])]).await.map(|_| ())
+        self.store
+            .gate()
+            .write(Role::App, Identity::tenant(tenant), vec![call(DROP_RECORDS, &[&name]), call(DROP_REVIEWS, &[&name])])
+            .await
+            .map(|_| ())
     }
 
     async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError> {
-        let (name, kind, key) = (tenant.as_str(), column(&page, |r| r.kind.as_str()), column(&page, |r| r.key.as_str()));
-        let (version, at, body) = (column(&page, |r| r.version), column(&page, |r| r.at), column(&page, |r| r.body.as_str()));
-        let put = call(PUT_RECORDS, &[&name, &kind, &key, &version, &at, &body]);
-        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put]).await.map(|_| ())
+        let (reviews, records): (Vec<RecordRow>, Vec<RecordRow>) = page.into_iter().partition(RecordRow::is_inert);
+        let (name, kind, key) = (tenant.as_str(), column(&records, |r| r.kind.as_str()), column(&records, |r| r.key.as_str()));
+        let (version, at, body) = (column(&records, |r| r.version), column(&records, |r| r.at), column(&records, |r| r.body.as_str()));
+        let (due, topic, scope) =
+            (column(&records, |r| r.due), column(&records, |r| r.topic.as_deref()), column(&records, |r| r.source_scope));
+        let id = column(&records, |r| r.source_id.as_ref().map(|id| content_hash(id.as_bytes()).to_vec()));
+        let put = call(PUT_RECORDS, &[&name, &kind, &key, &version, &at, &body, &due, &topic, &scope, &id]);
+        let (kind, key) = (column(&reviews, |r| r.kind.as_str()), column(&reviews, |r| r.key.as_str()));
+        let (version, at, body) = (column(&reviews, |r| r.version), column(&reviews, |r| r.at), column(&reviews, |r| r.body.as_str()));
+        let due = column(&reviews, |r| r.due);
+        let inert = call(PUT_REVIEWS, &[&name, &kind, &key, &version, &at, &body, &due]);
+        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put, inert]).await.map(|_| ())
     }
 
     async fn put_replaced(&self, tenant: &TenantId, page: Vec<ReplacedRow>) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@
 //! summed, so that each place may be read in the order that suits it.
 
 use blake3::Hasher;
-use remem_core::EventKind;
+use remem_core::{EventKind, RecordKind};
 
 /// Rows of one page at the most.
 pub(crate) const PAGE_ROWS: usize = 1_000;
@@ -92,6 +92,26 @@ pub(crate) struct RecordRow {
     pub version: i64,
     pub at: i64,
     pub body: String,
+    pub due: Option<i64>,
+    pub topic: Option<String>,
+    /// The memory and the name of the entry that it was made from.
+    pub source_scope: Option<i64>,
+    pub source_id: Option<String>,
+}
+
+impl RecordRow {
+    /// Whether it lies apart.
+    pub fn is_inert(&self) -> bool {
+        RecordKind::ALL.into_iter().any(|kind| kind.is_inert() && kind.as_str() == self.kind)
+    }
+}
+
+/// One page of two that are in the same order.
+pub(crate) fn merged(mut page: Vec<RecordRow>, other: Vec<RecordRow>) -> Vec<RecordRow> {
+    page.extend(other);
+    page.sort_by(|a, b| (a.kind.as_bytes(), a.key.as_bytes()).cmp(&(b.kind.as_bytes(), b.key.as_bytes())));
+    page.truncate(PAGE_ROWS);
+    page
 }
 
 /// Which entry of its memory stands for another. Rows are numbered by each place itself, so entries travel by name; the
@@ -128,7 +148,9 @@ pub(crate) const ENTRY: &str = "scope_id, row_id, id, tier, typology, content, t
 pub(crate) const EVENT: &str = "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
 pub(crate) const REPEAT: &str = "operation, key, body, at, revision, outcomes";
 
-pub(crate) const RECORD: &str = "kind, key, version, at, body";
+pub(crate) const RECORD: &str = "r.kind, r.key, r.version, r.at, r.body, r.due, r.topic, r.source_scope, e.id";
+pub(crate) const REVIEW: &str =
+    "r.kind, r.key, r.version, r.at, r.body, r.due, CAST(NULL AS text), CAST(NULL AS bigint), CAST(NULL AS text)";
 
 /// Counts and a sum over all rows of a tenant, and its clock.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -233,7 +255,9 @@ impl Digest {
 
     pub fn record(&mut self, row: &RecordRow) {
         self.records += 1;
-        self.add(&Fields::of("record").numbers(&[row.version, row.at]).text(&row.kind).text(&row.key).text(&row.body));
+        let fields = Fields::of("record").numbers(&[row.version, row.at]).text(&row.kind).text(&row.key).text(&row.body);
+        let fields = fields.maybe_number(row.due).maybe_text(row.topic.as_ref());
+        self.add(&fields.maybe_number(row.source_scope).maybe_text(row.source_id.as_ref()));
     }
 
     pub fn replaced(&mut self, row: &ReplacedRow) {

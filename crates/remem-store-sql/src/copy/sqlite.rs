@@ -120,10 +120,18 @@ impl Snapshot for Reader {
     }
 
     async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError> {
-        let sql =
-            format!("SELECT {} FROM record WHERE tenant_id = ?1 AND (kind, key) > (?2, ?3) ORDER BY kind, key LIMIT ?4", rows::RECORD);
+        let page = "WHERE r.tenant_id = ?1 AND (r.kind, r.key) > (?2, ?3) ORDER BY r.kind, r.key LIMIT ?4";
+        let source = "LEFT JOIN entry e ON e.tenant_id = r.tenant_id AND e.row_id = r.source_row";
+        let records = format!("SELECT {} FROM record r {source} {page}", rows::RECORD);
+        let reviews = format!("SELECT {} FROM review r {page}", rows::REVIEW);
         let (kind, key) = after.clone();
-        self.read(move |db, tenant| db.prepare_cached(&sql)?.query_map(params![tenant, kind, key, PAGE_ROWS], record)?.collect()).await
+        self.read(move |db, tenant| {
+            let one = |sql: &str| {
+                db.prepare_cached(sql)?.query_map(params![tenant, kind, key, PAGE_ROWS], record)?.collect::<rusqlite::Result<Vec<_>>>()
+            };
+            Ok(rows::merged(one(&records)?, one(&reviews)?))
+        })
+        .await
     }
 
     async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError> {
@@ -200,7 +208,9 @@ fn repeat(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
-    Ok(RecordRow { kind: row.get(0)?, key: row.get(1)?, version: row.get(2)?, at: row.get(3)?, body: row.get(4)? })
+    let (due, topic, source_scope, source_id) = (row.get(5)?, row.get(6)?, row.get(7)?, row.get(8)?);
+    let (kind, key, version, at, body) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
+    Ok(RecordRow { kind, key, version, at, body, due, topic, source_scope, source_id })
 }
 
 #[async_trait]
@@ -263,8 +273,11 @@ impl Side for Folder {
 
     async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.clone();
-        let sql = "DELETE FROM record WHERE tenant_id = ?1";
-        self.store.transact(tenant, move |db| db.execute(sql, params![name.as_str()]).map(|_| ()).map_err(failed)).await
+        let drop = |db: &Connection, name: &TenantId| {
+            db.execute("DELETE FROM record WHERE tenant_id = ?1", params![name.as_str()])?;
+            db.execute("DELETE FROM review WHERE tenant_id = ?1", params![name.as_str()])
+        };
+        self.store.transact(tenant, move |db| drop(db, &name).map(|_| ()).map_err(failed)).await
     }
 
     async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError> {
@@ -321,8 +334,17 @@ fn put_scope(db: &Connection, tenant: &str, row: &ScopeRow) -> rusqlite::Result<
 }
 
 fn put_record(db: &Connection, tenant: &str, row: &RecordRow) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO record (tenant_id, kind, key, version, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
-    db.prepare_cached(sql)?.execute(params![tenant, row.kind, row.key, row.version, row.at, row.body]).map(|_| ())
+    let RecordRow { kind, key, version, at, body, due, topic, source_scope, source_id } = row;
+    if row.is_inert() {
+        let sql =
+            "INSERT INTO review (tenant_id, kind, key, version, at, body, due) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
+        return db.prepare_cached(sql)?.execute(params![tenant, kind, key, version, at, body, due]).map(|_| ());
+    }
+    let sql =
+        "INSERT INTO record (tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row) VALUES (?1, ?2, ?3, ?4, ?5,
+                 ?6, ?7, ?8, ?9, (SELECT row_id FROM entry WHERE tenant_id = ?1 AND scope_id = ?9 AND id = ?10)) ON CONFLICT DO NOTHING";
+    let values = params![tenant, kind, key, version, at, body, due, topic, source_scope, source_id];
+    db.prepare_cached(sql)?.execute(values).map(|_| ())
 }
 
 fn put_repeat(db: &Connection, tenant: &str, row: &RepeatRow) -> rusqlite::Result<()> {

@@ -1,12 +1,12 @@
 //! Applies batches to what `load` read, and collects what `save` has to write. No statement runs in between: the order of
 //! batches, not the database, decides what a later one sees.
 
-use super::load::{Repeat, Working};
-use super::save::{RunPlace, Writes};
-use super::{entry, lineage};
+use super::load::{RecordRow, Repeat, Working};
+use super::save::{NewRecord, RunPlace, Writes};
+use super::{entry, lineage, tie};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::{Link, chain_hash};
-use remem_core::{Batch, Change, EventBody, Precondition, RecordBody, RecordKind, Rejection, Revision, Seq, Timestamp};
+use remem_core::{Batch, Change, EventBody, Precondition, Rejection, Revision, Seq};
 use remem_store::{Committed, Outcome, StoreError};
 
 /// How many characters of an id the ordered indexes hold.
@@ -41,14 +41,14 @@ pub(super) fn apply<'a>(batch: &'a Batch, working: &mut Working, writes: &mut Wr
             Change::Sign { memory_ref, id, pass, signature } => lineage::sign(working, writes, (memory_ref, id), *pass, signature),
             Change::Hold => hold(batch, working, writes, before),
             Change::Release => release(batch, working, writes),
-            Change::Record { kind, key, body, .. } => record(batch, working, writes, (*kind, key), body.as_ref(), before),
+            Change::Record { .. } => record(batch, working, writes, change, before),
             Change::Emit { .. } => Outcome::Done,
         };
         if outcome != Outcome::Nothing
             && let Some(event) = change.event()
         {
             tick(batch, working, before);
-            append(batch, working, writes, &event, change.recorded_at());
+            append(batch, working, writes, change, &event);
         }
         outcomes.push(outcome);
     }
@@ -92,15 +92,10 @@ fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Out
 }
 
 /// Writes a record, or takes it away. Its next version counts from the one that is there; a name that is free begins at 1.
-fn record<'a>(
-    batch: &Batch,
-    working: &mut Working,
-    writes: &mut Writes<'a>,
-    (kind, key): (RecordKind, &'a str),
-    body: Option<&'a RecordBody>,
-    before: Revision,
-) -> Outcome {
-    let place = (kind, key.to_owned());
+fn record<'a>(batch: &Batch, working: &mut Working, writes: &mut Writes<'a>, change: &'a Change, before: Revision) -> Outcome {
+    let Change::Record { kind, key, body, ties, .. } = change else { return Outcome::Nothing };
+    let (kind, place) = (*kind, (*kind, key.clone()));
+    writes.retied.changed |= kind.is_timed();
     let Some(body) = body else {
         if working.records.remove(&place).is_none() {
             return Outcome::Nothing;
@@ -114,27 +109,29 @@ fn record<'a>(
     if kind.is_revision() {
         tick(batch, working, before);
     }
-    let version = working.records.get(&place).copied().unwrap_or(0) + 1;
-    working.records.insert(place, version);
-    writes.record(kind, key, version, working.clock.at.max(batch.at()).0, body);
-    Outcome::Recorded { key: key.to_owned(), version }
+    let version = working.records.get(&place).map_or(0, |record| record.version) + 1;
+    let source = tie::source(working, batch, ties).ok().flatten();
+    working.records.insert(place, RecordRow { version, source });
+    writes.record(kind, key, NewRecord::of(version, working.clock.at.max(batch.at()), body, ties, source));
+    Outcome::Recorded { key: key.clone(), version }
 }
 
 fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
     batch.changes().iter().all(|change| {
         let Change::Record { kind, key, precondition, .. } = change else { return true };
-        let version = working.records.get(&(*kind, key.clone()));
-        match precondition {
+        let version = working.records.get(&(*kind, key.clone())).map(|record| record.version);
+        let holds = match precondition {
             Precondition::None => true,
             Precondition::Absent => version.is_none(),
-            Precondition::Version(expected) => version == Some(expected),
-        }
+            Precondition::Version(expected) => version == Some(*expected),
+        };
+        holds && tie::holds(working, batch, change)
     })
 }
 
-fn append(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, body: &EventBody, recorded_at: Option<Timestamp>) {
-    let (kind, payload) = (body.kind().as_str(), body.payload().to_string());
-    let run = batch.run().map(|run| {
+fn append(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, change: &Change, body: &EventBody) {
+    let (kind, payload, recorded_at) = (body.kind().as_str(), body.payload().to_string(), change.recorded_at());
+    let run = batch.run().filter(|_| !change.is_apart()).map(|run| {
         let length = working.run_lengths.entry(run.as_str().to_owned()).or_insert(0);
         *length += 1;
         RunPlace { id: run.as_str().to_owned(), seq: *length - 1, recorded_at: recorded_at.map(|at| at.0) }

@@ -30,7 +30,7 @@ impl Scopes {
     }
 }
 
-/// Rows of `record` as columns: those to write, and the names of those to take away.
+/// Rows of `record` or `review` as columns: those to write, and the names of those to take away.
 #[derive(Default)]
 pub(super) struct Records {
     pub kind: Vec<&'static str>,
@@ -38,14 +38,19 @@ pub(super) struct Records {
     pub version: Vec<i64>,
     pub at: Vec<i64>,
     pub body: Vec<String>,
+    pub due: Vec<Option<i64>>,
+    pub topic: Vec<Option<String>>,
+    pub scope: Vec<Option<i64>>,
+    pub row: Vec<Option<i64>>,
     pub gone_kind: Vec<&'static str>,
     pub gone_key: Vec<String>,
 }
 
 impl Records {
-    pub fn of(writes: &Writes<'_>) -> Records {
+    /// Those that are inert, or the others.
+    pub fn of(writes: &Writes<'_>, inert: bool) -> Records {
         let mut records = Records::default();
-        for ((kind, key), record) in &writes.records {
+        for ((kind, key), record) in writes.records.iter().filter(|((kind, _), _)| kind.is_inert() == inert) {
             let Some(record) = record else {
                 records.gone_kind.push(kind.as_str());
                 records.gone_key.push((*key).to_owned());
@@ -56,6 +61,10 @@ impl Records {
             records.version.push(record.version);
             records.at.push(record.at);
             records.body.push(record.body.clone());
+            records.due.push(record.due);
+            records.topic.push(record.topic.clone());
+            records.scope.push(record.source.map(|place| place.0));
+            records.row.push(record.source.map(|place| place.1));
         }
         records
     }

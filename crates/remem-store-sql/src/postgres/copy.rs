@@ -104,6 +104,7 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
         old_scopes: &none,
         entries: &no_entries,
         records: &Records::default(),
+        reviews: &Records::default(),
         snapshots: &Snapshots::default(),
         rewrites: &rewrites,
         states: &states,

@@ -1,9 +1,9 @@
 //! Changes of entries: put, rewrite, take away, erase. What is indexed here is unindexed here.
 
 use super::apply::tick;
-use super::lineage;
 use super::load::{EntryRow, ScopeRow, Working};
 use super::save::{NewEntry, NewText, Writes};
+use super::{lineage, tie};
 use crate::stored::content_hash;
 use crate::terms;
 use remem_core::{Admitted, Batch, EntryId, MemoryRef, Revision};
@@ -105,6 +105,8 @@ pub(super) fn remove(
     if let Some(entry) = working.entries.get_mut(&place) {
         entry.end(batch, revision, reason);
         writes.state(entry);
+        let row = (entry.scope_id, entry.row_id);
+        tie::untie(working, writes, row);
     }
     if reason == "expired" || working.snapshots.values().all(|held| *held >= revision) {
         erase(batch, working, writes, &place, false);
@@ -140,6 +142,8 @@ pub(super) fn erase(batch: &Batch, working: &mut Working, writes: &mut Writes<'_
     let row = (entry.scope_id, entry.row_id);
     working.erased_rows.insert(row);
     writes.unsign(row.0, row.1);
+    tie::untie(working, writes, row);
+    let Some(entry) = working.entries.get_mut(place) else { return };
     let (content, tags) = (std::mem::take(&mut entry.content), std::mem::take(&mut entry.tags));
     let words = terms::words(&String::from_utf8_lossy(&content));
     if let Some(scope) = working.scopes.get_mut(&place.0) {

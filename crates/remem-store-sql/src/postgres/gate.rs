@@ -24,6 +24,8 @@ pub(crate) enum Role {
     App,
     /// Looks after all tenants: sees which are due, holds leases, drops old records. Sees no more content than `App`.
     Worker,
+    /// Reads proposals, and nothing else.
+    Reviewer,
 }
 
 /// Who is acting, as the policies see it. Nothing means: no row of any tenant.
@@ -67,6 +69,7 @@ pub(crate) fn call<'a>(sql: &'a str, params: &[&'a (dyn ToSql + Sync)]) -> Call<
 pub(crate) struct Gate {
     pub app: Pool,
     pub worker: Pool,
+    pub reviewer: Pool,
     /// How long a transaction may take, from the first statement to its end.
     pub deadline: Duration,
 }
@@ -76,6 +79,7 @@ impl Gate {
         let pool = match role {
             Role::App => &self.app,
             Role::Worker => &self.worker,
+            Role::Reviewer => &self.reviewer,
         };
         pool.get().await.map_err(no_connection)
     }

@@ -103,9 +103,10 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
     let (before, mut writes) = (working.clock.clone(), Writes::default());
     let results: Vec<_> = group.iter().map(|batch| apply(batch, &mut working, &mut writes)).collect();
     writes.kin().seal();
+    writes.retied.seal();
     let (new_scopes, old_scopes) = (Scopes::of(&working, true), Scopes::of(&working, false));
     let (entries, clock, name) = (Entries::of(&writes.entries), ClockColumns::of(&working.clock), tenant.as_str());
-    let (records, snapshots, rewrites) = (Records::of(&writes), Snapshots::of(&writes), Rewrites::of(&writes));
+    let (records, snapshots, rewrites) = (Records::of(&writes, false), Snapshots::of(&writes), Rewrites::of(&writes));
     let states = States::of(&writes);
     let saving = Saving {
         tenant: &name,
@@ -113,6 +114,7 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
         old_scopes: &old_scopes,
         entries: &entries,
         records: &records,
+        reviews: &Records::of(&writes, true),
         snapshots: &snapshots,
         rewrites: &rewrites,
         states: &states,

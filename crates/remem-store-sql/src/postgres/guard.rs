@@ -50,7 +50,7 @@ pub(super) async fn check(client: &Client) -> Result<Server, GuardError> {
     let roles = super::schema::Roles::of(&server.database);
     check_role(client, &roles).await?;
     let mut gaps: Vec<String> = Vec::new();
-    for sql in [TABLES, POLICIES, FUNCTIONS, VIEWS] {
+    for sql in [TABLES, POLICIES, FUNCTIONS, VIEWS, REVIEW] {
         for row in client.query(sql, &[&roles.app]).await.map_err(failed)? {
             gaps.push(row.try_get(0).map_err(failed)?);
         }
@@ -139,6 +139,10 @@ const FUNCTIONS: &str = "SELECT format('function %s is not the one that was inst
          WHERE n.nspname = 'remem' AND p.proname = w.name AND p.pronargs = 0 AND btrim(p.prosrc) = 'SELECT ' || w.source)
      UNION ALL SELECT format('function %s runs as its owner', p.proname) FROM pg_proc p
        JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'remem' AND p.prosecdef";
+
+/// Whoever serves runs must not read what is under review, not even by a right that another role lends it.
+const REVIEW: &str = "SELECT format('role %s may read proposals', r.rolname) FROM pg_roles r
+     WHERE r.rolname = $1::text AND has_column_privilege(r.oid, 'remem.review', 'body', 'SELECT')";
 
 /// Views on our tables, wherever they are, must run with their caller's rights.
 const VIEWS: &str = "SELECT DISTINCT format('view %s does not run as its caller', v.relname) FROM pg_class v

@@ -2,11 +2,11 @@
 //! `entry_subject` and `signature`.
 
 use super::apply::tick;
-use super::entry;
 use super::gate::{Call, Gate, Identity, Role, call};
 use super::load::Working;
 use super::rows::{ENTRY_COLUMNS, entry as entry_of, get, get_u64};
 use super::save::Writes;
+use super::{entry, tie};
 use crate::stored::content_hash;
 use remem_core::{Batch, Entry, EntryId, MemoryRef, Reason, Revision, Scope, Subject, TenantId, Timestamp};
 use remem_store::{EntryState, Lineage, Outcome, Relative, RowCursor, Signed, StoreError, Trace, Traced};
@@ -35,6 +35,7 @@ pub(super) fn retire(
     }
     let revision = tick(batch, working, before).0.cast_signed();
     writes.unsign(scope, row);
+    tie::retie(working, writes, (scope, row), reason, kept_row);
     if let Some(gone) = working.entries.get_mut(&place) {
         gone.end(batch, revision, reason.as_str());
         (gone.replaced_by, gone.replacement_erased) = (Some(kept_row), false);

@@ -2,6 +2,7 @@
 
 use super::gate::{Call, Gate, Identity, Role, Transaction, call};
 use super::rows::{get, get_bytes, get_u64};
+use super::tie::Place;
 use crate::stored::content_hash;
 use remem_core::{Batch, Change, EntryId, MemoryRef, RecordKind, Revision, RunId, Seq, TenantId, Timestamp};
 use remem_store::StoreError;
@@ -69,6 +70,13 @@ pub(super) struct Repeat {
     pub outcomes: String,
 }
 
+/// A record that the group names.
+pub(super) struct RecordRow {
+    pub version: u64,
+    /// The entry that it was made from.
+    pub source: Option<Place>,
+}
+
 /// Everything that the group may look at. Batches are applied to it in order, so a later one sees an earlier one's effect.
 pub(super) struct Working {
     pub clock: Clock,
@@ -77,7 +85,7 @@ pub(super) struct Working {
     pub entries: HashMap<(MemoryRef, EntryId), EntryRow>,
     pub repeats: HashMap<(String, [u8; 32]), Repeat>,
     /// Versions of the records that the group names, as they are now.
-    pub records: HashMap<(RecordKind, String), u64>,
+    pub records: HashMap<(RecordKind, String), RecordRow>,
     pub fences: HashMap<String, u64>,
     /// How many events each run's log has.
     pub run_lengths: HashMap<String, u64>,
@@ -110,8 +118,10 @@ const ENTRIES: &str =
 const REPEATS: &str =
     "SELECT i.operation, i.key, i.body, i.at, i.revision, i.outcomes FROM unnest($2::text[], $3::bytea[]) AS w (operation, key)
      JOIN remem.idempotency i ON i.tenant_id = $1 AND i.operation = w.operation AND i.key = w.key";
-const RECORDS: &str = "SELECT r.kind, r.key, r.version FROM unnest($2::text[], $3::text[]) AS w (kind, key)
-     JOIN remem.record r ON r.tenant_id = $1 AND r.kind = w.kind AND r.key = w.key";
+const RECORDS: &str = "SELECT r.kind, r.key, r.version, r.source_scope, r.source_row FROM unnest($2::text[], $3::text[]) AS w (kind, key)
+     JOIN remem.record r ON r.tenant_id = $1 AND r.kind = w.kind AND r.key = w.key
+     UNION ALL SELECT r.kind, r.key, r.version, NULL, NULL FROM unnest($2::text[], $3::text[]) AS w (kind, key)
+     JOIN remem.review r ON r.tenant_id = $1 AND r.kind = w.kind AND r.key = w.key";
 const FENCES: &str = "SELECT pass, fence FROM remem.lease WHERE tenant_id = $1 AND pass = ANY($2) FOR SHARE";
 
 const RUNS: &str = "SELECT w.run, coalesce((SELECT max(run_seq) + 1 FROM remem.event e WHERE e.tenant_id = $1 AND e.run_id = w.run), 0)
@@ -166,7 +176,12 @@ impl<'a> Wanted<'a> {
                     Change::Rewrite { id, admitted } => {
                         entries.insert((admitted.scope().memory_ref.as_str(), id.as_str()), true);
                     }
-                    Change::Record { kind, key, .. } => drop(records.insert((kind.as_str(), key.as_str()))),
+                    Change::Record { kind, key, ties, .. } => {
+                        records.insert((kind.as_str(), key.as_str()));
+                        if let Some((memory_ref, id)) = &ties.source {
+                            entries.entry((memory_ref.as_str(), id.as_str())).or_insert(false);
+                        }
+                    }
                     Change::Delete { memory_ref, id }
                     | Change::Expire { memory_ref, id }
                     | Change::Erase { memory_ref, id }
@@ -322,10 +337,11 @@ fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
     Ok(((name(MemoryRef::parse(get(row, 0)?))?, name(EntryId::parse(get(row, 1)?))?), found))
 }
 
-fn record(row: &Row) -> Result<((RecordKind, String), u64), StoreError> {
+fn record(row: &Row) -> Result<((RecordKind, String), RecordRow), StoreError> {
     let kind: &str = get(row, 0)?;
     let kind = name(RecordKind::ALL.into_iter().find(|known| known.as_str() == kind))?;
-    Ok(((kind, get(row, 1)?), get_u64(row, 2)?))
+    let (scope, source): (Option<i64>, Option<i64>) = (get(row, 3)?, get(row, 4)?);
+    Ok(((kind, get(row, 1)?), RecordRow { version: get_u64(row, 2)?, source: scope.zip(source) }))
 }
 
 fn repeat(row: &Row) -> Result<((String, [u8; 32]), Repeat), StoreError> {

@@ -3,7 +3,7 @@
 use super::gate::{Gate, Identity, Role, call};
 use super::rows::{ENTRY_COLUMNS, entry, get, get_u64};
 use remem_core::{EntryId, Fence, MemoryRef, TenantId, Timestamp};
-use remem_store::{RowCursor, Stale, StoreError};
+use remem_store::{RowCursor, Stale, StoreError, Work};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -52,8 +52,11 @@ impl Gate {
     }
 
     /// Across tenants, before any of their identities is assumed: from a table that holds names and instants only.
-    pub async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
-        let sql = "SELECT tenant_id FROM remem.upkeep WHERE next_expiry <= $1 ORDER BY next_expiry LIMIT 1000";
+    pub async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+        let sql = match work {
+            Work::Purge => "SELECT tenant_id FROM remem.upkeep WHERE next_expiry <= $1 ORDER BY next_expiry LIMIT 1000",
+            Work::Records => "SELECT tenant_id FROM remem.upkeep WHERE next_due <= $1 ORDER BY next_due LIMIT 1000",
+        };
         let rows = self.read(Role::Worker, Identity::host(), sql, &[&at.0]).await?;
         rows.iter().map(|row| TenantId::parse(get(row, 0)?).ok_or(StoreError::Damaged("a tenant's name is malformed"))).collect()
     }

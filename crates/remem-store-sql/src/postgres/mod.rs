@@ -24,6 +24,7 @@ mod save;
 mod schema;
 mod search;
 mod shared;
+mod tie;
 mod verify;
 
 pub use connect::{Target, UrlError};
@@ -31,14 +32,15 @@ pub use directory::PostgresDirectory;
 pub use guard::{GuardError, Server};
 pub use schema::{Migrated, Roles, SchemaError, migrate};
 
+use crate::stored::refuse_inert;
 use async_trait::async_trait;
 use gate::{Gate, Identity, Role, call};
 use remem_core::{
     Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, Subject, TenantId, Timestamp,
 };
 use remem_store::{
-    Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RowCursor, ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store,
-    StoreError, StoreFeatures, Trace,
+    Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, Review, RowCursor, ScopeStats, ScopeSummary, Signed, Snapshot, Stale,
+    Store, StoreError, StoreFeatures, Tie, Trace, Work,
 };
 use shared::Shared;
 use std::sync::Arc;
@@ -49,6 +51,8 @@ use tokio::task::JoinHandle;
 
 /// Connections for passes: few, since they only save time.
 const WORKER_CONNECTIONS: usize = 2;
+/// Connections for people who look at proposals.
+const REVIEWER_CONNECTIONS: usize = 1;
 
 /// How to open a database.
 pub struct Options {
@@ -100,9 +104,12 @@ impl PostgresStore {
         let server = examine(&options.target).await?;
         let worker = options.worker.unwrap_or_else(|| options.target.as_role(&Roles::of(&server.database).worker));
         examine(&worker).await?;
+        let reviewer = options.target.as_role(&Roles::of(&server.database).reviewer);
+        examine(&reviewer).await?;
         let gate = Gate {
             app: options.target.pool(options.connections, options.wait, options.deadline)?,
             worker: worker.pool(WORKER_CONNECTIONS, options.wait, options.deadline)?,
+            reviewer: reviewer.pool(REVIEWER_CONNECTIONS, options.wait, options.deadline)?,
             deadline: options.deadline,
         };
         let shared = Arc::new(Shared::new(gate));
@@ -244,7 +251,13 @@ impl Store for PostgresStore {
     }
 
     async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+        refuse_inert(kind)?;
         self.shared.gate.record(tenant, kind, key).await
+    }
+
+    async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError> {
+        refuse_inert(kind)?;
+        self.shared.gate.tied(tenant, kind, tie, limit).await
     }
 
     async fn records(
@@ -255,6 +268,7 @@ impl Store for PostgresStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
+        refuse_inert(kind)?;
         self.shared.gate.records(tenant, kind, prefix, after, limit).await
     }
 
@@ -269,8 +283,8 @@ impl Store for PostgresStore {
         self.shared.gate.expired(tenant, at, limit).await
     }
 
-    async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
-        self.shared.gate.due(at).await
+    async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+        self.shared.gate.due(work, at).await
     }
 
     /// The server's own vacuum takes erased text out of the pages; the application may not run it.
@@ -307,5 +321,28 @@ impl Store for PostgresStore {
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
         group::commit(&self.shared, batch).await
+    }
+}
+
+/// As the one role that may.
+#[async_trait]
+impl Review for PostgresStore {
+    async fn inert(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+        self.shared.gate.record(tenant, kind, key).await
+    }
+
+    async fn inert_list(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.shared.gate.records(tenant, kind, prefix, after, limit).await
+    }
+
+    async fn inert_due(&self, tenant: &TenantId, kind: RecordKind, until: Timestamp, limit: u32) -> Result<Vec<Record>, StoreError> {
+        self.shared.gate.tied(tenant, kind, &Tie::Due { until, after: None }, limit).await
     }
 }

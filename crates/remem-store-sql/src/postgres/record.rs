@@ -1,17 +1,31 @@
-//! Records: named, versioned objects beside a tenant's memory.
+//! Records: named, versioned objects beside a tenant's memory. Those that are inert lie in a table of their own, which only the
+//! reviewer's role may read.
 
-use super::gate::{Gate, Identity, Role, call};
+use super::gate::{Call, Gate, Identity, Role, call};
 use super::rows::{get, get_u64};
-use crate::stored::after_prefix;
-use remem_core::{Record, RecordKind, TenantId, Timestamp};
-use remem_store::StoreError;
+use crate::stored::{after_prefix, content_hash};
+use remem_core::{EntryId, MemoryRef, Record, RecordKind, TenantId, Ties, Timestamp};
+use remem_store::{StoreError, Tie};
 use serde_json::Value;
 use tokio_postgres::Row;
 
+const COLUMNS: &str = "r.key, r.version, r.at, r.body, r.due, r.topic, s.memory_ref, e.id FROM remem.record r
+     LEFT JOIN remem.scope s ON s.tenant_id = r.tenant_id AND s.scope_id = r.source_scope
+     LEFT JOIN remem.entry e ON e.tenant_id = r.tenant_id AND e.scope_id = r.source_scope AND e.row_id = r.source_row";
+const INERT: &str = "r.key, r.version, r.at, r.body, r.due, NULL::text, NULL::text, NULL::text FROM remem.review r";
+
+fn columns(kind: RecordKind) -> &'static str {
+    if kind.is_inert() { INERT } else { COLUMNS }
+}
+
+fn role(kind: RecordKind) -> Role {
+    if kind.is_inert() { Role::Reviewer } else { Role::App }
+}
+
 impl Gate {
     pub async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
-        let sql = "SELECT key, version, at, body FROM remem.record WHERE tenant_id = $1 AND kind = $2 AND key = $3";
-        let rows = self.read(Role::App, Identity::tenant(tenant), sql, &[&tenant.as_str(), &kind.as_str(), &key]).await?;
+        let sql = format!("SELECT {} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.key = $3", columns(kind));
+        let rows = self.read(role(kind), Identity::tenant(tenant), &sql, &[&tenant.as_str(), &kind.as_str(), &key]).await?;
         rows.first().map(|row| record(row, kind)).transpose()
     }
 
@@ -23,17 +37,56 @@ impl Gate {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
-        let sql = "SELECT key, version, at, body FROM remem.record WHERE tenant_id = $1 AND kind = $2 AND key >= $3 AND key > $4
-                   AND key < $5 ORDER BY key LIMIT $6";
+        let sql = format!(
+            "SELECT {} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.key >= $3 AND r.key > $4 AND r.key < $5 ORDER BY r.key LIMIT $6",
+            columns(kind)
+        );
         let (name, kind_name, after, end, limit) =
             (tenant.as_str(), kind.as_str(), after.unwrap_or(""), after_prefix(prefix), i64::from(limit));
-        let asked = call(sql, &[&name, &kind_name, &prefix, &after, &end, &limit]);
-        let rows = self.read_in_order(Role::App, Identity::tenant(tenant), asked).await?;
+        self.all(tenant, kind, call(&sql, &[&name, &kind_name, &prefix, &after, &end, &limit])).await
+    }
+
+    pub async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError> {
+        let (name, kind_name, limit) = (tenant.as_str(), kind.as_str(), i64::from(limit));
+        match tie {
+            Tie::Due { until, after } => {
+                let sql = format!(
+                    "SELECT {} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.due IS NOT NULL AND r.due <= $3 AND (r.due, r.key) > ($4, $5)
+                     ORDER BY r.due, r.key LIMIT $6",
+                    columns(kind)
+                );
+                let (at, key) = after.as_ref().map_or((i64::MIN, ""), |(at, key)| (at.0, key.as_str()));
+                self.all(tenant, kind, call(&sql, &[&name, &kind_name, &until.0, &at, &key, &limit])).await
+            }
+            Tie::Topic { topic, after } => {
+                let sql = format!(
+                    "SELECT {COLUMNS} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.topic = $3 AND r.key > $4 ORDER BY r.key LIMIT $5"
+                );
+                let after = after.as_deref().unwrap_or("");
+                self.all(tenant, kind, call(&sql, &[&name, &kind_name, topic, &after, &limit])).await
+            }
+            Tie::Source(memory_ref, id) => {
+                let sql = format!(
+                    "SELECT {COLUMNS} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.source_row IS NOT NULL AND (r.source_scope, r.source_row) =
+                       (SELECT i.scope_id, i.row_id FROM remem.scope o JOIN remem.entry i ON i.tenant_id = $1 AND i.scope_id = o.scope_id
+                          AND i.id_hash = $4 WHERE o.tenant_id = $1 AND o.memory_ref = $3) ORDER BY r.key LIMIT $5"
+                );
+                let (memory_ref, hash) = (memory_ref.as_str(), content_hash(id.as_str().as_bytes()).to_vec());
+                self.all(tenant, kind, call(&sql, &[&name, &kind_name, &memory_ref, &hash, &limit])).await
+            }
+        }
+    }
+
+    async fn all(&self, tenant: &TenantId, kind: RecordKind, asked: Call<'_>) -> Result<Vec<Record>, StoreError> {
+        let rows = self.read_in_order(role(kind), Identity::tenant(tenant), asked).await?;
         rows.iter().map(|row| record(row, kind)).collect()
     }
 }
 
 fn record(row: &Row, kind: RecordKind) -> Result<Record, StoreError> {
     let Ok(Value::Object(body)) = serde_json::from_str(get(row, 3)?) else { return Err(StoreError::Damaged("a record cannot be read")) };
-    Ok(Record { kind, key: get(row, 0)?, version: get_u64(row, 1)?, at: Timestamp(get(row, 2)?), body })
+    let (memory_ref, id): (Option<&str>, Option<&str>) = (get(row, 6)?, get(row, 7)?);
+    let source = memory_ref.and_then(MemoryRef::parse).zip(id.and_then(EntryId::parse));
+    let ties = Ties { due: get::<Option<i64>>(row, 4)?.map(Timestamp), topic: get(row, 5)?, source };
+    Ok(Record { kind, key: get(row, 0)?, version: get_u64(row, 1)?, at: Timestamp(get(row, 2)?), body, ties })
 }

@@ -5,8 +5,9 @@ use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
 use super::gate::{Call, call};
 use super::lineage;
 use super::load::{Clock, EntryRow, Repeat};
+use super::tie::{Place, Retied};
 use crate::terms::Words;
-use remem_core::{Admitted, RecordBody, RecordKind, Subject};
+use remem_core::{Admitted, RecordBody, RecordKind, Subject, Ties, Timestamp};
 use std::collections::HashMap;
 
 /// A row of `entry`.
@@ -47,6 +48,8 @@ pub(super) struct Writes<'a> {
     repeats: Repeats,
     /// What becomes of each record that the group names: its last state, or `None` if it goes.
     pub records: HashMap<(RecordKind, &'a str), Option<NewRecord>>,
+    /// What becomes of records that go with an entry.
+    pub retied: Retied,
     /// The earliest end of a new entry.
     pub next_expiry: i64,
 }
@@ -55,6 +58,18 @@ pub(super) struct NewRecord {
     pub version: i64,
     pub at: i64,
     pub body: String,
+    pub due: Option<i64>,
+    pub topic: Option<String>,
+    /// The entry that it was made from.
+    pub source: Option<Place>,
+}
+
+impl NewRecord {
+    pub fn of(version: u64, at: Timestamp, body: &RecordBody, ties: &Ties, source: Option<Place>) -> NewRecord {
+        let body = serde_json::to_string(body.map()).unwrap_or_default();
+        let (due, topic) = (ties.due.map(|at| at.0), ties.topic.clone());
+        NewRecord { version: version.cast_signed(), at: at.0, body, due, topic, source }
+    }
 }
 
 #[derive(Default)]
@@ -142,6 +157,7 @@ impl Default for Writes<'_> {
             events: Events::default(),
             repeats: Repeats::default(),
             records: HashMap::new(),
+            retied: Retied::default(),
             next_expiry: i64::MAX,
         }
     }
@@ -200,9 +216,8 @@ impl Postings {
 }
 
 impl<'a> Writes<'a> {
-    pub fn record(&mut self, kind: RecordKind, key: &'a str, version: u64, at: i64, body: &RecordBody) {
-        let body = serde_json::to_string(body.map()).unwrap_or_default();
-        self.records.insert((kind, key), Some(NewRecord { version: version.cast_signed(), at, body }));
+    pub fn record(&mut self, kind: RecordKind, key: &'a str, record: NewRecord) {
+        self.records.insert((kind, key), Some(record));
     }
 
     pub fn unrecord(&mut self, kind: RecordKind, key: &'a str) {
@@ -329,9 +344,15 @@ const NEW_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at,
        $10::bytea[])";
 const NEW_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes)
      SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[])";
-const RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body)
-     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[])
-     ON CONFLICT (tenant_id, kind, key) DO UPDATE SET version = excluded.version, at = excluded.at, body = excluded.body";
+const RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row)
+     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[], $9::bigint[],
+       $10::bigint[])
+     ON CONFLICT (tenant_id, kind, key) DO UPDATE SET version = excluded.version, at = excluded.at, body = excluded.body,
+       due = excluded.due, topic = excluded.topic, source_scope = excluded.source_scope, source_row = excluded.source_row";
+const REVIEWS: &str = "INSERT INTO remem.review (tenant_id, kind, key, version, at, body, due)
+     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[])";
+const OLD_REVIEWS: &str = "DELETE FROM remem.review r USING unnest($2::text[], $3::text[]) AS o (kind, key)
+     WHERE r.tenant_id = $1 AND r.kind = o.kind AND r.key = o.key";
 const OLD_RECORDS: &str = "DELETE FROM remem.record r USING unnest($2::text[], $3::text[]) AS o (kind, key)
      WHERE r.tenant_id = $1 AND r.kind = o.kind AND r.key = o.key";
 const SAVE_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3, at = $4, chain = $5 WHERE tenant_id = $1";
@@ -364,6 +385,8 @@ pub(super) struct Saving<'a> {
     pub old_scopes: &'a Scopes,
     pub entries: &'a Entries<'a>,
     pub records: &'a Records,
+    /// Those that are inert.
+    pub reviews: &'a Records,
     pub snapshots: &'a Snapshots,
     pub rewrites: &'a Rewrites,
     pub states: &'a States,
@@ -405,9 +428,16 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     add(!e.seq.is_empty(), call(NEW_EVENTS, &[t, &e.seq, &e.revision, &e.at, place.0, place.1, place.2, &e.kind, &e.payload, &e.hash]));
     let i = &writes.repeats;
     add(!i.key.is_empty(), call(NEW_REPEATS, &[t, &i.operation, &i.key, &i.body, &i.at, &i.revision, &i.outcomes]));
-    let r = saving.records;
-    add(!r.key.is_empty(), call(RECORDS, &[t, &r.kind, &r.key, &r.version, &r.at, &r.body]));
+    writes.retied.calls(t, &mut add);
+    let (r, v) = (saving.records, saving.reviews);
+    let ties = (&r.due, &r.topic, &r.scope, &r.row);
+    add(!r.key.is_empty(), call(RECORDS, &[t, &r.kind, &r.key, &r.version, &r.at, &r.body, ties.0, ties.1, ties.2, ties.3]));
     add(!r.gone_key.is_empty(), call(OLD_RECORDS, &[t, &r.gone_kind, &r.gone_key]));
+    // Not ON CONFLICT DO UPDATE: what it takes over it must be allowed to read.
+    add(!v.key.is_empty(), call(OLD_REVIEWS, &[t, &v.kind, &v.key]));
+    add(!v.key.is_empty(), call(REVIEWS, &[t, &v.kind, &v.key, &v.version, &v.at, &v.body, &v.due]));
+    add(!v.gone_key.is_empty(), call(OLD_REVIEWS, &[t, &v.gone_kind, &v.gone_key]));
+    writes.retied.next(t, &mut add);
     add(writes.next_expiry != i64::MAX, call(SAVE_DUE, &[t, &writes.next_expiry]));
     if let Some(clock) = saving.clock {
         calls.push(call(SAVE_CLOCK, &[t, &clock.revision, &clock.seq, &clock.at, &clock.chain]));

@@ -29,6 +29,7 @@ const SERIES: [(&str, &[Step]); 2] = [
             step!("postgres", 3, "0003_record"),
             step!("postgres", 4, "0004_run"),
             step!("postgres", 5, "0005_lineage"),
+            step!("postgres", 6, "0006_tie"),
         ],
     ),
 ];
@@ -36,7 +37,7 @@ const SERIES: [(&str, &[Step]); 2] = [
 /// Policies and rights: put up anew by every `migrate`.
 const WALLS: &str = include_str!("../../migrations/postgres-walls.sql");
 
-/// The three roles of a database. The owner owns and never logs in; the others serve and own nothing.
+/// The four roles of a database. The owner owns and never logs in; the others serve and own nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// Owns the tables.
@@ -45,6 +46,8 @@ pub struct Roles {
     pub app: String,
     /// What passes run as; the application may become it.
     pub worker: String,
+    /// What reads proposals; the application may become it, where it says so.
+    pub reviewer: String,
 }
 
 impl Roles {
@@ -52,7 +55,7 @@ impl Roles {
     #[must_use]
     pub fn of(database: &str) -> Roles {
         let role = |part| format!("{database}_{part}");
-        Roles { owner: role("owner"), app: role("app"), worker: role("worker") }
+        Roles { owner: role("owner"), app: role("app"), worker: role("worker"), reviewer: role("reviewer") }
     }
 }
 
@@ -124,6 +127,7 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
     let roles = Roles::of(&database);
     let app_created = prepare_roles(client, &roles, &database, password).await?;
     let (owner, app, worker) = (quoted(&roles.owner), quoted(&roles.app), quoted(&roles.worker));
+    let reviewer = quoted(&roles.reviewer);
     let schema = format!(
         "SET LOCAL ROLE {owner}; CREATE SCHEMA IF NOT EXISTS remem;
          CREATE TABLE IF NOT EXISTS remem.schema_step (series text NOT NULL, number integer NOT NULL, name text NOT NULL,
@@ -141,7 +145,10 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
             applied.push(step.name);
         }
     }
-    client.batch_execute(&WALLS.replace("{app}", &app).replace("{worker}", &worker)).await.map_err(failed)?;
+    client
+        .batch_execute(&WALLS.replace("{app}", &app).replace("{worker}", &worker).replace("{reviewer}", &reviewer))
+        .await
+        .map_err(failed)?;
     client.batch_execute("COMMIT").await.map_err(failed)?;
     Ok(Migrated { roles, app_created, applied })
 }
@@ -150,12 +157,14 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
 async fn prepare_roles(client: &Client, roles: &Roles, database: &str, password: &str) -> Result<bool, SchemaError> {
     let failed = |error: Error| SchemaError::Database(failed(error));
     let (owner, app, worker) = (quoted(&roles.owner), quoted(&roles.app), quoted(&roles.worker));
+    let reviewer = quoted(&roles.reviewer);
     // The server sees a verifier and never the password: statements may be logged.
     let verifier = postgres_protocol::password::scram_sha_256(password.as_bytes());
     let wanted = [
         (&roles.owner, format!("CREATE ROLE {owner} NOLOGIN"), String::new()),
         (&roles.worker, format!("CREATE ROLE {worker} NOLOGIN"), String::new()),
-        // NOINHERIT: it becomes the worker only where it says so.
+        (&roles.reviewer, format!("CREATE ROLE {reviewer} NOLOGIN"), String::new()),
+        // NOINHERIT: it becomes the worker or the reviewer only where it says so.
         (&roles.app, format!("CREATE ROLE {app} LOGIN NOINHERIT"), format!(" PASSWORD '{verifier}'")),
     ];
     let names: Vec<&str> = wanted.iter().map(|(name, ..)| name.as_str()).collect();
@@ -166,7 +175,7 @@ async fn prepare_roles(client: &Client, roles: &Roles, database: &str, password:
     let may: bool = client.query_one(may, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
     if !missing.is_empty() && !may {
         let mut statements: Vec<String> = missing.iter().map(|(_, sql, _)| format!("  {sql};")).collect();
-        statements.push(format!("  GRANT {worker} TO {app};\n  GRANT {owner} TO CURRENT_USER_OF_THE_URL;"));
+        statements.push(format!("  GRANT {worker}, {reviewer} TO {app};\n  GRANT {owner} TO CURRENT_USER_OF_THE_URL;"));
         statements.push(format!("  GRANT CREATE ON DATABASE {} TO {owner};", quoted(database)));
         return Err(SchemaError::RolesMissing(statements.join("\n")));
     }
@@ -175,10 +184,10 @@ async fn prepare_roles(client: &Client, roles: &Roles, database: &str, password:
     }
     if may {
         let grants = format!(
-            "GRANT {worker} TO {app}; GRANT {owner} TO CURRENT_USER; GRANT CREATE, CONNECT ON DATABASE {} TO {owner}",
+            "ALTER ROLE {app} NOINHERIT; GRANT {worker}, {reviewer} TO {app}; GRANT {owner} TO CURRENT_USER; GRANT CREATE, CONNECT ON DATABASE {} TO {owner}",
             quoted(database)
         );
-        let connect = format!("GRANT CONNECT ON DATABASE {} TO {app}, {worker}", quoted(database));
+        let connect = format!("GRANT CONNECT ON DATABASE {} TO {app}, {worker}, {reviewer}", quoted(database));
         client.batch_execute(&format!("{grants}; {connect}")).await.map_err(failed)?;
     }
     Ok(missing.iter().any(|(name, ..)| **name == roles.app))

@@ -46,6 +46,8 @@ pub(super) struct Applying<'a> {
     pub next_expiry: i64,
     /// Set when text was erased, or can be erased now.
     pub erased: bool,
+    /// Set when the next record may be due at another time than before.
+    pub retied: bool,
 }
 
 impl Applying<'_> {
@@ -65,7 +67,7 @@ impl Applying<'_> {
                 && let Some(event) = change.event()
             {
                 self.tick(before);
-                self.append(&event, change.recorded_at())?;
+                self.append(change, &event)?;
             }
             outcomes.push(outcome);
         }
@@ -105,9 +107,8 @@ impl Applying<'_> {
                 self.erased |= snapshot::leaves_work(self.db, self.batch.tenant())?;
                 Ok(Outcome::Done)
             }
-            Change::Record { kind, key, body, .. } => {
-                let (tenant, at) = (self.batch.tenant(), self.clock.at.max(self.batch.at()));
-                let outcome = record::write(self.db, tenant, *kind, key, body.as_ref(), at)?;
+            Change::Record { kind, .. } => {
+                let outcome = self.record(change)?;
                 if outcome != Outcome::Nothing && kind.is_revision() {
                     self.tick(before);
                 }
@@ -117,9 +118,9 @@ impl Applying<'_> {
         }
     }
 
-    fn append(&mut self, body: &EventBody, recorded_at: Option<Timestamp>) -> rusqlite::Result<()> {
-        let (kind, payload) = (body.kind().as_str(), body.payload().to_string());
-        let run = self.batch.run().map(RunId::as_str);
+    fn append(&mut self, change: &Change, body: &EventBody) -> rusqlite::Result<()> {
+        let (kind, payload, recorded_at) = (body.kind().as_str(), body.payload().to_string(), change.recorded_at());
+        let run = self.batch.run().filter(|_| !change.is_apart()).map(RunId::as_str);
         let run_seq = run.map(|run| self.next_in_run(run)).transpose()?;
         let clock = &mut *self.clock;
         clock.seq = Seq(clock.seq.0 + 1);
@@ -171,9 +172,7 @@ impl Applying<'_> {
 
     fn preconditions_hold(&self) -> rusqlite::Result<bool> {
         for change in self.batch.changes() {
-            if let Change::Record { kind, key, precondition, .. } = change
-                && !record::holds(self.db, self.batch.tenant(), *kind, key, *precondition)?
-            {
+            if !record::holds(self.db, self.batch, change)? {
                 return Ok(false);
             }
         }

@@ -2,6 +2,7 @@
 
 use remem_store::StoreError;
 use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
@@ -19,12 +20,13 @@ pub(super) struct Migration {
     pub sql: &'static str,
 }
 
-pub(super) const TENANT_MIGRATIONS: [Migration; 5] = [
+pub(super) const TENANT_MIGRATIONS: [Migration; 6] = [
     Migration { name: "0001_memory", sql: include_str!("../../migrations/sqlite/0001_memory.sql") },
     Migration { name: "0002_owner_and_lease", sql: include_str!("../../migrations/sqlite/0002_owner_and_lease.sql") },
     Migration { name: "0003_record", sql: include_str!("../../migrations/sqlite/0003_record.sql") },
     Migration { name: "0004_run", sql: include_str!("../../migrations/sqlite/0004_run.sql") },
     Migration { name: "0005_lineage", sql: include_str!("../../migrations/sqlite/0005_lineage.sql") },
+    Migration { name: "0006_tie", sql: include_str!("../../migrations/sqlite/0006_tie.sql") },
 ];
 pub(super) const HOST_MIGRATIONS: [Migration; 1] =
     [Migration { name: "0001_directory", sql: include_str!("../../migrations/sqlite-host/0001_directory.sql") }];
@@ -57,14 +59,29 @@ pub(super) fn writer(path: &Path, migrations: &[Migration]) -> Result<Connection
     Ok(db)
 }
 
-/// A connection that only reads. Its file exists: the writer was opened first.
+/// A connection that only reads, for everything that runs. Its file exists: the writer was opened first.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
+    let mut db = reader_of_all(path)?;
+    db.authorizer(Some(without_review)).map_err(failed)?;
+    Ok(db)
+}
+
+/// The same for the copy of a whole host.
+pub(super) fn reader_of_all(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(failed)?;
     prepare(&db)?;
     verify_pragma(&db, "journal_mode", "wal")?;
     db.pragma_update(None, "query_only", true).map_err(failed)?;
     Ok(db)
+}
+
+/// Readers serve everything that runs, and what is under review is nothing to run: SQLite itself refuses to read it to them.
+fn without_review(asked: AuthContext<'_>) -> Authorization {
+    match asked.action {
+        AuthAction::Read { table_name: "review", column_name: "body" } => Authorization::Deny,
+        _ => Authorization::Allow,
+    }
 }
 
 /// A database in process memory.
@@ -190,6 +207,22 @@ mod tests {
         let path = folder.path().join("x.db");
         let _writer = writer(&path, &TENANT_MIGRATIONS).unwrap();
         assert!(reader(&path).unwrap().execute("DELETE FROM event", []).is_err());
+    }
+
+    #[test]
+    fn a_reader_cannot_read_what_is_under_review() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let writer = writer(&path, &TENANT_MIGRATIONS).unwrap();
+        writer.execute("INSERT INTO review VALUES ('t', 'proposal', 'p', 1, 0, '{}', NULL)", []).unwrap();
+        let reader = reader(&path).unwrap();
+        for sql in ["SELECT body FROM review", "SELECT * FROM review", "SELECT 1 FROM review WHERE body LIKE '{%'"] {
+            assert!(writer.prepare(sql).is_ok(), "{sql}");
+            let error = reader.prepare(sql).unwrap_err().to_string();
+            assert!(error.contains("prohibited"), "{sql}: {error}");
+        }
+        let count: i64 = reader.query_row("SELECT count(*) FROM review WHERE key = 'p'", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 1, "that there is something is no secret");
     }
 
     #[test]

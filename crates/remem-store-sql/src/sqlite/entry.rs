@@ -97,6 +97,7 @@ impl Applying<'_> {
         self.db
             .prepare_cached("UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5 WHERE tenant_id = ?1 AND row_id = ?2")?
             .execute(params![self.batch.tenant().as_str(), entry.row, revision.0, reason, self.batch.run().map(RunId::as_str)])?;
+        self.untie(entry.scope, entry.row)?;
         if reason == "expired" || !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
             self.erase(id, &entry, false)?;
         }
@@ -154,6 +155,7 @@ impl Applying<'_> {
     pub(super) fn erase(&mut self, id: &EntryId, entry: &Indexed, spare_merged: bool) -> rusqlite::Result<()> {
         self.unindex(id, entry)?;
         self.unsign(entry.scope, entry.row)?;
+        self.untie(entry.scope, entry.row)?;
         self.let_go(entry.scope, entry.row, spare_merged)?;
         let sql = "UPDATE entry SET content = '', tags = '[]', metadata = NULL, content_hash = NULL, erased_at = ?3
                    WHERE tenant_id = ?1 AND row_id = ?2";

@@ -7,8 +7,8 @@
 
 use super::apply::{self, Clock};
 use super::connection::failed;
-use super::maintain;
 use super::tenant::State;
+use super::{maintain, record};
 use crate::queue::{Job, Leading, Queue, Waiting, hear, tell};
 use remem_core::{Batch, Timestamp};
 use remem_store::{Committed, StoreError};
@@ -133,6 +133,11 @@ fn transaction<'a>(
     match applied {
         Ok(applied) => {
             state.due.next_expiry.fetch_min(applied.next_expiry, Ordering::Relaxed);
+            if let Some(next_due) = applied.next_due
+                && next_due < state.due.next_due.swap(next_due, Ordering::Relaxed)
+            {
+                state.wake.send_modify(|rung| *rung += 1);
+            }
             if applied.erased && !state.due.scrub.swap(true, Ordering::Relaxed) {
                 state.wake.send_modify(|rung| *rung += 1);
             }
@@ -154,20 +159,24 @@ struct Applied {
     results: Vec<Result<Committed, StoreError>>,
     next_expiry: i64,
     erased: bool,
+    /// If it may have changed.
+    next_due: Option<i64>,
 }
 
 fn apply_all<'a>(db: &Connection, state: &State, batches: impl Iterator<Item = &'a Batch>) -> Result<Applied, rusqlite::Error> {
     let mut clock = Clock::load(db, &state.tenant)?;
     let loaded = clock.clone();
-    let (mut results, mut next_expiry, mut erased) = (Vec::new(), i64::MAX, false);
+    let (mut results, mut next_expiry, mut erased, mut retied) = (Vec::new(), i64::MAX, false, false);
     for batch in batches {
-        let mut applying = apply::Applying { db, batch, clock: &mut clock, next_expiry: i64::MAX, erased: false };
+        let mut applying = apply::Applying { db, batch, clock: &mut clock, next_expiry: i64::MAX, erased: false, retied: false };
         results.push(applying.run()?);
         next_expiry = next_expiry.min(applying.next_expiry);
         erased |= applying.erased;
+        retied |= applying.retied;
     }
     if clock != loaded {
         clock.save(db, &state.tenant)?;
     }
-    Ok(Applied { clock, results, next_expiry, erased })
+    let next_due = if retied { Some(record::next_due(db, &state.tenant)?) } else { None };
+    Ok(Applied { clock, results, next_expiry, erased, next_due })
 }

@@ -33,7 +33,7 @@ impl Applying<'_> {
     }
 
     /// Any row of that name, a skeleton included.
-    fn row_of(&self, memory_ref: &MemoryRef, id: &EntryId) -> rusqlite::Result<Option<(i64, i64)>> {
+    pub(super) fn row_of(&self, memory_ref: &MemoryRef, id: &EntryId) -> rusqlite::Result<Option<(i64, i64)>> {
         let tenant = self.batch.tenant();
         let Some(scope) = scope_id(self.db, tenant, memory_ref)? else { return Ok(None) };
         let sql = "SELECT row_id FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3";
@@ -62,6 +62,7 @@ impl Applying<'_> {
         let run = self.batch.run().map(RunId::as_str);
         self.db.prepare_cached(sql)?.execute(params![tenant, gone.row, revision.0, reason.as_str(), run, kept.row])?;
         self.unsign(gone.scope, gone.row)?;
+        self.retie(gone.scope, gone.row, reason, kept.row)?;
         if reason == Reason::Merged {
             let sql = "UPDATE entry SET support = support + (SELECT support FROM entry WHERE tenant_id = ?1 AND row_id = ?2)
                        WHERE tenant_id = ?1 AND row_id = ?3";

@@ -3,7 +3,7 @@
 use super::apply::Clock;
 use super::connection::failed;
 use super::rows::{ENTRY_COLUMNS, entry};
-use super::snapshot;
+use super::{record, snapshot};
 use crate::stored::content_hash;
 use remem_core::event::{Link, chain_hash};
 use remem_core::{Entry, EntryId, MemoryRef, Revision, Seq, TenantId, Timestamp};
@@ -14,6 +14,7 @@ use rusqlite::{Connection, Params, Row, params};
 pub(super) struct Start {
     pub revision: Revision,
     pub next_expiry: i64,
+    pub next_due: i64,
 }
 
 /// Also checks that the file belongs to the tenant it is opened for: files can be copied and renamed by hand.
@@ -25,7 +26,8 @@ pub(super) fn start(db: &Connection, tenant: &TenantId) -> Result<Start, StoreEr
     if foreign {
         return Err(StoreError::Damaged("the file belongs to another tenant"));
     }
-    Ok(Start { revision: Clock::load(db, tenant).map_err(failed)?.revision, next_expiry: next_expiry(db, tenant)? })
+    let next_due = record::next_due(db, tenant).map_err(failed)?;
+    Ok(Start { revision: Clock::load(db, tenant).map_err(failed)?.revision, next_expiry: next_expiry(db, tenant)?, next_due })
 }
 
 fn next_expiry(db: &Connection, tenant: &TenantId) -> Result<i64, StoreError> {

@@ -17,6 +17,7 @@ mod search;
 mod snapshot;
 mod tenant;
 
+use crate::stored::refuse_inert;
 pub(crate) use connection::failed;
 pub use directory::SqliteDirectory;
 
@@ -25,8 +26,8 @@ use remem_core::{
     Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, Subject, TenantId, Timestamp,
 };
 use remem_store::{
-    Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RowCursor, ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store,
-    StoreError, StoreFeatures, Trace,
+    Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, Review, RowCursor, ScopeStats, ScopeSummary, Signed, Snapshot, Stale,
+    Store, StoreError, StoreFeatures, Tie, Trace, Work,
 };
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -126,7 +127,7 @@ impl SqliteStore {
         }
         self.tenant(tenant).await?; // brings the schema up to date
         blocking(move || {
-            let db = connection::reader(&path)?;
+            let db = connection::reader_of_all(&path)?;
             db.execute_batch("BEGIN").map_err(failed)?;
             Ok(Some(db))
         })
@@ -270,7 +271,14 @@ impl Store for SqliteStore {
 
     async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
         let (t, key) = (tenant.clone(), key.to_owned());
+        refuse_inert(kind)?;
         self.read(tenant, move |db| record::get(db, &t, kind, &key)).await
+    }
+
+    async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError> {
+        let (t, tie) = (tenant.clone(), tie.clone());
+        refuse_inert(kind)?;
+        self.read(tenant, move |db| record::tied(db, &t, kind, &tie, limit)).await
     }
 
     async fn records(
@@ -282,6 +290,7 @@ impl Store for SqliteStore {
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
         let (t, prefix, after) = (tenant.clone(), prefix.to_owned(), after.map(str::to_owned));
+        refuse_inert(kind)?;
         self.read(tenant, move |db| record::list(db, &t, kind, &prefix, after.as_deref(), limit)).await
     }
 
@@ -294,9 +303,9 @@ impl Store for SqliteStore {
         self.read(tenant, move |db| maintain::expired(db, &t, at, limit)).await
     }
 
-    async fn due(&self, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
+    async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
         let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(due.iter().filter(|(_, due)| due.is_due(at)).map(|(id, _)| id.clone()).collect())
+        Ok(due.iter().filter(|(_, due)| due.is_due(work, at)).map(|(id, _)| id.clone()).collect())
     }
 
     async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
@@ -334,5 +343,31 @@ impl Store for SqliteStore {
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
         self.tenant(batch.tenant()).await?.commit(batch).await
+    }
+}
+
+/// What is under review is read on the writer's connection: the readers may not.
+#[async_trait]
+impl Review for SqliteStore {
+    async fn inert(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+        let (t, key) = (tenant.clone(), key.to_owned());
+        self.tenant(tenant).await?.write(move |db| record::get(db, &t, kind, &key)).await
+    }
+
+    async fn inert_list(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        prefix: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
+        let (t, prefix, after) = (tenant.clone(), prefix.to_owned(), after.map(str::to_owned));
+        self.tenant(tenant).await?.write(move |db| record::list(db, &t, kind, &prefix, after.as_deref(), limit)).await
+    }
+
+    async fn inert_due(&self, tenant: &TenantId, kind: RecordKind, until: Timestamp, limit: u32) -> Result<Vec<Record>, StoreError> {
+        let t = tenant.clone();
+        self.tenant(tenant).await?.write(move |db| record::due(db, &t, kind, until, None, limit)).await
     }
 }

@@ -4,7 +4,7 @@ use super::connection::{self, TENANT_MIGRATIONS};
 use super::group::{Group, Work};
 use super::{Location, blocking, maintain, tenant_path};
 use remem_core::{Batch, Revision, TenantId, Timestamp};
-use remem_store::{Committed, StoreError};
+use remem_store::{Committed, StoreError, Work as StoreWork};
 use rusqlite::Connection;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -27,10 +27,12 @@ pub(super) struct State {
     pub wake: Arc<watch::Sender<u64>>,
 }
 
-/// Whether the purge pass has to look at a tenant; outlives the open file, so that nobody has to open it to ask.
+/// Whether a pass has to look at a tenant; outlives the open file, so that nobody has to open it to ask.
 pub(super) struct Due {
     /// The earliest instant at which an entry may expire.
     pub next_expiry: AtomicI64,
+    /// The earliest instant at which a record is due.
+    pub next_due: AtomicI64,
     /// Text was erased since the journal was last cut off. True at first: what an earlier process erased may still be in
     /// the journal it left behind.
     pub scrub: AtomicBool,
@@ -38,13 +40,16 @@ pub(super) struct Due {
 
 impl Default for Due {
     fn default() -> Due {
-        Due { next_expiry: AtomicI64::new(i64::MAX), scrub: AtomicBool::new(true) }
+        Due { next_expiry: AtomicI64::new(i64::MAX), next_due: AtomicI64::new(i64::MAX), scrub: AtomicBool::new(true) }
     }
 }
 
 impl Due {
-    pub fn is_due(&self, at: Timestamp) -> bool {
-        self.next_expiry.load(Ordering::Relaxed) <= at.0 || self.scrub.load(Ordering::Relaxed)
+    pub fn is_due(&self, work: StoreWork, at: Timestamp) -> bool {
+        match work {
+            StoreWork::Purge => self.next_expiry.load(Ordering::Relaxed) <= at.0 || self.scrub.load(Ordering::Relaxed),
+            StoreWork::Records => self.next_due.load(Ordering::Relaxed) <= at.0,
+        }
     }
 }
 
@@ -82,6 +87,7 @@ impl TenantFile {
         };
         let start = maintain::start(&writer, &tenant)?;
         due.next_expiry.store(start.next_expiry, Ordering::Relaxed);
+        due.next_due.store(start.next_due, Ordering::Relaxed);
         let state = Arc::new(State { tenant, writer: Mutex::new(writer), due, revision: watch::Sender::new(start.revision), wake });
         Ok(TenantFile { group: Group::new(state.clone()), state, readers })
     }

@@ -3,7 +3,7 @@
 use super::{NOON, admit, all, draft, id, scope};
 use crate::kin::{EntryState, Lineage};
 use crate::read::{Filter, Probe, ReadAt};
-use crate::store::{Outcome, Store};
+use crate::store::{Outcome, Store, Work};
 use remem_core::{Batch, Draft, EntryId, EventKind, MemoryRef, Reason, Revision, Scope, Seq, Subject};
 
 pub(super) struct Memory<'a> {
@@ -88,7 +88,10 @@ impl<'a> Memory<'a> {
     /// What the purge would erase, by name.
     pub async fn ended(&self) -> Vec<String> {
         let ended = self.store.ended(&self.s.tenant, 99).await.expect("read");
-        assert!(ended.is_empty() || self.store.due(NOON).await.expect("read").contains(&self.s.tenant), "somebody is told of it");
+        assert!(
+            ended.is_empty() || self.store.due(Work::Purge, NOON).await.expect("read").contains(&self.s.tenant),
+            "somebody is told of it"
+        );
         let mut names: Vec<String> = ended.iter().map(|(_, id)| id.as_str().to_owned()).collect();
         names.sort();
         names

@@ -15,15 +15,18 @@ mod search;
 mod signatures;
 mod snapshots;
 mod standing;
+mod ties;
 mod time;
 mod writes;
 
 use crate::read::{Filter, Page, ReadAt};
-use crate::store::{Committed, Outcome, Store};
+use crate::store::{Committed, Outcome, Review, Store};
 use remem_core::{Admission, Admitted, Batch, Draft, Entry, EntryId, MemoryRef, Policy, Redactor, Scope, TenantId, Timestamp};
 
 /// Runs every check against `store`.
-pub async fn exercise(store: &dyn Store) {
+pub async fn exercise<S: Store + Review>(store: &S) {
+    ties::exercise(store).await;
+    ties::exercise_review(store, store).await;
     writes::exercise(store).await;
     reads::exercise(store).await;
     search::exercise(store).await;

@@ -4,7 +4,7 @@
 use super::runs::run;
 use super::{NOON, admit, all, delete, draft, id, names, put, scope};
 use crate::read::{Candidate, Filter, Probe, ReadAt};
-use crate::store::{Outcome, Store};
+use crate::store::{Outcome, Store, Work};
 use remem_core::redact::SecretValue;
 use remem_core::{Admission, Batch, Draft, EventKind, Policy, Redactor, Revision, Scope, Seq};
 
@@ -107,13 +107,13 @@ async fn text_goes_when_the_last_reader_has_gone(store: &dyn Store) {
     assert!(store.ended(&s.tenant, 9).await.expect("read").is_empty(), "one still reads");
     assert_eq!(all(store, &s, &seen_by(second, &["run_2"])).await.len(), 1);
     store.scrub(&s.tenant, NOON, false).await.expect("scrubbed");
-    assert!(!store.due(NOON).await.expect("read").contains(&s.tenant));
+    assert!(!store.due(Work::Purge, NOON).await.expect("read").contains(&s.tenant));
     // A run that began after the end does not keep it.
     hold(store, &s, "run_3").await;
     release(store, &s, "run_2").await;
-    assert!(store.due(NOON).await.expect("read").contains(&s.tenant), "letting go makes work");
+    assert!(store.due(Work::Purge, NOON).await.expect("read").contains(&s.tenant), "letting go makes work");
     store.scrub(&s.tenant, NOON, false).await.expect("scrubbed");
-    assert!(store.due(NOON).await.expect("read").contains(&s.tenant), "a pass that looked before does not hide it");
+    assert!(store.due(Work::Purge, NOON).await.expect("read").contains(&s.tenant), "a pass that looked before does not hide it");
     assert_eq!(store.ended(&s.tenant, 9).await.expect("read"), [(s.memory_ref.clone(), id("a"))]);
     let revision = store.head(&s.tenant).await.expect("read").revision;
     assert_eq!(store.commit(erase()).await.expect("erased").outcomes, [Outcome::Removed]);

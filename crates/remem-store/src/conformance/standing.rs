@@ -6,7 +6,7 @@ use super::snapshots::{hold, release, seen_by};
 use super::{NOON, admit, draft, id};
 use crate::kin::EntryState;
 use crate::read::ReadAt;
-use crate::store::{Outcome, Store};
+use crate::store::{Outcome, Store, Work};
 use futures_util::future::join_all;
 use remem_core::{Batch, Draft, EventKind, Reason, Timestamp};
 
@@ -279,7 +279,7 @@ async fn a_revived_entry_still_ends(store: &dyn Store) {
     assert_eq!(m.live().await, ["a"]);
     assert!(m.seen(&ReadAt::Now(late)).await.is_empty());
     assert_eq!(store.expired(&m.s.tenant, late, 9).await.expect("read"), [(m.memory_ref(), id("a"))]);
-    assert!(store.due(late).await.expect("read").contains(&m.s.tenant), "somebody is told of it");
+    assert!(store.due(Work::Purge, late).await.expect("read").contains(&m.s.tenant), "somebody is told of it");
     m.sound().await;
 }
 

@@ -2,7 +2,7 @@
 
 use super::{NOON, admit, all, draft, id, names, put, scope};
 use crate::read::ReadAt;
-use crate::store::{Outcome, Store};
+use crate::store::{Outcome, Store, Work};
 use remem_core::{Batch, Draft, EventKind, Seq, Timestamp};
 
 pub(super) async fn exercise(store: &dyn Store) {
@@ -35,7 +35,7 @@ async fn the_purge_takes_only_what_has_ended(store: &dyn Store) {
     put(store, &s, "late", ending(20), NOON).await;
     put(store, &s, "never", draft("stays"), NOON).await;
     let then = NOON.plus_ms(10);
-    assert!(store.due(then).await.expect("read").contains(&s.tenant));
+    assert!(store.due(Work::Purge, then).await.expect("read").contains(&s.tenant));
     let expired = store.expired(&s.tenant, then, 10).await.expect("read");
     assert_eq!(expired, [(s.memory_ref.clone(), id("early"))]);
     let mut purge = Batch::new(s.tenant.clone(), then);
@@ -50,8 +50,8 @@ async fn the_purge_takes_only_what_has_ended(store: &dyn Store) {
     let last = store.events(&s.tenant, Seq(3), 10).await.expect("read");
     assert_eq!(last.iter().map(|e| e.body.kind()).collect::<Vec<_>>(), [EventKind::Expired]);
     store.scrub(&s.tenant, NOON, false).await.expect("scrubbed");
-    assert!(!store.due(then).await.expect("read").contains(&s.tenant), "nothing is due until the next end");
-    assert!(store.due(NOON.plus_ms(20)).await.expect("read").contains(&s.tenant));
+    assert!(!store.due(Work::Purge, then).await.expect("read").contains(&s.tenant), "nothing is due until the next end");
+    assert!(store.due(Work::Purge, NOON.plus_ms(20)).await.expect("read").contains(&s.tenant));
 }
 
 async fn a_clock_that_jumps_back_does_not_reorder(store: &dyn Store) {
