@@ -23,14 +23,14 @@ const DEEDS: [&str; 2] = ["workflowId", "toolAllowlist"];
 /// The known artifact that this one repeats: the same bytes first, else the nearest one, else none. Among those that are
 /// equally near the first one counts.
 pub fn duplicate_of<'a>(kind: Kind, artifact: &Artifact, known: impl IntoIterator<Item = (&'a str, Kind, &'a str)>) -> Option<&'a str> {
-    let draft = Features::of(kind, artifact.text());
+    let draft = Features::of(kind, artifact.text())?;
     let mut nearest: Option<(&'a str, (usize, usize))> = None;
     for (name, _, text) in known.into_iter().filter(|(_, other, _)| *other == kind) {
         // Comparing the bytes is comparing their hashes, and cheaper.
         if text == artifact.text() {
             return Some(name);
         }
-        let Some(likeness) = draft.likeness(&Features::of(kind, text)) else { continue };
+        let Some(likeness) = Features::of(kind, text).and_then(|other| draft.likeness(&other)) else { continue };
         if at_least(likeness, SHARED_MIN) && nearest.is_none_or(|(_, best)| !at_least(best, likeness)) {
             nearest = Some((name, likeness));
         }
@@ -49,8 +49,9 @@ struct Features {
 }
 
 impl Features {
-    fn of(kind: Kind, text: &str) -> Features {
-        let map: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    /// `None` if the text is no object.
+    fn of(kind: Kind, text: &str) -> Option<Features> {
+        let map: Map<String, Value> = serde_json::from_str(text).ok()?;
         let (mut deeds, mut words) = (Vec::new(), Vec::new());
         for (key, value) in map.iter().filter(|(key, _)| !NAMES.contains(&key.as_str())) {
             // Inside a pack the name of an agent is a name; in an automation it says what is started.
@@ -60,7 +61,7 @@ impl Features {
         deeds.sort_unstable();
         let shingles =
             if words.len() < SHINGLE_WORDS { BTreeSet::from([digest(&words)]) } else { words.windows(SHINGLE_WORDS).map(digest).collect() };
-        Features { deeds, shingles }
+        Some(Features { deeds, shingles })
     }
 
     /// Shared shingles of all; `None` if they do different things.
