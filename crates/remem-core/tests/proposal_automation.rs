@@ -1,4 +1,5 @@
 //! Automations: written and read back, and the last time one was due, against counting every time.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use proptest::prelude::*;
 use remem_core::proposal::{Automation, Target, When};

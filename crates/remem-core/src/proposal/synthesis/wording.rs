@@ -116,7 +116,18 @@ fn alike(texts: &[Text<'_>], leader: usize, members: &[usize], places_max: usize
             (members, places) = (within(&wider), wider);
         }
     }
-    (!places.is_empty() && count(support(&members)) >= SUPPORT_MIN).then_some((places, members))
+    let enough = |runs: usize| count(runs) >= SUPPORT_MIN;
+    // A leader that alone differs from all the others is the odd one, and one of the others may lead.
+    let odd = texts[leader].runs.len() == 1
+        && enough(support(&members) - 1)
+        && places.iter().any(|at| others_agree(texts, leader, &members, *at));
+    (!places.is_empty() && !odd && enough(support(&members))).then_some((places, members))
+}
+
+fn others_agree(texts: &[Text<'_>], leader: usize, members: &[usize], at: usize) -> bool {
+    let others: BTreeSet<u32> = members.iter().filter(|n| **n != leader).map(|n| texts[*n].numbers[at]).collect();
+    // If there is only one other text, neither of the two is odd.
+    others.len() == 1 && members.len() > 2
 }
 
 /// Where two texts of one length differ; `None` if at too many places.
