@@ -40,8 +40,11 @@ fn drafts_in(runs: Vec<RunTrace>, zone: &str) -> Vec<Synthesised> {
     drafts
 }
 
-/// The runs of one workflow on these days and minutes.
-fn on(times: &[(i64, i64)]) -> Vec<RunTrace> {
+/// Days and minutes.
+type Times<'a> = &'a [(i64, i64)];
+
+/// The runs of one workflow at these times.
+fn on(times: Times<'_>) -> Vec<RunTrace> {
     times.iter().map(|(day, minute)| run("report", *day, *minute, json!({"team": "canary"}))).collect()
 }
 
@@ -52,7 +55,7 @@ fn crons(drafts: &[Synthesised]) -> Vec<&str> {
 #[test]
 fn what_is_started_by_the_clock_becomes_an_automation() {
     let nine = 9 * 60;
-    let rows: [(&str, &[(i64, i64)], &str); 8] = [
+    let rows: [(&str, Times<'_>, &str); 8] = [
         ("five weekdays", &[(0, nine), (1, nine + 2), (2, nine - 1), (3, nine), (4, nine + 1)], "0 9 * * 1-5"),
         ("days with a weekend", &[(2, nine), (3, nine), (4, nine), (5, nine), (6, nine)], "0 9 * * *"),
         ("mondays", &[(0, nine), (7, nine), (14, nine), (21, nine), (28, nine)], "0 9 * * 1"),
@@ -73,13 +76,14 @@ fn what_is_started_by_the_clock_becomes_an_automation() {
     assert_eq!((draft.support, draft.source_runs.len()), (5, 5));
     assert_eq!((&draft.artifact["workflowId"], &draft.artifact["inputs"]["team"]), (&json!("report"), &json!("canary")));
     assert!(draft.source_runs.is_sorted());
+    assert_eq!(drafts_of(on(rows[3].1))[0].title, "Start workflow report every Sunday at 00:05");
     assert_eq!(ENGINE, "remem-propose-1");
 }
 
 #[test]
 fn what_only_looks_like_the_clock_is_left_alone() {
     let nine = 9 * 60;
-    let rows: [(&str, &[(i64, i64)]); 8] = [
+    let rows: [(&str, Times<'_>); 8] = [
         ("four times", &[(0, nine), (1, nine), (2, nine), (3, nine)]),
         ("five times on four days", &[(0, nine), (1, nine), (2, nine), (3, nine), (3, nine + 5)]),
         ("another time each day", &[(0, nine), (1, nine + 120), (2, nine + 240), (3, nine + 360), (4, nine + 480)]),
@@ -290,7 +294,7 @@ fn used(agent: &str, tools: &[&str], count: usize) -> Vec<ToolTrace> {
     let one = |n: usize| ToolTrace {
         id: format!("{agent}-{n}-{}", tools.join("+")),
         agent_id: agent.to_owned(),
-        run: (n % 2 == 0).then(|| format!("run-{n}")),
+        run: n.is_multiple_of(2).then(|| format!("run-{n}")),
         at: at(i64::try_from(n).unwrap(), 0),
         tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
         task: Some("canary".to_owned()),

@@ -43,11 +43,19 @@ impl Grid {
         }
     }
 
-    fn words(self) -> (&'static str, &'static str) {
+    fn adverb(self) -> &'static str {
         match self {
-            Grid::Daily => ("daily", "every day"),
-            Grid::Weekdays => ("weekdays", "from Monday to Friday"),
-            Grid::Weekly(_) => ("weekly", "once a week"),
+            Grid::Daily => "daily",
+            Grid::Weekdays => "weekdays",
+            Grid::Weekly(_) => "weekly",
+        }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Grid::Daily => "every day".to_owned(),
+            Grid::Weekdays => "from Monday to Friday".to_owned(),
+            Grid::Weekly(weekday) => format!("every {weekday:?}"),
         }
     }
 }
@@ -84,7 +92,7 @@ fn draft(target: &Target, runs: &[&RunTrace], zone: &str, clocks: &TimeZone) -> 
     }
     let grid = grid(&days)?;
     let (hour, past) = (minute / 60, minute % 60);
-    let ((kind, id), (adverb, when)) = (label::of_target(target), grid.words());
+    let ((kind, id), adverb, when) = (label::of_target(target), grid.adverb(), grid.words());
     let inputs = &near.first()?.1.inputs;
     let mut artifact = Map::new();
     artifact.insert("schedule".to_owned(), json!({"cron": format!("{past} {hour} * * {}", grid.cron()), "zone": zone}));

@@ -159,9 +159,9 @@ fn draft(target: &Target, leader: &Text<'_>, places: &BTreeSet<usize>, alike: &[
     let artifact = json!({"templateId": name, "version": "0.1.0", "text": text, "variables": variables});
     Synthesised {
         kind: Kind::PromptTemplate,
-        title: format!("A prompt template for {kind} {id} with {slots} to fill in"),
+        title: format!("A prompt template for {kind} {id} with {slots} {} to fill in", if slots == 1 { "place" } else { "places" }),
         rationale: format!(
-            "What {kind} {id} was asked {} times is the same {} words, of which {slots} differ from time to time.",
+            "What {kind} {id} was asked {} times is the same text of {} words but for {slots} of them.",
             runs.len(),
             leader.words.len()
         ),
