@@ -17,6 +17,7 @@ pub mod event;
 pub mod ids;
 pub mod permission;
 pub mod policy;
+pub mod proposal;
 pub mod query;
 pub mod record;
 pub mod redact;

@@ -1,0 +1,207 @@
+//! The automation: a workflow or an agent that the clock starts. Owns what one says and when it is due; it reads no clock and
+//! starts nothing.
+
+use super::fields::{self, bounded, closed, flag, invalid, optional_text};
+use crate::agent::is_agent_id;
+use crate::ids::Timestamp;
+use crate::policy::Policy;
+use crate::rejection::Rejection;
+use crate::schedule::Timing;
+use crate::workflow::is_workflow_id;
+use serde_json::{Map, Value, json};
+
+const FIELDS: [&str; 7] = ["automationId", "schedule", "workflowId", "agentId", "inputs", "enabled", "title"];
+const TITLE_CHARS_MAX: usize = 200;
+const ZONE_DEFAULT: &str = "UTC";
+/// Longer texts are no instant.
+const INSTANT_CHARS_MAX: usize = 64;
+
+/// Something that the clock starts.
+#[derive(Clone, PartialEq)]
+pub struct Automation {
+    /// Its name.
+    pub id: String,
+    /// When it is due.
+    pub when: When,
+    /// What is started.
+    pub target: Target,
+    /// What it is given.
+    pub inputs: Map<String, Value>,
+    /// Whether it is due at all.
+    pub enabled: bool,
+    /// What people call it.
+    pub title: Option<String>,
+}
+
+/// What an automation starts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// A workflow of this name.
+    Workflow(String),
+    /// An agent of this name.
+    Agent(String),
+}
+
+/// When an automation is due.
+#[derive(Clone, Debug)]
+pub enum When {
+    /// Again and again.
+    Timing(Box<Timing>, Written),
+    /// Once.
+    At(Timestamp),
+}
+
+/// How a timing was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The distance, or …
+    pub every: Option<String>,
+    /// … the cron line.
+    pub cron: Option<String>,
+    /// Whose clocks count.
+    pub zone: String,
+}
+
+// A timing is what was written.
+impl PartialEq for When {
+    fn eq(&self, other: &When) -> bool {
+        match (self, other) {
+            (When::Timing(_, a), When::Timing(_, b)) => a == b,
+            (When::At(a), When::At(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+// Inputs and titles are what callers wrote.
+impl std::fmt::Debug for Automation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Automation").field("id", &self.id).field("when", &self.when).field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl Automation {
+    /// Checks what a caller brings. The error names a field and a rule, never a value.
+    pub fn from_map(map: &Map<String, Value>, policy: &Policy) -> Result<Automation, Rejection> {
+        let known = "has a field that is unknown; known are automationId, schedule, workflowId, agentId, inputs, enabled, title";
+        closed(map, &FIELDS, "artifact", known)?;
+        let id = fields::name(map, "automationId")?;
+        let schedule = map.get("schedule").ok_or(invalid("schedule", "is missing"))?;
+        let when = When::from_map(schedule.as_object().ok_or(invalid("schedule", SCHEDULE))?)?;
+        let target = Target::from_map(map)?;
+        let inputs = match map.get("inputs") {
+            None => Map::new(),
+            Some(Value::Object(inputs)) => inputs.clone(),
+            Some(_) => return Err(invalid("inputs", "must be an object")),
+        };
+        bounded("inputs", super::artifact::canonical(&inputs).len(), policy.run_input_bytes_max)?;
+        let title = optional_text(map, "title")?;
+        let fits = |title: &str| (1..=TITLE_CHARS_MAX).contains(&title.chars().count()) && !title.chars().any(char::is_control);
+        if !title.is_none_or(fits) {
+            return Err(invalid("title", "must be a text of 1 to 200 characters on one line"));
+        }
+        Ok(Automation { id, when, target, inputs, enabled: flag(map, "enabled", true)?, title: title.map(str::to_owned) })
+    }
+
+    /// The automation as an artifact.
+    #[must_use]
+    pub fn to_map(&self) -> Map<String, Value> {
+        let mut map = Map::new();
+        map.insert("automationId".to_owned(), json!(self.id));
+        map.insert("schedule".to_owned(), Value::Object(self.when.to_map()));
+        match &self.target {
+            Target::Workflow(id) => map.insert("workflowId".to_owned(), json!(id)),
+            Target::Agent(id) => map.insert("agentId".to_owned(), json!(id)),
+        };
+        map.insert("inputs".to_owned(), Value::Object(self.inputs.clone()));
+        map.insert("enabled".to_owned(), json!(self.enabled));
+        if let Some(title) = &self.title {
+            map.insert("title".to_owned(), json!(title));
+        }
+        map
+    }
+
+    /// The first time it is due after `after`. Distances are counted from `anchor`.
+    #[must_use]
+    pub fn next(&self, anchor: Timestamp, after: Timestamp) -> Option<Timestamp> {
+        if self.enabled { self.when.next(readable(anchor), readable(after)) } else { None }
+    }
+
+    /// The last time it was due after `after` and not after `now`: however many were missed, one is made up for.
+    #[must_use]
+    pub fn latest(&self, anchor: Timestamp, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
+        let (anchor, mut from, mut to) = (readable(anchor), readable(after), readable(now));
+        let due = |from: Timestamp| self.when.next(anchor, from).filter(|tick| self.enabled && *tick <= now);
+        let mut latest = due(from)?;
+        // Something is due after `from` and nothing after `to`. Halving what lies between takes some forty steps at the
+        // most, where going from one to the next could take millions.
+        from = latest;
+        while to.0 - from.0 > 1 {
+            let middle = Timestamp(from.0 + (to.0 - from.0) / 2);
+            match due(middle) {
+                Some(tick) => (latest, from) = (tick, tick),
+                None => to = middle,
+            }
+        }
+        Some(due(from).unwrap_or(latest))
+    }
+}
+
+/// Instants that the calendar reaches: beyond them there is nothing to be due.
+fn readable(at: Timestamp) -> Timestamp {
+    Timestamp(at.0.clamp(-Timestamp::LAST.0, Timestamp::LAST.0))
+}
+
+impl Target {
+    fn from_map(map: &Map<String, Value>) -> Result<Target, Rejection> {
+        match (optional_text(map, "workflowId")?, optional_text(map, "agentId")?) {
+            (Some(id), None) if is_workflow_id(id) => Ok(Target::Workflow(id.to_owned())),
+            (None, Some(id)) if is_agent_id(id) => Ok(Target::Agent(id.to_owned())),
+            (Some(_), None) => Err(Rejection::MalformedName { field: "workflowId" }),
+            (None, Some(_)) => Err(Rejection::MalformedName { field: "agentId" }),
+            _ => Err(invalid("workflowId", "or agentId must be there, and not both")),
+        }
+    }
+}
+
+const SCHEDULE: &str = "must be an object of every, cron or at, one of the three, and zone";
+
+impl When {
+    fn from_map(map: &Map<String, Value>) -> Result<When, Rejection> {
+        closed(map, &["every", "cron", "at", "zone"], "schedule", SCHEDULE)?;
+        let (every, cron, at) = (optional_text(map, "every")?, optional_text(map, "cron")?, optional_text(map, "at")?);
+        let zone = optional_text(map, "zone")?.unwrap_or(ZONE_DEFAULT);
+        match (every, cron, at) {
+            (None, None, Some(at)) => {
+                // An instant needs no zone; one that is wrong is a mistake all the same.
+                Timing::parse(Some("P1D"), None, zone)?;
+                let parsed = if at.len() <= INSTANT_CHARS_MAX { at.parse::<jiff::Timestamp>().ok() } else { None };
+                let at = parsed.map(|at| Timestamp(at.as_millisecond())).filter(|at| (0..=Timestamp::LAST.0).contains(&at.0));
+                at.map(When::At).ok_or(invalid("at", "must be an instant, such as 2026-05-01T09:00:00Z"))
+            }
+            (Some(_), None, None) | (None, Some(_), None) => {
+                let timing = Box::new(Timing::parse(every, cron, zone)?);
+                let written = Written { every: every.map(str::to_owned), cron: cron.map(str::to_owned), zone: zone.to_owned() };
+                Ok(When::Timing(timing, written))
+            }
+            _ => Err(invalid("schedule", SCHEDULE)),
+        }
+    }
+
+    fn to_map(&self) -> Map<String, Value> {
+        let fields = match self {
+            When::At(at) => vec![("at", Some(at.rfc3339()))],
+            When::Timing(_, written) => {
+                vec![("every", written.every.clone()), ("cron", written.cron.clone()), ("zone", Some(written.zone.clone()))]
+            }
+        };
+        fields.into_iter().filter_map(|(name, text)| Some((name.to_owned(), json!(text?)))).collect()
+    }
+
+    fn next(&self, anchor: Timestamp, after: Timestamp) -> Option<Timestamp> {
+        match self {
+            When::Timing(timing, _) => timing.next(anchor, after),
+            When::At(at) => Some(*at).filter(|at| *at > after),
+        }
+    }
+}

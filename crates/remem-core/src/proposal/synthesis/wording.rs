@@ -1,0 +1,185 @@
+//! Routines of words: what one workflow or agent is asked is the same text again and again but for a few words. Becomes a
+//! prompt template with a place where the words differ.
+//!
+//! Texts are held against one another word by word. Comparing each with each would take too long: four quarters cannot all
+//! differ at three places, so that texts of one template share a quarter, and only those that do meet.
+
+use super::{RunTrace, SUPPORT_MIN, Seen, Synthesised, count, label, sources};
+use crate::proposal::Kind;
+use crate::proposal::automation::Target;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Inputs that hold what is asked; the first one that is there counts.
+const FIELDS: [&str; 3] = ["task", "prompt", "message"];
+const PLACES_MAX: usize = 3;
+const FIXED_WORDS_MIN: usize = 6;
+/// What has to be fixed of the words, as a fraction.
+const FIXED_MIN: (usize, usize) = (6, 10);
+/// Longer texts are documents, and looking at all of them would take too long.
+const WORDS_MAX: usize = 200;
+const BYTES_MAX: usize = 16 * 1024;
+/// One more than the places that may differ.
+const PARTS: usize = PLACES_MAX + 1;
+/// Texts that others are held against, of those that share a quarter.
+const LEADERS_MAX: usize = 16;
+
+/// A text, and the runs that were given it.
+struct Text<'a> {
+    source: &'a str,
+    words: Vec<&'a str>,
+    /// The words as numbers: cheaper to compare.
+    numbers: Vec<u32>,
+    runs: Vec<&'a RunTrace>,
+}
+
+/// Prompt templates.
+pub(super) fn drafts(runs: &[Seen<'_>]) -> Vec<Synthesised> {
+    let mut groups: BTreeMap<(&Target, &str, usize), Vec<Text<'_>>> = BTreeMap::new();
+    let (mut known, mut dictionary) = (BTreeMap::new(), BTreeMap::new());
+    for run in runs {
+        let Some((field, source, words)) = asked(run.trace) else { continue };
+        let texts = groups.entry((&run.target, field, words.len())).or_default();
+        let place = *known.entry((&run.target, field, words.clone())).or_insert(texts.len());
+        if place == texts.len() {
+            let numbers = words.iter().map(|word| number(word, &mut dictionary)).collect();
+            texts.push(Text { source, words, numbers, runs: Vec::new() });
+        }
+        texts[place].runs.push(run.trace);
+    }
+    groups.into_iter().flat_map(|((target, _, words), texts)| templates(target, words, &texts)).collect()
+}
+
+fn number<'a>(word: &'a str, dictionary: &mut BTreeMap<&'a str, u32>) -> u32 {
+    let next = count(dictionary.len());
+    *dictionary.entry(word).or_insert(next)
+}
+
+fn asked(run: &RunTrace) -> Option<(&'static str, &str, Vec<&str>)> {
+    let (field, text) = FIELDS.iter().find_map(|field| Some((*field, run.inputs.get(*field).and_then(Value::as_str)?)))?;
+    // What looks like a place already would become one.
+    if text.len() > BYTES_MAX || text.contains("{{") || text.contains("}}") {
+        return None;
+    }
+    let words: Vec<&str> = text.split_whitespace().take(WORDS_MAX + 1).collect();
+    (FIXED_WORDS_MIN + 1..=WORDS_MAX).contains(&words.len()).then_some((field, text, words))
+}
+
+fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesised> {
+    let mut buckets: BTreeMap<(usize, &[u32]), Vec<usize>> = BTreeMap::new();
+    for (n, text) in texts.iter().enumerate() {
+        for part in 0..PARTS {
+            let quarter = &text.numbers[part * words / PARTS..(part + 1) * words / PARTS];
+            buckets.entry((part, quarter)).or_default().push(n);
+        }
+    }
+    let mut buckets: Vec<_> = buckets.into_iter().filter(|(_, members)| members.len() > 1).collect();
+    buckets.sort_by_key(|((part, _), members)| (usize::MAX - members.len(), *part, members[0]));
+    let fixed_min = FIXED_WORDS_MIN.max((words * FIXED_MIN.0).div_ceil(FIXED_MIN.1));
+    let (mut taken, mut drafts) = (vec![false; texts.len()], Vec::new());
+    for (_, members) in buckets {
+        let mut leaders = 0;
+        for leader in &members {
+            if taken[*leader] || leaders == LEADERS_MAX {
+                continue;
+            }
+            leaders += 1;
+            let free: Vec<usize> = members.iter().copied().filter(|n| !taken[*n]).collect();
+            if let Some((places, alike)) = alike(texts, *leader, &free, PLACES_MAX.min(words - fixed_min)) {
+                alike.iter().for_each(|n| taken[*n] = true);
+                let alike: Vec<&Text<'_>> = alike.into_iter().map(|n| &texts[n]).collect();
+                drafts.push(draft(target, &texts[*leader], &places, &alike));
+            }
+        }
+    }
+    drafts
+}
+
+/// The places at which texts differ from the leader, and the texts that differ from it nowhere else, if they are enough.
+fn alike(texts: &[Text<'_>], leader: usize, members: &[usize], places_max: usize) -> Option<(BTreeSet<usize>, Vec<usize>)> {
+    let differing: Vec<(usize, BTreeSet<usize>)> =
+        members.iter().filter_map(|n| Some((*n, differences(&texts[leader].numbers, &texts[*n].numbers, places_max)?))).collect();
+    let mut patterns: BTreeMap<&BTreeSet<usize>, usize> = BTreeMap::new();
+    for (n, places) in &differing {
+        *patterns.entry(places).or_default() += texts[*n].runs.len();
+    }
+    let mut commonest: Vec<(&BTreeSet<usize>, usize)> = patterns.into_iter().collect();
+    commonest.sort_by_key(|(places, runs)| (usize::MAX - runs, places.len(), *places));
+    let within = |places: &BTreeSet<usize>| differing.iter().filter(|(_, other)| other.is_subset(places)).map(|(n, _)| *n).collect();
+    let support = |members: &[usize]| members.iter().map(|n| texts[*n].runs.len()).sum::<usize>();
+    let (mut places, mut members): (BTreeSet<usize>, Vec<usize>) = (BTreeSet::new(), within(&BTreeSet::new()));
+    for (pattern, runs) in commonest {
+        let wider: BTreeSet<usize> = places.union(pattern).copied().collect();
+        // What differs once somewhere else opens no place, unless there would be too few without it.
+        let needed = runs > 1 || count(support(&members)) < SUPPORT_MIN || places.is_empty();
+        if wider.len() > places.len() && wider.len() <= places_max && needed {
+            (members, places) = (within(&wider), wider);
+        }
+    }
+    let enough = |runs: usize| count(runs) >= SUPPORT_MIN;
+    // A leader that alone differs from all the others is the odd one, and one of the others may lead.
+    let odd = texts[leader].runs.len() == 1
+        && enough(support(&members) - 1)
+        && places.iter().any(|at| others_agree(texts, leader, &members, *at));
+    (!places.is_empty() && !odd && enough(support(&members))).then_some((places, members))
+}
+
+fn others_agree(texts: &[Text<'_>], leader: usize, members: &[usize], at: usize) -> bool {
+    let others: BTreeSet<u32> = members.iter().filter(|n| **n != leader).map(|n| texts[*n].numbers[at]).collect();
+    // If there is only one other text, neither of the two is odd.
+    others.len() == 1 && members.len() > 2
+}
+
+/// Where two texts of one length differ; `None` if at too many places.
+fn differences(a: &[u32], b: &[u32], most: usize) -> Option<BTreeSet<usize>> {
+    let differing: Vec<usize> = (0..a.len()).filter(|at| a[*at] != b[*at]).take(most + 1).collect();
+    (differing.len() <= most).then(|| differing.into_iter().collect())
+}
+
+fn draft(target: &Target, leader: &Text<'_>, places: &BTreeSet<usize>, alike: &[&Text<'_>]) -> Synthesised {
+    let mut runs: Vec<&RunTrace> = alike.iter().flat_map(|text| text.runs.iter().copied()).collect();
+    runs.sort_by(|a, b| super::by_time(a, b));
+    let (mut text, mut rest, mut slots) = (String::new(), leader.source, 0);
+    for (at, word) in leader.words.iter().enumerate() {
+        let trimmed = rest.trim_start();
+        text.push_str(&rest[..rest.len() - trimmed.len()]);
+        rest = &trimmed[word.len()..];
+        if places.contains(&at) {
+            slots += 1;
+            let (before, behind) = marks(word, alike.iter().map(|text| text.words[at]));
+            text.push_str(&format!("{before}{{{{slot{slots}}}}}{behind}"));
+        } else {
+            text.push_str(word);
+        }
+    }
+    text.push_str(rest);
+    let (kind, id) = label::of_target(target);
+    let variables: Vec<Value> = (1..=slots).map(|n| json!({"name": format!("slot{n}"), "required": true})).collect();
+    let name = label::named(&format!("prompt {id}"), &json!([kind, id, text]).to_string());
+    let artifact = json!({"templateId": name, "version": "0.1.0", "text": text, "variables": variables});
+    Synthesised {
+        kind: Kind::PromptTemplate,
+        title: format!("A prompt template for {kind} {id} with {slots} {} to fill in", if slots == 1 { "place" } else { "places" }),
+        rationale: format!(
+            "What {kind} {id} was asked {} times is the same text of {} words but for {slots} of them.",
+            runs.len(),
+            leader.words.len()
+        ),
+        artifact: artifact.as_object().cloned().unwrap_or_default(),
+        source_runs: sources(runs.iter().map(|run| run.run.as_str())),
+        support: count(runs.len()),
+    }
+}
+
+/// The marks that stand before and behind every one of the words, such as a full stop: they are not what differs.
+fn marks<'a>(word: &'a str, all: impl Iterator<Item = &'a str> + Clone) -> (&'a str, &'a str) {
+    let is_mark = |c: char| !c.is_alphanumeric() && c != '{' && c != '}';
+    let core = word.trim_matches(is_mark);
+    if core.is_empty() {
+        return ("", "");
+    }
+    let lead = word.len() - word.trim_start_matches(is_mark).len();
+    let (before, behind) = (&word[..lead], &word[lead + core.len()..]);
+    let fits = |word: &str| word.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind)).is_some_and(|core| !core.is_empty());
+    if all.clone().all(fits) { (before, behind) } else { ("", "") }
+}
