@@ -32,6 +32,12 @@ pub struct Facts {
     pub vault: bool,
     /// Events are delivered to webhooks, and kept until they are.
     pub webhooks: bool,
+    /// Promises are read out of memory, and fire.
+    pub commitments: bool,
+    /// Drafts are made of what runs did, for people to review.
+    pub proposals: bool,
+    /// Runs are started at given times.
+    pub scheduling: bool,
 }
 
 /// One row of the capability model.
@@ -71,7 +77,7 @@ const fn feature(key: &'static str, supported: fn(&Facts) -> bool) -> Feature {
 }
 
 /// Every key that this host may advertise. What is not here is never provided.
-pub const FEATURES: [Feature; 30] = [
+pub const FEATURES: [Feature; 38] = [
     feature("memory", |_| true),
     feature("memory.writable", |f| f.writable),
     feature("memory.search", |f| f.lexical),
@@ -89,6 +95,14 @@ pub const FEATURES: [Feature; 30] = [
     feature("agents.memoryBackends", |f| f.durable),
     feature("agents.memoryBackends.long-term", |f| f.durable),
     feature("agents.memoryConsolidation", |f| f.compaction && f.durable),
+    feature("agents.commitments", |f| f.commitments && f.durable),
+    feature("agents.commitments.time", |f| f.commitments && f.durable),
+    feature("agents.commitments.predicate", |f| f.commitments && f.durable),
+    feature("agents.proposals", |f| f.proposals && f.runs),
+    feature("authorization", |f| f.proposals && f.runs),
+    feature("scheduling", |f| f.scheduling && f.runs && f.durable),
+    feature("scheduling.cron", |f| f.scheduling && f.runs && f.durable),
+    feature("heartbeat", |f| f.commitments && f.durable),
     feature("agents.manifestRuntime", |f| f.agents),
     feature("workspace", |f| f.workspace),
     feature("workspace.versioned", |f| f.workspace),
@@ -163,7 +177,7 @@ impl Capabilities {
 
 /// Every combination of facts, for tests that go through all of them.
 pub fn every_combination() -> impl Iterator<Item = Facts> {
-    (0..1u32 << 13).map(|bits| {
+    (0..1u32 << 16).map(|bits| {
         let bit = |n: u32| bits >> n & 1 == 1;
         Facts {
             durable: bit(0),
@@ -179,6 +193,9 @@ pub fn every_combination() -> impl Iterator<Item = Facts> {
             agents: bit(10),
             vault: bit(11),
             webhooks: bit(12),
+            commitments: bit(13),
+            proposals: bit(14),
+            scheduling: bit(15),
         }
     })
 }

@@ -4,6 +4,7 @@ use crate::caller::Caller;
 use crate::error::EngineError;
 use crate::model::ModelPort;
 use crate::ports::{Clock, Envelope, Ids, Post, RecordedPost};
+use crate::proposals::Desk;
 use crate::registry::PassLog;
 use crate::runs::RunQueue;
 use crate::secrets::{Rules, Secrets};
@@ -39,6 +40,8 @@ impl HostKey {
 pub struct Parts {
     /// Where memory is kept.
     pub store: Arc<dyn Store>,
+    /// Where proposals are looked at; without one there are none.
+    pub review: Desk,
     /// Where tenants and keys are kept.
     pub directory: Arc<dyn Directory>,
     /// The time.
@@ -79,6 +82,7 @@ impl Parts {
     pub fn new(store: Arc<dyn Store>, directory: Arc<dyn Directory>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>, key: HostKey) -> Parts {
         Parts {
             store,
+            review: Desk::default(),
             directory,
             clock,
             ids,

@@ -19,6 +19,7 @@ pub mod lineage;
 pub mod model;
 pub mod passes;
 pub mod ports;
+pub mod proposals;
 pub mod recall;
 pub mod registry;
 pub mod runner;

@@ -326,7 +326,10 @@ async fn view(home: &Home, tenant: &TenantId, at: Timestamp, snapshots: &[Revisi
         seen.push(format!("{:?}", store.run_events(tenant, &RunId::parse(run).unwrap(), 0, 1_000_000).await.unwrap()));
     }
     let ended: std::collections::BTreeSet<_> = store.ended(tenant, 1_000_000).await.unwrap().into_iter().collect();
-    assert!(ended.is_empty() || store.due(remem_store::Work::Purge, at).await.unwrap().contains(tenant), "what can be erased is somebody's work");
+    assert!(
+        ended.is_empty() || store.due(remem_store::Work::Purge, at).await.unwrap().contains(tenant),
+        "what can be erased is somebody's work"
+    );
     seen.push(format!("{ended:?}"));
     for kind in [RecordKind::Run, RecordKind::RunRead] {
         seen.push(format!("{:?}", store.records(tenant, kind, "", None, 1_000).await.unwrap()));

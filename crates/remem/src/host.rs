@@ -11,9 +11,10 @@ use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::{ShapePolicy, TenantId};
 use remem_engine::ports::{Clock, RandomIds, SharedClock, SystemClock};
+use remem_engine::proposals::Desk;
 use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey};
 use remem_server::EngineDoor;
-use remem_store::{Directory, Store};
+use remem_store::{Directory, Review, Store};
 use remem_store_sql::postgres::{Options, Target};
 use remem_store_sql::{Location, PostgresStore, SqliteDirectory, SqliteStore, private};
 use serde::Deserialize;
@@ -46,6 +47,7 @@ pub struct Host {
 /// The parts that depend on where memory is kept.
 struct Storage {
     store: Arc<dyn Store>,
+    review: Arc<dyn Review>,
     directory: Arc<dyn Directory>,
     clock: Arc<dyn Clock>,
     key: HostKey,
@@ -77,6 +79,9 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         forget: true,
         compaction: true,
         vault: vault.is_some(),
+        commitments: false,
+        proposals: false,
+        scheduling: false,
     };
     let mut agents = config.agents.dir.as_deref().map(|folder| agents::read(folder, &policy)).transpose()?.unwrap_or_default();
     if seams {
@@ -88,6 +93,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
     };
     let engine = Engine::new(Parts {
         store: storage.store,
+        review: Desk::over(storage.review),
         directory: storage.directory,
         clock: storage.clock,
         ids: Arc::new(RandomIds),
@@ -118,14 +124,15 @@ fn embedded(config: &Config) -> anyhow::Result<Storage> {
         "memory" => (Location::Memory, HostKey::new(random()?), "process memory: gone when this stops".to_owned()),
         _ => bail!("storage.store must be embedded or memory"),
     };
-    let store = SqliteStore::open(location.clone(), config.storage.readers).context("cannot open the store")?;
+    let store = Arc::new(SqliteStore::open(location.clone(), config.storage.readers).context("cannot open the store")?);
     let directory = SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
     let place = format!("{place} (SQLite {})", SqliteStore::version());
-    Ok(Storage { store: Arc::new(store), directory: Arc::new(directory), clock: Arc::new(SystemClock), key, key_apart: true, place })
+    let (review, directory, clock) = (store.clone(), Arc::new(directory), Arc::new(SystemClock));
+    Ok(Storage { store, review, directory, clock, key, key_apart: true, place })
 }
 
 async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
-    let store = PostgresStore::open(options(config, url)?).await.context("cannot use the database")?;
+    let store = Arc::new(PostgresStore::open(options(config, url)?).await.context("cannot use the database")?);
     let key = match &config.storage.host_key_file {
         Some(file) => HostKey::new(read_secret_file(file)?),
         None => HostKey::new(store.host_secret(&random()?).await.context("cannot read the host's secret")?),
@@ -135,8 +142,8 @@ async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
     if !server.durable {
         tracing::warn!("fsync or full_page_writes is off in this PostgreSQL: a crash of the machine can lose what was acknowledged");
     }
-    let (clock, directory) = (SharedClock(store.clock()), store.directory());
-    Ok(Storage { store: Arc::new(store), directory: Arc::new(directory), clock: Arc::new(clock), key, key_apart: false, place })
+    let (review, directory, clock) = (store.clone(), Arc::new(store.directory()), Arc::new(SharedClock(store.clock())));
+    Ok(Storage { store, review, directory, clock, key, key_apart: false, place })
 }
 
 fn options(config: &Config, url: &str) -> anyhow::Result<Options> {

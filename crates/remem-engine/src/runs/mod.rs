@@ -75,7 +75,6 @@ pub(crate) enum Begun {
     /// … just now, …
     New {
         run: Box<Run>,
-        version: u64,
         /// Its snapshot.
         revision: Revision,
     },
@@ -112,20 +111,26 @@ impl Engine {
         caller.require(Permission::RunsCreate)?;
         self.check_run(&new)?;
         let idempotency = self.idempotency("create-run", key, &digest(&new))?;
-        let workflow = match &new.agent_id {
-            Some(agent) => Found { definition: self.turn_of(caller.tenant(), agent).await?, own: true },
-            None => self.workflow_of(caller.tenant(), &new.workflow_id).await?.ok_or(EngineError::UnknownWorkflow)?,
-        };
-        let variables = workflow.definition.start(&new.inputs)?;
+        let start = self.prepare_run(caller.tenant(), caller.principal(), new).await?;
         if self.runs.is_full(&self.parts.policy) {
             return Err(StoreError::Busy.into());
         }
-        let now = self.now_for(caller.tenant()).await?;
+        self.begin(self.policy_of(caller), caller.tenant(), Start { idempotency, ..start }).await
+    }
+
+    /// A run as it is before its first node, whoever asks for it.
+    pub(crate) async fn prepare_run(&self, tenant: &TenantId, principal: &PrincipalId, new: NewRun) -> Result<Start, EngineError> {
+        let workflow = match &new.agent_id {
+            Some(agent) => Found { definition: self.turn_of(tenant, agent).await?, own: true },
+            None => self.workflow_of(tenant, &new.workflow_id).await?.ok_or(EngineError::UnknownWorkflow)?,
+        };
+        let variables = workflow.definition.start(&new.inputs)?;
+        let now = self.now_for(tenant).await?;
         let state = RunState {
             workflow_id: workflow.definition.id.clone(),
             definition: workflow.own.then(|| workflow.definition.document.clone()),
             status: RunStatus::Running,
-            principal: caller.principal().as_str().to_owned(),
+            principal: principal.as_str().to_owned(),
             started_at: now.0,
             completed_at: None,
             inputs: new.inputs,
@@ -139,15 +144,12 @@ impl Engine {
             configurable: new.configurable,
             secrets: new.secrets.iter().map(|secret| secret.id().to_owned()).collect(),
             resolved: Vec::new(),
-            workspace: self.files_now(caller.tenant()).await?,
+            workspace: self.files_now(tenant).await?,
             children: Vec::new(),
             parent: None,
             source: None,
         };
-        let id = self.parts.ids.run();
-        let policy = self.policy_of(caller);
-        let start = Start { id, state, facts: Vec::new(), secrets: new.secrets, idempotency };
-        self.begin(policy, caller.tenant(), start).await
+        Ok(Start { id: self.parts.ids.run(), state, facts: Vec::new(), secrets: new.secrets, idempotency: None })
     }
 
     /// The run of that name.
@@ -191,26 +193,48 @@ impl Engine {
     async fn begin(&self, policy: Policy, tenant: &TenantId, start: Start) -> Result<Started, EngineError> {
         match self.store_run(&policy, tenant, start).await? {
             Begun::Again(id) => Ok(Started { run: self.run_now(&policy, tenant, &id).await?, replayed: true }),
-            Begun::New { run, version, revision } => {
-                let fresh = Fresh { state: run.state.clone(), version, revision, policy };
-                self.runs.push(Turn { tenant: tenant.clone(), run: run.id.clone(), fresh: Some(fresh) });
+            Begun::New { run, revision } => {
+                self.carry(policy, tenant, &run, revision);
                 Ok(Started { run: *run, replayed: false })
             }
         }
     }
 
+    /// Lets a run that was just stored wait for its turn.
+    pub(crate) fn carry(&self, policy: Policy, tenant: &TenantId, run: &Run, revision: Revision) {
+        metrics::counter!("remem_runs_started_total").increment(1);
+        let fresh = Fresh { state: run.state.clone(), version: 1, revision, policy };
+        self.runs.push(Turn { tenant: tenant.clone(), run: run.id.clone(), fresh: Some(fresh) });
+    }
+
     /// Stores a new run; whoever calls this sees to it that it is carried on.
     pub(crate) async fn store_run(&self, policy: &Policy, tenant: &TenantId, start: Start) -> Result<Begun, EngineError> {
-        let Start { id, state, facts, secrets, idempotency } = start;
-        let now = self.now_for(tenant).await?;
+        let (now, principal) = (self.now_for(tenant).await?, PrincipalId::parse(&start.state.principal));
+        let batch = Batch::new(tenant.clone(), now).idempotent(start.idempotency.clone());
+        let batch = principal.into_iter().fold(batch, Batch::by);
+        let (batch, run) = self.starting(policy, tenant, start, batch).await?;
+        let committed = self.parts.store.commit(batch).await?;
+        if committed.replayed {
+            return Ok(Begun::Again(named(&committed).unwrap_or(run.id)));
+        }
+        Ok(Begun::New { run: Box::new(run), revision: committed.revision })
+    }
+
+    /// Adds to a batch all that starts a run; answers the run as it will be stored. The batch becomes the run's.
+    pub(crate) async fn starting(
+        &self,
+        policy: &Policy,
+        tenant: &TenantId,
+        start: Start,
+        batch: Batch,
+    ) -> Result<(Batch, Run), EngineError> {
+        let Start { id, state, facts, secrets, idempotency: _ } = start;
+        let now = batch.at();
         // What the run was given for itself may stand in its inputs, too.
         let rules = self.parts.secrets.with(&*self.rules(tenant).await?, &secrets);
         let body = rules.admission(policy, now).record(state.to_map());
         let stored = RunState::from_map(body.map().clone()).ok_or(StoreError::Damaged("a run cannot be read"))?;
-        let mut batch = Batch::new(tenant.clone(), now).in_run(id.clone()).idempotent(idempotency);
-        if let Some(principal) = PrincipalId::parse(&state.principal) {
-            batch = batch.by(principal);
-        }
+        let mut batch = batch.in_run(id.clone());
         batch = batch.set(RecordKind::Run, id.as_str().to_owned(), Precondition::Absent, body).hold();
         for secret in &secrets {
             let (key, sealed) = self.seal_run_secret(tenant, &id, secret.id(), secret)?;
@@ -222,12 +246,7 @@ impl Engine {
             parent_run_id: state.parent,
         }));
         batch = facts.into_iter().fold(batch, |batch, (fact, at)| batch.repeat(fact, at));
-        let committed = self.parts.store.commit(batch).await?;
-        if committed.replayed {
-            return Ok(Begun::Again(named(&committed).unwrap_or(id)));
-        }
-        metrics::counter!("remem_runs_started_total").increment(1);
-        Ok(Begun::New { run: Box::new(Run { id, state: stored }), version: 1, revision: committed.revision })
+        Ok((batch, Run { id, state: stored }))
     }
 
     /// The run with the version of its record.

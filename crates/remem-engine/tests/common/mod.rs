@@ -9,9 +9,10 @@ use remem_core::{Draft, Event, Permission, Policy, Seq, TenantId, Timestamp};
 use remem_engine::jobs::{Job, JobInfo, JobQuery, WorkError, WorkFuture, WorkReport};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
+use remem_engine::proposals::Desk;
 use remem_engine::registry::{Mode, Over, Pass, PassReport};
 use remem_engine::{Caller, Engine, EngineError, HostKey, Parts};
-use remem_store::{Directory, FaultyStore, Store};
+use remem_store::{Directory, FaultyStore, Review, Store};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -24,6 +25,7 @@ pub const PAGES: u64 = 10;
 #[derive(Clone)]
 pub struct Ground {
     pub store: Arc<dyn Store>,
+    pub review: Option<Arc<dyn Review>>,
     pub directory: Arc<dyn Directory>,
     pub clock: Arc<FixedClock>,
     pub ids: Arc<CountedIds>,
@@ -32,20 +34,29 @@ pub struct Ground {
 
 impl Ground {
     pub async fn fresh() -> Ground {
-        let (store, directory) = storage::open().await;
-        Ground { store, directory, clock: Arc::new(FixedClock::at(NOON)), ids: Arc::default(), policy: Policy::default() }
+        let (store, review, directory) = storage::open().await;
+        Ground {
+            store,
+            review: Some(review),
+            directory,
+            clock: Arc::new(FixedClock::at(NOON)),
+            ids: Arc::default(),
+            policy: Policy::default(),
+        }
     }
 
     /// On SQLite in any case: for what goes by the test's clock, or by a clock that stands still.
     pub fn sqlite(store: Arc<dyn Store>) -> Ground {
         let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
-        Ground { store, directory, clock: Arc::new(FixedClock::at(NOON)), ids: Arc::default(), policy: Policy::default() }
+        let clock = Arc::new(FixedClock::at(NOON));
+        Ground { store, review: None, directory, clock, ids: Arc::default(), policy: Policy::default() }
     }
 
     /// A node, or the next process.
     pub async fn node(&self) -> Node {
         let parts = Parts::new(self.store.clone(), self.directory.clone(), self.clock.clone(), self.ids.clone(), HostKey::new([3; 32]));
-        let engine = Arc::new(Engine::new(Parts { policy: self.policy.clone(), ..parts }));
+        let review = self.review.clone().map(Desk::over).unwrap_or_default();
+        let engine = Arc::new(Engine::new(Parts { policy: self.policy.clone(), review, ..parts }));
         let tenant = TenantId::parse("t").unwrap();
         let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
         engine.add_key("key", request).await.unwrap();

@@ -13,9 +13,10 @@ use remem_core::redact::SecretValue;
 use remem_core::{Agent, Permission, Policy, TenantId, Timestamp, Workflow};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock, RecordedPost};
+use remem_engine::proposals::Desk;
 use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey, runner};
 use remem_server::{App, router};
-use remem_store::{Directory, Store};
+use remem_store::{Directory, Review, Store};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -39,6 +40,9 @@ const FACTS: Facts = Facts {
     agents: true,
     vault: true,
     webhooks: true,
+    commitments: false,
+    proposals: false,
+    scheduling: false,
 };
 
 pub const CANARY: &str = "canary-of-the-vault-7391";
@@ -52,6 +56,7 @@ fn workflow(text: &str) -> Workflow {
 #[derive(Clone)]
 pub struct Ground {
     pub store: Arc<dyn Store>,
+    pub review: Arc<dyn Review>,
     pub directory: Arc<dyn Directory>,
     pub clock: Arc<FixedClock>,
     pub ids: Arc<CountedIds>,
@@ -59,8 +64,8 @@ pub struct Ground {
 
 impl Ground {
     async fn fresh() -> Ground {
-        let (store, directory) = storage::open().await;
-        Ground { store, directory, clock: Arc::new(FixedClock::at(NOON)), ids: Arc::default() }
+        let (store, review, directory) = storage::open().await;
+        Ground { store, review, directory, clock: Arc::new(FixedClock::at(NOON)), ids: Arc::default() }
     }
 }
 
@@ -136,6 +141,7 @@ impl Host {
         let (post, key) = (Arc::new(RecordedPost::default()), HostKey::new([7; 32]));
         let secrets = setup.secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
         let engine = Arc::new(Engine::new(Parts {
+            review: Desk::over(ground.review.clone()),
             post: post.clone(),
             envelope: remem_wire::webhook::envelope,
             policy: setup.policy,

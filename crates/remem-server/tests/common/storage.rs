@@ -1,21 +1,24 @@
 //! Where a test's host keeps its memory: SQLite in process memory, or, when `REMEM_TEST_STORE=postgres`, a database of its
 //! own on the server that `scripts/test` started. The same tests run on both.
 
-use remem_store::{Directory, Store};
+use remem_store::{Directory, Review, Store};
 use remem_store_sql::postgres::{Options, Target, migrate};
 use remem_store_sql::{Location, PostgresStore, SqliteDirectory, SqliteStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-pub async fn open() -> (Arc<dyn Store>, Arc<dyn Directory>) {
+pub type Opened = (Arc<dyn Store>, Arc<dyn Review>, Arc<dyn Directory>);
+
+pub async fn open() -> Opened {
     if std::env::var("REMEM_TEST_STORE").is_ok_and(|store| store == "postgres") {
         return postgres().await;
     }
-    (Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()), Arc::new(SqliteDirectory::open(&Location::Memory).unwrap()))
+    let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
+    (store.clone(), store, Arc::new(SqliteDirectory::open(&Location::Memory).unwrap()))
 }
 
-async fn postgres() -> (Arc<dyn Store>, Arc<dyn Directory>) {
+async fn postgres() -> Opened {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let server = std::env::var("REMEM_TEST_POSTGRES").expect("REMEM_TEST_POSTGRES is what `scripts/postgres start DIR` prints");
     let name = format!("s{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst));
@@ -34,5 +37,6 @@ async fn postgres() -> (Arc<dyn Store>, Arc<dyn Directory>) {
     });
     let store = store.await.unwrap();
     let directory = store.directory();
-    (Arc::new(store), Arc::new(directory))
+    let store = Arc::new(store);
+    (store.clone(), store, Arc::new(directory))
 }
