@@ -97,7 +97,7 @@ impl Ground<'_> {
         let len = own.or_else(|| self.sentence.any(at, cues.pledges))?;
         let weight = match self.deed(at + len).filter(|_| !self.embedded(at)) {
             None => 0,
-            Some(verb) if own.is_some() && cues.delivered.contains(&verb) => PROMISE,
+            Some(true) if own.is_some() => PROMISE,
             Some(_) => PLAN,
         };
         Some((len, Class::Promise, weight))
@@ -137,16 +137,19 @@ impl Ground<'_> {
         holds.then_some((len, Class::Task, TASK))
     }
 
-    /// What is to be done after "I'll": none, if that is nothing, or is denied.
-    fn deed(&self, mut at: usize) -> Option<&str> {
+    /// Whether somebody waits for what is to be done after "I'll": none, if that is nothing, or is denied.
+    fn deed(&self, mut at: usize) -> Option<bool> {
         let (cues, moods) = (&self.language.cues, &self.language.moods);
         while self.sentence.word(at).is_some_and(|word| moods.fillers.contains(&word)) {
             at += 1;
         }
         let verb = self.sentence.word(at).filter(|_| self.sentence.gap(at) == Gap::Space && !self.sentence.question)?;
+        if self.sentence.any(at, cues.tasks).is_some() {
+            return Some(true);
+        }
         let done = !cues.not_done.contains(&verb) && !moods.negations.contains(&verb) && !moods.doubts.contains(&verb);
         let letters = verb.chars().all(|c| c.is_alphabetic() || c == '-');
-        (done && letters && !moods.objects.contains(&verb)).then_some(verb)
+        (done && letters && !moods.objects.contains(&verb)).then(|| cues.delivered.contains(&verb))
     }
 
     /// Whether a promise is only what another clause speaks about: "if I'll", "what we have to".
@@ -167,7 +170,10 @@ impl Ground<'_> {
                 return Some(Standing::Bare);
             }
             let before = sentence.word(start - 1)?;
-            if moods.fillers.contains(&before) || moods.turns.contains(&before) {
+            if moods.turns.contains(&before) {
+                return Some(Standing::Bare);
+            }
+            if moods.fillers.contains(&before) {
                 start -= 1;
             } else if let Some(time) = self.leading_time(start) {
                 start = time;
@@ -209,9 +215,7 @@ impl Ground<'_> {
         let moods = &self.language.moods;
         let start = (clause.start..at).rev().find(|&word| self.sentence.gap(word + 1) != Gap::Space).map_or(clause.start, |word| word + 1);
         let denies = |word: &str| moods.negations.contains(&word) || word.ends_with(moods.negated_end);
-        // An opener may deny by its form: "don't forget to".
-        let opened = self.sentence.any_before(at, moods.openers).unwrap_or(0);
-        (start..at - opened).any(|word| self.sentence.word(word).is_some_and(denies))
+        (start..at).any(|word| self.sentence.word(word).is_some_and(denies))
     }
 
     /// Whether somebody else is told to have said it.

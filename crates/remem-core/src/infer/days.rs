@@ -218,6 +218,9 @@ fn day_of_month(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
 fn month(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     let led = sentence.any(at, context.language.times.in_month)?;
     let month = context.language.month(sentence.word(at + led)?)?;
+    if month_day(sentence, at + led, context).is_some() {
+        return None;
+    }
     let year = sentence.word(at + led + 1).filter(|word| word.len() == 4).and_then(|word| word.parse::<i16>().ok());
     if let Some(year) = year.filter(|year| (1900..=2999).contains(year)) {
         return Some((led + 2, on(Date::new(year, month, 1).ok(), MORNING, 0)));

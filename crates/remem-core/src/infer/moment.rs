@@ -3,7 +3,7 @@
 //! What a zone's clocks skip is the first instant after the gap; what they show twice is the earlier one.
 
 use super::language::Unit;
-use super::sentence::Sentence;
+use super::sentence::{Gap, Sentence};
 use super::when::{self, CLEAR, Context, Day, Found, Hit, MORNING, Repeat, Zone};
 use super::{Condition, Recurrence};
 use crate::ids::Timestamp;
@@ -120,7 +120,13 @@ fn nearest<'a>(sentence: &Sentence, found: &[&'a Found], cue: &Range<usize>, con
     let moods = &context.language.moods;
     let leads = |found: &&&Found| {
         let idle = |at: usize| sentence.word(at).is_some_and(|word| moods.fillers.contains(&word));
-        found.words.end <= cue.start && (found.words.end..cue.start).all(idle)
+        let led = |at: usize| idle(at) || sentence.word(at).is_some_and(|word| context.language.times.prepositions.contains(&word));
+        let mut start = found.words.start;
+        while start > 0 && sentence.gap(start) == Gap::Space && led(start - 1) {
+            start -= 1;
+        }
+        let first = start == 0 || sentence.gap(start) != Gap::Space;
+        first && found.words.end <= cue.start && (found.words.end..cue.start).all(idle)
     };
     let hits = || found.iter().filter(|found| is(&found.hit));
     let after = || hits().find(|found| found.words.start >= cue.end);

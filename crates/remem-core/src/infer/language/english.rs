@@ -75,8 +75,7 @@ const MOODS: Moods = Moods {
     openers: &[
         "can you", "could you", "would you", "will you", "can someone", "could someone", "can somebody", "need you to",
         "want you to", "like you to", "ask you to", "asking you to", "you should", "you must", "you have to", "you need to", "you can",
-        "you could", "would you mind", "i'd appreciate if you", "don't forget to", "remember to", "make sure to",
-        "make sure you", "be sure to", "remind me to", "remind us to", "let's", "let us", "able to",
+        "you could", "would you mind", "i'd appreciate if you", "make sure you", "let's",
     ],
     fillers: &[
         "please", "pls", "just", "also", "kindly", "then", "so", "ok", "okay", "hey", "hi", "hello", "yes", "yeah", "well", "now",
@@ -114,7 +113,7 @@ const MOODS: Moods = Moods {
     articles: &["the", "a", "an", "my", "our", "your", "his", "her", "their", "its", "this", "that", "each", "one"],
     objects: &[
         "the", "a", "an", "this", "that", "these", "those", "my", "our", "your", "his", "her", "their", "its", "it", "them", "him",
-        "me", "us", "all", "any", "both", "everyone", "another", "for", "with", "some",
+        "me", "us", "all", "any", "both", "everyone", "another", "some",
     ],
     functions: &[
         "about", "after", "again", "also", "and", "around", "as", "at", "before", "between", "but", "by", "during", "for", "from",
