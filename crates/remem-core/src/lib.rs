@@ -15,6 +15,7 @@ pub mod distill;
 pub mod entry;
 pub mod event;
 pub mod ids;
+pub mod infer;
 pub mod permission;
 pub mod policy;
 pub mod proposal;

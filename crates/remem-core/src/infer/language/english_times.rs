@@ -1,0 +1,80 @@
+//! language::english_times: how times are told in English. Data only.
+
+use super::{Times, Unit};
+
+#[rustfmt::skip]
+pub(super) const TIMES: Times = Times {
+    weekdays: [
+        &["monday", "mon"], &["tuesday", "tue", "tues"], &["wednesday", "wed"], &["thursday", "thu", "thur", "thurs"],
+        &["friday", "fri"], &["saturday", "sat"], &["sunday", "sun"],
+    ],
+    months: [
+        &["january", "jan"], &["february", "feb"], &["march", "mar"], &["april", "apr"], &["may"], &["june", "jun"],
+        &["july", "jul"], &["august", "aug"], &["september", "sep", "sept"], &["october", "oct"], &["november", "nov"],
+        &["december", "dec"],
+    ],
+    units: &[
+        ("minute", Unit::Minute), ("minutes", Unit::Minute), ("min", Unit::Minute), ("mins", Unit::Minute), ("hour", Unit::Hour),
+        ("hours", Unit::Hour), ("hrs", Unit::Hour), ("day", Unit::Day), ("days", Unit::Day), ("week", Unit::Week),
+        ("weeks", Unit::Week), ("month", Unit::Month), ("months", Unit::Month), ("quarter", Unit::Quarter),
+        ("quarters", Unit::Quarter), ("year", Unit::Year), ("years", Unit::Year),
+    ],
+    numbers: &[
+        ("a", 1), ("an", 1), ("one", 1), ("two", 2), ("three", 3), ("four", 4), ("five", 5), ("six", 6), ("seven", 7), ("eight", 8),
+        ("nine", 9), ("ten", 10), ("eleven", 11), ("twelve", 12), ("fifteen", 15), ("twenty", 20), ("thirty", 30), ("forty", 40),
+        ("forty-five", 45), ("sixty", 60), ("ninety", 90), ("a couple of", 2), ("a couple", 2), ("couple of", 2), ("a few", 3),
+        ("half a dozen", 6), ("a dozen", 12), ("about a", 1), ("another", 1),
+    ],
+    ordinals: &[
+        ("first", 1), ("second", 2), ("third", 3), ("fourth", 4), ("fifth", 5), ("sixth", 6), ("seventh", 7), ("eighth", 8),
+        ("ninth", 9), ("tenth", 10), ("fifteenth", 15), ("twentieth", 20), ("thirtieth", 30), ("thirty-first", 31),
+    ],
+    ordinal_ends: &["st", "nd", "rd", "th"],
+    within: &["in", "within"],
+    from_now: &["from now", "from today", "hence"],
+    from: &["from", "after"],
+    days: &[("today", 0), ("tomorrow", 1), ("tmrw", 1), ("tmr", 1), ("the day after tomorrow", 2), ("day after tomorrow", 2)],
+    today_at: &[
+        ("tonight", 20), ("later today", 17), ("eod", 17), ("end of day", 17), ("end of the day", 17), ("end of today", 17),
+        ("close of business", 17), ("cob", 17), ("end of business", 17), ("this morning", 9), ("this afternoon", 14),
+        ("this evening", 18), ("later this afternoon", 14), ("later this evening", 18),
+    ],
+    next: &["next", "the following", "the next"],
+    this: &["this", "this coming", "coming", "the coming"],
+    gone: &["last", "since", "past", "previous", "ago", "previously", "after", "of last", "not", "except", "than"],
+    before: &["before", "prior to", "ahead of"],
+    distances: &[("half an hour", 30, Unit::Minute), ("an hour and a half", 90, Unit::Minute), ("a fortnight", 2, Unit::Week)],
+    prepositions: &["on", "by", "before", "until", "till", "from", "for", "at", "around", "this", "next", "every", "each", "and", "starting", "me", "us"],
+    end_of: &["end of", "end of the", "the end of", "the end of the", "end of this", "the end of this"],
+    weekend: &["weekend"],
+    on_the: &["on the", "by the", "before the", "until the", "for the"],
+    of: &["of", "of the"],
+    in_month: &["in", "by", "next", "in early", "early"],
+    at: &["at", "by", "around", "before", "@", "at around", "at about"],
+    am: &["am", "a.m"],
+    pm: &["pm", "p.m"],
+    o_clock: &["o'clock", "oclock"],
+    named_hours: &[("noon", 12), ("midday", 12), ("midnight", 0), ("lunchtime", 12)],
+    parts: &[("morning", 9), ("afternoon", 14), ("evening", 18), ("night", 20)],
+    in_the: &["in the", "at", "during the"],
+    utc: &["utc", "gmt", "z"],
+    zones: &[
+        "est", "edt", "et", "cst", "cdt", "ct", "mst", "mdt", "pst", "pdt", "pt", "cet", "cest", "bst", "ist", "jst", "aest", "eastern",
+        "pacific",
+    ],
+    every: &["every", "each", "every single"],
+    other: &["other", "second"],
+    not_every: &["now and", "so often", "once in"],
+    workdays: &["weekday", "weekdays", "workday", "working day", "business day"],
+    adverbs: &[
+        ("hourly", 1, Unit::Hour), ("daily", 1, Unit::Day), ("weekly", 1, Unit::Week), ("biweekly", 2, Unit::Week),
+        ("fortnightly", 2, Unit::Week), ("monthly", 1, Unit::Month), ("quarterly", 3, Unit::Month), ("yearly", 1, Unit::Year),
+        ("annually", 1, Unit::Year),
+    ],
+    once_a: &["once a", "once every", "once per", "once each"],
+    multiples: &["twice", "times a", "times per", "times every", "thrice"],
+    bounded: &["until", "till", "for the next", "through", "except", "unless"],
+    lasting: &["for"],
+    on: &["on"],
+    and: &["and", "or"],
+};

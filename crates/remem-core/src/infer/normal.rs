@@ -1,0 +1,60 @@
+//! normal: brings the words of a statement to one form, so that "once the invoice clears" and "the invoice has cleared" have the
+//! same key. May not decide whether a statement is one.
+
+use super::language::Language;
+use super::sentence::{Sentence, sentences};
+use std::ops::Range;
+
+/// Longer keys are stories.
+const KEY_CHARS_MAX: usize = 200;
+
+/// The key of some words: their base forms without articles and auxiliaries.
+pub(super) fn key(sentence: &Sentence, words: Range<usize>, language: &Language) -> Option<String> {
+    let states = &language.states;
+    let mut key: Vec<String> = Vec::new();
+    let mut after_be = false;
+    for word in sentence.words.get(words)? {
+        let text = word.text.as_str();
+        let bare = text.strip_suffix(states.possessive).unwrap_or(text);
+        let negated = text.ends_with(language.moods.negated_end);
+        let auxiliary = states.auxiliaries.contains(&bare) || negated;
+        if negated {
+            key.push(language.moods.negations.first()?.to_string());
+        } else if !auxiliary && !states.dropped.contains(&bare) {
+            key.push((states.base)(bare, after_be));
+        }
+        after_be = states.be.contains(&text) || text.ends_with(states.possessive) || (after_be && states.dropped.contains(&bare));
+    }
+    let key = key.join(" ");
+    (!key.is_empty() && key.chars().count() <= KEY_CHARS_MAX).then_some(key)
+}
+
+/// The normal form of a key that somebody posts.
+#[must_use]
+pub(super) fn observation_key(text: &str, language: &Language) -> Option<String> {
+    // A posted key may be written as a name: `invoice_cleared`.
+    let text = text.replace('_', " ");
+    let found = sentences(&text, language);
+    let keys: Option<Vec<String>> = found.iter().map(|sentence| key(sentence, 0..sentence.words.len(), language)).collect();
+    let key = keys?.join(" ");
+    (!key.is_empty() && key.chars().count() <= KEY_CHARS_MAX).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::language::english::ENGLISH;
+    use super::*;
+
+    #[test]
+    fn a_posted_key_has_the_form_of_a_statement() {
+        let key = |text: &str| observation_key(text, &ENGLISH);
+        for text in ["Invoice cleared", "the invoice has cleared", "invoice clears", "The invoice's cleared!", "invoice_cleared", "INVOICE CLEAR"] {
+            assert_eq!(key(text).as_deref(), Some("invoice clear"), "{text}");
+        }
+        assert_eq!(key("the invoice has not cleared").as_deref(), Some("invoice not clear"));
+        assert_eq!(key("the invoice hasn't cleared").as_deref(), Some("invoice not clear"));
+        for none in ["", "  ", "the", "...", &"word ".repeat(80), "\u{0}"] {
+            assert_eq!(key(none), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What single rules of the reader say; the sentences are in the golden file.
+
+use super::*;

@@ -1,0 +1,297 @@
+//! when: finds the words of a sentence that tell a time, and what they say on their own: a day, a time of day, a distance, a
+//! recurrence. May not decide which of them a promise means; `moment` puts them together.
+
+use super::days;
+use super::language::{Language, Unit};
+use super::repeat;
+use super::sentence::{Gap, Sentence};
+use jiff::Zoned;
+use jiff::civil::{Date, DateTime};
+use std::ops::Range;
+
+/// The usual time of a day.
+pub(super) const MORNING: i8 = 9;
+/// The usual time of the end of something.
+pub(super) const END: i8 = 17;
+
+/// What is known before a text is read.
+pub(super) struct Context<'a> {
+    pub language: &'static Language,
+    /// The reference instant, by the clocks of the zone.
+    pub now: &'a Zoned,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Day {
+    On(Date),
+    /// Every year once: the next one.
+    Yearly {
+        month: i8,
+        day: i8,
+    },
+    /// Every month once: the next one.
+    Monthly(i8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Zone {
+    Own,
+    Utc,
+    /// Named by letters that several zones share.
+    Unknown,
+}
+
+/// What a recurrence repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Repeat {
+    Daily,
+    /// Days of the week, Monday is 0.
+    Weekdays(Vec<i8>),
+    MonthDay(i8),
+    Interval(i64, Unit),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Hit {
+    /// A day, the hour it usually means, and how sure it is.
+    Day { day: Day, hour: i8, weight: i32 },
+    /// A time of day; `sure` if it cannot be meant twelve hours later.
+    Clock { hour: i8, minute: i8, sure: bool, zone: Zone },
+    /// A part of the day; of today, if no other day is told.
+    Part { hour: i8, today: bool },
+    /// A day and a time in one.
+    Local(DateTime),
+    /// An instant, in milliseconds.
+    Exact(i64),
+    Every { repeat: Repeat, hour: Option<i8> },
+    /// A time is told that nobody can reckon: no time near it may be taken instead.
+    Unreadable,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub words: Range<usize>,
+    pub hit: Hit,
+}
+
+pub(super) const SURE: i32 = 30;
+pub(super) const CLEAR: i32 = 20;
+
+/// Everything in a sentence that tells a time, in order.
+pub(super) fn scan(sentence: &Sentence, context: &Context<'_>) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    let mut at = 0;
+    while at < sentence.words.len() {
+        match read(sentence, at, context, found.last()) {
+            Some((len, hit)) => {
+                let len = len.max(1);
+                if let Some(hit) = hit {
+                    found.push(Found { words: at..at + len, hit });
+                }
+                at += len;
+            }
+            None => at += 1,
+        }
+    }
+    found
+}
+
+/// What begins at a word: how many words it takes, and what it says, if that is a time after all.
+type Read = Option<(usize, Option<Hit>)>;
+
+fn read(sentence: &Sentence, at: usize, context: &Context<'_>, last: Option<&Found>) -> Read {
+    if sentence.words[at].quoted || sentence.words[at].marker {
+        return None;
+    }
+    let adjacent = last.is_some_and(|last| last.words.end == at && sentence.gap(at) != Gap::Break && !matches!(last.hit, Hit::Unreadable));
+    repeat::read(sentence, at, context.language)
+        .or_else(|| iso(sentence, at))
+        .or_else(|| distance(sentence, at, context))
+        .or_else(|| clock(sentence, at, context.language, adjacent))
+        .or_else(|| part(sentence, at, context.language, adjacent))
+        .or_else(|| days::read(sentence, at, context))
+}
+
+/// `2026-06-03`, `2026-06-03T17:30`, `2026-06-03T17:30:00Z`, `2026/06/03`. What looks like a date and is none, or may be read
+/// in two ways, is unreadable.
+fn iso(sentence: &Sentence, at: usize) -> Read {
+    let word = sentence.word(at)?;
+    let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+    let mark = word.as_bytes().get(digits).copied();
+    if word.len() > 40 || !word.is_ascii() {
+        return None;
+    }
+    let (text, mark) = (word.to_uppercase().replace('/', "-"), mark?);
+    let hit = match (digits, mark) {
+        (4, b'-' | b'/') if word.len() >= 8 => {
+            let day = |date| Hit::Day { day: Day::On(date), hour: MORNING, weight: SURE };
+            let exact = text.parse::<jiff::Timestamp>().ok().map(|instant| Hit::Exact(instant.as_millisecond()));
+            let local = || text.parse::<DateTime>().ok().filter(|_| text.contains('T')).map(Hit::Local);
+            exact.or_else(local).or_else(|| text.parse::<Date>().ok().map(day)).unwrap_or(Hit::Unreadable)
+        }
+        (1 | 2, b'/') => Hit::Unreadable,
+        (1 | 2, b'.') if word.matches('.').count() == 2 => Hit::Unreadable,
+        _ => return None,
+    };
+    Some((1, Some(hit)))
+}
+
+/// A number of units at a place, in digits or in words.
+pub(super) fn amount(sentence: &Sentence, at: usize, language: &Language) -> Option<(usize, i64, Unit)> {
+    let told = language.times.distances.iter().filter_map(|(phrase, n, unit)| Some((sentence.phrase(at, phrase)?, *n, *unit)));
+    if let Some(told) = told.max_by_key(|(len, ..)| *len) {
+        return Some(told);
+    }
+    let (len, count) = number(sentence, at, language)?;
+    let unit = language.unit(sentence.word(at + len)?).filter(|_| sentence.gap(at + len) == Gap::Space)?;
+    Some((len + 1, count, unit))
+}
+
+fn number(sentence: &Sentence, at: usize, language: &Language) -> Option<(usize, i64)> {
+    let word = sentence.word(at)?;
+    if let Some(count) = word.parse::<i64>().ok().filter(|_| word.len() <= 4) {
+        return Some((1, count));
+    }
+    let named = language.times.numbers.iter().filter_map(|(phrase, count)| Some((sentence.phrase(at, phrase)?, *count)));
+    named.max_by_key(|(len, _)| *len)
+}
+
+/// "in 3 days", "two weeks from now", "a week from Monday", "two days before 3 June".
+fn distance(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
+    let times = &context.language.times;
+    let within = sentence.any(at, times.within).unwrap_or(0);
+    let (len, count, unit) = amount(sentence, at + within, context.language)?;
+    let end = at + within + len;
+    let joined = sentence.gap(end) == Gap::Space;
+    if let Some(more) = sentence.any(end, times.from_now).filter(|_| joined) {
+        return Some((within + len + more, Some(ahead(context, count, unit))));
+    }
+    let (back, ahead_of) = (sentence.any(end, times.before), sentence.any(end, times.from));
+    if let Some(more) = back.or(ahead_of).filter(|_| joined) {
+        let sign = if back.is_some() { -1 } else { 1 };
+        let start = end + more;
+        let told = days::at(sentence, start, context);
+        let Some((days, Some(Hit::Day { day: Day::On(date), hour, weight }))) = told else {
+            // "two days before the deadline": known to somebody else only.
+            return Some((within + len + more, Some(Hit::Unreadable)));
+        };
+        let moved = moved(date, sign * count, unit).map(|date| Hit::Day { day: Day::On(date), hour, weight });
+        return Some((within + len + more + days, Some(moved.unwrap_or(Hit::Unreadable))));
+    }
+    (within > 0).then(|| (within + len, Some(ahead(context, count, unit))))
+}
+
+/// So far from now: hours and minutes to the minute, days and more at the usual time of that day.
+fn ahead(context: &Context<'_>, count: i64, unit: Unit) -> Hit {
+    let minutes = match unit {
+        Unit::Minute => 1,
+        Unit::Hour => 60,
+        _ => {
+            let date = moved(context.now.date(), count, unit);
+            return date.map_or(Hit::Unreadable, |date| Hit::Day { day: Day::On(date), hour: MORNING, weight: SURE });
+        }
+    };
+    Hit::Exact(context.now.timestamp().as_millisecond() + count * minutes * 60_000)
+}
+
+pub(super) fn moved(date: Date, count: i64, unit: Unit) -> Option<Date> {
+    let span = jiff::Span::new();
+    let span = match unit {
+        Unit::Day => span.try_days(count),
+        Unit::Week => span.try_weeks(count),
+        Unit::Month => span.try_months(count),
+        Unit::Quarter => span.try_months(count.checked_mul(3)?),
+        Unit::Year => span.try_years(count),
+        Unit::Minute | Unit::Hour => return None,
+    };
+    date.checked_add(span.ok()?).ok()
+}
+
+/// "at 5pm", "17:30", "at 9", "noon".
+fn clock(sentence: &Sentence, at: usize, language: &Language, adjacent: bool) -> Read {
+    let times = &language.times;
+    let marked = sentence.any(at, times.at).unwrap_or(0);
+    let start = at + marked;
+    let word = sentence.word(start)?;
+    if let Some((len, hour)) = named(sentence, start, times.named_hours) {
+        let (zone_len, zone) = zone(sentence, start + len, language);
+        return Some((marked + len + zone_len, Some(Hit::Clock { hour, minute: 0, sure: true, zone })));
+    }
+    let half = |names: &[&'static str]| names.iter().find_map(|name| word.strip_suffix(*name)).filter(|rest| !rest.is_empty());
+    let (digits, glued) = match (half(times.am), half(times.pm)) {
+        (Some(rest), _) => (rest, Some(false)),
+        (_, Some(rest)) => (rest, Some(true)),
+        _ => (word, None),
+    };
+    let (hour, minute) = hour_and_minute(digits)?;
+    let mut len = 1;
+    let apart = (sentence.gap(start + 1) == Gap::Space).then(|| sentence.word(start + 1)).flatten();
+    let pm = glued.or_else(|| {
+        let told = apart?;
+        let pm = times.pm.contains(&told);
+        (pm || times.am.contains(&told)).then_some(pm)
+    });
+    len += usize::from(pm.is_some() && glued.is_none());
+    let o_clock = apart.is_some_and(|word| times.o_clock.contains(&word));
+    len += usize::from(o_clock);
+    let precise = digits.contains(':') && (marked > 0 || adjacent);
+    let (zone_len, zone) = zone(sentence, start + len, language);
+    // A bare number is an hour only where nothing follows that it could count.
+    let bare = marked > 0 && minute.is_none() && zone_len == 0 && !counts(sentence, start + 1, language);
+    if pm.is_none() && !precise && !o_clock && !bare {
+        return None;
+    }
+    let hour = match pm {
+        Some(_) if hour > 12 && minute.is_none() => return None,
+        Some(true) if hour < 12 => hour + 12,
+        Some(false) if hour == 12 => 0,
+        _ => hour,
+    };
+    let sure = pm.is_some() || hour > 12 || digits.starts_with('0') || digits.contains(':') && digits.len() == 5;
+    Some((marked + len + zone_len, Some(Hit::Clock { hour, minute: minute.unwrap_or(0), sure, zone })))
+}
+
+fn zone(sentence: &Sentence, at: usize, language: &Language) -> (usize, Zone) {
+    let word = sentence.word(at).filter(|_| sentence.gap(at) != Gap::Break).unwrap_or_default();
+    if language.times.utc.contains(&word) {
+        (1, Zone::Utc)
+    } else if language.times.zones.contains(&word) {
+        (1, Zone::Unknown)
+    } else {
+        (0, Zone::Own)
+    }
+}
+
+fn hour_and_minute(digits: &str) -> Option<(i8, Option<i8>)> {
+    let (hour, rest) = digits.split_once([':', '.']).map_or((digits, None), |(hour, rest)| (hour, Some(rest)));
+    let part = |text: &str, max: i8| text.parse::<i8>().ok().filter(|n| (0..=max).contains(n) && text.len() <= 2 && !text.starts_with('+'));
+    let minute = match rest {
+        Some(rest) if rest.len() == 2 => Some(part(rest, 59)?),
+        Some(_) => return None,
+        None => None,
+    };
+    Some((part(hour, 23)?, minute))
+}
+
+pub(super) fn named(sentence: &Sentence, at: usize, names: &[(&str, i64)]) -> Option<(usize, i8)> {
+    let found = names.iter().filter_map(|(name, value)| Some((sentence.phrase(at, name)?, i8::try_from(*value).ok()?)));
+    found.max_by_key(|(len, _)| *len)
+}
+
+/// Whether a word stands at `at`, without a mark before it, that something before it can belong to: a noun.
+pub(super) fn counts(sentence: &Sentence, at: usize, language: &Language) -> bool {
+    let Some(word) = sentence.words.get(at).filter(|word| word.gap == Gap::Space) else { return false };
+    let digit = word.text.starts_with(|c: char| c.is_ascii_digit());
+    !language.moods.functions.contains(&word.text.as_str()) && !language.is_calendar(&word.text) && !digit
+}
+
+/// "tonight", "EOD"; "in the morning"; "morning" after a day.
+fn part(sentence: &Sentence, at: usize, language: &Language, adjacent: bool) -> Read {
+    let times = &language.times;
+    if let Some((len, hour)) = named(sentence, at, times.today_at) {
+        return Some((len, Some(Hit::Part { hour, today: true })));
+    }
+    let marked = sentence.any(at, times.in_the).unwrap_or(0);
+    let (len, hour) = named(sentence, at + marked, times.parts)?;
+    (marked > 0 || adjacent).then_some((marked + len, Some(Hit::Part { hour, today: false })))
+}
