@@ -114,6 +114,26 @@ pub struct Policy {
     pub distill_tokens_max: u64,
     /// How long archives are kept, in milliseconds.
     pub archive_retention_ms: i64,
+    /// How far ahead a commitment or an automation may lie, in milliseconds.
+    pub horizon_ms_max: i64,
+    /// Commitments of a tenant that have not ended.
+    pub commitments_max: usize,
+    /// How long one waits to be confirmed, in milliseconds.
+    pub commitment_confirm_ms: i64,
+    /// How long one waits for its predicate, in milliseconds.
+    pub commitment_wait_ms: i64,
+    /// How long one is kept after its end, in milliseconds; likewise the note that it fired.
+    pub commitment_retention_ms: i64,
+    /// Runs of one memory that commitments have started and that have not ended; more of them wait.
+    pub commitment_runs_max: usize,
+    /// Commitments that one activation fires.
+    pub fires_max: u32,
+    /// Heartbeats of a tenant.
+    pub heartbeats_max: usize,
+    /// The shortest distance between two looks of a heartbeat, in milliseconds.
+    pub heartbeat_every_ms_min: i64,
+    /// How long one look may take, in milliseconds.
+    pub heartbeat_runtime_ms_max: u64,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -175,6 +195,16 @@ impl Default for Policy {
             distill_entries_max: 100_000,
             distill_tokens_max: 100_000,
             archive_retention_ms: 365 * 24 * 3_600_000,
+            horizon_ms_max: 366 * 24 * 3_600_000,
+            commitments_max: 100_000,
+            commitment_confirm_ms: 14 * 24 * 3_600_000,
+            commitment_wait_ms: 366 * 24 * 3_600_000,
+            commitment_retention_ms: 90 * 24 * 3_600_000,
+            commitment_runs_max: 1_000,
+            fires_max: 2_000,
+            heartbeats_max: 100,
+            heartbeat_every_ms_min: 30_000,
+            heartbeat_runtime_ms_max: 1_000,
             shapes: ShapePolicy::Redact,
         }
     }

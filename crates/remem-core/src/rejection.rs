@@ -58,6 +58,12 @@ pub enum Rejection {
         /// How many.
         missing: u64,
     },
+    /// An instant lies further ahead than this host plans.
+    #[error("{field} is further ahead than this host plans")]
+    TooFar {
+        /// Which field.
+        field: &'static str,
+    },
     /// The idempotency key was used before with another body.
     #[error("this Idempotency-Key was used before with a different request body")]
     IdempotencyMismatch,
@@ -69,6 +75,7 @@ impl Rejection {
     pub fn code(&self) -> &'static str {
         match self {
             Rejection::IdempotencyMismatch => "idempotency_key_mismatch",
+            Rejection::TooFar { .. } => "schedule_horizon_exceeded",
             Rejection::PeerMissing { .. } => "pack_peer_dependency_missing",
             _ => "validation_error",
         }
@@ -82,6 +89,7 @@ impl Rejection {
             | Rejection::SecretInName { field }
             | Rejection::TooLarge { field, .. }
             | Rejection::Empty { field }
+            | Rejection::TooFar { field }
             | Rejection::Invalid { field, .. } => Some(field),
             Rejection::AlreadyExpired => Some("expiresAt"),
             Rejection::NoSuchCell { .. } => Some("tier"),

@@ -55,6 +55,12 @@ impl Timing {
         }
     }
 
+    /// The last tick after `after` and not after `now`: however many were missed, one is made up for.
+    #[must_use]
+    pub fn latest(&self, anchor: Timestamp, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
+        latest(|from| self.next(anchor, from), after, now)
+    }
+
     fn next_every(&self, span: &Span, anchor: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let start = jiff::Timestamp::from_millisecond(anchor.0).ok()?.to_zoned(self.zone.clone());
         // As many as surely have passed: a day has at most 25 hours, a month 31 days. The rest is counted.
@@ -67,6 +73,23 @@ impl Timing {
         }
         None
     }
+}
+
+/// The last of the instants that `next` tells one after the other, after `after` and not after `now`.
+pub(crate) fn latest(next: impl Fn(Timestamp) -> Option<Timestamp>, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    let due = |from: Timestamp| next(from).filter(|tick| *tick <= now);
+    let mut latest = due(after)?;
+    // Something is due after `from` and nothing after `to`. Halving what lies between takes some forty steps at the most,
+    // where going from one to the next could take millions.
+    let (mut from, mut to) = (latest, now);
+    while to.0 - from.0 > 1 {
+        let middle = Timestamp(from.0 + (to.0 - from.0) / 2);
+        match due(middle) {
+            Some(tick) => (latest, from) = (tick, tick),
+            None => to = middle,
+        }
+    }
+    Some(due(from).unwrap_or(latest))
 }
 
 fn span(text: &str) -> Result<Span, Rejection> {

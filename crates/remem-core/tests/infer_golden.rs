@@ -92,7 +92,11 @@ fn the_golden_sentences_give_what_people_expect() {
         armed.count(true, got.starts_with("arm"), wanted.starts_with("arm"));
         exact.count(got == wanted, is, should);
         if promises.len() > 1 || (got != wanted) != row.known {
-            wrong.push(format!("{}\n    got      {got}\n    expected {wanted}{}", row.text, if row.known { " (known as a miss)" } else { "" }));
+            wrong.push(format!(
+                "{}\n    got      {got}\n    expected {wanted}{}",
+                row.text,
+                if row.known { " (known as a miss)" } else { "" }
+            ));
         }
     }
     let traps = rows.iter().filter(|row| row.expected == "none").count();

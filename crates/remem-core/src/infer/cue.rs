@@ -82,7 +82,8 @@ impl Ground<'_> {
             let stands = self.standing(at).or_else(|| self.after_clause(at, clauses));
             return Some((len, Class::Request, if stands.is_some() && !like { REQUEST } else { 0 }));
         }
-        if let Some(len) = sentence.any(at, cues.labels).filter(|len| sentence.words[at + len - 1].colon && sentence.gap(at) != Gap::Space) {
+        if let Some(len) = sentence.any(at, cues.labels).filter(|len| sentence.words[at + len - 1].colon && sentence.gap(at) != Gap::Space)
+        {
             return Some((len, Class::Request, TASK));
         }
         if let Some(len) = sentence.any(at, cues.passive) {
@@ -198,7 +199,9 @@ impl Ground<'_> {
     fn after_clause(&self, at: usize, clauses: &[Clause]) -> Option<Standing> {
         let fillers = &self.language.moods.fillers;
         let idle = |at: usize| self.sentence.word(at).is_some_and(|word| fillers.contains(&word));
-        let follows = |clause: &&Clause| clause.words.end <= at && (clause.words.end..at).all(idle) && self.sentence.gap(clause.words.start) != Gap::Space;
+        let follows = |clause: &&Clause| {
+            clause.words.end <= at && (clause.words.end..at).all(idle) && self.sentence.gap(clause.words.start) != Gap::Space
+        };
         clauses.iter().find(follows).map(|_| Standing::Bare)
     }
 
@@ -222,7 +225,9 @@ impl Ground<'_> {
     fn reported(&self, at: usize) -> bool {
         let moods = &self.language.moods;
         let said = |word: usize| self.sentence.word(word).is_some_and(|word| moods.reports.contains(&word));
-        let own = |word: usize| word.checked_sub(1).and_then(|before| self.sentence.word(before)).is_some_and(|word| moods.speakers.contains(&word));
+        let own = |word: usize| {
+            word.checked_sub(1).and_then(|before| self.sentence.word(before)).is_some_and(|word| moods.speakers.contains(&word))
+        };
         let last = self.sentence.words.len().saturating_sub(2).max(at + 1);
         (0..at).any(|word| said(word) && !own(word)) || (last..self.sentence.words.len()).any(said)
     }

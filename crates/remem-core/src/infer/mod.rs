@@ -134,7 +134,11 @@ pub fn infer(reading: &Reading<'_>) -> Vec<Promise> {
     let now = instant.to_zoned(reading.zone.clone());
     let context = Context { language, now: &now };
     let sentences = sentence::sentences(reading.text, language);
-    sentences.iter().filter(|sentence| cued(&reading.text[sentence.range.clone()])).filter_map(|sentence| promise(sentence, reading, &context)).collect()
+    sentences
+        .iter()
+        .filter(|sentence| cued(&reading.text[sentence.range.clone()]))
+        .filter_map(|sentence| promise(sentence, reading, &context))
+        .collect()
 }
 
 /// The normal form of a key that an observer posts: "Invoice cleared" and "the invoice has cleared" have the same. None, if
@@ -209,7 +213,9 @@ fn judged(sentence: &Sentence, cue: &Cue, due: Due, reading: &Reading<'_>, langu
         return None;
     }
     let verdict = match &due.condition {
-        Condition::Once { at } | Condition::Recurring { first: at, .. } if at.0.saturating_sub(reading.at.0) > reading.horizon_ms => Verdict::Refused(HORIZON_EXCEEDED),
+        Condition::Once { at } | Condition::Recurring { first: at, .. } if at.0.saturating_sub(reading.at.0) > reading.horizon_ms => {
+            Verdict::Refused(HORIZON_EXCEEDED)
+        }
         _ if confidence >= ARM_AT && reading.trusted => Verdict::Arm,
         _ => Verdict::Confirm,
     };

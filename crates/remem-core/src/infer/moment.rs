@@ -116,7 +116,13 @@ impl Told<'_> {
 }
 
 /// The hit that belongs to the cue: one that leads the clause up to it, else the first one after it, else the last before it.
-fn nearest<'a>(sentence: &Sentence, found: &[&'a Found], cue: &Range<usize>, context: &Context<'_>, is: fn(&Hit) -> bool) -> Option<&'a Found> {
+fn nearest<'a>(
+    sentence: &Sentence,
+    found: &[&'a Found],
+    cue: &Range<usize>,
+    context: &Context<'_>,
+    is: fn(&Hit) -> bool,
+) -> Option<&'a Found> {
     let moods = &context.language.moods;
     let leads = |found: &&&Found| {
         let idle = |at: usize| sentence.word(at).is_some_and(|word| moods.fillers.contains(&word));

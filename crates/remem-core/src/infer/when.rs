@@ -54,16 +54,31 @@ pub(super) enum Repeat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Hit {
     /// A day, the hour it usually means, and how sure it is.
-    Day { day: Day, hour: i8, weight: i32 },
+    Day {
+        day: Day,
+        hour: i8,
+        weight: i32,
+    },
     /// A time of day; `sure` if it cannot be meant twelve hours later.
-    Clock { hour: i8, minute: i8, sure: bool, zone: Zone },
+    Clock {
+        hour: i8,
+        minute: i8,
+        sure: bool,
+        zone: Zone,
+    },
     /// A part of the day; of today, if no other day is told.
-    Part { hour: i8, today: bool },
+    Part {
+        hour: i8,
+        today: bool,
+    },
     /// A day and a time in one.
     Local(DateTime),
     /// An instant, in milliseconds.
     Exact(i64),
-    Every { repeat: Repeat, hour: Option<i8> },
+    Every {
+        repeat: Repeat,
+        hour: Option<i8>,
+    },
     /// A time is told that nobody can reckon: no time near it may be taken instead.
     Unreadable,
 }

@@ -6,7 +6,7 @@ use crate::agent::is_agent_id;
 use crate::ids::Timestamp;
 use crate::policy::Policy;
 use crate::rejection::Rejection;
-use crate::schedule::Timing;
+use crate::schedule::{self, Timing};
 use crate::workflow::is_workflow_id;
 use serde_json::{Map, Value, json};
 
@@ -130,20 +130,9 @@ impl Automation {
     /// The last time it was due after `after` and not after `now`: however many were missed, one is made up for.
     #[must_use]
     pub fn latest(&self, anchor: Timestamp, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
-        let (anchor, mut from, mut to) = (readable(anchor), readable(after), readable(now));
-        let due = |from: Timestamp| self.when.next(anchor, from).filter(|tick| self.enabled && *tick <= now);
-        let mut latest = due(from)?;
-        // Something is due after `from` and nothing after `to`. Halving what lies between takes some forty steps at the
-        // most, where going from one to the next could take millions.
-        from = latest;
-        while to.0 - from.0 > 1 {
-            let middle = Timestamp(from.0 + (to.0 - from.0) / 2);
-            match due(middle) {
-                Some(tick) => (latest, from) = (tick, tick),
-                None => to = middle,
-            }
-        }
-        Some(due(from).unwrap_or(latest))
+        let anchor = readable(anchor);
+        let next = |from: Timestamp| self.when.next(anchor, from).filter(|_| self.enabled);
+        schedule::latest(next, readable(after), readable(now))
     }
 }
 

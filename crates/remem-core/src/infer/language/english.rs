@@ -10,7 +10,17 @@ pub(in super::super) static ENGLISH: Language = Language {
     times: super::english_times::TIMES,
     abbreviations: ABBREVIATIONS,
     heads: LazyLock::new(|| {
-        heads_of(&[CUES.requests, CUES.tasks, CUES.noun_tasks, CUES.passive, CUES.labels, CUES.promises, CUES.pledges, CUES.needs, CUES.needs_done])
+        heads_of(&[
+            CUES.requests,
+            CUES.tasks,
+            CUES.noun_tasks,
+            CUES.passive,
+            CUES.labels,
+            CUES.promises,
+            CUES.pledges,
+            CUES.needs,
+            CUES.needs_done,
+        ])
     }),
 };
 

@@ -239,7 +239,8 @@ fn place(names: &[Words], word: &str) -> Option<i8> {
 
 /// One pattern of the first words of phrases.
 fn heads_of(lists: &[Words]) -> Option<regex::Regex> {
-    let mut heads: Vec<String> = lists.iter().flat_map(|list| list.iter()).filter_map(|phrase| phrase.split(' ').next()).map(head).collect();
+    let mut heads: Vec<String> =
+        lists.iter().flat_map(|list| list.iter()).filter_map(|phrase| phrase.split(' ').next()).map(head).collect();
     heads.sort_unstable();
     heads.dedup();
     regex::Regex::new(&format!("(?i)(?:^|[^\\p{{L}}\\p{{N}}])(?:{})(?:$|[^\\p{{L}}\\p{{N}}])", heads.join("|"))).ok()

@@ -1,0 +1,141 @@
+//! What may happen to a commitment, held against a plain model.
+
+use super::*;
+use proptest::prelude::*;
+
+const DAY: i64 = 86_400_000;
+const KEPT: i64 = 90 * DAY;
+
+fn at(text: &str) -> Timestamp {
+    Timestamp(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
+}
+
+fn commitment(when: When, next_at: Option<i64>) -> Commitment {
+    Commitment {
+        memory_ref: "m".to_owned(),
+        state: State::Armed,
+        when,
+        next_at,
+        give_up_at: 400 * DAY,
+        rules: None,
+        confidence: 100,
+        spans: None,
+        delivery: Delivery::default(),
+        created_at: 0,
+        updated_at: 0,
+        holds: None,
+        epoch: 0,
+        fired: 0,
+        last_fired_at: None,
+        last_run_id: None,
+        ended_by: None,
+    }
+}
+
+fn hourly() -> Commitment {
+    let when = When::Recurring { every: Some("PT1H".to_owned()), cron: None, zone: "UTC".to_owned(), anchor: 0 };
+    commitment(when, Some(3_600_000))
+}
+
+fn predicate(once: bool) -> Commitment {
+    commitment(When::Predicate { key: "invoice clear".to_owned(), once }, None)
+}
+
+#[test]
+fn a_single_instant_fires_once() {
+    let one = commitment(When::Once, Some(1_000));
+    assert_eq!(one.step(Timestamp(999), KEPT), Step::Wait);
+    let Step::Fire { instant, next } = one.step(Timestamp(5_000), KEPT) else { panic!("it is due") };
+    assert_eq!((instant, next.state, next.next_at, next.fired), (Timestamp(1_000), State::Done, None, 1));
+    assert_eq!(next.step(Timestamp(6_000), KEPT), Step::Wait);
+    assert_eq!(next.step(Timestamp(5_000 + KEPT), KEPT), Step::Forget);
+}
+
+#[test]
+fn missed_instants_become_one_and_the_next_lies_ahead() {
+    let Step::Fire { instant, next } = hourly().step(Timestamp(3_600_000 * 6 + 5), KEPT) else { panic!("it is due") };
+    assert_eq!((instant.0, next.next_at, next.state, next.fired), (3_600_000 * 6, Some(3_600_000 * 7), State::Armed, 1));
+    assert_eq!(next.step(Timestamp(3_600_000 * 7 - 1), KEPT), Step::Wait);
+}
+
+#[test]
+fn a_zone_keeps_its_time_of_day() {
+    let when = When::Recurring { every: None, cron: Some("0 9 * * *".to_owned()), zone: "Europe/Berlin".to_owned(), anchor: 0 };
+    let start = at("2026-03-28T08:00Z");
+    let Step::Fire { next, .. } = commitment(when, Some(start.0)).step(start, KEPT) else { panic!("it is due") };
+    assert_eq!(next.next_at.map(Timestamp), Some(at("2026-03-29T07:00Z")), "nine in summer time");
+}
+
+#[test]
+fn what_nobody_confirms_or_makes_true_is_given_up() {
+    let pending = Commitment { state: State::Pending, give_up_at: 14 * DAY, ..commitment(When::Once, Some(DAY)) };
+    assert_eq!(pending.step(Timestamp(2 * DAY), KEPT), Step::Wait, "what is not confirmed does not fire");
+    let Step::GiveUp(ended) = pending.step(Timestamp(14 * DAY), KEPT) else { panic!("too late") };
+    assert_eq!((ended.state, ended.ended_by), (State::Cancelled, Some(EndedBy::Unconfirmed)));
+    let Step::GiveUp(ended) = predicate(true).step(Timestamp(400 * DAY), KEPT) else { panic!("too late") };
+    assert_eq!((ended.state, ended.ended_by), (State::Expired, Some(EndedBy::Time)));
+    assert!(matches!(pending.confirm(Timestamp(2 * DAY), DAY), Err(Refusal::Rejected(_))), "its time has passed");
+    assert_eq!(pending.confirm(Timestamp(1), DAY).unwrap().state, State::Armed);
+    let snoozed = pending.snooze(Timestamp(3 * DAY), Timestamp(2 * DAY), 365 * DAY).unwrap();
+    assert_eq!((snoozed.state, snoozed.next_at), (State::Armed, Some(3 * DAY)));
+}
+
+#[test]
+fn what_has_ended_stays_so() {
+    for state in [State::Done, State::Cancelled, State::Expired] {
+        let ended = Commitment { state, next_at: None, ..hourly() };
+        assert_eq!(ended.confirm(Timestamp(1), 1), Err(Refusal::State(state)));
+        assert_eq!(ended.cancel(Timestamp(1)), Err(Refusal::State(state)));
+        assert_eq!(ended.snooze(Timestamp(2), Timestamp(1), DAY), Err(Refusal::State(state)));
+        assert_eq!(Commitment { state, ..predicate(false) }.observe(true, Timestamp(1)), None);
+    }
+    let far = hourly().snooze(Timestamp(DAY * 3), Timestamp(1), DAY).unwrap_err();
+    assert!(matches!(far, Refusal::Rejected(Rejection::TooFar { field: "until" })));
+}
+
+#[test]
+fn it_is_read_as_it_was_written() {
+    for one in [hourly(), predicate(true), commitment(When::Once, Some(1))] {
+        assert_eq!(Commitment::from_map(one.to_map()), Some(one));
+    }
+    assert_ne!(topic("a"), topic("b"));
+}
+
+proptest! {
+    #[test]
+    fn a_predicate_fires_with_every_turn_to_true_and_never_otherwise(seen in prop::collection::vec(any::<bool>(), 0..60), once: bool) {
+        let (mut one, mut fires, mut before) = (predicate(once), 0, false);
+        for (n, holds) in seen.iter().enumerate() {
+            let turned = *holds && !before && (!once || fires == 0);
+            match one.observe(*holds, Timestamp(n as i64)) {
+                Some((next, fired)) => {
+                    prop_assert_eq!(fired, turned);
+                    fires += u64::from(fired);
+                    one = next;
+                }
+                None => prop_assert!(!turned),
+            }
+            before = *holds;
+        }
+        prop_assert_eq!((one.fired, one.epoch), (fires, fires));
+    }
+
+    #[test]
+    fn every_instant_fires_at_most_once_and_none_too_early(waits in prop::collection::vec(0i64..5 * 3_600_000, 1..60)) {
+        let (mut one, mut now, mut fired) = (hourly(), Timestamp(0), Vec::new());
+        for wait in waits {
+            now = now.plus_ms(wait);
+            match one.step(now, KEPT) {
+                Step::Fire { instant, next } => {
+                    prop_assert!(instant <= now && now.0 - instant.0 < 3_600_000, "the latest");
+                    prop_assert_eq!(instant.0 % 3_600_000, 0);
+                    fired.push(instant);
+                    one = *next;
+                }
+                other => prop_assert_eq!(other, Step::Wait),
+            }
+        }
+        prop_assert!(fired.windows(2).all(|pair| pair[0] < pair[1]));
+        prop_assert_eq!(fired.len() as u64, one.fired);
+    }
+}

@@ -1,0 +1,203 @@
+//! Commitments: what an agent is to be reminded of. This file has what one is here and how they are found and explained;
+//! `infer` reads them out of entries, `manage` is what callers do with them, `observe` tells them what has become true, `fire`
+//! is the one place where one fires.
+//!
+//! A commitment is one record, tied to the entry it was made from, due when something is to be done about it. Whatever ends
+//! the entry ends the commitment in the same commit: the store sees to that.
+
+pub(crate) mod fire;
+pub(crate) mod infer;
+mod manage;
+mod observe;
+mod rules;
+
+pub use manage::{Changed, Created, NewCommitment};
+pub use observe::Observed;
+pub use rules::{Arm, CommitmentRules, NewRules};
+
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::commitment::{self, EndedBy, State};
+use remem_core::event::CommitmentRef;
+use remem_core::{Admission, Batch, Commitment, Entry, EntryId, MemoryRef, Permission, Precondition, Record, RecordKind, Scope, TenantId, Ties, Timestamp};
+use remem_store::{ReadAt, StoreError, Tie};
+
+/// A commitment with its name and what it was made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommitmentInfo {
+    /// Its name.
+    pub id: String,
+    /// As it stands.
+    pub commitment: Commitment,
+    /// The entry it was made from.
+    pub source: Option<EntryId>,
+    pub(crate) version: u64,
+    pub(crate) ties: Ties,
+}
+
+/// Which commitments are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct CommitmentQuery {
+    /// Of this memory.
+    pub memory_ref: Option<String>,
+    /// That stand so.
+    pub state: Option<State>,
+    /// Where the last page ended.
+    pub after: Option<String>,
+    /// How many.
+    pub limit: Option<u32>,
+}
+
+/// A page of commitments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommitmentPage {
+    /// They.
+    pub commitments: Vec<CommitmentInfo>,
+    /// Where to go on.
+    pub next: Option<String>,
+}
+
+/// Which words of which entry led to a commitment. The words come from memory as it is now, redacted as everything else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The commitment.
+    pub info: CommitmentInfo,
+    /// The entry; absent if nobody can read it any more.
+    pub entry: Option<Entry>,
+    /// The sentence, the words that ask or promise, and those that tell when, as far as they still stand where they stood.
+    pub words: Option<[String; 3]>,
+}
+
+/// Records looked at for one page at the most: what matches may be rare.
+const LOOKED_AT_MAX: u32 = 5_000;
+const PAGE: u32 = 500;
+
+impl CommitmentInfo {
+    pub(crate) fn read(record: Record) -> Result<CommitmentInfo, EngineError> {
+        let commitment = Commitment::from_map(record.body).ok_or(StoreError::Damaged("a commitment cannot be read"))?;
+        let source = record.ties.source.as_ref().map(|(_, id)| id.clone());
+        let info = CommitmentInfo { id: record.key, commitment, source, version: record.version, ties: record.ties };
+        Ok(info.as_it_stands(record.at))
+    }
+
+    /// One whose source is outdated is awaited by nobody any more, whatever its record says.
+    fn as_it_stands(mut self, at: Timestamp) -> CommitmentInfo {
+        if self.commitment.state.is_open() && !self.ties.is_awaited() {
+            self.commitment = self.commitment.ended(State::Cancelled, EndedBy::Source, at);
+        }
+        self
+    }
+
+    pub(crate) fn named(&self) -> CommitmentRef {
+        named(&self.id, &self.commitment, self.source.as_ref())
+    }
+}
+
+pub(crate) fn named(id: &str, commitment: &Commitment, source: Option<&EntryId>) -> CommitmentRef {
+    CommitmentRef {
+        commitment_id: id.to_owned(),
+        memory_ref: commitment.memory_ref.clone(),
+        memory_id: source.map(|id| id.as_str().to_owned()),
+        condition: commitment.condition().to_owned(),
+        state: commitment.state.as_str().to_owned(),
+    }
+}
+
+/// What finds a commitment: when something is to be done about it, the predicate it waits for, and what it was made from. One
+/// that has ended keeps its source only as long as that may be read.
+pub(crate) fn ties(commitment: &Commitment, source: Option<(MemoryRef, EntryId)>, retention_ms: i64) -> Ties {
+    Ties { due: Some(commitment.due(retention_ms)), topic: commitment.awaits().map(commitment::topic), source }
+}
+
+/// Writes a commitment.
+pub(crate) fn set(batch: Batch, admission: &Admission<'_>, id: &str, commitment: &Commitment, ties: Ties, if_so: Precondition) -> Batch {
+    batch.set_tied(RecordKind::Commitment, id.to_owned(), if_so, admission.record(commitment.to_map()), ties)
+}
+
+impl Engine {
+    /// The caller's commitments: those of a state or memory, in the order of what happens next, or all by name.
+    pub async fn commitments(&self, caller: &Caller, query: &CommitmentQuery) -> Result<CommitmentPage, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let limit = self.parts.policy.list_limit(query.limit) as usize;
+        let (mut after, mut found, mut looked_at) = (query.after.as_deref().and_then(place), Vec::new(), 0);
+        while looked_at < LOOKED_AT_MAX {
+            let tie = Tie::Due { until: Timestamp(i64::MAX), after: after.clone() };
+            let page = self.parts.store.tied(caller.tenant(), RecordKind::Commitment, &tie, PAGE).await?;
+            let full = page.len() == PAGE as usize;
+            looked_at += PAGE;
+            for record in page {
+                after = record.ties.due.map(|due| (due, record.key.clone()));
+                let info = self.shown(caller, CommitmentInfo::read(record)?).await?;
+                if is_wanted(query, &info) {
+                    found.push(info);
+                }
+                if found.len() == limit {
+                    return Ok(CommitmentPage { commitments: found, next: after.map(cursor) });
+                }
+            }
+            if !full {
+                return Ok(CommitmentPage { commitments: found, next: None });
+            }
+        }
+        Ok(CommitmentPage { commitments: found, next: after.map(cursor) })
+    }
+
+    /// The commitment of that name.
+    pub async fn commitment(&self, caller: &Caller, id: &str) -> Result<CommitmentInfo, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let info = self.load_commitment(caller.tenant(), id).await?.ok_or(EngineError::NotFound)?;
+        self.shown(caller, info).await
+    }
+
+    /// Which words of which entry led to a commitment.
+    pub async fn explain_commitment(&self, caller: &Caller, id: &str) -> Result<Explanation, EngineError> {
+        let info = self.commitment(caller, id).await?;
+        let scope = caller.scope(&info.commitment.memory_ref);
+        let entry = match scope.zip(info.source.clone()) {
+            Some((scope, source)) => self.get(caller, scope.memory_ref.as_str(), source.as_str(), None).await.ok(),
+            None => None,
+        };
+        let words = entry.as_ref().zip(info.commitment.spans).and_then(|(entry, spans)| {
+            let part = |span: [usize; 2]| entry.content.get(span[0]..span[1]).map(str::to_owned);
+            Some([part(spans.sentence)?, part(spans.cue)?, part(spans.condition)?])
+        });
+        Ok(Explanation { info, entry, words })
+    }
+
+    pub(crate) async fn load_commitment(&self, tenant: &TenantId, id: &str) -> Result<Option<CommitmentInfo>, EngineError> {
+        if id.len() > remem_core::record::RECORD_KEY_BYTES_MAX {
+            return Ok(None);
+        }
+        let record = self.parts.store.record(tenant, RecordKind::Commitment, id).await?;
+        record.map(CommitmentInfo::read).transpose()
+    }
+
+    /// Rules may have changed since it was written: nothing leaves without a second look.
+    async fn shown(&self, caller: &Caller, mut info: CommitmentInfo) -> Result<CommitmentInfo, EngineError> {
+        let (rules, now) = (self.rules(caller.tenant()).await?, self.now());
+        let shown = rules.admission(&self.policy_of(caller), now).record(info.commitment.to_map());
+        info.commitment = Commitment::from_map(shown.map().clone()).ok_or(StoreError::Damaged("a commitment cannot be read"))?;
+        Ok(info)
+    }
+
+    /// The entry that something is to be made from, if it is there.
+    pub(crate) async fn source_entry(&self, scope: &Scope, id: &EntryId, now: Timestamp) -> Result<Option<Entry>, EngineError> {
+        Ok(self.parts.store.get(scope, id, &ReadAt::Now(now)).await?)
+    }
+}
+
+fn is_wanted(query: &CommitmentQuery, info: &CommitmentInfo) -> bool {
+    query.state.is_none_or(|state| info.commitment.state == state)
+        && query.memory_ref.as_ref().is_none_or(|memory_ref| &info.commitment.memory_ref == memory_ref)
+}
+
+/// A place in the order of what happens next, as callers hold it.
+fn cursor((at, key): (Timestamp, String)) -> String {
+    format!("{}~{key}", at.0)
+}
+
+fn place(cursor: &str) -> Option<(Timestamp, String)> {
+    let (at, key) = cursor.split_once('~')?;
+    Some((Timestamp(at.parse().ok()?), key.to_owned()))
+}

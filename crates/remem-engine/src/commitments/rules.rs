@@ -1,0 +1,165 @@
+//! How promises are read out of a memory, and what becomes of them: one record a memory, and one for all others.
+
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::jobs::own_words;
+use remem_core::commitment::Delivery;
+use remem_core::{Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, TenantId};
+use remem_store::StoreError;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// What becomes of a promise that was read out of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arm {
+    /// It is armed if it is clear enough, else it waits to be confirmed.
+    #[default]
+    Auto,
+    /// It waits to be confirmed.
+    Confirm,
+    /// Nothing: texts are not read.
+    Off,
+}
+
+impl Arm {
+    /// Every choice.
+    pub const ALL: [Arm; 3] = [Arm::Auto, Arm::Confirm, Arm::Off];
+
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Arm::Auto => "auto",
+            Arm::Confirm => "confirm",
+            Arm::Off => "off",
+        }
+    }
+}
+
+/// The rules of a memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommitmentRules {
+    /// The memory; absent for those of all memories that have none of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_ref: Option<String>,
+    /// What becomes of promises.
+    #[serde(default)]
+    pub arm: Arm,
+    /// By whose clocks times are meant.
+    #[serde(default = "utc")]
+    pub zone: String,
+    /// What is started when one fires.
+    #[serde(default)]
+    pub delivery: Delivery,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+impl Default for CommitmentRules {
+    fn default() -> CommitmentRules {
+        CommitmentRules { memory_ref: None, arm: Arm::Auto, zone: utc(), delivery: Delivery::default() }
+    }
+}
+
+/// What a caller sets.
+#[derive(Clone, Debug, Default)]
+pub struct NewRules {
+    /// `auto`, `confirm` or `off`.
+    pub arm: Option<String>,
+    /// The name of a time zone.
+    pub zone: Option<String>,
+    /// What is started when one fires.
+    pub delivery: Delivery,
+}
+
+/// The name of the record; names of memories can be longer than a key may be.
+fn key(memory_ref: Option<&MemoryRef>) -> String {
+    memory_ref.map_or_else(|| "*".to_owned(), |memory_ref| blake3::hash(memory_ref.as_str().as_bytes()).to_hex().to_string())
+}
+
+impl Engine {
+    /// Sets the rules of a memory, or of all that have none of their own.
+    pub async fn put_commitment_rules(
+        &self,
+        caller: &Caller,
+        memory_ref: Option<&str>,
+        new: NewRules,
+    ) -> Result<CommitmentRules, EngineError> {
+        caller.require(Permission::MemoryAdmin)?;
+        let memory = self.named_memory(caller, memory_ref).await?;
+        let arm = match new.arm.as_deref() {
+            None => Arm::default(),
+            Some(text) => {
+                let known = Arm::ALL.into_iter().find(|arm| arm.as_str() == text);
+                known.ok_or(Rejection::Invalid { field: "arm", rule: "must be auto, confirm or off" })?
+            }
+        };
+        let zone = new.zone.unwrap_or_else(utc);
+        check_zone(&zone)?;
+        self.check_delivery(caller.tenant(), &new.delivery).await?;
+        let rules = CommitmentRules { memory_ref: memory_ref.map(str::to_owned), arm, zone, delivery: new.delivery };
+        let now = self.now_for(caller.tenant()).await?;
+        // What a run is to be given may hold what a caller wrote.
+        let given = self.rules(caller.tenant()).await?;
+        let body = given.admission(&self.policy_of(caller), now).record(object(json!(rules)));
+        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        self.parts.store.commit(batch.set(RecordKind::CommitmentRules, key(memory.as_ref()), Precondition::None, body)).await?;
+        self.commitment_rules(caller, memory_ref).await
+    }
+
+    /// The rules that hold for a memory.
+    pub async fn commitment_rules(&self, caller: &Caller, memory_ref: Option<&str>) -> Result<CommitmentRules, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let memory = self.named_memory(caller, memory_ref).await?;
+        self.rules_of(caller.tenant(), memory.as_ref()).await
+    }
+
+    pub(crate) async fn rules_of(&self, tenant: &TenantId, memory_ref: Option<&MemoryRef>) -> Result<CommitmentRules, EngineError> {
+        for key in memory_ref.map(|memory_ref| key(Some(memory_ref))).into_iter().chain([key(None)]) {
+            if let Some(record) = self.parts.store.record(tenant, RecordKind::CommitmentRules, &key).await? {
+                let rules = serde_json::from_value(Value::Object(record.body));
+                return rules.map_err(|_| StoreError::Damaged("rules of commitments cannot be read").into());
+            }
+        }
+        Ok(CommitmentRules::default())
+    }
+
+    async fn named_memory(&self, caller: &Caller, memory_ref: Option<&str>) -> Result<Option<MemoryRef>, EngineError> {
+        let Some(name) = memory_ref else { return Ok(None) };
+        let scope = caller.scope_to_write(name)?;
+        remem_core::admission::check_name(self.rules(caller.tenant()).await?.redactor(), "memoryRef", name)?;
+        Ok(Some(scope.memory_ref))
+    }
+
+    /// What is to be started must be there now; should it go, the commitment still tells that it fired.
+    pub(crate) async fn check_delivery(&self, tenant: &TenantId, delivery: &Delivery) -> Result<(), EngineError> {
+        if delivery.workflow_id.is_some() && delivery.agent_id.is_some() {
+            return Err(Rejection::Invalid { field: "delivery", rule: "must not name both a workflow and an agent" }.into());
+        }
+        if let Some(workflow) = &delivery.workflow_id {
+            self.workflow_of(tenant, workflow).await?.ok_or(EngineError::UnknownWorkflow)?;
+        }
+        if let Some(agent) = &delivery.agent_id {
+            self.turn_of(tenant, agent).await?;
+        }
+        let (limit, actual) = (self.parts.policy.run_input_bytes_max, json!(delivery.inputs).to_string().len());
+        if actual > limit {
+            return Err(Rejection::TooLarge { field: "inputs", unit: "bytes", limit: limit as u64, actual: actual as u64 }.into());
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn check_zone(zone: &str) -> Result<jiff::tz::TimeZone, Rejection> {
+    let known = if zone.len() <= 64 { jiff::tz::TimeZone::get(zone).ok() } else { None };
+    known.ok_or(Rejection::Invalid { field: "zone", rule: "must be the name of a time zone, such as Europe/Berlin" })
+}
+
+fn object(value: Value) -> serde_json::Map<String, Value> {
+    own_words(value).map().clone()
+}
