@@ -136,14 +136,14 @@ impl Automation {
         // Something is due after `from` and nothing after `to`. Halving what lies between takes some forty steps at the
         // most, where going from one to the next could take millions.
         from = latest;
-        while to.0 - from.0 > 1 {
+        while from < to {
             let middle = Timestamp(from.0 + (to.0 - from.0) / 2);
             match due(middle) {
                 Some(tick) => (latest, from) = (tick, tick),
                 None => to = middle,
             }
         }
-        Some(due(from).unwrap_or(latest))
+        Some(latest)
     }
 }
 
