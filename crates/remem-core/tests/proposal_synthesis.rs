@@ -55,13 +55,14 @@ fn crons(drafts: &[Synthesised]) -> Vec<&str> {
 #[test]
 fn what_is_started_by_the_clock_becomes_an_automation() {
     let nine = 9 * 60;
-    let rows: [(&str, Times<'_>, &str); 8] = [
+    let rows: [(&str, Times<'_>, &str); 9] = [
         ("five weekdays", &[(0, nine), (1, nine + 2), (2, nine - 1), (3, nine), (4, nine + 1)], "0 9 * * 1-5"),
         ("days with a weekend", &[(2, nine), (3, nine), (4, nine), (5, nine), (6, nine)], "0 9 * * *"),
         ("mondays", &[(0, nine), (7, nine), (14, nine), (21, nine), (28, nine)], "0 9 * * 1"),
         ("sundays", &[(6, 5), (13, 0), (20, 9), (27, 3), (34, 5)], "5 0 * * 0"),
         ("half an hour to either side", &[(0, nine - 30), (1, nine + 30), (2, nine), (3, nine), (4, nine)], "0 9 * * 1-5"),
         ("across midnight", &[(0, 1435), (2, 3), (3, 0), (3, 1438), (5, 1)], "0 0 * * *"),
+        ("shortly after midnight is the day before", &[(0, 1430), (1, 1430), (3, 5), (3, 1430), (4, 1430)], "50 23 * * 1-5"),
         ("one that was left out", &[(0, nine), (1, nine), (3, nine), (4, nine), (7, nine)], "0 9 * * 1-5"),
         ("one at another time", &[(0, nine), (1, nine), (2, nine), (3, nine), (3, 1000), (4, nine)], "0 9 * * 1-5"),
     ];
@@ -110,6 +111,8 @@ fn what_only_looks_like_the_clock_is_left_alone() {
     assert_eq!(changed(|run| run.run = "run-report-0-540".to_owned()), 0, "the same run twice");
     let polling = (0..10).flat_map(|day| (0..24 * 6).map(move |n| (day, n * 10))).collect::<Vec<_>>();
     assert!(drafts_of(on(&polling)).is_empty(), "what goes on all day has no time of day");
+    let hourly = (0..10).flat_map(|day| (0..6).map(move |n| (day, nine + n * 10))).collect::<Vec<_>>();
+    assert!(drafts_of(on(&hourly)).is_empty(), "what is done six times a day is not done once a day");
     let improper = daily().into_iter().map(|run| RunTrace { workflow_id: "No name".to_owned(), ..run }).collect();
     assert!(drafts_of(improper).is_empty());
     assert!(drafts_in(daily(), "Mars/Olympus").is_empty());
@@ -229,7 +232,7 @@ fn texts(count: usize, form: impl Fn(usize) -> String) -> Vec<String> {
 #[test]
 fn what_is_worded_alike_becomes_a_template() {
     type Form = fn(usize) -> String;
-    let rows: [(&str, Form, &str); 5] = [
+    let rows: [(&str, Form, &str); 6] = [
         (
             "one place",
             |n| format!("Please read ticket T-{n} and write a short answer"),
@@ -245,6 +248,11 @@ fn what_is_worded_alike_becomes_a_template() {
             "three places that vary by themselves",
             |n| format!("Compare a{} with b{} and tell me by c{} which one is the better one", n % 2, n % 3, n % 5),
             "Compare {{slot1}} with {{slot2}} and tell me by {{slot3}} which one is the better one",
+        ),
+        (
+            "three places of nine",
+            |n| format!("{n}a one {n}b two three four {n}c five six"),
+            "{{slot1}} one {{slot2}} two three four {{slot3}} five six",
         ),
         ("six words that are fixed", |n| format!("one two three {n} four five six"), "one two three {{slot1}} four five six"),
     ];

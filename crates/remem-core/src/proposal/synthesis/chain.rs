@@ -55,16 +55,9 @@ fn follows(before: &RunTrace, after: &RunTrace) -> bool {
     pause.is_some_and(|pause| (0..=PAUSE_MS_MAX).contains(&pause))
 }
 
-/// Places that neither overlap one another nor what is taken.
+/// Places that do not overlap what is taken. They do not overlap one another either: no workflow is in a chain twice.
 fn free(places: &[usize], length: usize, taken: &[bool]) -> Vec<usize> {
-    let (mut free, mut next) = (Vec::new(), 0);
-    for at in places {
-        if *at >= next && !taken[*at..at + length].contains(&true) {
-            free.push(*at);
-            next = at + length;
-        }
-    }
-    free
+    places.iter().copied().filter(|at| !taken[*at..at + length].contains(&true)).collect()
 }
 
 fn draft(ids: &[&str], places: &[usize], runs: &[&Seen<'_>]) -> Synthesised {
