@@ -123,6 +123,8 @@ events! {
     AgentDecided(AgentDecided) = "agent.decided",
     /// There is something to be reminded of, or it waits to be confirmed.
     CommitmentCreated(CommitmentRef) = "commitment.created",
+    /// A commitment was confirmed, or put off.
+    CommitmentChanged(CommitmentRef) = "commitment.changed",
     /// A commitment's condition is met.
     CommitmentFired(CommitmentFired) = "commitment.fired",
     /// A commitment will not fire any more.

@@ -35,8 +35,7 @@ enum Rule {
 impl Timing {
     /// Of an ISO 8601 duration or a cron line, one of the two, and the name of a time zone.
     pub fn parse(every: Option<&str>, cron: Option<&str>, zone: &str) -> Result<Timing, Rejection> {
-        let zone = if zone.len() <= TEXT_MAX { TimeZone::get(zone).ok() } else { None };
-        let zone = zone.ok_or(Rejection::Invalid { field: "zone", rule: "must be the name of a time zone, such as Europe/Berlin" })?;
+        let zone = self::zone(zone)?;
         let rule = match (every, cron) {
             (Some(every), None) => Rule::Every(Box::new(span(every)?)),
             (None, Some(line)) => Rule::Cron(Box::new(Cron::parse(line)?)),
@@ -73,6 +72,12 @@ impl Timing {
         }
         None
     }
+}
+
+/// The time zone of that name.
+pub fn zone(name: &str) -> Result<TimeZone, Rejection> {
+    let zone = if name.len() <= TEXT_MAX { TimeZone::get(name).ok() } else { None };
+    zone.ok_or(Rejection::Invalid { field: "zone", rule: "must be the name of a time zone, such as Europe/Berlin" })
 }
 
 /// The last of the instants that `next` tells one after the other, after `after` and not after `now`.

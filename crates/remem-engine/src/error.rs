@@ -74,6 +74,12 @@ pub enum EngineError {
         /// How.
         state: JobState,
     },
+    /// A commitment does not stand so that this could be done with it.
+    #[error("the commitment is {}", state.as_str())]
+    CommitmentState {
+        /// How it stands.
+        state: remem_core::commitment::State,
+    },
     /// A pass cannot do what it is asked for, however often it is tried.
     #[error("the pass refused the work: {code}")]
     WorkRefused {

@@ -7,12 +7,14 @@
 pub mod agents;
 pub mod archive;
 pub mod caller;
+pub mod commitments;
 pub mod conformance;
 pub mod cursor;
 pub mod engine;
 pub mod error;
 pub mod feed;
 pub mod forget;
+pub mod heartbeats;
 pub mod jobs;
 pub mod keys;
 pub mod lineage;

@@ -104,7 +104,7 @@ pub struct PassReport {
 }
 
 /// All passes.
-pub static PASSES: [Pass; 9] = [
+pub static PASSES: [Pass; 11] = [
     Pass {
         name: "purge",
         doc: "removes expired entries and makes erased text physically gone",
@@ -168,6 +168,32 @@ pub static PASSES: [Pass; 9] = [
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::jobs::worth(engine, tenant)),
             run: |engine, tenant, mode, fence| Box::pin(passes::jobs::run(engine, tenant, mode, fence)),
+        },
+    },
+    Pass {
+        name: passes::infer::NAME,
+        doc: "reads commitments out of new entries",
+        period_ms: 1_000,
+        all_every: 60,
+        store_knows: None,
+        lease_ms: LEASE_MS,
+        tenants_at_once: 2,
+        over: Over::Host {
+            worth: |engine, tenant| Box::pin(passes::infer::worth(engine, tenant)),
+            run: |engine, tenant, mode, fence| Box::pin(passes::infer::run(engine, tenant, mode, fence)),
+        },
+    },
+    Pass {
+        name: passes::fire::NAME,
+        doc: "fires commitments and automations that are due, and lets heartbeats look",
+        period_ms: 500,
+        all_every: 120,
+        store_knows: Some(Work::Records),
+        lease_ms: passes::fire::LEASE_MS,
+        tenants_at_once: 8,
+        over: Over::Host {
+            worth: |engine, tenant| Box::pin(passes::fire::worth(engine, tenant)),
+            run: |engine, tenant, mode, fence| Box::pin(passes::fire::run(engine, tenant, mode, fence)),
         },
     },
     Pass {

@@ -4,7 +4,7 @@ use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::entry::RevRange;
-use remem_core::{Admitted, Batch, Draft, Entry, EntryId, Permission, Rejection, Revision, Scope, Timestamp};
+use remem_core::{Admitted, Batch, Draft, Entry, EntryId, Permission, Rejection, Revision, Scope, TenantId, Timestamp};
 use remem_store::{Committed, Outcome};
 
 /// Admission of more text than this is moved off the async threads.
@@ -57,6 +57,7 @@ impl Engine {
         }
         let committed = self.parts.store.commit(batch).await?;
         metrics::counter!("remem_entries_written_total").increment(admitted.len() as u64);
+        self.has_new_entries(&scope.tenant);
         Ok(stored(admitted, &committed))
     }
 
@@ -77,6 +78,7 @@ impl Engine {
         let skipped = committed.outcomes.iter().filter(|o| **o == Outcome::Nothing).count() as u64;
         let imported = committed.outcomes.len() as u64 - skipped;
         metrics::counter!("remem_entries_written_total").increment(imported);
+        self.has_new_entries(caller.tenant());
         Ok(Imported { imported, skipped, revision: committed.revision })
     }
 
@@ -98,6 +100,11 @@ impl Engine {
             metrics::counter!("remem_entries_deleted_total").increment(1);
         }
         Ok(Deleted { revision: committed.revision, replayed: committed.replayed })
+    }
+
+    /// Somebody reads them for promises soon; nobody has to be woken for it.
+    fn has_new_entries(&self, tenant: &TenantId) {
+        self.passes.again(crate::passes::infer::NAME, tenant);
     }
 
     fn check_size(&self, drafts: &[Draft]) -> Result<(), Rejection> {

@@ -20,8 +20,10 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::commitment::{self, EndedBy, State};
 use remem_core::event::CommitmentRef;
-use remem_core::{Admission, Batch, Commitment, Entry, EntryId, MemoryRef, Permission, Precondition, Record, RecordKind, Scope, TenantId, Ties, Timestamp};
-use remem_store::{ReadAt, StoreError, Tie};
+use remem_core::{
+    Admission, Batch, Commitment, Entry, EntryId, MemoryRef, Permission, Precondition, Record, RecordKind, TenantId, Ties, Timestamp,
+};
+use remem_store::{StoreError, Tie};
 
 /// A commitment with its name and what it was made from.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +69,31 @@ pub struct Explanation {
     pub entry: Option<Entry>,
     /// The sentence, the words that ask or promise, and those that tell when, as far as they still stand where they stood.
     pub words: Option<[String; 3]>,
+}
+
+/// That a commitment fired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FireNote {
+    /// What it fired for: an instant (`t` and milliseconds) or the number of the time its predicate came true (`p`).
+    pub instant: String,
+    /// When it should have fired.
+    pub scheduled_at: Timestamp,
+    /// When it did.
+    pub fired_at: Timestamp,
+    /// The run that was started.
+    pub run_id: Option<String>,
+}
+
+impl FireNote {
+    fn read(record: &Record, prefix: &str) -> FireNote {
+        let time = |name: &str| Timestamp(record.body.get(name).and_then(serde_json::Value::as_i64).unwrap_or_default());
+        FireNote {
+            instant: record.key.strip_prefix(prefix).unwrap_or_default().to_owned(),
+            scheduled_at: time("scheduledAt"),
+            fired_at: time("firedAt"),
+            run_id: record.body.get("runId").and_then(serde_json::Value::as_str).map(str::to_owned),
+        }
+    }
 }
 
 /// Records looked at for one page at the most: what matches may be rare.
@@ -128,7 +155,7 @@ impl Engine {
             looked_at += PAGE;
             for record in page {
                 after = record.ties.due.map(|due| (due, record.key.clone()));
-                let info = self.shown(caller, CommitmentInfo::read(record)?).await?;
+                let info = self.shown_commitment(caller, CommitmentInfo::read(record)?).await?;
                 if is_wanted(query, &info) {
                     found.push(info);
                 }
@@ -147,7 +174,7 @@ impl Engine {
     pub async fn commitment(&self, caller: &Caller, id: &str) -> Result<CommitmentInfo, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let info = self.load_commitment(caller.tenant(), id).await?.ok_or(EngineError::NotFound)?;
-        self.shown(caller, info).await
+        self.shown_commitment(caller, info).await
     }
 
     /// Which words of which entry led to a commitment.
@@ -155,7 +182,7 @@ impl Engine {
         let info = self.commitment(caller, id).await?;
         let scope = caller.scope(&info.commitment.memory_ref);
         let entry = match scope.zip(info.source.clone()) {
-            Some((scope, source)) => self.get(caller, scope.memory_ref.as_str(), source.as_str(), None).await.ok(),
+            Some((scope, source)) => self.get(caller, scope.memory_ref.as_str(), source.as_str(), None).await?,
             None => None,
         };
         let words = entry.as_ref().zip(info.commitment.spans).and_then(|(entry, spans)| {
@@ -174,16 +201,26 @@ impl Engine {
     }
 
     /// Rules may have changed since it was written: nothing leaves without a second look.
-    async fn shown(&self, caller: &Caller, mut info: CommitmentInfo) -> Result<CommitmentInfo, EngineError> {
+    async fn shown_commitment(&self, caller: &Caller, mut info: CommitmentInfo) -> Result<CommitmentInfo, EngineError> {
         let (rules, now) = (self.rules(caller.tenant()).await?, self.now());
         let shown = rules.admission(&self.policy_of(caller), now).record(info.commitment.to_map());
         info.commitment = Commitment::from_map(shown.map().clone()).ok_or(StoreError::Damaged("a commitment cannot be read"))?;
         Ok(info)
     }
 
-    /// The entry that something is to be made from, if it is there.
-    pub(crate) async fn source_entry(&self, scope: &Scope, id: &EntryId, now: Timestamp) -> Result<Option<Entry>, EngineError> {
-        Ok(self.parts.store.get(scope, id, &ReadAt::Now(now)).await?)
+    /// When a commitment fired, and what came of it, in the order of its instants.
+    pub async fn commitment_fires(
+        &self,
+        caller: &Caller,
+        id: &str,
+        after: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<Vec<FireNote>, EngineError> {
+        let info = self.commitment(caller, id).await?;
+        let (prefix, limit) = (format!("{}/", info.id), self.parts.policy.list_limit(limit));
+        let after = after.map(|instant| format!("{prefix}{instant}"));
+        let notes = self.parts.store.records(caller.tenant(), RecordKind::Fire, &prefix, after.as_deref(), limit).await?;
+        Ok(notes.iter().map(|note| FireNote::read(note, &prefix)).collect())
     }
 }
 

@@ -3,12 +3,11 @@
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::jobs::own_words;
 use remem_core::commitment::Delivery;
-use remem_core::{Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, TenantId};
+use remem_core::{Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, TenantId, schedule};
 use remem_store::StoreError;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// What becomes of a promise that was read out of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,7 +99,7 @@ impl Engine {
             }
         };
         let zone = new.zone.unwrap_or_else(utc);
-        check_zone(&zone)?;
+        schedule::zone(&zone)?;
         self.check_delivery(caller.tenant(), &new.delivery).await?;
         let rules = CommitmentRules { memory_ref: memory_ref.map(str::to_owned), arm, zone, delivery: new.delivery };
         let now = self.now_for(caller.tenant()).await?;
@@ -155,11 +154,6 @@ impl Engine {
     }
 }
 
-pub(crate) fn check_zone(zone: &str) -> Result<jiff::tz::TimeZone, Rejection> {
-    let known = if zone.len() <= 64 { jiff::tz::TimeZone::get(zone).ok() } else { None };
-    known.ok_or(Rejection::Invalid { field: "zone", rule: "must be the name of a time zone, such as Europe/Berlin" })
-}
-
-fn object(value: Value) -> serde_json::Map<String, Value> {
-    own_words(value).map().clone()
+fn object(value: Value) -> Map<String, Value> {
+    if let Value::Object(map) = value { map } else { Map::new() }
 }

@@ -23,7 +23,7 @@ fn memory_of(agent: &Agent) -> Option<String> {
 
 impl Engine {
     /// A workflow that calls upon an agent of the tenant or the host.
-    pub(super) async fn turn_of(&self, tenant: &TenantId, id: &str) -> Result<Workflow, EngineError> {
+    pub(crate) async fn turn_of(&self, tenant: &TenantId, id: &str) -> Result<Workflow, EngineError> {
         let agent = self.agent(tenant, id).await?.ok_or(EngineError::NotFound)?;
         let who = AgentRef {
             agent_id: agent.id().to_owned(),

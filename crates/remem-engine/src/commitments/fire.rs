@@ -1,0 +1,271 @@
+//! The one place where a commitment fires. The new state of the commitment, the note that it fired for this instant, the
+//! event and the run that is started are one commit, on the condition that the commitment is as it was read and that nobody
+//! has noted this instant before: so it fires once, whoever tries, and wherever somebody crashes.
+
+use super::{CommitmentInfo, set, ties};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::jobs::own_words;
+use crate::runs::{NewRun, Run};
+use remem_core::commitment::{Delivery, State};
+use remem_core::event::CommitmentFired;
+use remem_core::{
+    Batch, Commitment, EntryId, EventBody, Fence, MemoryRef, Policy, Precondition, PrincipalId, RecordKind, RunId, RunStatus, Scope,
+    TenantId, Ties, Timestamp,
+};
+use remem_store::{Committed, ReadAt, StoreError, Tie};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// Who starts runs that nobody asked for at the time.
+pub(crate) const HOST: &str = "remembrancer";
+
+/// What came of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fired {
+    /// It has fired.
+    Now,
+    /// Somebody else was first, or it is not as it was.
+    Elsewhere,
+    /// Too many runs of its memory have not ended: it stays due.
+    Held,
+}
+
+/// What is to be fired.
+pub(crate) struct Firing<'a> {
+    pub info: &'a CommitmentInfo,
+    /// How it stands afterwards.
+    pub next: Commitment,
+    /// What it fires for: the same for everybody who tries.
+    pub instant: String,
+    pub scheduled_at: Timestamp,
+    pub fence: Option<Fence>,
+}
+
+/// How many runs of each memory may still be started, for everything that is fired together. Nodes do not fire for one tenant
+/// at the same time, but an observation may come in between: the bound can be passed by as many as are told at once.
+#[derive(Default)]
+pub(crate) struct Rooms(tokio::sync::Mutex<HashMap<String, usize>>);
+
+/// What notes of fires whose runs may go on are found by.
+fn open_runs(memory_ref: &str) -> String {
+    format!("runs/{}", &blake3::hash(memory_ref.as_bytes()).to_hex()[..32])
+}
+
+impl Engine {
+    pub(crate) async fn fire(&self, tenant: &TenantId, firing: Firing<'_>, rooms: &Rooms) -> Result<Fired, EngineError> {
+        let Firing { info, mut next, instant, scheduled_at, fence } = firing;
+        let (now, policy) = (self.now_for(tenant).await?, self.policy_for(tenant).await?);
+        let memory_ref = MemoryRef::parse(&next.memory_ref).ok_or(StoreError::Damaged("a commitment names no memory"))?;
+        let rules = self.rules_of(tenant, Some(&memory_ref)).await?;
+        let delivery = if next.delivery == Delivery::default() { rules.delivery } else { next.delivery.clone() };
+        let starts = delivery.workflow_id.is_some() || delivery.agent_id.is_some();
+        if starts && !self.has_room(tenant, &next.memory_ref, rooms).await? {
+            return Ok(Fired::Held);
+        }
+        let batch = Batch::new(tenant.clone(), now).fenced(fence);
+        let given = Given { id: &info.id, commitment: &next, source: info.source.as_ref(), scheduled_at };
+        let (batch, run) = if starts { self.with_run(&policy, tenant, delivery, &given, batch).await? } else { (batch, None) };
+        let run_id = run.as_ref().map(|run| run.id.as_str().to_owned());
+        if run_id.is_some() {
+            next.last_run_id.clone_from(&run_id);
+        }
+        let event = EventBody::CommitmentFired(CommitmentFired {
+            commitment_id: info.id.clone(),
+            memory_ref: next.memory_ref.clone(),
+            memory_id: info.source.as_ref().map(|id| id.as_str().to_owned()),
+            condition: next.condition().to_owned(),
+            enqueued_run_id: run_id.clone(),
+        });
+        let note = json!({"commitmentId": info.id, "memoryRef": next.memory_ref, "scheduledAt": scheduled_at.0, "firedAt": now.0, "runId": run_id});
+        let note_ties = Ties {
+            due: Some(now.plus_ms(policy.commitment_retention_ms)),
+            topic: run_id.map(|_| open_runs(&next.memory_ref)),
+            source: None,
+        };
+        let rules = self.rules(tenant).await?;
+        let admission = rules.admission(&policy, now);
+        let (version, place) = (Precondition::Version(info.version), ties(&next, info.ties.source.clone(), policy.commitment_retention_ms));
+        let batch = set(batch, &admission, &info.id, &next, place, version);
+        let key = format!("{}/{instant}", info.id);
+        let batch = batch.set_tied(RecordKind::Fire, key, Precondition::Absent, own_words(note), note_ties).emit_apart(event);
+        match self.parts.store.commit(batch).await {
+            Ok(committed) => Ok(self.has_fired(tenant, policy, run, &next, scheduled_at, &committed)),
+            Err(StoreError::Conflict) => Ok(Fired::Elsewhere),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    fn has_fired(
+        &self,
+        tenant: &TenantId,
+        policy: Policy,
+        run: Option<Run>,
+        next: &Commitment,
+        scheduled_at: Timestamp,
+        committed: &Committed,
+    ) -> Fired {
+        if let Some(run) = run {
+            self.carry(policy, tenant, &run, committed.revision);
+        }
+        metrics::counter!("remem_commitments_fired_total", "condition" => next.condition()).increment(1);
+        #[expect(clippy::cast_precision_loss, reason = "a lag of centuries need not be exact")]
+        metrics::histogram!("remem_commitment_lag_seconds").record((committed.at.0 - scheduled_at.0).max(0) as f64 / 1_000.0);
+        self.has_deliveries(tenant);
+        Fired::Now
+    }
+
+    /// Adds the run to the batch. What cannot be started any more holds nothing up: the commitment fires without it.
+    pub(crate) async fn with_run(
+        &self,
+        policy: &Policy,
+        tenant: &TenantId,
+        delivery: Delivery,
+        given: &Given<'_>,
+        batch: Batch,
+    ) -> Result<(Batch, Option<Run>), EngineError> {
+        let Some(host) = PrincipalId::parse(HOST) else { return Ok((batch, None)) };
+        let mut inputs = delivery.inputs;
+        inputs.extend(given.names());
+        let new = NewRun {
+            workflow_id: delivery.workflow_id.unwrap_or_default(),
+            agent_id: delivery.agent_id,
+            inputs,
+            tags: vec!["source:commitment".to_owned()],
+            ..NewRun::default()
+        };
+        match self.prepare_run(tenant, &host, new).await {
+            Ok(start) => {
+                let (batch, run) = self.starting(policy, tenant, start, batch).await?;
+                Ok((batch, Some(run)))
+            }
+            Err(EngineError::UnknownWorkflow | EngineError::NotFound | EngineError::Rejected(_)) => {
+                tracing::warn!(tenant = %tenant, commitment = given.id, "what a commitment is to start cannot be started; it only tells");
+                Ok((batch, None))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Whether one more run of this memory may be started. Looks at the store once for everything that shares the rooms.
+    async fn has_room(&self, tenant: &TenantId, memory_ref: &str, rooms: &Rooms) -> Result<bool, EngineError> {
+        let mut rooms = rooms.0.lock().await;
+        if !rooms.contains_key(memory_ref) {
+            rooms.insert(memory_ref.to_owned(), self.free_runs(tenant, memory_ref).await?);
+        }
+        let room = rooms.get_mut(memory_ref).filter(|room| **room > 0);
+        Ok(room.map(|room| *room -= 1).is_some())
+    }
+
+    /// How many runs of this memory may be started. Those that are noted may have ended: they are looked at when they seem
+    /// too many.
+    async fn free_runs(&self, tenant: &TenantId, memory_ref: &str) -> Result<usize, EngineError> {
+        let limit = self.parts.policy.commitment_runs_max;
+        let tie = Tie::Topic { topic: open_runs(memory_ref), after: None };
+        let open = self.parts.store.tied(tenant, RecordKind::Fire, &tie, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
+        if open.len() < limit {
+            return Ok(limit - open.len());
+        }
+        let mut batch = Batch::new(tenant.clone(), self.now_for(tenant).await?);
+        let mut ended = 0;
+        for note in open {
+            let run = note.body.get("runId").and_then(Value::as_str).and_then(RunId::parse);
+            let goes_on = match &run {
+                Some(run) => self.load_run(tenant, run).await?.is_some_and(|(run, _)| run.state.status == RunStatus::Running),
+                None => false,
+            };
+            if !goes_on {
+                ended += 1;
+                let (version, ties) = (Precondition::Version(note.version), Ties { topic: None, ..note.ties });
+                batch = batch.set_tied(RecordKind::Fire, note.key, version, own_words(Value::Object(note.body)), ties);
+            }
+        }
+        if ended > 0 {
+            match self.parts.store.commit(batch).await {
+                Ok(_) | Err(StoreError::Conflict) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Does what is to be done about a commitment that is due.
+    pub(crate) async fn step_commitment(
+        &self,
+        tenant: &TenantId,
+        info: &CommitmentInfo,
+        fence: Option<&Fence>,
+        rooms: &Rooms,
+    ) -> Result<Fired, EngineError> {
+        use remem_core::commitment::Step;
+        let (now, policy) = (self.now_for(tenant).await?, &self.parts.policy);
+        match info.commitment.step(now, policy.commitment_retention_ms) {
+            Step::Wait => Ok(Fired::Elsewhere),
+            Step::Fire { instant, next } => {
+                if !self.source_stands(tenant, info, now).await? {
+                    return Ok(Fired::Elsewhere);
+                }
+                let firing = Firing { info, next: *next, instant: format!("t{}", instant.0), scheduled_at: instant, fence: fence.cloned() };
+                self.fire(tenant, firing, rooms).await
+            }
+            Step::GiveUp(ended) => self.end_commitment(tenant, info, &ended, fence).await,
+            Step::Forget => {
+                let batch = Batch::new(tenant.clone(), now).fenced(fence.cloned());
+                let batch = batch.unset(RecordKind::Commitment, info.id.clone(), Precondition::Version(info.version));
+                settled(self.parts.store.commit(batch).await)
+            }
+        }
+    }
+
+    /// What has expired promises nothing any more, even before the purge pass has taken it away.
+    async fn source_stands(&self, tenant: &TenantId, info: &CommitmentInfo, now: Timestamp) -> Result<bool, EngineError> {
+        let Some((memory_ref, id)) = &info.ties.source else { return Ok(true) };
+        let scope = Scope::new(tenant.clone(), memory_ref.clone());
+        Ok(self.parts.store.get(&scope, id, &ReadAt::Now(now)).await?.is_some())
+    }
+
+    async fn end_commitment(
+        &self,
+        tenant: &TenantId,
+        info: &CommitmentInfo,
+        ended: &Commitment,
+        fence: Option<&Fence>,
+    ) -> Result<Fired, EngineError> {
+        let (now, policy, rules) = (self.now_for(tenant).await?, self.policy_for(tenant).await?, self.rules(tenant).await?);
+        let batch = Batch::new(tenant.clone(), now).fenced(fence.cloned());
+        let place = ties(ended, info.ties.source.clone(), policy.commitment_retention_ms);
+        let batch = set(batch, &rules.admission(&policy, now), &info.id, ended, place, Precondition::Version(info.version));
+        let told = CommitmentInfo { commitment: ended.clone(), ..info.clone() }.named();
+        debug_assert_ne!(ended.state, State::Armed, "what is given up does not fire");
+        settled(self.parts.store.commit(batch.emit(EventBody::CommitmentEnded(told))).await)
+    }
+}
+
+fn settled(committed: Result<Committed, StoreError>) -> Result<Fired, EngineError> {
+    match committed {
+        Ok(_) => Ok(Fired::Now),
+        Err(StoreError::Conflict) => Ok(Fired::Elsewhere),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// What a run is told of why it was started: names, never what was meant. That it can read in memory.
+pub(crate) struct Given<'a> {
+    pub id: &'a str,
+    pub commitment: &'a Commitment,
+    pub source: Option<&'a EntryId>,
+    pub scheduled_at: Timestamp,
+}
+
+impl Given<'_> {
+    fn names(&self) -> serde_json::Map<String, Value> {
+        let names = json!({
+            "commitmentId": self.id,
+            "memoryRef": self.commitment.memory_ref,
+            "memoryId": self.source.map(EntryId::as_str),
+            "condition": self.commitment.condition(),
+            "scheduledAt": self.scheduled_at.rfc3339(),
+        });
+        if let Value::Object(map) = names { map } else { serde_json::Map::new() }
+    }
+}

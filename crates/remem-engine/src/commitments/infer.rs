@@ -1,0 +1,147 @@
+//! Reading commitments out of an entry: the grammar decides what a text promises, the memory's rules what becomes of it. It
+//! changes nothing itself; the pass `infer` commits what comes out together with the place it reached.
+
+use super::{Arm, CommitmentRules, named, set, ties};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::commitment::{Delivery, Spans, State, When};
+use remem_core::infer::{self, Condition, Promise, Reading, Recurrence, Verdict};
+use remem_core::{
+    Admission, Batch, Commitment, Entry, EventBody, MemoryRef, Policy, Precondition, RecordKind, TenantId, Timestamp, schedule,
+};
+use std::ops::Range;
+
+/// Tags by which a writer says that nobody vouches for a text. What such a text promises is never armed by itself.
+pub const UNTRUSTED_TAGS: [&str; 4] = ["source:untrusted", "source:web", "source:document", "source:tool"];
+/// Tags of texts that promise nothing of their own: what passes made of others, notes of runs, and what was told to be a
+/// commitment when it was written.
+const DERIVED_TAGS: [&str; 3] = ["compacted-from:", "source:run", HAND_MADE];
+/// The tag of the text of a commitment that a caller made.
+pub(super) const HAND_MADE: &str = "source:commitment";
+
+/// Whether promises may be read out of a text with these tags.
+pub(crate) fn may_promise<'a>(mut tags: impl Iterator<Item = &'a str>) -> bool {
+    !tags.any(|tag| DERIVED_TAGS.iter().any(|derived| tag.starts_with(derived)))
+}
+
+/// Whether somebody vouches for a text.
+pub(crate) fn is_trusted(entry: &Entry) -> bool {
+    !entry.tags.iter().any(|tag| UNTRUSTED_TAGS.contains(&tag.as_str()))
+}
+
+/// The zone that the writer names, else the memory's.
+fn zone_of<'a>(entry: &'a Entry, rules: &'a CommitmentRules) -> &'a str {
+    let named = entry.metadata.as_ref().and_then(|metadata| metadata.get("timeZone")).and_then(|zone| zone.as_str());
+    named.filter(|zone| schedule::zone(zone).is_ok()).unwrap_or(&rules.zone)
+}
+
+/// A promise of an entry as a commitment; `None` if nothing comes of it.
+fn commitment(promise: &Promise, entry: &Entry, rules: &CommitmentRules, zone: &str, policy: &Policy) -> Option<Commitment> {
+    let state = match (promise.verdict, rules.arm) {
+        (Verdict::Refused(_), _) | (_, Arm::Off) => return None,
+        (Verdict::Arm, Arm::Auto) => State::Armed,
+        _ => State::Pending,
+    };
+    let (when, next_at) = condition(&promise.condition, zone);
+    let at = entry.created_at;
+    let wait = if state == State::Pending { policy.commitment_confirm_ms } else { policy.commitment_wait_ms };
+    let span = |range: &Range<usize>| [range.start, range.end];
+    Some(Commitment {
+        memory_ref: entry.memory_ref.as_str().to_owned(),
+        state,
+        when,
+        next_at: next_at.map(|at| at.0),
+        give_up_at: at.plus_ms(wait).0,
+        rules: Some(infer::RULES.to_owned()),
+        confidence: promise.confidence,
+        spans: Some(Spans { sentence: span(&promise.sentence), cue: span(&promise.cue), condition: span(&promise.condition_words) }),
+        delivery: Delivery::default(),
+        created_at: at.0,
+        updated_at: at.0,
+        holds: None,
+        epoch: 0,
+        fired: 0,
+        last_fired_at: None,
+        last_run_id: None,
+        ended_by: None,
+    })
+}
+
+pub(super) fn condition(condition: &Condition, zone: &str) -> (When, Option<Timestamp>) {
+    match condition {
+        Condition::Once { at } => (When::Once, Some(*at)),
+        Condition::Recurring { rule, first } => {
+            let (every, cron) = match rule {
+                Recurrence::Every(every) => (Some(every.clone()), None),
+                Recurrence::Cron(cron) => (None, Some(cron.clone())),
+            };
+            (When::Recurring { every, cron, zone: zone.to_owned(), anchor: first.0 }, Some(*first))
+        }
+        Condition::Predicate { key } => (When::Predicate { key: key.clone(), once: true }, None),
+    }
+}
+
+impl Engine {
+    /// The name of a commitment: the same promise of the same memory has the same, however often it is read. Keyed, so that a
+    /// name tells nothing about the words.
+    pub(crate) fn commitment_id(&self, tenant: &TenantId, commitment: &Commitment, action: &str) -> String {
+        let mut hasher = blake3::Hasher::new_keyed(&self.parts.key.derive("remembrancer commitment v1"));
+        let when = serde_json::to_string(&(&commitment.when, commitment.next_at)).unwrap_or_default();
+        for part in [tenant.as_str(), &commitment.memory_ref, &when, action] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        format!("cmt_{}", &hasher.finalize().to_hex()[..32])
+    }
+
+    /// What an entry promises, by name, as it would be armed.
+    pub(crate) fn promises_of(&self, tenant: &TenantId, entry: &Entry, rules: &CommitmentRules) -> Vec<(String, Commitment)> {
+        let tags = entry.tags.iter().map(String::as_str);
+        let zone = zone_of(entry, rules);
+        let (Ok(clocks), true) = (schedule::zone(zone), rules.arm != Arm::Off && may_promise(tags)) else { return Vec::new() };
+        let policy = &self.parts.policy;
+        let (text, at, trusted) = (entry.content.as_str(), entry.created_at, is_trusted(entry));
+        let reading = Reading { text, at, zone: &clocks, trusted, horizon_ms: policy.horizon_ms_max };
+        let found = infer::infer(&reading).into_iter().filter_map(|promise| {
+            let commitment = commitment(&promise, entry, rules, zone, policy)?;
+            Some((self.commitment_id(tenant, &commitment, &promise.action), commitment))
+        });
+        found.collect()
+    }
+
+    /// Adds to a batch what an entry promises and is not known yet; answers how much that is. An instant that has passed
+    /// since the entry was written is no promise any more.
+    pub(crate) async fn arm_from(
+        &self,
+        tenant: &TenantId,
+        entry: &Entry,
+        admission: &Admission<'_>,
+        mut batch: Batch,
+    ) -> Result<(Batch, u64), EngineError> {
+        let rules = self.rules_of(tenant, Some(&entry.memory_ref)).await?;
+        let mut armed = 0;
+        for (id, commitment) in self.promises_of(tenant, entry, &rules) {
+            let past = |at: i64| at <= admission.now.0 && matches!(commitment.when, When::Once);
+            let late = commitment.next_at.is_some_and(past) || commitment.give_up_at <= admission.now.0;
+            let known = self.parts.store.record(tenant, RecordKind::Commitment, &id).await?;
+            if late || known.is_some() || batch_holds(&batch, &id) {
+                continue;
+            }
+            let source: (MemoryRef, _) = (entry.memory_ref.clone(), entry.id.clone());
+            let ties = ties(&commitment, Some(source), self.parts.policy.commitment_retention_ms);
+            let event = EventBody::CommitmentCreated(named(&id, &commitment, Some(&entry.id)));
+            batch = set(batch, admission, &id, &commitment, ties, Precondition::Absent).emit(event);
+            armed += 1;
+        }
+        if armed > 0 {
+            batch = batch.expect(entry.memory_ref.clone(), entry.id.clone(), entry.visible.from);
+        }
+        Ok((batch, armed))
+    }
+}
+
+/// Two entries of one page may promise the same.
+fn batch_holds(batch: &Batch, id: &str) -> bool {
+    let same = |change: &remem_core::Change| matches!(change, remem_core::Change::Record { key, .. } if key == id);
+    batch.changes().iter().any(same)
+}

@@ -1,0 +1,210 @@
+//! Heartbeats: predicates over a memory that the host looks at every so often. A look is bounded in time, and no two overlap:
+//! each moves the instant of the next on the condition that nobody else did. Only a change is told to commitments.
+
+use crate::caller::Caller;
+use crate::commitments::fire::Fired;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::event::{HeartbeatEvaluated, HeartbeatStateChanged, PredicateState};
+use remem_core::proposal::is_name;
+use remem_core::{
+    Batch, EventBody, Fence, MemoryRef, Permission, Precondition, Record, RecordKind, Rejection, Scope, TenantId, Ties, Timestamp, infer,
+};
+use remem_store::{Filter, Page, ReadAt, StoreError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// What a caller sets.
+#[derive(Clone, Debug, Default)]
+pub struct NewHeartbeat {
+    /// The memory that is looked at.
+    pub memory_ref: String,
+    /// What it is that may be so, as commitments wait for it.
+    pub key: String,
+    /// It is so when a live entry of the memory carries this tag.
+    pub tag: String,
+    /// Seconds from one look to the next; what is too short becomes the shortest that this host allows.
+    pub every_seconds: u32,
+    /// Whether it looks.
+    pub enabled: bool,
+}
+
+/// A heartbeat, as its record holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Heartbeat {
+    /// Its name.
+    pub id: String,
+    /// The memory that is looked at.
+    pub memory_ref: String,
+    /// The normal form of what may be so.
+    pub key: String,
+    /// It is so when a live entry carries this tag.
+    pub tag: String,
+    /// Milliseconds from one look to the next.
+    pub every_ms: i64,
+    /// Whether it looks.
+    pub enabled: bool,
+    /// What the last look that ended in time found.
+    #[serde(default)]
+    pub holds: Option<bool>,
+    /// How the last look ended: `ok`, `timeout` or `error`.
+    #[serde(default)]
+    pub last_status: Option<String>,
+    /// When it was.
+    #[serde(default)]
+    pub last_at: Option<i64>,
+}
+
+/// What one look came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// `ok`, `timeout` or `error`.
+    pub status: &'static str,
+    /// Whether it is other than it was.
+    pub changed: bool,
+    /// The commitments that fired.
+    pub fired: Vec<String>,
+}
+
+impl Heartbeat {
+    fn to_map(&self) -> Map<String, Value> {
+        if let Ok(Value::Object(map)) = serde_json::to_value(self) { map } else { Map::new() }
+    }
+
+    fn read(record: &Record) -> Result<Heartbeat, EngineError> {
+        let read = serde_json::from_value(Value::Object(record.body.clone()));
+        read.map_err(|_| StoreError::Damaged("a heartbeat cannot be read").into())
+    }
+}
+
+impl Engine {
+    /// Sets a heartbeat, or another under its name.
+    pub async fn put_heartbeat(&self, caller: &Caller, id: &str, new: NewHeartbeat) -> Result<Heartbeat, EngineError> {
+        caller.require(Permission::MemoryAdmin)?;
+        if !is_name(id) {
+            return Err(Rejection::MalformedName { field: "heartbeatId" }.into());
+        }
+        let scope = caller.scope_to_write(&new.memory_ref)?;
+        let shape = Rejection::Invalid { field: "key", rule: "must be a short statement of what can be so, such as \"invoice cleared\"" };
+        let key = infer::observation_key(&new.key).ok_or(shape)?;
+        if new.tag.is_empty() || new.tag.chars().count() > self.parts.policy.tag_chars_max {
+            return Err(Rejection::Invalid { field: "tag", rule: "must be a tag" }.into());
+        }
+        let known = self.heartbeats(caller).await?;
+        let (limit, actual) = (self.parts.policy.heartbeats_max as u64, known.len() as u64 + 1);
+        if actual > limit && known.iter().all(|one| one.id != id) {
+            return Err(Rejection::TooLarge { field: "heartbeats", unit: "items", limit, actual }.into());
+        }
+        let every_ms = (i64::from(new.every_seconds) * 1_000).max(self.parts.policy.heartbeat_every_ms_min);
+        let (memory_ref, tag, enabled) = (scope.memory_ref.as_str().to_owned(), new.tag, new.enabled);
+        let heartbeat =
+            Heartbeat { id: id.to_owned(), memory_ref, key, tag, every_ms, enabled, holds: None, last_status: None, last_at: None };
+        let (now, rules) = (self.now_for(caller.tenant()).await?, self.rules(caller.tenant()).await?);
+        let body = rules.admission(&self.policy_of(caller), now).record(heartbeat.to_map());
+        let ties = if enabled { Ties::due(now) } else { Ties::default() };
+        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        self.parts.store.commit(batch.set_tied(RecordKind::Heartbeat, id.to_owned(), Precondition::None, body, ties)).await?;
+        self.heartbeat(caller, id).await
+    }
+
+    /// The heartbeat of that name.
+    pub async fn heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let record = if is_name(id) { self.parts.store.record(caller.tenant(), RecordKind::Heartbeat, id).await? } else { None };
+        Heartbeat::read(&record.ok_or(EngineError::NotFound)?)
+    }
+
+    /// The tenant's heartbeats, by name.
+    pub async fn heartbeats(&self, caller: &Caller) -> Result<Vec<Heartbeat>, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        let limit = u32::try_from(self.parts.policy.heartbeats_max).unwrap_or(u32::MAX);
+        let records = self.parts.store.records(caller.tenant(), RecordKind::Heartbeat, "", None, limit).await?;
+        records.iter().map(Heartbeat::read).collect()
+    }
+
+    /// Takes a heartbeat away.
+    pub async fn remove_heartbeat(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
+        caller.require(Permission::MemoryAdmin)?;
+        self.heartbeat(caller, id).await?;
+        let batch = Batch::new(caller.tenant().clone(), self.now_for(caller.tenant()).await?).by(caller.principal().clone());
+        self.parts.store.commit(batch.unset(RecordKind::Heartbeat, id.to_owned(), Precondition::None)).await?;
+        Ok(())
+    }
+
+    /// A look whose time has come.
+    pub(crate) async fn beat(&self, tenant: &TenantId, record: Record, fence: Option<&Fence>) -> Result<Fired, EngineError> {
+        let heartbeat = Heartbeat::read(&record)?;
+        let seen = self.look(tenant, &heartbeat).await;
+        Ok(if self.beaten(tenant, &record, heartbeat, seen, fence).await?.is_some() { Fired::Now } else { Fired::Elsewhere })
+    }
+
+    /// What is so now; `Err` is how the look ended otherwise. It never takes longer than this host allows.
+    async fn look(&self, tenant: &TenantId, heartbeat: &Heartbeat) -> Result<bool, &'static str> {
+        let limit = Duration::from_millis(self.parts.policy.heartbeat_runtime_ms_max);
+        match tokio::time::timeout(limit, self.holds(tenant, heartbeat)).await {
+            Ok(Ok(holds)) => Ok(holds),
+            Ok(Err(_)) => Err("error"),
+            Err(_) => Err("timeout"),
+        }
+    }
+
+    async fn holds(&self, tenant: &TenantId, heartbeat: &Heartbeat) -> Result<bool, EngineError> {
+        let Some(memory_ref) = MemoryRef::parse(&heartbeat.memory_ref) else { return Ok(false) };
+        let filter = Filter { tags: vec![heartbeat.tag.clone()], ..Filter::default() };
+        let at = ReadAt::Now(self.now_for(tenant).await?);
+        let found = self.parts.store.list(&Scope::new(tenant.clone(), memory_ref), &filter, &Page { limit: 1, after: None }, &at).await?;
+        Ok(!found.is_empty())
+    }
+
+    /// Tells what a look found, and notes it; `None` if somebody else looked meanwhile. Whoever waits is told first: should
+    /// this process end in between, the next look finds the change anew, and telling twice does nothing.
+    pub(crate) async fn beaten(
+        &self,
+        tenant: &TenantId,
+        record: &Record,
+        mut heartbeat: Heartbeat,
+        seen: Result<bool, &'static str>,
+        fence: Option<&Fence>,
+    ) -> Result<Option<Beat>, EngineError> {
+        let (now, before) = (self.now_for(tenant).await?, heartbeat.holds);
+        let (status, changed) = match seen {
+            Ok(holds) => ("ok", before != Some(holds)),
+            Err(status) => (status, false),
+        };
+        let mut fired = Vec::new();
+        if let (Ok(holds), true, Some(memory_ref)) = (seen, changed, MemoryRef::parse(&heartbeat.memory_ref)) {
+            fired = self.tell(tenant, &memory_ref, heartbeat.key.clone(), holds).await?.fired;
+            heartbeat.holds = Some(holds);
+        }
+        (heartbeat.last_status, heartbeat.last_at) = (Some(status.to_owned()), Some(now.0));
+        let (policy, rules) = (self.policy_for(tenant).await?, self.rules(tenant).await?);
+        let body = rules.admission(&policy, now).record(heartbeat.to_map());
+        let ties = if heartbeat.enabled { Ties::due(next(record.ties.due, heartbeat.every_ms, now)) } else { Ties::default() };
+        let batch = Batch::new(tenant.clone(), now).fenced(fence.cloned());
+        let mut batch = batch.set_tied(RecordKind::Heartbeat, record.key.clone(), Precondition::Version(record.version), body, ties);
+        let heartbeat_id = heartbeat.id.clone();
+        batch = batch.emit(EventBody::HeartbeatEvaluated(HeartbeatEvaluated {
+            heartbeat_id: heartbeat_id.clone(),
+            status: status.to_owned(),
+            changed,
+        }));
+        if changed {
+            let (from, to) = (PredicateState { holds: before }, PredicateState { holds: heartbeat.holds });
+            batch = batch.emit(EventBody::HeartbeatStateChanged(HeartbeatStateChanged { heartbeat_id, from, to }));
+        }
+        match self.parts.store.commit(batch).await {
+            Ok(_) => Ok(Some(Beat { status, changed, fired })),
+            Err(StoreError::Conflict) => Ok(None),
+            Err(other) => Err(other.into()),
+        }
+    }
+}
+
+/// The next look, on the grid of the last one: looks that were missed become one.
+fn next(due: Option<Timestamp>, every_ms: i64, now: Timestamp) -> Timestamp {
+    let due = due.unwrap_or(now);
+    let missed = (now.0 - due.0).max(0) / every_ms.max(1);
+    due.plus_ms((missed + 1).saturating_mul(every_ms))
+}

@@ -1,0 +1,129 @@
+//! fire: does what is to be done at its time: commitments and automations fire, heartbeats look, gates close, and what ended
+//! long ago is forgotten. On every node; the lease only spares them each other's way, and is short, because others wait for
+//! what a node that was paused has left undone.
+
+use crate::commitments::CommitmentInfo;
+use crate::commitments::fire::{Fired, Rooms};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::registry::{Mode, PassReport};
+use futures_util::stream::{self, StreamExt};
+use remem_core::{Batch, Fence, Precondition, Record, RecordKind, TenantId, Timestamp};
+use remem_store::{StoreError, Tie};
+
+/// The name in `PASSES`.
+pub(crate) const NAME: &str = "fire";
+/// How long the lease lasts: a node that is paused delays what is due by no more than this.
+pub(crate) const LEASE_MS: u64 = 3_000;
+/// No page is begun later than this after the start.
+const BEGIN_WITHIN_MS: i64 = 1_000;
+/// Records of one page.
+const PAGE: u32 = 128;
+/// What is fired at once: the store commits in groups, so that many cost little more than one.
+const AT_ONCE: usize = 32;
+
+/// Something due.
+pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    let now = engine.now_for(tenant).await?;
+    for kind in [RecordKind::Commitment, RecordKind::Heartbeat, RecordKind::Fire] {
+        if !due(engine, tenant, kind, now, None, 1).await?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+async fn due(
+    engine: &Engine,
+    tenant: &TenantId,
+    kind: RecordKind,
+    until: Timestamp,
+    after: Option<(Timestamp, String)>,
+    limit: u32,
+) -> Result<Vec<Record>, StoreError> {
+    engine.parts.store.tied(tenant, kind, &Tie::Due { until, after }, limit).await
+}
+
+/// One activation.
+pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+    let begun = engine.now_for(tenant).await?;
+    let mut report = PassReport::default();
+    let mut failed = None;
+    for kind in [RecordKind::Commitment, RecordKind::Heartbeat] {
+        match each_due(engine, tenant, kind, mode, fence.as_ref(), begun).await {
+            Ok(one) => {
+                report = PassReport {
+                    examined: report.examined + one.examined,
+                    changed: report.changed + one.changed,
+                    more: report.more | one.more,
+                }
+            }
+            // One kind that fails must not hold up the others.
+            Err(error) => failed = Some(error),
+        }
+    }
+    if mode != Mode::DryRun {
+        report.changed += forget_notes(engine, tenant, fence, begun).await?;
+        if report.more || failed.is_some() {
+            engine.passes.again(NAME, tenant);
+        }
+    }
+    failed.map_or(Ok(report), Err)
+}
+
+async fn each_due(
+    engine: &Engine,
+    tenant: &TenantId,
+    kind: RecordKind,
+    mode: Mode,
+    fence: Option<&Fence>,
+    begun: Timestamp,
+) -> Result<PassReport, EngineError> {
+    let (mut report, mut after, rooms) = (PassReport::default(), None, Rooms::default());
+    while report.examined < u64::from(engine.parts.policy.fires_max) {
+        let page = due(engine, tenant, kind, begun, after.clone(), PAGE).await?;
+        let full = page.len() == PAGE as usize;
+        // What stays due, because it has to wait for its turn, is passed over.
+        after = page.last().and_then(|record| Some((record.ties.due?, record.key.clone())));
+        report.examined += page.len() as u64;
+        if mode == Mode::DryRun {
+            report.changed += page.len() as u64;
+        } else {
+            let outcomes: Vec<Result<Fired, EngineError>> =
+                stream::iter(page).map(|record| one(engine, tenant, record, fence, &rooms)).buffer_unordered(AT_ONCE).collect().await;
+            for outcome in outcomes {
+                report.changed += u64::from(outcome? == Fired::Now);
+            }
+        }
+        if !full {
+            return Ok(report);
+        }
+        if engine.now() > begun.plus_ms(BEGIN_WITHIN_MS) || engine.passes.is_stopping() {
+            break;
+        }
+    }
+    Ok(PassReport { more: true, ..report })
+}
+
+async fn one(engine: &Engine, tenant: &TenantId, record: Record, fence: Option<&Fence>, rooms: &Rooms) -> Result<Fired, EngineError> {
+    match record.kind {
+        RecordKind::Heartbeat => engine.beat(tenant, record, fence).await,
+        _ => engine.step_commitment(tenant, &CommitmentInfo::read(record)?, fence, rooms).await,
+    }
+}
+
+/// Notes of what fired are kept as long as what ended.
+async fn forget_notes(engine: &Engine, tenant: &TenantId, fence: Option<Fence>, now: Timestamp) -> Result<u64, EngineError> {
+    let old = due(engine, tenant, RecordKind::Fire, now, None, PAGE).await?;
+    if old.is_empty() {
+        return Ok(0);
+    }
+    let count = old.len() as u64;
+    let batch = Batch::new(tenant.clone(), now).fenced(fence);
+    let batch = old.into_iter().fold(batch, |batch, note| batch.unset(RecordKind::Fire, note.key, Precondition::None));
+    match engine.parts.store.commit(batch).await {
+        Ok(_) => Ok(count),
+        Err(StoreError::Conflict) => Ok(0),
+        Err(other) => Err(other.into()),
+    }
+}

@@ -1,0 +1,132 @@
+//! infer: reads commitments out of entries as they are written, off the path of the writers. It follows the tenant's log; each
+//! page of it is one commit of what was found and of the place that was reached, so nothing is read twice and nothing is lost.
+//!
+//! Plain statements of fact are observations, too: what somebody waits for may have come true.
+
+use crate::commitments::infer::may_promise;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::jobs::own_words;
+use crate::registry::{Mode, PassReport};
+use remem_core::{
+    Batch, Entry, EntryId, Event, EventBody, Fence, MemoryRef, Precondition, RecordKind, Scope, Seq, TenantId, Timestamp, infer,
+};
+use remem_store::{ReadAt, StoreError};
+use serde_json::{Value, json};
+
+/// The name in `PASSES`, and of the record with its progress.
+pub(crate) const NAME: &str = "infer";
+/// Events of one page.
+const PAGE: u32 = 256;
+/// Bounds of one activation, which must end long before its lease does.
+const PAGES_MAX: u32 = 40;
+const TIME_MS_MAX: i64 = 10_000;
+
+/// How far the log has been read, and the version of the note.
+async fn place(engine: &Engine, tenant: &TenantId) -> Result<(Seq, Precondition), EngineError> {
+    let note = engine.parts.store.record(tenant, RecordKind::Progress, NAME).await?;
+    let Some(note) = note else { return Ok((Seq(0), Precondition::Absent)) };
+    Ok((Seq(note.body.get("seq").and_then(Value::as_u64).unwrap_or(0)), Precondition::Version(note.version)))
+}
+
+/// Events that were not looked at yet.
+pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    Ok(engine.parts.store.head(tenant).await?.seq > place(engine, tenant).await?.0)
+}
+
+/// One activation.
+pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+    let begun = engine.now_for(tenant).await?;
+    let mut report = PassReport::default();
+    for _ in 0..PAGES_MAX {
+        let (after, version) = place(engine, tenant).await?;
+        let events = engine.parts.store.events(tenant, after, PAGE).await?;
+        let Some(last) = events.last().map(|event| event.seq) else { return Ok(report) };
+        let entries = written(engine, tenant, &events).await?;
+        report.examined += entries.len() as u64;
+        if mode == Mode::DryRun {
+            report.changed += promised(engine, tenant, &entries).await?;
+            return Ok(PassReport { more: events.len() == PAGE as usize, ..report });
+        }
+        tell(engine, tenant, &entries).await?;
+        report.changed += arm(engine, tenant, &entries, (last, version), fence.clone()).await?;
+        report.more = events.len() == PAGE as usize;
+        if !report.more || engine.now() > begun.plus_ms(TIME_MS_MAX) || engine.passes.is_stopping() {
+            break;
+        }
+    }
+    if report.more {
+        engine.passes.again(NAME, tenant);
+    }
+    Ok(report)
+}
+
+/// The entries that these events tell of, as far as they are still there. What a replay repeats was read the first time.
+async fn written(engine: &Engine, tenant: &TenantId, events: &[Event]) -> Result<Vec<Entry>, EngineError> {
+    let at = ReadAt::Now(engine.now_for(tenant).await?);
+    let mut entries = Vec::new();
+    for event in events.iter().filter(|event| event.run.as_ref().is_none_or(|run| run.recorded_at.is_none())) {
+        let name = match &event.body {
+            EventBody::Written(written) if may_promise(written.tags.iter().map(String::as_str)) => {
+                (&written.memory_ref, &written.memory_id)
+            }
+            EventBody::Revived(entry) => (&entry.memory_ref, &entry.memory_id),
+            _ => continue,
+        };
+        let Some((memory_ref, id)) = MemoryRef::parse(name.0).zip(EntryId::parse(name.1)) else { continue };
+        entries.extend(engine.parts.store.get(&Scope::new(tenant.clone(), memory_ref), &id, &at).await?);
+    }
+    Ok(entries)
+}
+
+async fn promised(engine: &Engine, tenant: &TenantId, entries: &[Entry]) -> Result<u64, EngineError> {
+    let mut found = 0;
+    for entry in entries {
+        let rules = engine.rules_of(tenant, Some(&entry.memory_ref)).await?;
+        found += engine.promises_of(tenant, entry, &rules).len() as u64;
+    }
+    Ok(found)
+}
+
+/// Commits what the entries promise, together with the place that was reached.
+async fn arm(
+    engine: &Engine,
+    tenant: &TenantId,
+    entries: &[Entry],
+    (last, version): (Seq, Precondition),
+    fence: Option<Fence>,
+) -> Result<u64, EngineError> {
+    let (policy, rules) = (engine.policy_for(tenant).await?, engine.rules(tenant).await?);
+    let now: Timestamp = engine.now_for(tenant).await?;
+    let admission = rules.admission(&policy, now);
+    let mut batch = Batch::new(tenant.clone(), now).fenced(fence);
+    let mut armed = 0;
+    for entry in entries {
+        let found;
+        (batch, found) = engine.arm_from(tenant, entry, &admission, batch).await?;
+        armed += found;
+    }
+    let batch = batch.set(RecordKind::Progress, NAME.to_owned(), version, own_words(json!({"seq": last.0})));
+    match engine.parts.store.commit(batch).await {
+        Ok(_) => Ok(armed),
+        // An entry went, or somebody else was here: the page is read again.
+        Err(StoreError::Conflict) => {
+            engine.passes.again(NAME, tenant);
+            Ok(0)
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Tells what the entries state to whoever waits for it. Before the place is noted: telling twice does nothing.
+async fn tell(engine: &Engine, tenant: &TenantId, entries: &[Entry]) -> Result<(), EngineError> {
+    if entries.is_empty() || engine.parts.store.records(tenant, RecordKind::Commitment, "", None, 1).await?.is_empty() {
+        return Ok(());
+    }
+    for entry in entries.iter().filter(|entry| crate::commitments::infer::is_trusted(entry)) {
+        for key in infer::assertions(&entry.content) {
+            engine.tell(tenant, &entry.memory_ref, key, true).await?;
+        }
+    }
+    Ok(())
+}
