@@ -116,8 +116,6 @@ pub struct Policy {
     pub archive_retention_ms: i64,
     /// How far ahead a commitment or an automation may lie, in milliseconds.
     pub horizon_ms_max: i64,
-    /// Commitments of a tenant that have not ended.
-    pub commitments_max: usize,
     /// How long one waits to be confirmed, in milliseconds.
     pub commitment_confirm_ms: i64,
     /// How long one waits for its predicate, in milliseconds.
@@ -196,7 +194,6 @@ impl Default for Policy {
             distill_tokens_max: 100_000,
             archive_retention_ms: 365 * 24 * 3_600_000,
             horizon_ms_max: 366 * 24 * 3_600_000,
-            commitments_max: 100_000,
             commitment_confirm_ms: 14 * 24 * 3_600_000,
             commitment_wait_ms: 366 * 24 * 3_600_000,
             commitment_retention_ms: 90 * 24 * 3_600_000,

@@ -30,7 +30,7 @@ const SETTLED_MS: i64 = 30_000;
 /// Walks that finish the work on one set of rules.
 const WALKS: u64 = 2;
 /// Records with texts of callers.
-const KINDS: [RecordKind; 8] = [
+const KINDS: [RecordKind; 15] = [
     RecordKind::File,
     RecordKind::FileVersion,
     RecordKind::Run,
@@ -39,6 +39,13 @@ const KINDS: [RecordKind; 8] = [
     RecordKind::Workflow,
     RecordKind::Archive,
     RecordKind::Distillation,
+    RecordKind::Commitment,
+    RecordKind::CommitmentRules,
+    RecordKind::Heartbeat,
+    RecordKind::Automation,
+    RecordKind::Prompt,
+    RecordKind::Installed,
+    RecordKind::ToolTrace,
 ];
 /// A record that somebody else keeps changing is left to the next activation.
 const TRIES: u32 = 4;
@@ -211,7 +218,8 @@ impl Walk<'_> {
     /// The record under another text. A file gets a new version by that, since who has the old one must not write over the
     /// new one unawares; like every version it is kept and told of.
     fn rewrite(&self, batch: Batch, record: Record, body: RecordBody) -> Batch {
-        let batch = batch.set(record.kind, record.key.clone(), Precondition::Version(record.version), body.clone());
+        let version = Precondition::Version(record.version);
+        let batch = batch.set_tied(record.kind, record.key.clone(), version, body.clone(), record.ties);
         if record.kind != RecordKind::File {
             return batch;
         }
