@@ -14,6 +14,8 @@ pub(super) enum Class {
     Task,
     Promise,
     Need,
+    /// "needs to be renewed": due at a time; when something is so, it is a rule and no promise.
+    State,
 }
 
 #[derive(Clone, Debug)]
@@ -88,7 +90,7 @@ impl Ground<'_> {
         if let Some(len) = sentence.any(at, cues.passive) {
             return Some((len, Class::Request, if sentence.question { 0 } else { PROMISE }));
         }
-        self.promise(at).or_else(|| self.need(at)).or_else(|| self.task(at))
+        self.need(at).or_else(|| self.promise(at)).or_else(|| self.task(at))
     }
 
     fn promise(&self, at: usize) -> Option<(usize, Class, i32)> {
@@ -108,10 +110,10 @@ impl Ground<'_> {
         if let Some(len) = sentence.any(at, cues.needs_done) {
             let participle = sentence.word(at + len).is_some_and(|word| {
                 let base = (self.language.states.base)(word, false);
-                base != word && !word.ends_with('s')
+                base != word && !word.ends_with(self.language.states.plural_end)
             });
             let subject = at > 0 && sentence.gap(at) == Gap::Space;
-            return Some((len, Class::Need, if participle && subject && !sentence.question { NEED } else { 0 }));
+            return Some((len, Class::State, if participle && subject && !sentence.question { NEED } else { 0 }));
         }
         let len = sentence.any(at, cues.needs)?;
         let own = self.language.moods.subjects.iter().any(|subject| sentence.word(at) == Some(subject)) || len > 2;

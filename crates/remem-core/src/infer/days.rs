@@ -139,6 +139,12 @@ fn weekday(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
         let unit = sentence.word(at + 1 + of + len).and_then(|word| language.unit(word));
         unit == Some(Unit::Week)
     });
+    let through = sentence.any(at + 1, language.times.through).filter(|_| sentence.gap(at + 1) == Gap::Space);
+    let last = through.and_then(|len| sentence.word(at + 1 + len)).and_then(|word| language.weekday(word));
+    if let (Some(len), Some(_)) = (through, last) {
+        // Several days, and none of them is meant alone.
+        return Some((1 + len + 1, Some(Hit::Unreadable)));
+    }
     match week {
         Some(len) => Some((1 + of + len + 1, on(of_week(context, 1, weekday), MORNING, CLEAR))),
         None => Some((1, on(after_today(context, weekday), MORNING, CLEAR))),

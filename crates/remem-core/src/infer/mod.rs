@@ -44,6 +44,10 @@ const TRUST: i32 = 10;
 const DOUBT: i32 = 20;
 /// A clause whose verb is not known to tell of a state.
 const UNCLEAR: i32 = -10;
+/// One of several conditions is not enough.
+const JOINED: i32 = 30;
+/// What stands farther from a cue belongs to something else.
+const REACH_WORDS: usize = 30;
 const ACTION_WORDS_MAX: usize = 40;
 
 /// A text to read.
@@ -178,14 +182,17 @@ struct Due {
 
 fn due(sentence: &Sentence, cue: &Cue, times: &[Found], clauses: &[Clause], context: &Context<'_>) -> Option<Due> {
     let inside = |words: &Range<usize>, of: &Range<usize>| of.start <= words.start && words.end <= of.end;
-    let own: Vec<&Clause> = clauses.iter().filter(|clause| inside(&clause.words, &cue.clause)).collect();
+    let near = |words: &Range<usize>| words.start <= cue.words.end + REACH_WORDS && cue.words.start <= words.end + REACH_WORDS;
+    let own: Vec<&Clause> = clauses.iter().filter(|clause| inside(&clause.words, &cue.clause) && near(&clause.words)).collect();
     // Times inside a condition are when the condition is, not when the deed is.
-    let apart = |found: &&Found| inside(&found.words, &cue.clause) && !own.iter().any(|clause| inside(&found.words, &clause.words));
+    let apart = |found: &&Found| inside(&found.words, &cue.clause) && near(&found.words) && !own.iter().any(|clause| inside(&found.words, &clause.words));
     let times: Vec<&Found> = times.iter().filter(apart).collect();
     let repeats = times.iter().any(|found| predicate::repeats(found));
-    let waits = own.iter().find(|clause| clause.key.is_some() && !(clause.limit && repeats));
+    let waits = own.iter().find(|clause| clause.key.is_some() && !(clause.limit && repeats) && cue.class != Class::State);
     if let Some(clause) = waits {
-        let weight = if clause.clear { when::CLEAR } else { UNCLEAR } - if clause.conditional { DOUBT } else { 0 };
+        let ruled = clause.general && cue.class == Class::Task;
+        let doubts = i32::from(clause.conditional) + i32::from(ruled);
+        let weight = if clause.clear { when::CLEAR } else { UNCLEAR } - doubts * DOUBT - if clause.joined { JOINED } else { 0 };
         let condition = Condition::Predicate { key: clause.key.clone()? };
         return Some(Due { condition, words: clause.words.clone(), told: vec![clause.words.clone()], weight });
     }
@@ -200,7 +207,7 @@ fn judged(sentence: &Sentence, cue: &Cue, due: Due, reading: &Reading<'_>, langu
     let moods = &language.moods;
     let has = |range: Range<usize>, list: &[&str]| range.into_iter().any(|at| sentence.word(at).is_some_and(|word| list.contains(&word)));
     let doubtful = has(cue.clause.start..(cue.words.end + 1).min(cue.clause.end), moods.doubts);
-    let weak = matches!(cue.class, Class::Promise | Class::Need);
+    let weak = matches!(cue.class, Class::Promise | Class::Need | Class::State);
     let past = weak && has(cue.clause.clone(), moods.past);
     let trust = if reading.trusted { TRUST } else { 0 };
     let sum = cue.weight + due.weight + trust - if doubtful { DOUBT } else { 0 } - if past { DOUBT } else { 0 };

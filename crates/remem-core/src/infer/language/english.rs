@@ -26,11 +26,12 @@ const CUES: Cues = Cues {
         "remind me", "remind us", "remind them", "remind him", "remind her", "let me know", "let us know", "notify me", "notify us",
         "notify them", "tell me", "tell us", "tell them", "alert me", "alert us", "alert them", "ping me", "ping us", "ping them",
         "don't forget to", "dont forget to", "do not forget to", "remember to", "set a reminder", "set me a reminder",
-        "set an alarm", "get back to me", "get back to us", "make sure to", "be sure to", "don't let me forget", "wake me",
+        "set an alarm", "get back to me", "get back to us", "don't let me forget", "wake me",
     ],
     tasks: &[
         "follow up", "check back", "circle back", "get back to", "revisit", "escalate", "send", "renew", "check in with",
         "reach out to", "touch base", "submit", "cancel", "pay",
+        "make sure to", "be sure to",
     ],
     noun_tasks: &["ping", "schedule", "review", "call", "email", "file"],
     passive: &[
@@ -38,6 +39,7 @@ const CUES: Cues = Cues {
         "wants to be notified", "want to be notified", "asked to be notified", "asks to be notified", "like to be notified",
         "wants to be told", "want to be told", "asked to be told", "like to be told", "wants to be alerted", "want to be alerted",
         "asked to be alerted", "like to be alerted", "wants a reminder", "want a reminder", "asked for a reminder",
+        "asked me to remind", "asked us to remind", "asks me to remind", "wants me to remind", "want me to remind", "asked to remind",
     ],
     labels: &["reminder", "todo", "to-do", "action item", "follow-up"],
     promises: &[
@@ -45,10 +47,11 @@ const CUES: Cues = Cues {
         "we promise to", "i promised to", "we promised to", "i agreed to", "we agreed to", "i commit to", "we commit to",
         "i promise i'll", "i shall", "we shall",
     ],
-    pledges: &["promised to", "promises to", "agreed to", "committed to", "pledged to"],
+    pledges: &["needs to", "has to", "promised to", "promises to", "agreed to", "committed to", "pledged to"],
     needs: &[
         "i need to", "we need to", "you need to", "i have to", "we have to", "you have to", "i must", "we must", "i've got to",
-        "we've got to", "i gotta", "we gotta", "i've to", "need to", "have to",
+        "we've got to", "i gotta", "we gotta", "gotta", "i'll need to", "i'll have to", "we'll need to", "we'll have to",
+        "you'll need to", "you'll have to", "need to", "have to",
     ],
     needs_done: &["needs to be", "need to be", "has to be", "have to be", "must be"],
     not_done: &[
@@ -73,7 +76,7 @@ const CUES: Cues = Cues {
 #[rustfmt::skip]
 const MOODS: Moods = Moods {
     openers: &[
-        "can you", "could you", "would you", "will you", "can someone", "could someone", "can somebody", "need you to",
+        "can you", "could you", "would you", "will you", "can u", "could u", "would u", "can someone", "could someone", "can somebody", "need you to",
         "want you to", "like you to", "ask you to", "asking you to", "you should", "you must", "you have to", "you need to", "you can",
         "you could", "would you mind", "i'd appreciate if you", "make sure you", "let's",
     ],
@@ -111,6 +114,7 @@ const MOODS: Moods = Moods {
         "i'd", "you'd", "they'd", "we'd",
     ],
     articles: &["the", "a", "an", "my", "our", "your", "his", "her", "their", "its", "this", "that", "each", "one"],
+    indefinite: &["a", "an"],
     objects: &[
         "the", "a", "an", "this", "that", "these", "those", "my", "our", "your", "his", "her", "their", "its", "it", "them", "him",
         "me", "us", "all", "any", "both", "everyone", "another", "some",

@@ -66,6 +66,7 @@ pub(super) const TIMES: Times = Times {
     other: &["other", "second"],
     not_every: &["now and", "so often", "once in"],
     workdays: &["weekday", "weekdays", "workday", "working day", "business day"],
+    through: &["through", "thru", "to", "till", "until", "-", "and", "or"],
     adverbs: &[
         ("hourly", 1, Unit::Hour), ("daily", 1, Unit::Day), ("weekly", 1, Unit::Week), ("biweekly", 2, Unit::Week),
         ("fortnightly", 2, Unit::Week), ("monthly", 1, Unit::Month), ("quarterly", 3, Unit::Month), ("yearly", 1, Unit::Year),

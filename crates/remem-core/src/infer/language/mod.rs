@@ -79,6 +79,7 @@ pub(super) struct Moods {
     /// Pronouns that are a subject.
     pub subjects: Words,
     pub articles: Words,
+    pub indefinite: Words,
     /// What can begin an object: articles, possessives, pronouns.
     pub objects: Words,
     /// Words that are no noun and may follow a time: prepositions, conjunctions.
@@ -115,6 +116,10 @@ pub(super) struct States {
     pub unplain: Words,
     /// The mark of an infinitive.
     pub infinitive: &'static str,
+    /// The end of a plural, and of the third person of a verb.
+    pub plural_end: &'static str,
+    /// Verbs whose past is their base form.
+    pub unchanged: Words,
     /// The end of a possessive, or of a word with "is" or "has" joined to it.
     pub possessive: &'static str,
     /// The base form of a word; progressive forms only have one where a form of "be" stands before them.
@@ -187,6 +192,8 @@ pub(super) struct Times {
     /// "each time": no time at all.
     pub not_every: Words,
     pub workdays: Words,
+    /// "through", between the first and the last day of several.
+    pub through: Words,
     /// "daily": one word for a recurrence.
     pub adverbs: &'static [(&'static str, i64, Unit)],
     /// "once a", before a unit.
