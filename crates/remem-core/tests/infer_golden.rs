@@ -92,7 +92,11 @@ fn the_golden_sentences_give_what_people_expect() {
         armed.count(true, got.starts_with("arm"), wanted.starts_with("arm"));
         exact.count(got == wanted, is, should);
         if promises.len() > 1 || (got != wanted) != row.known {
-            wrong.push(format!("{}\n    got      {got}\n    expected {wanted}{}", row.text, if row.known { " (known as a miss)" } else { "" }));
+            wrong.push(format!(
+                "{}\n    got      {got}\n    expected {wanted}{}",
+                row.text,
+                if row.known { " (known as a miss)" } else { "" }
+            ));
         }
     }
     let traps = rows.iter().filter(|row| row.expected == "none").count();
@@ -187,7 +191,8 @@ fn strange_and_huge_texts_are_read_to_their_end() {
         seed >> 8
     };
     let random: String = (0..100_000).filter_map(|_| char::from_u32(next() % 0x3000)).collect();
-    let repeated = ["remind me ", "remind me tomorrow. ", "when the ", "\"", "[REDACTED:", "p.m. ", "every ", "1:", "'", "a.", "\n", "if x is "];
+    let repeated =
+        ["remind me ", "remind me tomorrow. ", "when the ", "\"", "[REDACTED:", "p.m. ", "every ", "1:", "'", "a.", "\n", "if x is "];
     let huge = repeated.iter().map(|part| part.repeat(100_000 / part.len()));
     let zone = TimeZone::get("Europe/Berlin").unwrap();
     for text in huge.chain([random]) {

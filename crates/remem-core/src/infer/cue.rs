@@ -34,6 +34,9 @@ const NEED: i32 = 30;
 /// A promise of somebody else, or of something that nobody waits for.
 const PLAN: i32 = 25;
 
+/// How near to a task its object is.
+const UNDONE_WORDS: usize = 3;
+
 /// How a command stands in its sentence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
@@ -81,10 +84,12 @@ impl Ground<'_> {
         let (sentence, cues) = (self.sentence, &self.language.cues);
         if let Some(len) = sentence.any(at, cues.requests) {
             let like = sentence.any(at + len, cues.resemble).is_some();
-            let stands = self.standing(at).or_else(|| self.after_clause(at, clauses));
+            let asked = |stands: &Standing| *stands == Standing::Bare && sentence.question && sentence.any(at + len, cues.asked).is_some();
+            let stands = self.standing(at).or_else(|| self.after_clause(at, clauses)).filter(|stands| !asked(stands));
             return Some((len, Class::Request, if stands.is_some() && !like { REQUEST } else { 0 }));
         }
-        if let Some(len) = sentence.any(at, cues.labels).filter(|len| sentence.words[at + len - 1].colon && sentence.gap(at) != Gap::Space) {
+        if let Some(len) = sentence.any(at, cues.labels).filter(|len| sentence.words[at + len - 1].colon && sentence.gap(at) != Gap::Space)
+        {
             return Some((len, Class::Request, TASK));
         }
         if let Some(len) = sentence.any(at, cues.passive) {
@@ -136,7 +141,8 @@ impl Ground<'_> {
             Standing::Opened => true,
             Standing::Bare => !sentence.question,
         };
-        holds.then_some((len, Class::Task, TASK))
+        let undoes = (at + len..at + len + UNDONE_WORDS).any(|at| sentence.any(at, cues.undone).is_some());
+        (holds && !undoes).then_some((len, Class::Task, TASK))
     }
 
     /// Whether somebody waits for what is to be done after "I'll": none, if that is nothing, or is denied.
@@ -146,8 +152,9 @@ impl Ground<'_> {
             at += 1;
         }
         let verb = self.sentence.word(at).filter(|_| self.sentence.gap(at) == Gap::Space && !self.sentence.question)?;
-        if self.sentence.any(at, cues.tasks).is_some() {
-            return Some(true);
+        if let Some(len) = self.sentence.any(at, cues.tasks) {
+            let idle = self.sentence.word(at + len).is_some_and(|word| cues.not_done.contains(&word));
+            return (!idle).then_some(true);
         }
         let done = !cues.not_done.contains(&verb) && !moods.negations.contains(&verb) && !moods.doubts.contains(&verb);
         let letters = verb.chars().all(|c| c.is_alphabetic() || c == '-');
@@ -200,7 +207,10 @@ impl Ground<'_> {
     fn after_clause(&self, at: usize, clauses: &[Clause]) -> Option<Standing> {
         let fillers = &self.language.moods.fillers;
         let idle = |at: usize| self.sentence.word(at).is_some_and(|word| fillers.contains(&word));
-        let follows = |clause: &&Clause| clause.words.end <= at && (clause.words.end..at).all(idle) && self.sentence.gap(clause.words.start) != Gap::Space;
+        let follows = |clause: &&Clause| {
+            let beside = clause.words.end <= at && (clause.words.end..at).all(idle);
+            beside && clause.key.is_some() && self.sentence.gap(clause.words.start) != Gap::Space
+        };
         clauses.iter().find(follows).map(|_| Standing::Bare)
     }
 
@@ -224,7 +234,9 @@ impl Ground<'_> {
     fn reported(&self, at: usize) -> bool {
         let moods = &self.language.moods;
         let said = |word: usize| self.sentence.word(word).is_some_and(|word| moods.reports.contains(&word));
-        let own = |word: usize| word.checked_sub(1).and_then(|before| self.sentence.word(before)).is_some_and(|word| moods.speakers.contains(&word));
+        let own = |word: usize| {
+            word.checked_sub(1).and_then(|before| self.sentence.word(before)).is_some_and(|word| moods.speakers.contains(&word))
+        };
         let last = self.sentence.words.len().saturating_sub(2).max(at + 1);
         (0..at).any(|word| said(word) && !own(word)) || (last..self.sentence.words.len()).any(said)
     }

@@ -3,10 +3,8 @@
 
 use super::language::Unit;
 use super::sentence::{Gap, Sentence};
-use super::when::{CLEAR, Context, Day, END, Hit, MORNING, SURE, counts, moved, named};
+use super::when::{CLEAR, Context, Day, END, Hit, MORNING, Read, SURE, counts, moved, named};
 use jiff::civil::Date;
-
-type Read = Option<(usize, Option<Hit>)>;
 
 /// A day at a place, unless its surroundings make it something else: an attribute, or the past.
 pub(super) fn read(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {

@@ -8,9 +8,10 @@
 //! * `language`: the words, as data.
 //! * `sentence`: sentences and words with their places.
 //! * `cue`: what asks or promises.
-//! * `when`, `days`, `repeat`: the words that tell a time; `moment`: the instant they mean.
+//! * `when`, `days`, `clock`, `repeat`: the words that tell a time; `moment`: the instant they mean.
 //! * `predicate`, `normal`: what has to become true, and its key.
 
+mod clock;
 mod cue;
 mod days;
 mod language;
@@ -138,7 +139,11 @@ pub fn infer(reading: &Reading<'_>) -> Vec<Promise> {
     let now = instant.to_zoned(reading.zone.clone());
     let context = Context { language, now: &now };
     let sentences = sentence::sentences(reading.text, language);
-    sentences.iter().filter(|sentence| cued(&reading.text[sentence.range.clone()])).filter_map(|sentence| promise(sentence, reading, &context)).collect()
+    sentences
+        .iter()
+        .filter(|sentence| cued(&reading.text[sentence.range.clone()]))
+        .filter_map(|sentence| promise(sentence, reading, &context))
+        .collect()
 }
 
 /// The normal form of a key that an observer posts: "Invoice cleared" and "the invoice has cleared" have the same. None, if
@@ -185,7 +190,9 @@ fn due(sentence: &Sentence, cue: &Cue, times: &[Found], clauses: &[Clause], cont
     let near = |words: &Range<usize>| words.start <= cue.words.end + REACH_WORDS && cue.words.start <= words.end + REACH_WORDS;
     let own: Vec<&Clause> = clauses.iter().filter(|clause| inside(&clause.words, &cue.clause) && near(&clause.words)).collect();
     // Times inside a condition are when the condition is, not when the deed is.
-    let apart = |found: &&Found| inside(&found.words, &cue.clause) && near(&found.words) && !own.iter().any(|clause| inside(&found.words, &clause.words));
+    let apart = |found: &&Found| {
+        inside(&found.words, &cue.clause) && near(&found.words) && !own.iter().any(|clause| inside(&found.words, &clause.words))
+    };
     let times: Vec<&Found> = times.iter().filter(apart).collect();
     let repeats = times.iter().any(|found| predicate::repeats(found));
     let waits = own.iter().find(|clause| clause.key.is_some() && !(clause.limit && repeats) && cue.class != Class::State);
@@ -216,7 +223,9 @@ fn judged(sentence: &Sentence, cue: &Cue, due: Due, reading: &Reading<'_>, langu
         return None;
     }
     let verdict = match &due.condition {
-        Condition::Once { at } | Condition::Recurring { first: at, .. } if at.0.saturating_sub(reading.at.0) > reading.horizon_ms => Verdict::Refused(HORIZON_EXCEEDED),
+        Condition::Once { at } | Condition::Recurring { first: at, .. } if at.0.saturating_sub(reading.at.0) > reading.horizon_ms => {
+            Verdict::Refused(HORIZON_EXCEEDED)
+        }
         _ if confidence >= ARM_AT && reading.trusted => Verdict::Arm,
         _ => Verdict::Confirm,
     };

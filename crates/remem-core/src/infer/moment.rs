@@ -119,7 +119,13 @@ impl Told<'_> {
 }
 
 /// The hit that belongs to the cue: one that leads the clause up to it, else the first one after it, else the last before it.
-fn nearest<'a>(sentence: &Sentence, found: &[&'a Found], cue: &Range<usize>, context: &Context<'_>, is: fn(&Hit) -> bool) -> Option<&'a Found> {
+fn nearest<'a>(
+    sentence: &Sentence,
+    found: &[&'a Found],
+    cue: &Range<usize>,
+    context: &Context<'_>,
+    is: fn(&Hit) -> bool,
+) -> Option<&'a Found> {
     let hits = || found.iter().filter(|found| is(&found.hit));
     let after = || hits().find(|found| found.words.start >= cue.end);
     let leading = hits().find(|found| leads(sentence, &found.words, cue, context));

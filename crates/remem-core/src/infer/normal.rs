@@ -64,7 +64,9 @@ mod tests {
     #[test]
     fn a_posted_key_has_the_form_of_a_statement() {
         let key = |text: &str| observation_key(text, &ENGLISH);
-        for text in ["Invoice cleared", "the invoice has cleared", "invoice clears", "The invoice's cleared!", "invoice_cleared", "INVOICE CLEAR"] {
+        for text in
+            ["Invoice cleared", "the invoice has cleared", "invoice clears", "The invoice's cleared!", "invoice_cleared", "INVOICE CLEAR"]
+        {
             assert_eq!(key(text).as_deref(), Some("invoice clear"), "{text}");
         }
         assert_eq!(key("the invoice has not cleared").as_deref(), Some("invoice not clear"));

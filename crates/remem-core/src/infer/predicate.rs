@@ -140,7 +140,8 @@ fn observable(sentence: &Sentence, words: Range<usize>, verb: &Verb, conditional
         word.marker || word.quoted || states.imagined.contains(&text) || negated(text)
     });
     let subject = &sentence.words[words.start..verb.at.min(words.end)];
-    let refused = subject.iter().any(|word| states.refused.contains(&word.text.as_str())) || body.iter().any(|word| states.refused_anywhere.contains(&word.text.as_str()));
+    let refused = subject.iter().any(|word| states.refused.contains(&word.text.as_str()))
+        || body.iter().any(|word| states.refused_anywhere.contains(&word.text.as_str()));
     // "when creating files", "when used in headers": nobody is told to do so.
     let base = |progressive| (states.base)(first, progressive);
     let doing = !body[0].capital && (base(true) != base(false) || is_past(first, &base(false), states));
@@ -169,7 +170,8 @@ fn statements(sentence: &Sentence, language: &Language, keys: &mut Vec<String>) 
     if conditional || sentence.words.iter().any(|word| word.quoted || word.marker || reported(&word.text)) {
         return;
     }
-    let parts = |at: &usize| sentence.gap(*at) != Gap::Space || sentence.any(*at, moods.turns).or_else(|| sentence.any(*at, moods.joins)).is_some();
+    let parts =
+        |at: &usize| sentence.gap(*at) != Gap::Space || sentence.any(*at, moods.turns).or_else(|| sentence.any(*at, moods.joins)).is_some();
     let mut start = 0;
     for end in (1..=sentence.words.len()).filter(|end| *end == sentence.words.len() || parts(end)) {
         let joint = sentence.any(start, moods.turns).or_else(|| sentence.any(start, moods.joins)).unwrap_or(0);
@@ -190,7 +192,11 @@ fn statement(sentence: &Sentence, words: Range<usize>, language: &Language) -> O
     }
     let verb = verb(sentence, words.clone(), states)?;
     // A time is when it became true, not what.
-    let time = |at: usize| sentence.word(at).is_some_and(|word| language.is_calendar(word) || language.moods.past.contains(&word) || language.times.this.contains(&word));
+    let time = |at: usize| {
+        sentence
+            .word(at)
+            .is_some_and(|word| language.is_calendar(word) || language.moods.past.contains(&word) || language.times.this.contains(&word))
+    };
     let led = |at: usize| sentence.word(at).is_some_and(|word| language.times.prepositions.contains(&word)) && time(at + 1);
     let end = (verb.at + 1..words.end).find(|&at| time(at) || led(at)).unwrap_or(words.end);
     let body = words.start..end;

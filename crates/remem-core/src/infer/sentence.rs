@@ -124,7 +124,9 @@ fn sentence(text: &str, range: Range<usize>, quoted: &[Range<usize>]) -> Option<
 fn gap_of(mark: char) -> Gap {
     match mark {
         ',' => Gap::Comma,
-        ':' | ';' | '(' | ')' | '[' | ']' | '{' | '}' | '–' | '—' | '…' | '|' | '.' | '*' | '•' | '!' | '?' | '>' | '=' | '<' => Gap::Break,
+        ':' | ';' | '(' | ')' | '[' | ']' | '{' | '}' | '–' | '—' | '…' | '|' | '.' | '*' | '•' | '!' | '?' | '>' | '=' | '<' => {
+            Gap::Break
+        }
         _ => Gap::Space,
     }
 }

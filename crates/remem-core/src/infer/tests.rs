@@ -123,7 +123,8 @@ fn what_is_not_plainly_stated_is_no_statement() {
 fn every_cue_passes_the_first_look() {
     let cues = &ENGLISH.cues;
     let heads = ENGLISH.heads.as_ref().unwrap();
-    let all = [cues.requests, cues.tasks, cues.noun_tasks, cues.passive, cues.labels, cues.promises, cues.pledges, cues.needs, cues.needs_done];
+    let all =
+        [cues.requests, cues.tasks, cues.noun_tasks, cues.passive, cues.labels, cues.promises, cues.pledges, cues.needs, cues.needs_done];
     for phrase in all.iter().flat_map(|list| list.iter()) {
         assert!(heads.is_match(phrase) && heads.is_match(&format!("Well, {}.", phrase.to_uppercase().replace('\'', "’"))), "{phrase}");
     }

@@ -10,7 +10,17 @@ pub(in super::super) static ENGLISH: Language = Language {
     times: super::english_times::TIMES,
     abbreviations: ABBREVIATIONS,
     heads: LazyLock::new(|| {
-        heads_of(&[CUES.requests, CUES.tasks, CUES.noun_tasks, CUES.passive, CUES.labels, CUES.promises, CUES.pledges, CUES.needs, CUES.needs_done])
+        heads_of(&[
+            CUES.requests,
+            CUES.tasks,
+            CUES.noun_tasks,
+            CUES.passive,
+            CUES.labels,
+            CUES.promises,
+            CUES.pledges,
+            CUES.needs,
+            CUES.needs_done,
+        ])
     }),
 };
 
@@ -26,7 +36,7 @@ const CUES: Cues = Cues {
         "remind me", "remind us", "remind them", "remind him", "remind her", "let me know", "let us know", "notify me", "notify us",
         "notify them", "tell me", "tell us", "tell them", "alert me", "alert us", "alert them", "ping me", "ping us", "ping them",
         "don't forget to", "dont forget to", "do not forget to", "remember to", "set a reminder", "set me a reminder",
-        "set an alarm", "get back to me", "get back to us", "don't let me forget", "wake me",
+        "set an alarm", "get back to me", "get back to us", "don't let me forget", "wake me", "nudge me", "nudge us",
     ],
     tasks: &[
         "follow up", "check back", "circle back", "get back to", "revisit", "escalate", "send", "renew", "check in with",
@@ -70,6 +80,8 @@ const CUES: Cues = Cues {
         "review", "revisit", "rotate", "schedule", "send", "set", "share", "ship", "sign", "submit", "tell", "text", "transfer",
         "update", "upgrade", "upload", "write",
     ],
+    asked: &["who", "what", "why", "how", "where", "which", "whether"],
+    undone: &["reminder", "reminders", "alarm", "alarms"],
     resemble: &["of how", "of when", "of the time", "of what it"],
 };
 
@@ -77,8 +89,8 @@ const CUES: Cues = Cues {
 const MOODS: Moods = Moods {
     openers: &[
         "can you", "could you", "would you", "will you", "can u", "could u", "would u", "can someone", "could someone", "can somebody", "need you to",
-        "want you to", "like you to", "ask you to", "asking you to", "you should", "you must", "you have to", "you need to", "you can",
-        "you could", "would you mind", "i'd appreciate if you", "make sure you", "let's",
+        "want you to", "like you to", "ask you to", "asking you to", "you should", "you must", "you have to", "you need to", "if you can",
+        "if you could", "would you mind", "i'd appreciate if you", "make sure you", "let's",
     ],
     fillers: &[
         "please", "pls", "just", "also", "kindly", "then", "so", "ok", "okay", "hey", "hi", "hello", "yes", "yeah", "well", "now",
@@ -89,7 +101,7 @@ const MOODS: Moods = Moods {
     turns: &["but", "however", "though", "although", "because", "whereas", "so", "while"],
     negations: &[
         "not", "never", "no", "cannot", "without", "nobody", "none", "neither", "nor", "stop", "dont", "wont", "cant", "didnt",
-        "refuse", "refused", "unable", "instead", "rather", "avoid", "unnecessary", "hardly",
+        "refuse", "refused", "unable", "instead", "rather", "avoid", "unnecessary", "hardly", "wish",
     ],
     negated_end: "n't",
     past: &["yesterday", "ago", "already", "earlier", "previously", "formerly", "last"],

@@ -23,7 +23,10 @@ pub(super) fn base(word: &str, progressive: bool) -> String {
         return unended(stem);
     }
     let hissing = ["ses", "xes", "zes", "ches", "shes", "oes"].iter().any(|end| word.ends_with(end));
-    if let Some(stem) = word.strip_suffix("es").filter(|stem| hissing && (states.verbs.contains(stem) || !stem.ends_with(['s', 'z']) || stem.ends_with("ss"))) {
+    if let Some(stem) = word
+        .strip_suffix("es")
+        .filter(|stem| hissing && (states.verbs.contains(stem) || !stem.ends_with(['s', 'z']) || stem.ends_with("ss")))
+    {
         return stem.to_owned();
     }
     match word.strip_suffix('s') {
@@ -59,8 +62,10 @@ fn unended(stem: &str) -> String {
     let vowels = bytes.iter().filter(|byte| vowel(**byte)).count();
     // One vowel and one consonant: without an "e", the consonant would be doubled.
     let short = vowels == 1 && !vowel(last(1)) && vowel(last(2)) && !b"wx".contains(&last(1));
-    let lost = b"vcguz".contains(&last(1)) || (last(1) == b's' && last(2) != b's') || (last(1) == b'l' && !vowel(last(2)) && last(2) != b'l');
-    let ending = vowels > 1 && ["at", "ir", "ur", "in", "it"].iter().any(|end| stem.ends_with(end)) && !vowel(last(3)) && !stem.ends_with("it");
+    let lost =
+        b"vcguz".contains(&last(1)) || (last(1) == b's' && last(2) != b's') || (last(1) == b'l' && !vowel(last(2)) && last(2) != b'l');
+    let ending =
+        vowels > 1 && ["at", "ir", "ur", "in", "it"].iter().any(|end| stem.ends_with(end)) && !vowel(last(3)) && !stem.ends_with("it");
     if short || lost || ending { with_e } else { stem.to_owned() }
 }
 

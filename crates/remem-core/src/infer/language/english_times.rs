@@ -53,6 +53,10 @@ pub(super) const TIMES: Times = Times {
     at: &["at", "by", "around", "before", "@", "at around", "at about"],
     am: &["am", "a.m"],
     pm: &["pm", "p.m"],
+    fractions: &[
+        ("half past", 30), ("quarter past", 15), ("a quarter past", 15), ("quarter to", -15), ("a quarter to", -15), ("ten past", 10),
+        ("ten to", -10), ("five past", 5), ("five to", -5), ("twenty past", 20), ("twenty to", -20),
+    ],
     o_clock: &["o'clock", "oclock"],
     named_hours: &[("noon", 12), ("midday", 12), ("midnight", 0), ("lunchtime", 12)],
     parts: &[("morning", 9), ("afternoon", 14), ("evening", 18), ("night", 20)],

@@ -49,6 +49,10 @@ pub(super) struct Cues {
     pub not_done: Words,
     /// Verbs after a promise that somebody waits for.
     pub delivered: Words,
+    /// What follows a request that only asks to be told now: "remind me who comes?".
+    pub asked: Words,
+    /// What a task may be done to that is itself a promise: "cancel the reminder".
+    pub undone: Words,
     /// What may follow a request instead of a task: "remind me of home".
     pub resemble: Words,
 }
@@ -177,6 +181,8 @@ pub(super) struct Times {
     pub am: Words,
     pub pm: Words,
     pub o_clock: Words,
+    /// Minutes before or after an hour: "half past".
+    pub fractions: Numbers,
     /// Times of day with a name, in hours.
     pub named_hours: Numbers,
     /// Parts of the day and their usual hour.
@@ -246,7 +252,8 @@ fn place(names: &[Words], word: &str) -> Option<i8> {
 
 /// One pattern of the first words of phrases.
 fn heads_of(lists: &[Words]) -> Option<regex::Regex> {
-    let mut heads: Vec<String> = lists.iter().flat_map(|list| list.iter()).filter_map(|phrase| phrase.split(' ').next()).map(head).collect();
+    let mut heads: Vec<String> =
+        lists.iter().flat_map(|list| list.iter()).filter_map(|phrase| phrase.split(' ').next()).map(head).collect();
     heads.sort_unstable();
     heads.dedup();
     regex::Regex::new(&format!("(?i)(?:^|[^\\p{{L}}\\p{{N}}])(?:{})(?:$|[^\\p{{L}}\\p{{N}}])", heads.join("|"))).ok()
