@@ -58,7 +58,7 @@ pub struct Reading<'a> {
     pub text: &'a str,
     /// When it was said.
     pub at: Timestamp,
-    /// By which clocks its times are meant.
+    /// By which clocks its times are meant. Recurrences need a zone with a name.
     pub zone: &'a jiff::tz::TimeZone,
     /// Whether the speaker may arm something without being asked.
     pub trusted: bool,
@@ -243,7 +243,8 @@ fn judged(sentence: &Sentence, cue: &Cue, due: Due, reading: &Reading<'_>, langu
 /// What is to be done: the words of the sentence without the cue, the condition, and words without weight.
 fn action(sentence: &Sentence, cue: &Cue, told: &[Range<usize>], language: &Language) -> String {
     let moods = &language.moods;
-    let idle = |word: &str| moods.articles.contains(&word) || moods.fillers.contains(&word) || language.times.prepositions.contains(&word);
+    let lists = [moods.articles, moods.fillers, language.times.prepositions];
+    let idle = |word: &str| word == language.states.infinitive || lists.iter().any(|list| list.contains(&word));
     // A task is the deed itself; what asks for one is not.
     let cued = |at: &usize| cue.class != Class::Task && cue.words.contains(at);
     let content = (0..sentence.words.len()).filter(|at| !cued(at) && !told.iter().any(|words| words.contains(at)));

@@ -20,7 +20,7 @@ fn the_words_that_led_to_a_promise_are_told() {
     assert_eq!(&text[promise.sentence.clone()], "Remind me on Friday at 5pm to call José.");
     assert_eq!(&text[promise.cue.clone()], "Remind me");
     assert_eq!(&text[promise.condition_words.clone()], "Friday at 5pm");
-    assert_eq!(promise.action, "to call josé");
+    assert_eq!(promise.action, "call josé");
     assert_eq!(promise.condition, Condition::Once { at: at("2026-06-05T17:00Z") });
     assert_eq!((promise.confidence, promise.verdict), (90, Verdict::Arm));
 }
