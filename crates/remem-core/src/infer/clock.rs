@@ -75,7 +75,8 @@ fn digits(sentence: &Sentence, at: usize, marked: bool, adjacent: bool, language
     let precise = digits.contains(':') && (marked || beside);
     // A bare number is an hour only where nothing follows that it could count.
     let zoned = zone(sentence, at + len, language).0 > 0;
-    let bare = marked && minute.is_none() && (zoned || !counts(sentence, at + 1, language));
+    let dated = apart.is_some_and(|word| language.month(word).is_some());
+    let bare = marked && minute.is_none() && !dated && (zoned || !counts(sentence, at + 1, language));
     if pm.is_none() && !precise && !o_clock && !bare {
         return None;
     }

@@ -36,14 +36,15 @@ const CUES: Cues = Cues {
         "remind me", "remind us", "remind them", "remind him", "remind her", "let me know", "let us know", "notify me", "notify us",
         "notify them", "tell me", "tell us", "tell them", "alert me", "alert us", "alert them", "ping me", "ping us", "ping them",
         "don't forget to", "dont forget to", "do not forget to", "remember to", "set a reminder", "set me a reminder",
-        "set an alarm", "get back to me", "get back to us", "don't let me forget", "wake me", "nudge me", "nudge us",
+        "set an alarm", "get back to me", "get back to us", "don't let me forget", "wake me", "nudge me", "nudge us", "text me",
+        "message me", "email me",
     ],
     tasks: &[
         "follow up", "check back", "circle back", "get back to", "revisit", "escalate", "send", "renew", "check in with",
-        "reach out to", "touch base", "submit", "cancel", "pay",
+        "reach out to", "touch base", "submit", "cancel",
         "make sure to", "be sure to",
     ],
-    noun_tasks: &["ping", "schedule", "review", "call", "email", "file"],
+    noun_tasks: &["pay", "ping", "schedule", "review", "call", "email", "file"],
     passive: &[
         "wants to be reminded", "want to be reminded", "asked to be reminded", "asks to be reminded", "like to be reminded",
         "wants to be notified", "want to be notified", "asked to be notified", "asks to be notified", "like to be notified",
