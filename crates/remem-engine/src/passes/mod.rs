@@ -8,6 +8,7 @@ pub mod deliver;
 pub mod distill;
 mod gather;
 pub mod jobs;
+pub mod propose;
 pub mod purge;
 pub mod rescan;
 pub mod runs;
