@@ -4,7 +4,7 @@ use crate::caller::Caller;
 use crate::error::EngineError;
 use crate::model::ModelPort;
 use crate::ports::{Clock, Envelope, Ids, Post, RecordedPost};
-use crate::proposals::Desk;
+use crate::proposals::{Desk, Settings};
 use crate::registry::PassLog;
 use crate::runs::RunQueue;
 use crate::secrets::{Rules, Secrets};
@@ -42,6 +42,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// Where proposals are looked at; without one there are none.
     pub review: Desk,
+    /// How it is decided about them.
+    pub proposals: Settings,
     /// Where tenants and keys are kept.
     pub directory: Arc<dyn Directory>,
     /// The time.
@@ -83,6 +85,7 @@ impl Parts {
         Parts {
             store,
             review: Desk::default(),
+            proposals: Settings::default(),
             directory,
             clock,
             ids,
