@@ -3,7 +3,7 @@
 //!
 //! Plain statements of fact are observations, too: what somebody waits for may have come true.
 
-use crate::commitments::infer::may_promise;
+use crate::commitments::infer::{is_trusted, may_promise};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::own_words;
@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 pub(crate) const NAME: &str = "infer";
 /// Events of one page.
 const PAGE: u32 = 256;
+/// So many that they are worth an activation whatever they say.
+const FEW: u32 = 64;
 /// Bounds of one activation, which must end long before its lease does.
 const PAGES_MAX: u32 = 40;
 const TIME_MS_MAX: i64 = 10_000;
@@ -29,9 +31,22 @@ async fn place(engine: &Engine, tenant: &TenantId) -> Result<(Seq, Precondition)
     Ok((Seq(note.body.get("seq").and_then(Value::as_u64).unwrap_or(0)), Precondition::Version(note.version)))
 }
 
-/// Events that were not looked at yet.
+/// Events that were not looked at yet, and something in them. A few without anything are not worth the commits that an
+/// activation costs: they are looked at again together with those that follow.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
-    Ok(engine.parts.store.head(tenant).await?.seq > place(engine, tenant).await?.0)
+    let (after, _) = place(engine, tenant).await?;
+    let events = engine.parts.store.events(tenant, after, FEW).await?;
+    if events.len() == FEW as usize {
+        return Ok(true);
+    }
+    let entries = written(engine, tenant, &events).await?;
+    let states = |entry: &Entry| is_trusted(entry) && !infer::assertions(&entry.content).is_empty();
+    let awaited = entries.iter().any(states) && has_commitments(engine, tenant).await?;
+    Ok(awaited || promised(engine, tenant, &entries).await? > 0)
+}
+
+async fn has_commitments(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    Ok(!engine.parts.store.records(tenant, RecordKind::Commitment, "", None, 1).await?.is_empty())
 }
 
 /// One activation.
@@ -120,10 +135,10 @@ async fn arm(
 
 /// Tells what the entries state to whoever waits for it. Before the place is noted: telling twice does nothing.
 async fn tell(engine: &Engine, tenant: &TenantId, entries: &[Entry]) -> Result<(), EngineError> {
-    if entries.is_empty() || engine.parts.store.records(tenant, RecordKind::Commitment, "", None, 1).await?.is_empty() {
+    if entries.is_empty() || !has_commitments(engine, tenant).await? {
         return Ok(());
     }
-    for entry in entries.iter().filter(|entry| crate::commitments::infer::is_trusted(entry)) {
+    for entry in entries.iter().filter(|entry| is_trusted(entry)) {
         for key in infer::assertions(&entry.content) {
             engine.tell(tenant, &entry.memory_ref, key, true).await?;
         }
