@@ -1,6 +1,7 @@
 //! HTTP: the router and what its handlers share. One group of endpoints a file.
 
 mod agents;
+mod automations;
 mod document;
 mod entries;
 mod events;
@@ -13,6 +14,7 @@ mod memory;
 mod meta;
 mod model;
 mod passes;
+mod proposals;
 mod run_events;
 mod runs;
 mod seam_passes;
@@ -129,6 +131,21 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(agents::get_agent))
         .routes(routes!(agents::install_agent))
         .routes(routes!(agents::remove_agent))
+        .routes(routes!(proposals::list_proposals))
+        .routes(routes!(proposals::get_proposal, proposals::revise_proposal, proposals::archive_proposal))
+        .routes(routes!(proposals::apply_proposal))
+        .routes(routes!(proposals::reject_proposal))
+        .routes(routes!(proposals::submit_proposal))
+        .routes(routes!(proposals::list_revisions))
+        .routes(routes!(proposals::get_gate))
+        .routes(routes!(proposals::approve_proposal))
+        .routes(routes!(proposals::override_proposal))
+        .routes(routes!(proposals::list_installed))
+        .routes(routes!(proposals::record_trace))
+        .routes(routes!(automations::list_automations))
+        .routes(routes!(automations::get_automation, automations::put_automation, automations::remove_automation))
+        .routes(routes!(automations::pause_automation))
+        .routes(routes!(automations::resume_automation))
         .routes(routes!(webhooks::register))
         .routes(routes!(webhooks::remove))
         .routes(routes!(webhooks::list))

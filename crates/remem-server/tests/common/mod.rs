@@ -41,7 +41,7 @@ const FACTS: Facts = Facts {
     vault: true,
     webhooks: true,
     commitments: false,
-    proposals: false,
+    proposals: true,
     scheduling: false,
 };
 
