@@ -112,6 +112,7 @@ impl ReviewDoor for EngineDoor {
             after: query.cursor,
             limit: query.limit,
         };
+        self.engine.seed_proposal(&self.caller).await.map_err(fail)?;
         let (found, next_cursor) = self.engine.proposals(&self.caller, &query).await.map_err(fail)?;
         Ok(ProposalList { proposals: found.into_iter().map(|shown| self.shown(shown)).collect(), next_cursor })
     }
