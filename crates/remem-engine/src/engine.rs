@@ -151,6 +151,12 @@ impl Engine {
         named.collect()
     }
 
+    /// How proposals come to have an effect here.
+    #[must_use]
+    pub fn activation(&self) -> crate::proposals::Activation {
+        self.parts.proposals.activation
+    }
+
     /// The limits that hold for everyone.
     #[must_use]
     pub fn policy(&self) -> &Policy {

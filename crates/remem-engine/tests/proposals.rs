@@ -371,7 +371,7 @@ async fn without_the_scope_nothing_happens_but_a_trace_of_it() {
     assert_eq!(world.get(&id).await, before);
     assert!(world.records(RecordKind::Prompt).await.is_empty());
     let denied = json!({"principal": eve.principal().as_str(), "action": "proposal.apply", "resource": id, "allowed": false, "reason": "scope-missing"});
-    assert_eq!(world.told("authorization.decided").await, [denied.clone()]);
+    assert_eq!(world.told("authorization.decided").await, std::slice::from_ref(&denied));
     world.apply(&world.bob, &id).await.unwrap();
     let allowed = json!({"principal": world.bob.principal().as_str(), "action": "proposal.apply", "resource": id, "allowed": true});
     assert_eq!(world.told("authorization.decided").await, [denied, allowed]);

@@ -4,6 +4,7 @@
 
 pub mod admin;
 pub mod agent;
+pub mod automation;
 pub mod discovery;
 pub mod entry;
 pub mod error;
@@ -12,6 +13,7 @@ pub mod forget;
 pub mod memory;
 pub mod model;
 pub mod pass;
+pub mod proposal;
 pub mod run;
 pub mod secrets;
 pub mod time;

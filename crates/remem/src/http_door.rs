@@ -4,6 +4,7 @@
 
 mod forget;
 mod passes;
+mod proposals;
 
 use async_trait::async_trait;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};

@@ -5,9 +5,9 @@ use super::authority::{Action, allowed};
 use super::change::{changing, is_seen, step};
 use super::draft::still_clean;
 use super::gate::Gate;
-use super::manage::insist;
+use super::manage::{busy, settled};
 use super::record::{Activated, Proposal, Shown};
-use super::{Activation, ProposalError};
+use super::{Activation, ProposalError, TRIES};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -38,16 +38,22 @@ impl Engine {
     /// Applies a proposal or, where that takes more than one, asks for it and approves it. `digest` is the hash of the artifact
     /// that the caller has seen.
     pub async fn apply_proposal(&self, caller: &Caller, id: &str, digest: Option<&str>) -> Result<Applied, EngineError> {
-        insist(async || {
-            let proposal = self.to_decide(caller, id, Action::Apply).await?;
-            step(&proposal, Step::Apply)?;
-            is_seen(&proposal, digest)?;
-            match self.parts.proposals.activation {
-                Activation::DirectRbac => self.apply_directly(caller, proposal).await,
-                Activation::ApprovalGate => self.ask_or_grant(caller, proposal).await,
+        for _ in 0..TRIES {
+            if let Some(done) = settled(self.apply_once(caller, id, digest).await) {
+                return done;
             }
-        })
-        .await
+        }
+        busy()
+    }
+
+    async fn apply_once(&self, caller: &Caller, id: &str, digest: Option<&str>) -> Result<Applied, EngineError> {
+        let proposal = self.to_decide(caller, id, Action::Apply).await?;
+        step(&proposal, Step::Apply)?;
+        is_seen(&proposal, digest)?;
+        match self.parts.proposals.activation {
+            Activation::DirectRbac => self.apply_directly(caller, proposal).await,
+            Activation::ApprovalGate => self.ask_or_grant(caller, proposal).await,
+        }
     }
 
     /// The proposal that a caller wants to decide about, if it may. Whoever may not learns nothing about what is there.

@@ -1,11 +1,11 @@
 //! Changing a proposal short of applying it: revise, reject, archive. Each is one commit on the condition that the proposal is
 //! as it was, and ends a gate that was open for what is not there any more.
 
-use super::ProposalError;
 use super::draft;
 use super::gate::{Gate, GateState};
-use super::manage::insist;
+use super::manage::{busy, settled};
 use super::record::{Proposal, Shown, revision_body, revision_key};
+use super::{ProposalError, TRIES};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -42,8 +42,13 @@ impl Engine {
         if revise.title.is_none() && revise.rationale.is_none() && revise.artifact.is_none() {
             return Err(Rejection::Invalid { field: "artifact", rule: "or title or rationale must be there" }.into());
         }
-        insist(async || self.revise_once(caller, id, revise.clone()).await).await?;
-        self.reread(caller, id).await
+        for _ in 0..TRIES {
+            if let Some(done) = settled(self.revise_once(caller, id, revise.clone()).await) {
+                done?;
+                return self.reread(caller, id).await;
+            }
+        }
+        busy()
     }
 
     async fn revise_once(&self, caller: &Caller, id: &str, revise: Revise) -> Result<(), EngineError> {
@@ -94,28 +99,34 @@ impl Engine {
 
     async fn close_proposal(&self, caller: &Caller, id: &str, closing: Step) -> Result<Shown, EngineError> {
         caller.require(Permission::ProposalsWrite)?;
+        for _ in 0..TRIES {
+            if let Some(done) = settled(self.close_once(caller, id, closing).await) {
+                done?;
+                return self.reread(caller, id).await;
+            }
+        }
+        busy()
+    }
+
+    async fn close_once(&self, caller: &Caller, id: &str, closing: Step) -> Result<(), EngineError> {
         let tenant = caller.tenant();
-        insist(async || {
-            let proposal = self.find_proposal(tenant, id).await?;
-            let now = self.now_for(tenant).await?;
-            let next = Proposal { state: step(&proposal, closing)?, updated_at: now, ..proposal.clone() };
-            let batch = changing(caller, &proposal, &next, now);
-            let who = Some(caller.principal().as_str());
-            let (batch, event) = if closing == Step::Reject {
-                let (mut batch, gate) = self.ending_gate(batch, tenant, &proposal, GateState::Rejected, who).await?;
-                if let Some(gate) = gate {
-                    batch = batch.emit(EventBody::ApprovalRejected(ended(&gate, caller.principal().as_str(), "rejected")));
-                }
-                (batch, EventBody::ProposalRejected(next.told()))
-            } else {
-                let (batch, _) = self.ending_gate(batch, tenant, &proposal, GateState::Void, who).await?;
-                (batch, EventBody::ProposalArchived(next.told()))
-            };
-            self.parts.store.commit(batch.emit(event)).await?;
-            Ok(())
-        })
-        .await?;
-        self.reread(caller, id).await
+        let proposal = self.find_proposal(tenant, id).await?;
+        let now = self.now_for(tenant).await?;
+        let next = Proposal { state: step(&proposal, closing)?, updated_at: now, ..proposal.clone() };
+        let batch = changing(caller, &proposal, &next, now);
+        let who = Some(caller.principal().as_str());
+        let (batch, event) = if closing == Step::Reject {
+            let (mut batch, gate) = self.ending_gate(batch, tenant, &proposal, GateState::Rejected, who).await?;
+            if let Some(gate) = gate {
+                batch = batch.emit(EventBody::ApprovalRejected(ended(&gate, caller.principal().as_str(), "rejected")));
+            }
+            (batch, EventBody::ProposalRejected(next.told()))
+        } else {
+            let (batch, _) = self.ending_gate(batch, tenant, &proposal, GateState::Void, who).await?;
+            (batch, EventBody::ProposalArchived(next.told()))
+        };
+        self.parts.store.commit(batch.emit(event)).await?;
+        Ok(())
     }
 
     /// Ends the gate of a proposal's revision in the same commit, if one is open; answers it.

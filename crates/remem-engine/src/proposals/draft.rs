@@ -52,7 +52,7 @@ pub(super) fn written(
     Err(Rejection::Invalid { field: "artifact", rule: "holds something like a secret at a place from which it cannot be taken out" })
 }
 
-fn cleaned(admission: &Admission<'_>, text: &str) -> String {
+pub(super) fn cleaned(admission: &Admission<'_>, text: &str) -> String {
     let body = admission.record(Map::from_iter([("text".to_owned(), json!(text))]));
     body.map().get("text").and_then(Value::as_str).unwrap_or_default().to_owned()
 }

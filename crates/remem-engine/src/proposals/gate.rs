@@ -5,9 +5,9 @@ use super::apply::Applied;
 use super::authority::{Action, allowed};
 use super::change::{changing, ended, is_seen, step};
 use super::draft;
-use super::manage::insist;
+use super::manage::{busy, settled};
 use super::record::Proposal;
-use super::{Activation, ProposalError};
+use super::{Activation, ProposalError, TRIES};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -162,7 +162,11 @@ impl Engine {
     pub async fn proposal_gate(&self, caller: &Caller, id: &str) -> Result<Gate, EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let proposal = self.find_proposal(caller.tenant(), id).await?;
-        self.gate_of(caller.tenant(), &proposal).await?.ok_or(EngineError::NotFound)
+        let gate = self.gate_of(caller.tenant(), &proposal).await?.ok_or(EngineError::NotFound)?;
+        // Rules may have changed since the note was written.
+        let (rules, policy) = (self.rules(caller.tenant()).await?, self.policy_of(caller));
+        let note = gate.note.as_deref().map(|note| draft::cleaned(&rules.admission(&policy, self.now()), note));
+        Ok(Gate { note, ..gate })
     }
 
     pub(super) async fn gate_of(&self, tenant: &TenantId, proposal: &Proposal) -> Result<Option<Gate>, EngineError> {
@@ -214,18 +218,24 @@ impl Engine {
 
     /// Approves a revision whose gate is open.
     pub async fn approve_proposal(&self, caller: &Caller, id: &str, digest: Option<&str>) -> Result<Applied, EngineError> {
-        insist(async || {
-            let proposal = self.to_decide(caller, id, Action::Approve).await?;
-            step(&proposal, Step::Apply)?;
-            is_seen(&proposal, digest)?;
-            let now = self.now_for(caller.tenant()).await?;
-            let gate = self.open_gate(caller.tenant(), &proposal, now).await?;
-            if gate.version == 0 || self.parts.proposals.activation != Activation::ApprovalGate {
-                return Err(ProposalError::NoGate.into());
+        for _ in 0..TRIES {
+            if let Some(done) = settled(self.approve_once(caller, id, digest).await) {
+                return done;
             }
-            self.grant(caller, &proposal, gate, now).await
-        })
-        .await
+        }
+        busy()
+    }
+
+    async fn approve_once(&self, caller: &Caller, id: &str, digest: Option<&str>) -> Result<Applied, EngineError> {
+        let proposal = self.to_decide(caller, id, Action::Approve).await?;
+        step(&proposal, Step::Apply)?;
+        is_seen(&proposal, digest)?;
+        let now = self.now_for(caller.tenant()).await?;
+        let gate = self.open_gate(caller.tenant(), &proposal, now).await?;
+        if gate.version == 0 || self.parts.proposals.activation != Activation::ApprovalGate {
+            return Err(ProposalError::NoGate.into());
+        }
+        self.grant(caller, &proposal, gate, now).await
     }
 
     async fn grant(&self, caller: &Caller, proposal: &Proposal, gate: Gate, now: Timestamp) -> Result<Applied, EngineError> {
@@ -264,30 +274,43 @@ impl Engine {
         note: Option<String>,
         digest: Option<&str>,
     ) -> Result<Applied, EngineError> {
-        let known = OVERRIDE_REASONS.into_iter().find(|known| *known == reason);
-        let tenant = caller.tenant();
-        insist(async || {
-            let proposal = self.to_decide(caller, id, Action::Override).await?;
-            let rule = "must be urgent, reviewer-unavailable, policy or other";
-            let reason = known.ok_or(Rejection::Invalid { field: "reason", rule })?;
-            if self.parts.proposals.activation != Activation::ApprovalGate {
-                return Err(ProposalError::NoGate.into());
+        for _ in 0..TRIES {
+            if let Some(done) = settled(self.override_once(caller, id, reason, note.clone(), digest).await) {
+                return done;
             }
-            step(&proposal, Step::Apply)?;
-            is_seen(&proposal, digest)?;
-            let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
-            let note = draft::note(&rules.admission(&self.policy_of(caller), now), note.clone())?;
-            let principal = caller.principal().as_str();
-            let gate = self.open_gate(tenant, &proposal, now).await?;
-            let (ended_by, reason) = (Some(principal.to_owned()), Some(reason.to_owned()));
-            let gate = Gate { state: GateState::Overridden, ended_by, reason, note, ..gate };
-            let event = ended(&gate, principal, gate.reason.as_deref().unwrap_or_default());
-            let batch = self.activating(caller, &proposal, Some(&gate.id), now).await?;
-            let batch = batch.emit(allowed(caller, &proposal, Action::Override)).emit(EventBody::ApprovalOverridden(event));
-            self.parts.store.commit(gate.add_to(batch)).await?;
-            Ok(Applied::Installed(Box::new(self.reread(caller, id).await?)))
-        })
-        .await
+        }
+        busy()
+    }
+
+    async fn override_once(
+        &self,
+        caller: &Caller,
+        id: &str,
+        reason: &str,
+        note: Option<String>,
+        digest: Option<&str>,
+    ) -> Result<Applied, EngineError> {
+        let tenant = caller.tenant();
+        let known = OVERRIDE_REASONS.into_iter().find(|known| *known == reason);
+        let proposal = self.to_decide(caller, id, Action::Override).await?;
+        let rule = "must be urgent, reviewer-unavailable, policy or other";
+        let reason = known.ok_or(Rejection::Invalid { field: "reason", rule })?;
+        if self.parts.proposals.activation != Activation::ApprovalGate {
+            return Err(ProposalError::NoGate.into());
+        }
+        step(&proposal, Step::Apply)?;
+        is_seen(&proposal, digest)?;
+        let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
+        let note = draft::note(&rules.admission(&self.policy_of(caller), now), note)?;
+        let principal = caller.principal().as_str();
+        let gate = self.open_gate(tenant, &proposal, now).await?;
+        let (ended_by, reason) = (Some(principal.to_owned()), Some(reason.to_owned()));
+        let gate = Gate { state: GateState::Overridden, ended_by, reason, note, ..gate };
+        let event = ended(&gate, principal, gate.reason.as_deref().unwrap_or_default());
+        let batch = self.activating(caller, &proposal, Some(&gate.id), now).await?;
+        let batch = batch.emit(allowed(caller, &proposal, Action::Override)).emit(EventBody::ApprovalOverridden(event));
+        self.parts.store.commit(gate.add_to(batch)).await?;
+        Ok(Applied::Installed(Box::new(self.reread(caller, id).await?)))
     }
 
     /// Whether a gate's time is over.

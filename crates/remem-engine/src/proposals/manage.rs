@@ -1,14 +1,15 @@
 //! What callers do with proposals: look at them, and submit their own. Changing one is in `change`, applying it in `apply`.
 
+use super::ProposalError;
 use super::draft;
 use super::record::{Proposal, Revision, Shown, is_proposal_id, revision_body, revision_key};
-use super::{ProposalError, TRIES};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::event::ProposalCreated;
 use remem_core::proposal::{Artifact, Kind, State};
 use remem_core::{Batch, EventBody, Permission, Precondition, RecordKind, Rejection, RunId, TenantId, Timestamp};
+use remem_store::StoreError;
 use serde_json::{Map, Value};
 
 /// Which proposals a list is to hold.
@@ -192,14 +193,12 @@ pub(super) fn creating(batch: Batch, proposal: &Proposal, artifact: &Artifact, n
         }))
 }
 
-/// Tries again what somebody else came before.
-pub(super) async fn insist<T>(mut what: impl AsyncFnMut() -> Result<T, EngineError>) -> Result<T, EngineError> {
-    use remem_store::StoreError;
-    for _ in 0..TRIES {
-        match what().await {
-            Err(EngineError::Store(StoreError::Conflict)) => {}
-            other => return other,
-        }
-    }
+/// `None` if somebody else came before, so that it is to be tried again.
+pub(super) fn settled<T>(result: Result<T, EngineError>) -> Option<Result<T, EngineError>> {
+    if matches!(result, Err(EngineError::Store(StoreError::Conflict))) { None } else { Some(result) }
+}
+
+/// Somebody else came before too often.
+pub(super) fn busy<T>() -> Result<T, EngineError> {
     Err(StoreError::Busy.into())
 }

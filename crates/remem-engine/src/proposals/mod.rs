@@ -9,6 +9,7 @@
 //! * `apply`, `gate`: one decision, or several.
 //! * `install`: what applying means.
 //! * `traces`, `synthesise`: drafts that the host makes by itself.
+//! * `rescan`, `seed`: what late secrets mean for proposals, and the draft of conformance checks.
 
 mod apply;
 mod authority;
@@ -20,6 +21,7 @@ mod install;
 mod manage;
 mod record;
 mod rescan;
+mod seed;
 mod synthesise;
 mod traces;
 
