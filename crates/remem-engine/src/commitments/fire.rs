@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::own_words;
 use crate::runs::{NewRun, Run};
-use remem_core::commitment::{Delivery, State};
+use remem_core::commitment::Delivery;
 use remem_core::event::CommitmentFired;
 use remem_core::{
     Batch, Commitment, EntryId, EventBody, Fence, MemoryRef, Policy, Precondition, PrincipalId, RecordKind, RunId, RunStatus, Scope,
@@ -32,6 +32,8 @@ pub(crate) enum Fired {
     Elsewhere,
     /// Too many runs of its memory have not ended: it stays due.
     Held,
+    /// It fired for this before: its text went and was said again, or a clock was set back.
+    Before,
 }
 
 /// What is to be fired.
@@ -92,12 +94,20 @@ impl Engine {
         let (version, place) = (Precondition::Version(info.version), ties(&next, info.ties.source.clone(), policy.commitment_retention_ms));
         let batch = set(batch, &admission, &info.id, &next, place, version);
         let key = format!("{}/{instant}", info.id);
-        let batch = batch.set_tied(RecordKind::Fire, key, Precondition::Absent, own_words(note), note_ties).emit_apart(event);
+        let batch = batch.set_tied(RecordKind::Fire, key.clone(), Precondition::Absent, own_words(note), note_ties).emit_apart(event);
         match self.parts.store.commit(batch).await {
             Ok(committed) => Ok(self.has_fired(tenant, policy, run, &next, scheduled_at, &committed)),
-            Err(StoreError::Conflict) => Ok(Fired::Elsewhere),
+            Err(StoreError::Conflict) => self.not_fired(tenant, info, &key).await,
             Err(other) => Err(other.into()),
         }
+    }
+
+    /// Why nothing came of it. One that is as it was read and has this instant noted already would be tried for ever.
+    async fn not_fired(&self, tenant: &TenantId, info: &CommitmentInfo, note: &str) -> Result<Fired, EngineError> {
+        let is_as_read =
+            self.load_commitment(tenant, &info.id).await?.is_some_and(|now| (now.version, &now.ties) == (info.version, &info.ties));
+        let is_noted = is_as_read && self.parts.store.record(tenant, RecordKind::Fire, note).await?.is_some();
+        Ok(if is_noted { Fired::Before } else { Fired::Elsewhere })
     }
 
     fn has_fired(
@@ -209,8 +219,12 @@ impl Engine {
                 if !self.source_stands(tenant, info, now).await? {
                     return Ok(Fired::Elsewhere);
                 }
+                let passed = Commitment { fired: info.commitment.fired, ..(*next).clone() };
                 let firing = Firing { info, next: *next, instant: format!("t{}", instant.0), scheduled_at: instant, fence: fence.cloned() };
-                self.fire(tenant, firing, rooms).await
+                match self.fire(tenant, firing, rooms).await? {
+                    Fired::Before => self.end_commitment(tenant, info, &passed, fence).await,
+                    other => Ok(other),
+                }
             }
             Step::GiveUp(ended) => self.end_commitment(tenant, info, &ended, fence).await,
             Step::Forget => {
@@ -222,12 +236,13 @@ impl Engine {
     }
 
     /// What has expired promises nothing any more, even before the purge pass has taken it away.
-    async fn source_stands(&self, tenant: &TenantId, info: &CommitmentInfo, now: Timestamp) -> Result<bool, EngineError> {
+    pub(super) async fn source_stands(&self, tenant: &TenantId, info: &CommitmentInfo, now: Timestamp) -> Result<bool, EngineError> {
         let Some((memory_ref, id)) = &info.ties.source else { return Ok(true) };
         let scope = Scope::new(tenant.clone(), memory_ref.clone());
         Ok(self.parts.store.get(&scope, id, &ReadAt::Now(now)).await?.is_some())
     }
 
+    /// Writes that it goes on, or ends, without having fired.
     async fn end_commitment(
         &self,
         tenant: &TenantId,
@@ -240,8 +255,8 @@ impl Engine {
         let place = ties(ended, info.ties.source.clone(), policy.commitment_retention_ms);
         let batch = set(batch, &rules.admission(&policy, now), &info.id, ended, place, Precondition::Version(info.version));
         let told = CommitmentInfo { commitment: ended.clone(), ..info.clone() }.named();
-        debug_assert_ne!(ended.state, State::Armed, "what is given up does not fire");
-        settled(self.parts.store.commit(batch.emit(EventBody::CommitmentEnded(told))).await)
+        let event = if ended.state.is_open() { EventBody::CommitmentChanged(told) } else { EventBody::CommitmentEnded(told) };
+        settled(self.parts.store.commit(batch.emit(event)).await)
     }
 }
 

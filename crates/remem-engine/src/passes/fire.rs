@@ -80,29 +80,35 @@ async fn each_due(
     begun: Timestamp,
 ) -> Result<PassReport, EngineError> {
     let (mut report, mut after, rooms) = (PassReport::default(), None, Rooms::default());
-    while report.examined < u64::from(engine.parts.policy.fires_max) {
+    // What has to wait for its turn is no reason to keep others waiting, nor is what cannot be read.
+    let (mut done, mut failed) = (0, None);
+    while done < u64::from(engine.parts.policy.fires_max) {
         let page = due(engine, tenant, kind, begun, after.clone(), PAGE).await?;
         let full = page.len() == PAGE as usize;
-        // What stays due, because it has to wait for its turn, is passed over.
+        // What stays due is passed over.
         after = page.last().and_then(|record| Some((record.ties.due?, record.key.clone())));
         report.examined += page.len() as u64;
         if mode == Mode::DryRun {
-            report.changed += page.len() as u64;
+            (report.changed, done) = (report.examined, report.examined);
         } else {
             let outcomes: Vec<Result<Fired, EngineError>> =
                 stream::iter(page).map(|record| one(engine, tenant, record, fence, &rooms)).buffer_unordered(AT_ONCE).collect().await;
             for outcome in outcomes {
-                report.changed += u64::from(outcome? == Fired::Now);
+                match outcome {
+                    Ok(Fired::Held) => {}
+                    Ok(fired) => (done, report.changed) = (done + 1, report.changed + u64::from(fired == Fired::Now)),
+                    Err(error) => failed = Some(error),
+                }
             }
         }
         if !full {
-            return Ok(report);
+            return failed.map_or(Ok(report), Err);
         }
         if engine.now() > begun.plus_ms(BEGIN_WITHIN_MS) || engine.passes.is_stopping() {
             break;
         }
     }
-    Ok(PassReport { more: true, ..report })
+    failed.map_or(Ok(PassReport { more: true, ..report }), Err)
 }
 
 async fn one(engine: &Engine, tenant: &TenantId, record: Record, fence: Option<&Fence>, rooms: &Rooms) -> Result<Fired, EngineError> {

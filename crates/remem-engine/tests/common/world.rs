@@ -47,8 +47,12 @@ impl Place {
     }
 
     pub fn at(location: Location) -> Place {
-        let meddler = Arc::new(Meddler::over(Arc::new(SqliteStore::open(location, 1).unwrap())));
         let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
+        Place::on(Arc::new(SqliteStore::open(location, 1).unwrap()), directory)
+    }
+
+    pub fn on(store: Arc<dyn Store>, directory: Arc<dyn Directory>) -> Place {
+        let meddler = Arc::new(Meddler::over(store));
         let clock = Arc::new(FixedClock::at(NOON));
         Place { store: meddler.clone(), meddler, directory, clock, ids: Arc::default(), policy: Policy::default(), model: None }
     }
