@@ -1,7 +1,9 @@
 //! The command line: what can be said, with help. What it does is in `commands`.
 
+mod commitment;
 mod forget;
 
+pub use commitment::{Commitment, Create, Heartbeat, List as CommitmentList, Rules};
 pub use forget::{Archive, Erasure, Forget};
 
 use clap::{Args, Parser, Subcommand};
@@ -76,6 +78,12 @@ pub enum Command {
     /// Archives that distillations left
     #[command(subcommand)]
     Archive(Archive),
+    /// What was promised: reminders read out of memory, or made by hand
+    #[command(subcommand)]
+    Commitment(Commitment),
+    /// Looks at a memory every so often, for commitments that wait for something to become true
+    #[command(subcommand)]
+    Heartbeat(Heartbeat),
     /// Count the entries of a memory
     Stats {
         /// Name of the memory

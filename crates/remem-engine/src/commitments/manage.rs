@@ -74,11 +74,15 @@ impl Engine {
         let admission = rules.admission(&policy, now);
         let draft = Draft { content: new.text.clone(), tags: vec![HAND_MADE.to_owned()], subjects, ..Draft::default() };
         let admitted = admission.admit(&scope, draft)?;
-        let commitment = self.by_hand(caller.tenant(), &scope, &new, admitted.content(), now).await?;
+        let mut commitment = self.by_hand(caller.tenant(), &scope, &new, admitted.content(), now).await?;
         let action = infer::observation_key(admitted.content()).unwrap_or_else(|| admitted.content().to_owned());
         let id = self.commitment_id(caller.tenant(), &commitment, &action);
-        if let Some(info) = self.load_commitment(caller.tenant(), &id).await?.filter(|info| info.commitment.state.is_open()) {
-            return Ok(Created { info, replayed: true });
+        if let Some(earlier) = self.load_commitment(caller.tenant(), &id).await? {
+            if earlier.commitment.state.is_open() {
+                let info = self.written_commitment(caller, &id).await?;
+                return Ok(Created { info, replayed: true });
+            }
+            commitment.follow(&earlier.commitment);
         }
         let entry = self.parts.ids.entry();
         let source = (scope.memory_ref.clone(), entry.clone());
@@ -89,7 +93,7 @@ impl Engine {
         let batch = batch.emit(EventBody::CommitmentCreated(named(&id, &commitment, Some(&entry))));
         let committed = self.parts.store.commit(batch).await?;
         let id = committed.outcomes.iter().find_map(recorded).unwrap_or(id);
-        Ok(Created { info: self.commitment(caller, &id).await?, replayed: committed.replayed })
+        Ok(Created { info: self.written_commitment(caller, &id).await?, replayed: committed.replayed })
     }
 
     async fn by_hand(
@@ -179,7 +183,7 @@ impl Engine {
             let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
             let batch = set(batch, &rules.admission(&policy, now), id, &next, place, Precondition::Version(info.version)).emit(event);
             match self.parts.store.commit(batch).await {
-                Ok(_) => return self.commitment(caller, id).await,
+                Ok(_) => return self.written_commitment(caller, id).await,
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
             }

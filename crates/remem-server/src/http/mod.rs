@@ -1,11 +1,13 @@
 //! HTTP: the router and what its handlers share. One group of endpoints a file.
 
 mod agents;
+mod commitments;
 mod document;
 mod entries;
 mod events;
 mod extract;
 mod forget;
+mod heartbeats;
 mod jobs;
 mod keys;
 mod layers;
@@ -16,6 +18,7 @@ mod passes;
 mod run_events;
 mod runs;
 mod seam_passes;
+mod seam_standing;
 mod seams;
 mod secrets;
 mod stream;
@@ -110,6 +113,19 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(jobs::get_job))
         .routes(routes!(jobs::cancel_job))
         .routes(routes!(model::list_model_calls))
+        .routes(routes!(commitments::list_commitments))
+        .routes(routes!(commitments::get_commitment))
+        .routes(routes!(commitments::explain_commitment))
+        .routes(routes!(commitments::list_fires))
+        .routes(routes!(commitments::create_commitment))
+        .routes(routes!(commitments::confirm_commitment))
+        .routes(routes!(commitments::cancel_commitment))
+        .routes(routes!(commitments::snooze_commitment))
+        .routes(routes!(commitments::observe))
+        .routes(routes!(commitments::get_rules, commitments::put_rules))
+        .routes(routes!(commitments::get_memory_rules, commitments::put_memory_rules))
+        .routes(routes!(heartbeats::list_heartbeats))
+        .routes(routes!(heartbeats::get_heartbeat, heartbeats::put_heartbeat, heartbeats::remove_heartbeat))
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::delete_secret))
         .routes(routes!(secrets::rotate_secret))
@@ -147,7 +163,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
 pub fn router(app: App) -> Router {
     let mut routes = api().0.merge(mcp::http::routes(&app));
     if app.engine.has_seams() {
-        routes = routes.merge(seams::routes()).merge(seam_passes::routes());
+        routes = routes.merge(seams::routes()).merge(seam_passes::routes()).merge(seam_standing::routes());
     }
     layers::wrap(routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed).with_state(app))
 }

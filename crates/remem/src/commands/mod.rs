@@ -1,12 +1,14 @@
 //! Commands: one file each. A command opens a door, calls it, prints.
 
 mod agents;
+mod commitments;
 mod copy;
 mod doctor;
 mod entries;
 mod events;
 mod export;
 mod forget;
+mod heartbeats;
 mod import;
 mod keys;
 mod lineage;
@@ -43,6 +45,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Erasure(erasure) => forget::erasure(global, erasure).await,
         Command::Lineage(one) => lineage::run(global, one).await,
         Command::Archive(archive) => lineage::archive(global, archive).await,
+        Command::Commitment(commitment) => commitments::run(global, commitment).await,
+        Command::Heartbeat(heartbeat) => heartbeats::run(global, heartbeat).await,
         Command::Stats { memory_ref } => entries::stats(global, memory_ref).await,
         Command::Memories => entries::memories(global).await,
         Command::Events(events) => events::run(global, events).await,
