@@ -109,8 +109,18 @@ impl Engine {
         }
         let every_ms = (i64::from(new.every_seconds) * 1_000).max(self.parts.policy.heartbeat_every_ms_min);
         let (memory_ref, tag, enabled) = (scope.memory_ref.as_str().to_owned(), new.tag, new.enabled);
-        let heartbeat =
-            Heartbeat { id: id.to_owned(), memory_ref, key, tag, every_ms, enabled, holds: None, last_status: None, last_at: None, observed: None };
+        let heartbeat = Heartbeat {
+            id: id.to_owned(),
+            memory_ref,
+            key,
+            tag,
+            every_ms,
+            enabled,
+            holds: None,
+            last_status: None,
+            last_at: None,
+            observed: None,
+        };
         let now = self.now_for(caller.tenant()).await?;
         let body = rules.admission(&self.policy_of(caller), now).record(heartbeat.to_map());
         let ties = if enabled { Ties::due(now) } else { Ties::default() };
@@ -240,10 +250,14 @@ pub struct Tick {
     pub runs: u64,
 }
 
-/// The memory that heartbeats of conformance checks look at, and what they wait for.
+/// The memory that heartbeats of conformance checks look at, and what a change starts.
 const CHECKED_MEMORY: &str = "mem://conformance/heartbeats";
-const CHECKED_KEY: &str = "the watched thing has changed";
 const CHECKED_WORKFLOW: &str = "conformance-noop";
+
+/// What the heartbeat of that name is about.
+fn checked_key(id: &str) -> String {
+    format!("the watched thing {} has changed", &blake3::hash(id.as_bytes()).to_hex()[..8])
+}
 
 impl Engine {
     /// A look of a conformance check, which says what was seen and how long the look takes. Everything but the look itself is
@@ -255,7 +269,7 @@ impl Engine {
         }
         let tenant = caller.tenant();
         if self.parts.store.record(tenant, RecordKind::Heartbeat, id).await?.is_none() {
-            let (memory_ref, key, tag) = (CHECKED_MEMORY.to_owned(), CHECKED_KEY.to_owned(), "conformance".to_owned());
+            let (memory_ref, key, tag) = (CHECKED_MEMORY.to_owned(), checked_key(id), "conformance".to_owned());
             self.put_heartbeat(caller, id, NewHeartbeat { memory_ref, key, tag, every_seconds: 60, enabled: false }).await?;
         }
         self.await_tick(caller, id).await?;
@@ -284,7 +298,7 @@ impl Engine {
     /// Somebody waits for the predicate, so that a change has something to start.
     async fn await_tick(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         let delivery = Delivery { workflow_id: Some(CHECKED_WORKFLOW.to_owned()), ..Delivery::default() };
-        let (text, predicate) = (format!("Look after the heartbeat {id}."), Some(CHECKED_KEY.to_owned()));
+        let (text, predicate) = (format!("Look after the heartbeat {id}."), Some(checked_key(id)));
         let new = NewCommitment { text, predicate, delivery, ..NewCommitment::default() };
         match self.create_commitment(caller, CHECKED_MEMORY, new, None).await {
             Ok(_) | Err(EngineError::UnknownWorkflow) => Ok(()),

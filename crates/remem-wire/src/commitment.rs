@@ -323,7 +323,9 @@ mod tests {
     fn a_new_one_has_known_fields_and_instants() {
         let new: CommitmentCreate = serde_json::from_value(json!({"text": "x", "at": "2026-11-20T09:00:00+01:00"})).unwrap();
         assert_eq!(serde_json::to_value(&new).unwrap(), json!({"text": "x", "at": "2026-11-20T08:00:00.000Z"}));
-        for bad in [json!({}), json!({"text": "x", "when": 1}), json!({"text": "x", "at": "soon"}), json!({"text": "x", "delivery": {"x": 1}})] {
+        for bad in
+            [json!({}), json!({"text": "x", "when": 1}), json!({"text": "x", "at": "soon"}), json!({"text": "x", "delivery": {"x": 1}})]
+        {
             assert!(serde_json::from_value::<CommitmentCreate>(bad).is_err());
         }
         assert!(serde_json::from_value::<Observation>(json!({"key": "x"})).is_err(), "an observation says whether it is so");

@@ -234,7 +234,8 @@ mod tests {
             for (name, family) in mirror {
                 assert_eq!(&document[name], family, "the mirror of {name}");
             }
-            let families = ["memory", "agents", "workspace", "secrets", "multiAgent", "replay", "webhooks", "fixtures", "scheduling", "heartbeat"];
+            let families =
+                ["memory", "agents", "workspace", "secrets", "multiAgent", "replay", "webhooks", "fixtures", "scheduling", "heartbeat"];
             assert!(families.iter().all(|name| document.get(name).is_some() == mirror.contains_key(*name)));
             assert!(mirror.keys().all(|name| families.contains(&name.as_str())));
             assert_eq!(is_memory_profile(&document), facts.writable && facts.durable, "{facts:?}");

@@ -163,7 +163,9 @@ impl Problem {
             Problem::UnknownSequence => row(422, "sequence_unknown", "the run has no event at fromSeq"),
             Problem::ReplayUnavailable { .. } => row(422, "replay_memory_snapshot_unavailable", "what the run read is not kept any more"),
             Problem::JobEnded { .. } => row(409, "job_already_ended", "the job has ended"),
-            Problem::CommitmentState { .. } => row(409, "commitment_state_conflict", "the commitment does not stand so that this can be done"),
+            Problem::CommitmentState { .. } => {
+                row(409, "commitment_state_conflict", "the commitment does not stand so that this can be done")
+            }
             Problem::WorkRefused { code, .. } => row(422, code, "the pass cannot do this; details say why"),
             Problem::ArchiveErased => row(410, "archive_erased", "the archive was erased; its digest is all that is left of it"),
             Problem::SecretExists => row(409, "secret_exists", "a secret of this name exists; rotate it to give it another value"),

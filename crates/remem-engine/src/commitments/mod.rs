@@ -18,13 +18,13 @@ pub use rules::{Arm, CommitmentRules, NewRules};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use remem_core::commitment::{self, EndedBy, State};
 use remem_core::event::CommitmentRef;
 use remem_core::{
     Admission, Batch, Commitment, Entry, EntryId, MemoryRef, Permission, Precondition, Record, RecordKind, Rejection, TenantId, Ties,
     Timestamp,
 };
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 use remem_store::{StoreError, Tie};
 
 /// A commitment with its name and what it was made from.

@@ -14,7 +14,11 @@ impl MemoryTools {
     /// will fire (armed), waits to be confirmed (pending) or has ended, and when it is due (nextAt) or what it waits for
     /// (predicate). Give a memoryRef and state=armed for what is still to come.
     #[tool(annotations(title = "What was promised", read_only_hint = true, open_world_hint = false))]
-    async fn commitments_list(&self, Parameters(p): Parameters<CommitmentsListParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+    async fn commitments_list(
+        &self,
+        Parameters(p): Parameters<CommitmentsListParams>,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
         let query = CommitmentsQuery { memory_ref: p.memory_ref, state: p.state, cursor: p.cursor, limit: p.limit };
         answer(async { self.door(&context)?.commitments(query).await }.await)
     }
@@ -22,7 +26,11 @@ impl MemoryTools {
     /// Set a reminder: keeps the text in the memory and fires at its time, across restarts. Say when with one of at, every,
     /// cron or predicate ("the invoice has cleared"); or with none of them, if the text tells ("remind me tomorrow at 9am to …").
     #[tool(annotations(title = "Set a reminder", read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn commitment_create(&self, Parameters(p): Parameters<CreateCommitmentParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+    async fn commitment_create(
+        &self,
+        Parameters(p): Parameters<CreateCommitmentParams>,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
         let new = CommitmentCreate {
             text: p.text,
             at: p.at,
@@ -39,13 +47,21 @@ impl MemoryTools {
 
     /// Confirm a pending commitment, after its owner said that it is meant: from then on it fires.
     #[tool(annotations(title = "Confirm a promise", read_only_hint = false, destructive_hint = false, open_world_hint = false))]
-    async fn commitment_confirm(&self, Parameters(p): Parameters<CommitmentIdParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+    async fn commitment_confirm(
+        &self,
+        Parameters(p): Parameters<CommitmentIdParams>,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
         answer(async { self.door(&context)?.confirm_commitment(&p.commitment_id).await }.await)
     }
 
     /// Cancel a commitment that is done or not wanted any more: it does not fire. Its text stays in the memory.
     #[tool(annotations(title = "Cancel a promise", read_only_hint = false, destructive_hint = true, open_world_hint = false))]
-    async fn commitment_cancel(&self, Parameters(p): Parameters<CommitmentIdParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+    async fn commitment_cancel(
+        &self,
+        Parameters(p): Parameters<CommitmentIdParams>,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
         answer(async { self.door(&context)?.cancel_commitment(&p.commitment_id).await }.await)
     }
 
@@ -58,13 +74,23 @@ impl MemoryTools {
 
     /// Why is there this commitment? Shows the sentence it was read from, the words that ask or promise, and those that tell when.
     #[tool(annotations(title = "Explain a promise", read_only_hint = true, open_world_hint = false))]
-    async fn commitment_explain(&self, Parameters(p): Parameters<CommitmentIdParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+    async fn commitment_explain(
+        &self,
+        Parameters(p): Parameters<CommitmentIdParams>,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
         answer(async { self.door(&context)?.explain_commitment(&p.commitment_id).await }.await)
     }
 
     /// Tell that something is so, or not any more: commitments of the memory that wait for it fire. Say it as a short
     /// statement, such as "the invoice has cleared"; telling the same twice does nothing more.
-    #[tool(annotations(title = "Tell what is so", read_only_hint = false, destructive_hint = false, idempotent_hint = true, open_world_hint = false))]
+    #[tool(annotations(
+        title = "Tell what is so",
+        read_only_hint = false,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
     async fn observe(&self, Parameters(p): Parameters<ObserveParams>, context: RequestContext<RoleServer>) -> CallToolResult {
         let observation = Observation { key: p.key, value: p.value };
         answer(async { self.door(&context)?.observe(&p.memory_ref, observation).await }.await)

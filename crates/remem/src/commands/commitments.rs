@@ -212,9 +212,14 @@ mod tests {
     #[test]
     fn distances_are_told_in_words() {
         let now = Timestamp(1_000_000_000);
-        for (seconds, words) in
-            [(0, "in 0 s"), (59, "in 59 s"), (-61, "1 min ago"), (7_500, "in 2 h 5 min"), (90_000, "in 1 day 1 h"), (-200_000, "2 days ago")]
-        {
+        for (seconds, words) in [
+            (0, "in 0 s"),
+            (59, "in 59 s"),
+            (-61, "1 min ago"),
+            (7_500, "in 2 h 5 min"),
+            (90_000, "in 1 day 1 h"),
+            (-200_000, "2 days ago"),
+        ] {
             assert_eq!(distance(now.plus_ms(seconds * 1_000), now), words);
         }
     }
