@@ -201,3 +201,80 @@ async fn forgetting_tells_how_many_promises_went_along() {
     let kept = host.get(&format!("{BASE}/erasures")).await.json();
     assert_eq!(kept["erasures"][0]["counts"]["commitments"], json!(2));
 }
+
+#[tokio::test]
+async fn a_webhook_hears_that_a_commitment_fired() {
+    let host = Host::new().await;
+    let hook = json!({"url": "https://example.com/hook", "events": ["commitment.fired"]});
+    assert_eq!(host.post("/v1/webhooks", hook).await.status, StatusCode::CREATED);
+    let secret_words = "Whisper to the marigold.";
+    let made = create(&host, json!({"text": secret_words, "predicate": "the invoice has cleared"}), "k").await.json();
+    host.post(&format!("{MEMORY}/m/observations"), json!({"key": "invoice cleared", "value": true})).await;
+    pass(&host, "deliver").await;
+    let posted = host.post.take();
+    assert_eq!(posted.len(), 1);
+    let body: Value = serde_json::from_slice(&posted[0].body).unwrap();
+    assert_eq!((&body["workspaceId"], body.get("runId")), (&json!("a"), None));
+    let payload = json!({"commitmentId": made["id"], "memoryRef": "m", "memoryId": made["memoryId"], "condition": "predicate"});
+    assert_eq!(body["event"]["payload"], payload, "names, and nothing of what was meant");
+    let feed = String::from_utf8(host.get(&format!("{BASE}/events?limit=0")).await.bytes).unwrap();
+    assert!(!feed.contains("marigold") && !String::from_utf8(posted[0].body.clone()).unwrap().contains("marigold"));
+}
+
+const FIRE: &str = "/v1/host/sample/commitment/fire";
+const TICK: &str = "/v1/host/sample/heartbeat/tick";
+
+#[tokio::test]
+async fn seams_need_their_flag_and_the_right() {
+    let (host, plain) = (Host::with_seams().await, Host::new().await);
+    host.key("a", "weak", &[Permission::MemoryRead, Permission::MemoryWrite]).await;
+    for (seam, body) in
+        [(FIRE, json!({"memoryRef": "m", "condition": "predicate"})), (TICK, json!({"heartbeatId": "h", "observedState": {"n": 1}}))]
+    {
+        let weak = host.call("weak", "POST", seam, &[], body.to_string()).await;
+        assert_eq!((weak.status.as_u16(), weak.code().as_str()), (403, "forbidden"), "{seam}");
+        assert_eq!(host.call("", "POST", seam, &[], body.to_string()).await.status, 401, "{seam}");
+        assert_eq!(plain.post(seam, body).await.status, 404, "{seam} without the flag");
+    }
+    assert_eq!(host.get(&format!("{BASE}/events")).await.json()["nextAfter"], json!(0), "nothing was left behind");
+}
+
+#[tokio::test]
+async fn a_rehearsed_promise_fires_once_and_is_told_nowhere() {
+    let host = Host::with_seams().await;
+    for _ in 0..2 {
+        let body = json!({"memoryRef": "mem://conformance/commitments", "condition": "predicate", "includeIntentionCanary": true});
+        let answer = host.post(FIRE, body).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.json());
+        let told = answer.json();
+        let canary = text(&told, "intentionCanary").to_owned();
+        assert_eq!((&told["fireCount"], canary.is_empty()), (&json!(1), false));
+        assert_eq!(told["event"]["condition"], json!("predicate"));
+        let id = text(&told["event"], "commitmentId");
+        let shown = host.get(&format!("{BASE}/commitments/{id}")).await.json();
+        assert!(text(&shown, "text").contains(&canary), "memory knows what was meant: {shown}");
+        let feed = String::from_utf8(host.get(&format!("{BASE}/events?limit=0")).await.bytes).unwrap();
+        assert!(!feed.contains(&canary) && !told["event"].to_string().contains(&canary));
+    }
+    let wrong = host.post(FIRE, json!({"memoryRef": "m", "condition": "whim"})).await;
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+}
+
+#[tokio::test]
+async fn a_tick_tells_of_changes_alone_and_ends_in_time() {
+    let host = Host::with_seams().await;
+    let tick = async |state: Value, slow: u64| {
+        let answer = host.post(TICK, json!({"heartbeatId": "hb-1", "observedState": state, "simulateSlowMs": slow})).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.json());
+        answer.json()
+    };
+    let told = |changed: bool, runs: u64| json!({"evaluated": {"heartbeatId": "hb-1", "status": "ok", "changed": changed}, "stateChanged": changed, "enqueuedRuns": runs});
+    assert_eq!(tick(json!({"queue": 1}), 0).await, told(true, 1));
+    assert_eq!(tick(json!({"queue": 1}), 0).await, told(false, 0), "an unchanged tick starts nothing");
+    let slow = tick(json!({"queue": 2}), 60_000).await;
+    let timeout = json!({"heartbeatId": "hb-1", "status": "timeout", "changed": false});
+    assert_eq!((&slow["evaluated"], &slow["enqueuedRuns"]), (&timeout, &json!(0)));
+    assert_eq!(tick(json!({"queue": 1}), 0).await, told(false, 0), "what took too long changed nothing");
+    assert_eq!(tick(json!({"queue": 2}), 0).await, told(true, 0));
+    assert_eq!(tick(json!({"queue": 3}), 0).await, told(true, 1), "and once more");
+}

@@ -17,6 +17,7 @@ import scenarios_host
 import scenarios_memory
 import scenarios_passes
 import scenarios_runs
+import scenarios_standing
 
 
 class Stage:
