@@ -1,6 +1,7 @@
 //! The engine: the parts that every operation shares. Operations themselves live one to a file.
 
 use crate::caller::Caller;
+use crate::commitments::CommitmentRules;
 use crate::error::EngineError;
 use crate::model::ModelPort;
 use crate::ports::{Clock, Envelope, Ids, Post, RecordedPost};
@@ -76,6 +77,8 @@ pub struct Parts {
     pub agents: Vec<Agent>,
     /// How long copies of the storage are kept, if the operator said so: an erasure report tells it.
     pub backups_kept_ms: Option<i64>,
+    /// How promises are read where a tenant has no rules of its own.
+    pub commitments: CommitmentRules,
 }
 
 impl Parts {
@@ -102,6 +105,7 @@ impl Parts {
             test_secrets: Vec::new(),
             agents: Vec::new(),
             backups_kept_ms: None,
+            commitments: CommitmentRules::default(),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The door: every operation in terms of the wire. HTTP handlers, MCP tools and commands all go through it, so that an
 //! operation is translated in one place, whether the engine is in this process or behind a URL.
 
+mod commitments;
 mod forget;
 mod passes;
 mod proposals;
 
+pub use commitments::{CommitmentDoor, MadeCommitment};
 pub use forget::ForgetDoor;
 pub use passes::PassDoor;
 pub use proposals::{Decided, ReviewDoor};
@@ -53,7 +55,7 @@ pub struct InstalledAgent {
 
 /// Every operation on memory, as one caller.
 #[async_trait]
-pub trait Door: ForgetDoor + PassDoor + ReviewDoor + Send + Sync {
+pub trait Door: CommitmentDoor + ForgetDoor + PassDoor + ReviewDoor + Send + Sync {
     /// Stores one entry.
     async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<MemoryEntry>, Failure>;
     /// Stores several entries, all or none.
@@ -130,6 +132,7 @@ pub fn problem(error: EngineError) -> Problem {
         EngineError::ReplayUnavailable { from_seq, source_run, reason } => Problem::ReplayUnavailable { from_seq, source_run, reason },
         EngineError::NoWebhook => Problem::NoWebhook,
         EngineError::JobEnded { state } => Problem::JobEnded { state: state.as_str() },
+        EngineError::CommitmentState { state } => Problem::CommitmentState { state: state.as_str() },
         EngineError::WorkRefused { code, details } => Problem::WorkRefused { code, details },
         EngineError::Proposal(error) => proposal_problem(error),
         EngineError::SecretExists => Problem::SecretExists,

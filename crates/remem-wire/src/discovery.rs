@@ -65,6 +65,8 @@ fn families(capabilities: &Capabilities, policy: &Policy, fixtures: &[String], a
     family("memory", Some(memory(capabilities, policy)));
     family("agents", agents(capabilities, activation));
     family("authorization", has("authorization").then(authorization));
+    family("scheduling", has("scheduling").then(|| scheduling(policy)));
+    family("heartbeat", has("heartbeat").then(|| heartbeat(policy)));
     family("workspace", has("workspace").then(|| workspace(policy)));
     let secrets = json!({ "supported": true, "scopes": ["tenant", "user", "run"], "resolution": "host-managed" });
     family("secrets", has("secrets").then_some(secrets));
@@ -98,7 +100,7 @@ fn memory(capabilities: &Capabilities, policy: &Policy) -> Value {
         memory["distillation"] = json!({
             "supported": true,
             "maxTokenBudget": policy.distill_tokens_max,
-            "scheduled": false,
+            "scheduled": has("scheduling"),
             "indexEmitted": true,
             "tokenizerName": TOKENIZER,
             "archiveRetention": format!("P{}D", policy.archive_retention_ms / 86_400_000),
@@ -123,6 +125,9 @@ fn agents(capabilities: &Capabilities, activation: &str) -> Option<Value> {
     if has("agents.memoryConsolidation") {
         agents["memoryConsolidation"] = json!({ "supported": true, "schedule": "on-demand" });
     }
+    if has("agents.commitments") {
+        agents["commitments"] = json!({ "supported": true, "fireConditions": ["time", "predicate"] });
+    }
     if has("agents.manifestRuntime") {
         agents["manifestRuntime"] = json!({ "supported": true, "installScope": "tenant", "handoffValidation": false });
     }
@@ -141,6 +146,19 @@ fn authorization() -> Value {
         json!({ "role": name, "scopes": scopes })
     };
     json!({ "supported": true, "failClosed": true, "roles": ROLES.map(role) })
+}
+
+/// `cron` and `delayed` are what automations and commitments know; days of somebody's calendar they do not.
+fn scheduling(policy: &Policy) -> Value {
+    json!({ "supported": true, "cron": true, "delayed": true, "maxFutureHorizon": format!("P{}D", policy.horizon_ms_max / 86_400_000) })
+}
+
+fn heartbeat(policy: &Policy) -> Value {
+    json!({
+        "supported": true,
+        "minIntervalSec": policy.heartbeat_every_ms_min / 1_000,
+        "maxRuntimeMs": policy.heartbeat_runtime_ms_max,
+    })
 }
 
 fn workspace(policy: &Policy) -> Value {
@@ -194,6 +212,13 @@ mod tests {
         present(&agents["memoryBackends"], facts.durable, "memoryBackends");
         present(&agents["memoryConsolidation"], facts.durable && facts.compaction, "memoryConsolidation");
         present(&agents["manifestRuntime"], facts.agents, "manifestRuntime");
+        present(&agents["commitments"], facts.durable && facts.commitments, "commitments");
+        present(&document["heartbeat"], facts.durable && facts.commitments, "heartbeat");
+        let scheduling = facts.durable && facts.runs && facts.scheduling;
+        present(&document["scheduling"], scheduling, "scheduling");
+        if facts.compaction && facts.workspace {
+            assert_eq!(memory["distillation"]["scheduled"], json!(scheduling));
+        }
     }
 
     /// Where a key of the table shows in the document.
@@ -201,7 +226,7 @@ mod tests {
         let mut at = document;
         for part in key.split('.') {
             let member = |list: &Vec<Value>| list.contains(&json!(part));
-            let lists = [at.get("modes"), Some(at)].into_iter().flatten().filter_map(Value::as_array);
+            let lists = [at.get("modes"), at.get("fireConditions"), Some(at)].into_iter().flatten().filter_map(Value::as_array);
             if lists.into_iter().any(member) {
                 return true;
             }
@@ -229,7 +254,19 @@ mod tests {
             for (name, family) in mirror {
                 assert_eq!(&document[name], family, "the mirror of {name}");
             }
-            let families = ["memory", "agents", "authorization", "workspace", "secrets", "multiAgent", "replay", "webhooks", "fixtures"];
+            let families = [
+                "memory",
+                "agents",
+                "authorization",
+                "workspace",
+                "secrets",
+                "multiAgent",
+                "replay",
+                "webhooks",
+                "fixtures",
+                "scheduling",
+                "heartbeat",
+            ];
             assert!(families.iter().all(|name| document.get(name).is_some() == mirror.contains_key(*name)));
             assert!(mirror.keys().all(|name| families.contains(&name.as_str())));
             assert_eq!(is_memory_profile(&document), facts.writable && facts.durable, "{facts:?}");

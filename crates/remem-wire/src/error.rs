@@ -87,6 +87,8 @@ pub enum Problem {
     ReplayUnavailable { from_seq: u64, source_run: String, reason: &'static str },
     /// The job has ended.
     JobEnded { state: &'static str },
+    /// The commitment does not stand so that this could be done with it.
+    CommitmentState { state: &'static str },
     /// A pass cannot do what it is asked for. The code is the pass's own.
     WorkRefused { code: &'static str, details: serde_json::Map<String, serde_json::Value> },
     /// It cannot be done to a proposal in this state.
@@ -175,6 +177,9 @@ impl Problem {
             Problem::UnknownSequence => row(422, "sequence_unknown", "the run has no event at fromSeq"),
             Problem::ReplayUnavailable { .. } => row(422, "replay_memory_snapshot_unavailable", "what the run read is not kept any more"),
             Problem::JobEnded { .. } => row(409, "job_already_ended", "the job has ended"),
+            Problem::CommitmentState { .. } => {
+                row(409, "commitment_state_conflict", "the commitment does not stand so that this can be done")
+            }
             Problem::WorkRefused { code, .. } => row(422, code, "the pass cannot do this; details say why"),
             Problem::ProposalState { .. } => row(409, "proposal_state_conflict", "this cannot be done to a proposal in its state"),
             Problem::ProposalStale => row(409, "proposal_stale", "the artifact is not the one that artifactDigest names; look at it again"),
@@ -232,7 +237,7 @@ impl Problem {
             Problem::UnknownScope => json!({"field": "scopes"}),
             Problem::BodyTooLarge { limit } | Problem::FileTooLarge { limit } => json!({"limit": limit, "unit": "bytes"}),
             Problem::RunEnded { status } => json!({"status": status}),
-            Problem::JobEnded { state } | Problem::ProposalState { state } => json!({"state": state}),
+            Problem::JobEnded { state } | Problem::ProposalState { state } | Problem::CommitmentState { state } => json!({"state": state}),
             Problem::ProposalMalformed(rejection) => json!({"field": rejection.field()?, "rule": rejection.to_string()}),
             Problem::ProposalDenied { reason } => json!({"reason": reason}),
             Problem::WorkRefused { details, .. } => return Some(details.clone()).filter(|details| !details.is_empty()),

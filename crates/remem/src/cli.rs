@@ -1,8 +1,10 @@
 //! The command line: what can be said, with help. What it does is in `commands`.
 
+mod commitment;
 mod forget;
 mod proposal;
 
+pub use commitment::{Commitment, Create, Heartbeat, List as CommitmentList, Rules};
 pub use forget::{Archive, Erasure, Forget};
 pub use proposal::{Automation, Proposal};
 
@@ -78,6 +80,12 @@ pub enum Command {
     /// Archives that distillations left
     #[command(subcommand)]
     Archive(Archive),
+    /// What was promised: reminders read out of memory, or made by hand
+    #[command(subcommand)]
+    Commitment(Commitment),
+    /// Looks at a memory every so often, for commitments that wait for something to become true
+    #[command(subcommand)]
+    Heartbeat(Heartbeat),
     /// Count the entries of a memory
     Stats {
         /// Name of the memory

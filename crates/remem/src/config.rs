@@ -6,7 +6,9 @@ use anyhow::Context;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use remem_core::permission::{self, ROLES};
+use remem_core::schedule::zone;
 use remem_core::{Permission, Policy, ShapePolicy, Timing};
+use remem_engine::commitments::{Arm, CommitmentRules};
 use remem_engine::proposals::{Activation, QUORUM_MAX, Settings};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -25,6 +27,7 @@ pub struct Config {
     pub proposals: Proposals,
     pub vault: Vault,
     pub model: Model,
+    pub commitments: Commitments,
     pub limits: Limits,
     pub log: Log,
 }
@@ -139,6 +142,15 @@ pub struct Model {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+pub struct Commitments {
+    /// What becomes of promises where a tenant has no rules of its own: `auto`, `confirm` or `off`.
+    pub arm: String,
+    /// By whose clocks times are meant there: the name of a time zone.
+    pub zone: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Limits {
     pub content_bytes_max: usize,
     pub tags_max: usize,
@@ -208,6 +220,22 @@ impl Default for Proposals {
 impl Default for Model {
     fn default() -> Model {
         Model { base_url: None, name: None, key_secret: None, timeout_ms: 30_000 }
+    }
+}
+
+impl Default for Commitments {
+    fn default() -> Commitments {
+        let rules = CommitmentRules::default();
+        Commitments { arm: rules.arm.as_str().to_owned(), zone: rules.zone }
+    }
+}
+
+impl Commitments {
+    /// The rules these settings make.
+    pub fn rules(&self) -> anyhow::Result<CommitmentRules> {
+        let arm = Arm::ALL.into_iter().find(|arm| arm.as_str() == self.arm).context("commitments.arm must be auto, confirm or off")?;
+        zone(&self.zone).map_err(|rejection| anyhow::anyhow!("commitments.{rejection}"))?;
+        Ok(CommitmentRules { arm, zone: self.zone.clone(), ..CommitmentRules::default() })
     }
 }
 

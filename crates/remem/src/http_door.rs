@@ -2,6 +2,7 @@
 //!
 //! Reads, and writes that carry an idempotency key, are tried again when the server cannot be reached or is busy.
 
+mod commitments;
 mod forget;
 mod passes;
 mod proposals;

@@ -2,11 +2,13 @@
 
 mod agents;
 mod automations;
+mod commitments;
 mod document;
 mod entries;
 mod events;
 mod extract;
 mod forget;
+mod heartbeats;
 mod jobs;
 mod keys;
 mod layers;
@@ -18,6 +20,7 @@ mod proposals;
 mod run_events;
 mod runs;
 mod seam_passes;
+mod seam_standing;
 mod seams;
 mod secrets;
 mod stream;
@@ -112,6 +115,19 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(jobs::get_job))
         .routes(routes!(jobs::cancel_job))
         .routes(routes!(model::list_model_calls))
+        .routes(routes!(commitments::list_commitments))
+        .routes(routes!(commitments::get_commitment))
+        .routes(routes!(commitments::explain_commitment))
+        .routes(routes!(commitments::list_fires))
+        .routes(routes!(commitments::create_commitment))
+        .routes(routes!(commitments::confirm_commitment))
+        .routes(routes!(commitments::cancel_commitment))
+        .routes(routes!(commitments::snooze_commitment))
+        .routes(routes!(commitments::observe))
+        .routes(routes!(commitments::get_rules, commitments::put_rules))
+        .routes(routes!(commitments::get_memory_rules, commitments::put_memory_rules))
+        .routes(routes!(heartbeats::list_heartbeats))
+        .routes(routes!(heartbeats::get_heartbeat, heartbeats::put_heartbeat, heartbeats::remove_heartbeat))
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::delete_secret))
         .routes(routes!(secrets::rotate_secret))
@@ -169,7 +185,7 @@ fn under_review(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
 pub fn router(app: App) -> Router {
     let mut routes = api().0.merge(mcp::http::routes(&app));
     if app.engine.has_seams() {
-        routes = routes.merge(seams::routes()).merge(seam_passes::routes());
+        routes = routes.merge(seams::routes()).merge(seam_passes::routes()).merge(seam_standing::routes());
     }
     layers::wrap(routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed).with_state(app))
 }

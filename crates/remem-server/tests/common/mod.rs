@@ -40,9 +40,9 @@ const FACTS: Facts = Facts {
     agents: true,
     vault: true,
     webhooks: true,
-    commitments: false,
+    commitments: true,
     proposals: true,
-    scheduling: false,
+    scheduling: true,
 };
 
 pub const CANARY: &str = "canary-of-the-vault-7391";

@@ -2,12 +2,14 @@
 
 mod agents;
 mod automations;
+mod commitments;
 mod copy;
 mod doctor;
 mod entries;
 mod events;
 mod export;
 mod forget;
+mod heartbeats;
 mod import;
 mod keys;
 mod lineage;
@@ -45,6 +47,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Erasure(erasure) => forget::erasure(global, erasure).await,
         Command::Lineage(one) => lineage::run(global, one).await,
         Command::Archive(archive) => lineage::archive(global, archive).await,
+        Command::Commitment(commitment) => commitments::run(global, commitment).await,
+        Command::Heartbeat(heartbeat) => heartbeats::run(global, heartbeat).await,
         Command::Stats { memory_ref } => entries::stats(global, memory_ref).await,
         Command::Memories => entries::memories(global).await,
         Command::Events(events) => events::run(global, events).await,

@@ -18,6 +18,7 @@ import scenarios_memory
 import scenarios_passes
 import scenarios_proposals
 import scenarios_runs
+import scenarios_standing
 
 
 class Stage:
