@@ -266,7 +266,8 @@ impl Commitment {
         let anchor = self.anchor();
         let latest = timing.as_ref().and_then(|timing| timing.latest(anchor, due, now)).unwrap_or(due);
         let next_at = timing.and_then(|timing| timing.next(anchor, now)).map(|at| at.0);
-        let state = if next_at.is_some() { State::Armed } else { State::Done };
+        let stays = next_at.is_some() || matches!(self.when, When::Predicate { once: false, .. });
+        let state = if stays { State::Armed } else { State::Done };
         let next = Commitment { state, next_at, updated_at: now.0, fired: self.fired + 1, last_fired_at: Some(latest.0), ..self.clone() };
         Step::Fire { instant: latest, next: Box::new(next) }
     }
@@ -296,6 +297,12 @@ impl Commitment {
             next.state = if *once { State::Done } else { State::Armed };
         }
         Some((next, holds))
+    }
+
+    /// Its predicate has come true, but it cannot fire yet: it is due from now on.
+    #[must_use]
+    pub fn deferred(&self, now: Timestamp) -> Commitment {
+        Commitment { holds: Some(true), epoch: self.epoch + 1, next_at: Some(now.0), updated_at: now.0, ..self.clone() }
     }
 
     /// Somebody says that it is meant.

@@ -5,7 +5,7 @@ use crate::commitments::CommitmentRules;
 use crate::error::EngineError;
 use crate::model::ModelPort;
 use crate::ports::{Clock, Envelope, Ids, Post, RecordedPost};
-use crate::proposals::Desk;
+use crate::proposals::{Desk, Settings};
 use crate::registry::PassLog;
 use crate::runs::RunQueue;
 use crate::secrets::{Rules, Secrets};
@@ -43,6 +43,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// Where proposals are looked at; without one there are none.
     pub review: Desk,
+    /// How it is decided about them.
+    pub proposals: Settings,
     /// Where tenants and keys are kept.
     pub directory: Arc<dyn Directory>,
     /// The time.
@@ -86,6 +88,7 @@ impl Parts {
         Parts {
             store,
             review: Desk::default(),
+            proposals: Settings::default(),
             directory,
             clock,
             ids,
@@ -150,6 +153,12 @@ impl Engine {
     pub fn fixtures(&self) -> Vec<String> {
         let named = self.parts.workflows.iter().filter(|_| self.parts.seams).map(|workflow| workflow.id.clone());
         named.collect()
+    }
+
+    /// How proposals come to have an effect here.
+    #[must_use]
+    pub fn activation(&self) -> crate::proposals::Activation {
+        self.parts.proposals.activation
     }
 
     /// The limits that hold for everyone.

@@ -7,5 +7,5 @@ pub mod http;
 pub mod mcp;
 pub mod serve;
 
-pub use door::{CommitmentDoor, Door, EngineDoor, ForgetDoor, InstalledAgent, MadeCommitment, PassDoor, Written};
+pub use door::{CommitmentDoor, Decided, Door, EngineDoor, ForgetDoor, InstalledAgent, MadeCommitment, PassDoor, ReviewDoor, Written};
 pub use http::{App, router};

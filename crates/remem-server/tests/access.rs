@@ -77,6 +77,32 @@ fn calls_about_webhooks() -> Vec<Call> {
     ]
 }
 
+fn calls_about_proposals() -> Vec<Call> {
+    let (sample, own) = ("/v1/host/sample/proposals", "/v1/host/remembrancer");
+    let submit = r#"{"kind": "automation", "artifact": {}}"#;
+    vec![
+        ("GET", sample.to_owned(), "", "proposals:read"),
+        ("GET", format!("{sample}/prop_1"), "", "proposals:read"),
+        ("PATCH", format!("{sample}/prop_1"), r#"{"title": "x"}"#, "proposals:write"),
+        ("DELETE", format!("{sample}/prop_1"), "", "proposals:write"),
+        ("POST", format!("{sample}/prop_1/apply"), "{}", "proposals:apply"),
+        ("POST", format!("{sample}/prop_1/reject"), "", "proposals:write"),
+        ("POST", format!("{own}/proposals"), submit, "proposals:write"),
+        ("GET", format!("{own}/proposals/prop_1/revisions"), "", "proposals:read"),
+        ("GET", format!("{own}/proposals/prop_1/gate"), "", "proposals:read"),
+        ("POST", format!("{own}/proposals/prop_1/approve"), "", "proposals:apply"),
+        ("POST", format!("{own}/proposals/prop_1/override"), r#"{"reason": "urgent"}"#, "proposals:override"),
+        ("GET", format!("{own}/installed"), "", "proposals:read"),
+        ("POST", format!("{own}/traces"), r#"{"agentId": "a", "tools": ["t"]}"#, "runs:create"),
+        ("GET", format!("{own}/automations"), "", "manifest:read"),
+        ("GET", format!("{own}/automations/a"), "", "manifest:read"),
+        ("PUT", format!("{own}/automations/a"), "{}", "manifest:write"),
+        ("DELETE", format!("{own}/automations/a"), "", "manifest:write"),
+        ("POST", format!("{own}/automations/a/pause"), "", "manifest:write"),
+        ("POST", format!("{own}/automations/a/resume"), "", "manifest:write"),
+    ]
+}
+
 #[tokio::test]
 async fn each_operation_needs_its_scope() {
     let host = Host::new().await;
@@ -126,7 +152,8 @@ async fn each_operation_needs_its_scope() {
         ("POST", "/v1/host/remembrancer/agents".to_owned(), r#"{"manifest": {}}"#, "manifest:write"),
         ("DELETE", "/v1/host/remembrancer/agents/local.a.b".to_owned(), "", "manifest:write"),
     ];
-    let others = [pass_calls(), calls_about_forgetting(), calls_about_commitments(), calls_about_webhooks()].concat();
+    let others =
+        [pass_calls(), calls_about_forgetting(), calls_about_commitments(), calls_about_webhooks(), calls_about_proposals()].concat();
     for (method, path, body, scope) in [calls, others].concat() {
         let wrong = if scope == "memory:read" { "writer" } else { "reader" };
         let refused = host.call(wrong, method, &path, &[], body).await;
@@ -203,5 +230,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 83, "{operations:#?}");
+    assert_eq!(operations.len(), 102, "{operations:#?}");
 }

@@ -352,6 +352,38 @@ fn run_rows() -> Vec<Row> {
     ]
 }
 
+fn proposal_rows() -> Vec<Row> {
+    let (sample, own) = ("/v1/host/sample/proposals", "/v1/host/remembrancer");
+    let submit = |what: &'static str, body: serde_json::Value, status: u16| {
+        row(what, "POST", &format!("{own}/proposals"), body.to_string(), status, "validation_error")
+    };
+    let automation = |what: &'static str, id: &str, body: serde_json::Value, status: u16| {
+        row(what, "PUT", &format!("{own}/automations/{id}"), body.to_string(), status, "validation_error")
+    };
+    let known = format!("{sample}/{CANARY}");
+    vec![
+        submit("proposal of an unknown kind", json!({"kind": CANARY, "artifact": {}}), 422),
+        submit("proposal without an artifact", json!({"kind": "automation"}), 400),
+        submit("proposal whose artifact is no object", json!({"kind": "automation", "artifact": [CANARY]}), 400),
+        submit("proposal with an unknown field", json!({"kind": "automation", "artifact": {}, CANARY: 1}), 400),
+        submit("proposal with an artifact over 262,144 bytes", json!({"kind": "automation", "artifact": {"a": "x".repeat(262_144)}}), 422),
+        submit("proposal with a title over 200 characters", json!({"kind": "automation", "artifact": {}, "title": CANARY.repeat(20)}), 422),
+        submit("proposal of a run that cannot be", json!({"kind": "automation", "artifact": {}, "sourceRunIds": [""]}), 422),
+        row("proposals in an unknown state", "GET", &format!("{sample}?state={CANARY}"), "", 422, "validation_error"),
+        row("proposals after something that is no proposal", "GET", &format!("{sample}?cursor={CANARY}"), "", 422, "validation_error"),
+        row("unknown proposal", "GET", &known, "", 404, "not_found"),
+        row("apply of an unknown proposal", "POST", &format!("{known}/apply"), "{}", 404, "not_found"),
+        row("apply with an unknown field", "POST", &format!("{known}/apply"), format!("{{\"{CANARY}\": 1}}"), 400, "validation_error"),
+        row("revision of an unknown proposal", "PATCH", &known, r#"{"title": "x"}"#, 404, "not_found"),
+        row("revision that changes nothing", "PATCH", &known, "{}", 422, "validation_error"),
+        row("unknown automation", "GET", &format!("{own}/automations/{CANARY}"), "", 404, "not_found"),
+        automation("automation that is no object", "a", json!([CANARY]), 400),
+        automation("automation without a schedule", "a", json!({"automationId": "a", "workflowId": "w"}), 422),
+        automation("automation with an unknown field", "a", json!({"automationId": "a", CANARY: 1}), 422),
+        automation("automation of another name", "a", json!({"automationId": "b", "schedule": {"every": "P1D"}, "workflowId": "w"}), 422),
+    ]
+}
+
 fn webhook_rows() -> Vec<Row> {
     let hook = |url: &str, event: &str| json!({"url": url, "events": [event]}).to_string();
     let secret = json!({"url": "https://example.com/", "events": ["run.completed"], "secret": "canary-c4n4ry"}).to_string();
@@ -408,7 +440,8 @@ async fn each_kind_of_wrong_input_gets_its_answer() {
     let host = Host::new().await;
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
     let rows = body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(pass_rows()).chain(forget_rows());
-    for row in rows.chain(agent_rows()).chain(run_rows()).chain(webhook_rows()).chain(secret_rows()).chain(commitment_rows()) {
+    let others = webhook_rows().into_iter().chain(proposal_rows()).chain(secret_rows()).chain(commitment_rows());
+    for row in rows.chain(agent_rows()).chain(run_rows()).chain(others) {
         let headers: Vec<(&str, &str)> = row.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
         let answer = host.call("key-of-a", row.method, &row.path, &headers, Body::from(row.body)).await;
         let text = String::from_utf8_lossy(&answer.bytes).into_owned();

@@ -4,6 +4,7 @@
 
 pub mod admin;
 pub mod agent;
+pub mod automation;
 pub mod commitment;
 pub mod discovery;
 pub mod entry;
@@ -14,6 +15,7 @@ pub mod heartbeat;
 pub mod memory;
 pub mod model;
 pub mod pass;
+pub mod proposal;
 pub mod run;
 pub mod secrets;
 pub mod time;

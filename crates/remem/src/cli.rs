@@ -2,9 +2,11 @@
 
 mod commitment;
 mod forget;
+mod proposal;
 
 pub use commitment::{Commitment, Create, Heartbeat, List as CommitmentList, Rules};
 pub use forget::{Archive, Erasure, Forget};
+pub use proposal::{Automation, Proposal};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -109,6 +111,12 @@ pub enum Command {
     /// Installed agents
     #[command(subcommand)]
     Agent(Agent),
+    /// Proposals: drafts of what the host could do by itself, for people to review
+    #[command(subcommand)]
+    Proposal(Proposal),
+    /// Automations: workflows and agents that the clock starts
+    #[command(subcommand)]
+    Automation(Automation),
     /// Read entries from JSON lines
     Import(Import),
     /// Write entries as JSON lines
@@ -241,10 +249,13 @@ pub enum Key {
     /// Make a key; it is shown once
     Create {
         /// What it allows, separated by commas: memory:read, memory:write, memory:admin, workspace:read, workspace:write,
-        /// runs:create, runs:read, runs:cancel, manifest:read, manifest:write, secrets:manage, webhooks:manage, proposals:apply,
-        /// keys:manage, host:admin
+        /// runs:create, runs:read, runs:cancel, manifest:read, manifest:write, secrets:manage, webhooks:manage, proposals:read,
+        /// proposals:write, proposals:apply, proposals:override, keys:manage, host:admin
         #[arg(long, value_delimiter = ',', default_value = "memory:read,memory:write")]
         scopes: Vec<String>,
+        /// The scopes of a role instead: reader, writer, reviewer, operator or admin
+        #[arg(long, conflicts_with = "scopes")]
+        role: Option<String>,
         /// What to call it
         #[arg(long, default_value = "")]
         label: String,

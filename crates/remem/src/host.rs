@@ -80,7 +80,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         compaction: true,
         vault: vault.is_some(),
         commitments: true,
-        proposals: false,
+        proposals: true,
         scheduling: true,
     };
     let mut agents = config.agents.dir.as_deref().map(|folder| agents::read(folder, &policy)).transpose()?.unwrap_or_default();
@@ -94,6 +94,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
     let engine = Engine::new(Parts {
         store: storage.store,
         review: Desk::over(storage.review),
+        proposals: config.proposals()?,
         directory: storage.directory,
         clock: storage.clock,
         ids: Arc::new(RandomIds),

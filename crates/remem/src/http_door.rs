@@ -5,6 +5,7 @@
 mod commitments;
 mod forget;
 mod passes;
+mod proposals;
 
 use async_trait::async_trait;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::own_words;
 use crate::runs::{NewRun, Run};
-use remem_core::commitment::{Delivery, State};
+use remem_core::commitment::Delivery;
 use remem_core::event::CommitmentFired;
 use remem_core::{
     Batch, Commitment, EntryId, EventBody, Fence, MemoryRef, Policy, Precondition, PrincipalId, RecordKind, RunId, RunStatus, Scope,
@@ -20,6 +20,9 @@ use std::collections::HashMap;
 /// Who starts runs that nobody asked for at the time.
 pub(crate) const HOST: &str = "remembrancer";
 
+/// Notes of runs that are looked at at once for whether those have ended.
+const LOOKED_AT_MAX: usize = 64;
+
 /// What came of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
@@ -29,6 +32,8 @@ pub(crate) enum Fired {
     Elsewhere,
     /// Too many runs of its memory have not ended: it stays due.
     Held,
+    /// It fired for this before: its text went and was said again, or a clock was set back.
+    Before,
 }
 
 /// What is to be fired.
@@ -55,7 +60,7 @@ fn open_runs(memory_ref: &str) -> String {
 impl Engine {
     pub(crate) async fn fire(&self, tenant: &TenantId, firing: Firing<'_>, rooms: &Rooms) -> Result<Fired, EngineError> {
         let Firing { info, mut next, instant, scheduled_at, fence } = firing;
-        let (now, policy) = (self.now_for(tenant).await?, self.policy_for(tenant).await?);
+        let now = self.now_for(tenant).await?;
         let memory_ref = MemoryRef::parse(&next.memory_ref).ok_or(StoreError::Damaged("a commitment names no memory"))?;
         let rules = self.rules_of(tenant, Some(&memory_ref)).await?;
         let delivery = if next.delivery == Delivery::default() { rules.delivery } else { next.delivery.clone() };
@@ -63,6 +68,7 @@ impl Engine {
         if starts && !self.has_room(tenant, &next.memory_ref, rooms).await? {
             return Ok(Fired::Held);
         }
+        let policy = self.policy_for(tenant).await?;
         let batch = Batch::new(tenant.clone(), now).fenced(fence);
         let given = Given { id: &info.id, commitment: &next, source: info.source.as_ref(), scheduled_at };
         let (batch, run) = if starts { self.with_run(&policy, tenant, delivery, &given, batch).await? } else { (batch, None) };
@@ -88,12 +94,20 @@ impl Engine {
         let (version, place) = (Precondition::Version(info.version), ties(&next, info.ties.source.clone(), policy.commitment_retention_ms));
         let batch = set(batch, &admission, &info.id, &next, place, version);
         let key = format!("{}/{instant}", info.id);
-        let batch = batch.set_tied(RecordKind::Fire, key, Precondition::Absent, own_words(note), note_ties).emit_apart(event);
+        let batch = batch.set_tied(RecordKind::Fire, key.clone(), Precondition::Absent, own_words(note), note_ties).emit_apart(event);
         match self.parts.store.commit(batch).await {
             Ok(committed) => Ok(self.has_fired(tenant, policy, run, &next, scheduled_at, &committed)),
-            Err(StoreError::Conflict) => Ok(Fired::Elsewhere),
+            Err(StoreError::Conflict) => self.not_fired(tenant, info, &key).await,
             Err(other) => Err(other.into()),
         }
+    }
+
+    /// Why nothing came of it. One that is as it was read and has this instant noted already would be tried for ever.
+    async fn not_fired(&self, tenant: &TenantId, info: &CommitmentInfo, note: &str) -> Result<Fired, EngineError> {
+        let is_as_read =
+            self.load_commitment(tenant, &info.id).await?.is_some_and(|now| (now.version, &now.ties) == (info.version, &info.ties));
+        let is_noted = is_as_read && self.parts.store.record(tenant, RecordKind::Fire, note).await?.is_some();
+        Ok(if is_noted { Fired::Before } else { Fired::Elsewhere })
     }
 
     fn has_fired(
@@ -168,7 +182,7 @@ impl Engine {
         }
         let mut batch = Batch::new(tenant.clone(), self.now_for(tenant).await?);
         let mut ended = 0;
-        for note in open {
+        for note in open.into_iter().take(LOOKED_AT_MAX) {
             let run = note.body.get("runId").and_then(Value::as_str).and_then(RunId::parse);
             let goes_on = match &run {
                 Some(run) => self.load_run(tenant, run).await?.is_some_and(|(run, _)| run.state.status == RunStatus::Running),
@@ -205,8 +219,12 @@ impl Engine {
                 if !self.source_stands(tenant, info, now).await? {
                     return Ok(Fired::Elsewhere);
                 }
+                let passed = Commitment { fired: info.commitment.fired, ..(*next).clone() };
                 let firing = Firing { info, next: *next, instant: format!("t{}", instant.0), scheduled_at: instant, fence: fence.cloned() };
-                self.fire(tenant, firing, rooms).await
+                match self.fire(tenant, firing, rooms).await? {
+                    Fired::Before => self.end_commitment(tenant, info, &passed, fence).await,
+                    other => Ok(other),
+                }
             }
             Step::GiveUp(ended) => self.end_commitment(tenant, info, &ended, fence).await,
             Step::Forget => {
@@ -218,12 +236,13 @@ impl Engine {
     }
 
     /// What has expired promises nothing any more, even before the purge pass has taken it away.
-    async fn source_stands(&self, tenant: &TenantId, info: &CommitmentInfo, now: Timestamp) -> Result<bool, EngineError> {
+    pub(super) async fn source_stands(&self, tenant: &TenantId, info: &CommitmentInfo, now: Timestamp) -> Result<bool, EngineError> {
         let Some((memory_ref, id)) = &info.ties.source else { return Ok(true) };
         let scope = Scope::new(tenant.clone(), memory_ref.clone());
         Ok(self.parts.store.get(&scope, id, &ReadAt::Now(now)).await?.is_some())
     }
 
+    /// Writes that it goes on, or ends, without having fired.
     async fn end_commitment(
         &self,
         tenant: &TenantId,
@@ -236,8 +255,8 @@ impl Engine {
         let place = ties(ended, info.ties.source.clone(), policy.commitment_retention_ms);
         let batch = set(batch, &rules.admission(&policy, now), &info.id, ended, place, Precondition::Version(info.version));
         let told = CommitmentInfo { commitment: ended.clone(), ..info.clone() }.named();
-        debug_assert_ne!(ended.state, State::Armed, "what is given up does not fire");
-        settled(self.parts.store.commit(batch.emit(EventBody::CommitmentEnded(told))).await)
+        let event = if ended.state.is_open() { EventBody::CommitmentChanged(told) } else { EventBody::CommitmentEnded(told) };
+        settled(self.parts.store.commit(batch.emit(event)).await)
     }
 }
 

@@ -19,6 +19,9 @@ const DERIVED_TAGS: [&str; 3] = ["compacted-from:", "source:run", HAND_MADE];
 /// The tag of the text of a commitment that a caller made.
 pub(super) const HAND_MADE: &str = "source:commitment";
 
+/// How long after its instant a promise that was read late still counts: longer than nodes take to stand in for each other.
+const LATE_MS_MAX: i64 = 3_600_000;
+
 /// Whether promises may be read out of a text with these tags.
 pub(crate) fn may_promise<'a>(mut tags: impl Iterator<Item = &'a str>) -> bool {
     !tags.any(|tag| DERIVED_TAGS.iter().any(|derived| tag.starts_with(derived)))
@@ -109,19 +112,21 @@ impl Engine {
         found.collect()
     }
 
-    /// Adds to a batch what an entry promises and is not known yet; answers how much that is. An instant that has passed
-    /// since the entry was written is no promise any more.
+    /// Adds to a batch what an entry promises and is not known yet; answers how much that is. An instant that had passed when
+    /// the entry was written promises nothing; one that passed since then is fired late, unless that is long ago: nobody wants
+    /// all reminders of old days when a log is read for the first time.
     pub(crate) async fn arm_from(
         &self,
         tenant: &TenantId,
-        entry: &Entry,
+        (entry, written_at): (&Entry, Timestamp),
         admission: &Admission<'_>,
         mut batch: Batch,
     ) -> Result<(Batch, u64), EngineError> {
         let rules = self.rules_of(tenant, Some(&entry.memory_ref)).await?;
         let mut armed = 0;
         for (id, mut commitment) in self.promises_of(tenant, entry, &rules) {
-            let past = |at: i64| at <= admission.now.0 && matches!(commitment.when, When::Once);
+            let missed = Timestamp(admission.now.0.saturating_sub(LATE_MS_MAX));
+            let past = |at: i64| at <= written_at.max(missed).0 && matches!(commitment.when, When::Once);
             let late = commitment.next_at.is_some_and(past) || commitment.give_up_at <= admission.now.0;
             let known = self.parts.store.record(tenant, RecordKind::Commitment, &id).await?;
             if late || batch_holds(&batch, &id) {

@@ -77,23 +77,32 @@ impl Engine {
         let mut commitment = self.by_hand(caller.tenant(), &scope, &new, admitted.content(), now).await?;
         let action = infer::observation_key(admitted.content()).unwrap_or_else(|| admitted.content().to_owned());
         let id = self.commitment_id(caller.tenant(), &commitment, &action);
-        if let Some(earlier) = self.load_commitment(caller.tenant(), &id).await? {
-            if earlier.commitment.state.is_open() {
-                let info = self.written_commitment(caller, &id).await?;
-                return Ok(Created { info, replayed: true });
-            }
-            commitment.follow(&earlier.commitment);
-        }
         let entry = self.parts.ids.entry();
         let source = (scope.memory_ref.clone(), entry.clone());
-        let batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone()).idempotent(idempotency);
-        let batch = batch.put(entry.clone(), admitted);
         let place = ties(&commitment, Some(source), policy.commitment_retention_ms);
-        let batch = set(batch, &admission, &id, &commitment, place, Precondition::None);
-        let batch = batch.emit(EventBody::CommitmentCreated(named(&id, &commitment, Some(&entry))));
-        let committed = self.parts.store.commit(batch).await?;
-        let id = committed.outcomes.iter().find_map(recorded).unwrap_or(id);
-        Ok(Created { info: self.written_commitment(caller, &id).await?, replayed: committed.replayed })
+        for _ in 0..TRIES {
+            let known = self.load_commitment(caller.tenant(), &id).await?;
+            if let Some(earlier) = &known {
+                if earlier.commitment.state.is_open() {
+                    return Ok(Created { info: self.written_commitment(caller, &id).await?, replayed: true });
+                }
+                commitment.follow(&earlier.commitment);
+            }
+            // Another caller may make the same at the same time, and it may have fired since.
+            let as_found = known.map_or(Precondition::Absent, |info| Precondition::Version(info.version));
+            let batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone()).idempotent(idempotency.clone());
+            let batch = set(batch.put(entry.clone(), admitted.clone()), &admission, &id, &commitment, place.clone(), as_found);
+            let batch = batch.emit(EventBody::CommitmentCreated(named(&id, &commitment, Some(&entry))));
+            match self.parts.store.commit(batch).await {
+                Ok(committed) => {
+                    let id = committed.outcomes.iter().find_map(recorded).unwrap_or(id);
+                    return Ok(Created { info: self.written_commitment(caller, &id).await?, replayed: committed.replayed });
+                }
+                Err(StoreError::Conflict) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(StoreError::Busy.into())
     }
 
     async fn by_hand(

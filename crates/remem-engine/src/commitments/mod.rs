@@ -109,11 +109,11 @@ impl CommitmentInfo {
         let commitment = Commitment::from_map(record.body).ok_or(StoreError::Damaged("a commitment cannot be read"))?;
         let source = record.ties.source.as_ref().map(|(_, id)| id.clone());
         let info = CommitmentInfo { id: record.key, commitment, source, version: record.version, ties: record.ties };
-        Ok(info.as_it_stands(record.at))
+        Ok(info.in_truth(record.at))
     }
 
     /// One whose source is outdated is awaited by nobody any more, whatever its record says.
-    fn as_it_stands(mut self, at: Timestamp) -> CommitmentInfo {
+    fn in_truth(mut self, at: Timestamp) -> CommitmentInfo {
         if self.commitment.state.is_open() && !self.ties.is_awaited() {
             self.commitment = self.commitment.ended(State::Cancelled, EndedBy::Source, at);
         }

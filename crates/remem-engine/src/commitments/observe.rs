@@ -65,6 +65,9 @@ impl Engine {
         for _ in 0..TRIES {
             let now = self.now_for(tenant).await?;
             let Some((next, fires)) = info.commitment.observe(holds, now) else { return Ok(false) };
+            if fires && !self.source_stands(tenant, &info, now).await? {
+                return Ok(false);
+            }
             let done = if fires {
                 let instant = format!("p{}", next.epoch);
                 self.fire(tenant, Firing { info: &info, next, instant, scheduled_at: now, fence: None }, &Rooms::default()).await?
@@ -73,8 +76,16 @@ impl Engine {
             };
             match done {
                 Fired::Now => return Ok(fires),
-                // It waits for its turn as it was: the next look at the predicate finds it come true anew.
-                Fired::Held => return Ok(false),
+                // Nobody will tell of it again: it becomes due, and is fired when there is room.
+                Fired::Held => match self.note(tenant, &info, &info.commitment.deferred(now)).await? {
+                    Fired::Now => return Ok(false),
+                    _ => {}
+                },
+                // The same was promised, and fired, before: counting goes on from there.
+                Fired::Before => {
+                    info.commitment.epoch = self.last_epoch(tenant, &info.id).await?;
+                    continue;
+                }
                 Fired::Elsewhere => {}
             }
             let Some(again) = self.load_commitment(tenant, &info.id).await? else { return Ok(false) };
@@ -83,7 +94,21 @@ impl Engine {
         Err(StoreError::Busy.into())
     }
 
-    /// That it is not so, or not any more.
+    /// How often a predicate of this name has come true, as far as notes tell.
+    async fn last_epoch(&self, tenant: &TenantId, id: &str) -> Result<u64, EngineError> {
+        let (prefix, mut after, mut last) = (format!("{id}/p"), None, 0);
+        loop {
+            let page = self.parts.store.records(tenant, RecordKind::Fire, &prefix, after.as_deref(), PAGE).await?;
+            let numbers = page.iter().filter_map(|note| note.key.strip_prefix(&prefix)?.parse::<u64>().ok());
+            last = numbers.max().unwrap_or(0).max(last);
+            after = page.last().map(|note| note.key.clone());
+            if page.len() < PAGE as usize {
+                return Ok(last);
+            }
+        }
+    }
+
+    /// What was seen, without firing.
     async fn note(&self, tenant: &TenantId, info: &CommitmentInfo, next: &remem_core::Commitment) -> Result<Fired, EngineError> {
         let (now, policy, rules) = (self.now_for(tenant).await?, self.policy_for(tenant).await?, self.rules(tenant).await?);
         let place = ties(next, info.ties.source.clone(), policy.commitment_retention_ms);

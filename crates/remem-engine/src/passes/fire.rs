@@ -25,7 +25,7 @@ const AT_ONCE: usize = 32;
 /// Something due.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let now = engine.now_for(tenant).await?;
-    for kind in [RecordKind::Commitment, RecordKind::Heartbeat, RecordKind::Fire] {
+    for kind in [RecordKind::Commitment, RecordKind::Automation, RecordKind::Heartbeat, RecordKind::Fire] {
         if !due(engine, tenant, kind, now, None, 1).await?.is_empty() {
             return Ok(true);
         }
@@ -49,7 +49,7 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
     let begun = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
     let mut failed = None;
-    for kind in [RecordKind::Commitment, RecordKind::Heartbeat] {
+    for kind in [RecordKind::Commitment, RecordKind::Automation, RecordKind::Heartbeat] {
         match each_due(engine, tenant, kind, mode, fence.as_ref(), begun).await {
             Ok(one) => {
                 report = PassReport {
@@ -80,34 +80,41 @@ async fn each_due(
     begun: Timestamp,
 ) -> Result<PassReport, EngineError> {
     let (mut report, mut after, rooms) = (PassReport::default(), None, Rooms::default());
-    while report.examined < u64::from(engine.parts.policy.fires_max) {
+    // What has to wait for its turn is no reason to keep others waiting, nor is what cannot be read.
+    let (mut done, mut failed) = (0, None);
+    while done < u64::from(engine.parts.policy.fires_max) {
         let page = due(engine, tenant, kind, begun, after.clone(), PAGE).await?;
         let full = page.len() == PAGE as usize;
-        // What stays due, because it has to wait for its turn, is passed over.
+        // What stays due is passed over.
         after = page.last().and_then(|record| Some((record.ties.due?, record.key.clone())));
         report.examined += page.len() as u64;
         if mode == Mode::DryRun {
-            report.changed += page.len() as u64;
+            (report.changed, done) = (report.examined, report.examined);
         } else {
             let outcomes: Vec<Result<Fired, EngineError>> =
                 stream::iter(page).map(|record| one(engine, tenant, record, fence, &rooms)).buffer_unordered(AT_ONCE).collect().await;
             for outcome in outcomes {
-                report.changed += u64::from(outcome? == Fired::Now);
+                match outcome {
+                    Ok(Fired::Held) => {}
+                    Ok(fired) => (done, report.changed) = (done + 1, report.changed + u64::from(fired == Fired::Now)),
+                    Err(error) => failed = Some(error),
+                }
             }
         }
         if !full {
-            return Ok(report);
+            return failed.map_or(Ok(report), Err);
         }
         if engine.now() > begun.plus_ms(BEGIN_WITHIN_MS) || engine.passes.is_stopping() {
             break;
         }
     }
-    Ok(PassReport { more: true, ..report })
+    failed.map_or(Ok(PassReport { more: true, ..report }), Err)
 }
 
 async fn one(engine: &Engine, tenant: &TenantId, record: Record, fence: Option<&Fence>, rooms: &Rooms) -> Result<Fired, EngineError> {
     match record.kind {
         RecordKind::Heartbeat => engine.beat(tenant, record, fence).await,
+        RecordKind::Automation => engine.fire_automation(tenant, record, fence).await,
         _ => engine.step_commitment(tenant, &CommitmentInfo::read(record)?, fence, rooms).await,
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Plain statements of fact are observations, too: what somebody waits for may have come true.
 
-use crate::commitments::infer::may_promise;
+use crate::commitments::infer::{is_trusted, may_promise};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::own_words;
@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 pub(crate) const NAME: &str = "infer";
 /// Events of one page.
 const PAGE: u32 = 256;
+/// So many that they are worth an activation whatever they say.
+const FEW: u32 = 64;
 /// Bounds of one activation, which must end long before its lease does.
 const PAGES_MAX: u32 = 40;
 const TIME_MS_MAX: i64 = 10_000;
@@ -29,9 +31,21 @@ async fn place(engine: &Engine, tenant: &TenantId) -> Result<(Seq, Precondition)
     Ok((Seq(note.body.get("seq").and_then(Value::as_u64).unwrap_or(0)), Precondition::Version(note.version)))
 }
 
-/// Events that were not looked at yet.
+/// Events that were not looked at yet, and something in them. A few without anything are not worth the commits that an
+/// activation costs: they are looked at again together with those that follow.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
-    Ok(engine.parts.store.head(tenant).await?.seq > place(engine, tenant).await?.0)
+    let (after, _) = place(engine, tenant).await?;
+    let events = engine.parts.store.events(tenant, after, FEW).await?;
+    if events.len() == FEW as usize {
+        return Ok(true);
+    }
+    let entries = written(engine, tenant, &events).await?;
+    let stated = entries.iter().any(|told| states(&told.entry).next().is_some());
+    Ok(stated && has_commitments(engine, tenant).await? || promised(engine, tenant, &entries).await? > 0)
+}
+
+async fn has_commitments(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    Ok(!engine.parts.store.records(tenant, RecordKind::Commitment, "", None, 1).await?.is_empty())
 }
 
 /// One activation.
@@ -43,14 +57,15 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
         let events = engine.parts.store.events(tenant, after, PAGE).await?;
         let Some(last) = events.last().map(|event| event.seq) else { return Ok(report) };
         let entries = written(engine, tenant, &events).await?;
-        report.examined += entries.len() as u64;
         if mode == Mode::DryRun {
-            report.changed += promised(engine, tenant, &entries).await?;
-            return Ok(PassReport { more: events.len() == PAGE as usize, ..report });
+            let (examined, changed) = (entries.len() as u64, promised(engine, tenant, &entries).await?);
+            return Ok(PassReport { examined, changed, more: events.len() == PAGE as usize });
         }
+        let (entries, last) = in_order(engine, tenant, entries, last).await?;
+        report.examined += entries.len() as u64;
         tell(engine, tenant, &entries).await?;
         report.changed += arm(engine, tenant, &entries, (last, version), fence.clone()).await?;
-        report.more = events.len() == PAGE as usize;
+        report.more = events.len() == PAGE as usize || events.last().is_some_and(|event| event.seq > last);
         if !report.more || engine.now() > begun.plus_ms(TIME_MS_MAX) || engine.passes.is_stopping() {
             break;
         }
@@ -61,8 +76,38 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
     Ok(report)
 }
 
+/// An entry, where and when the log tells of it.
+struct Told {
+    entry: Entry,
+    seq: Seq,
+    at: Timestamp,
+}
+
+/// As much of a page as can be done in one step, and the place where that ends. What is stated after something was promised
+/// may be what was waited for: it is told once the promise is armed.
+async fn in_order(engine: &Engine, tenant: &TenantId, mut entries: Vec<Told>, last: Seq) -> Result<(Vec<Told>, Seq), EngineError> {
+    let mut awaited = false;
+    for n in 0..entries.len() {
+        let Told { entry, seq, .. } = &entries[n];
+        if awaited && states(entry).next().is_some() {
+            let before = Seq(seq.0 - 1);
+            entries.truncate(n);
+            return Ok((entries, before));
+        }
+        let rules = engine.rules_of(tenant, Some(&entry.memory_ref)).await?;
+        awaited |= engine.promises_of(tenant, entry, &rules).iter().any(|(_, promise)| promise.condition() == "predicate");
+    }
+    Ok((entries, last))
+}
+
+/// What an entry states, as far as somebody vouches for it.
+fn states(entry: &Entry) -> impl Iterator<Item = String> {
+    let stated = if is_trusted(entry) { infer::assertions(&entry.content) } else { Vec::new() };
+    stated.into_iter()
+}
+
 /// The entries that these events tell of, as far as they are still there. What a replay repeats was read the first time.
-async fn written(engine: &Engine, tenant: &TenantId, events: &[Event]) -> Result<Vec<Entry>, EngineError> {
+async fn written(engine: &Engine, tenant: &TenantId, events: &[Event]) -> Result<Vec<Told>, EngineError> {
     let at = ReadAt::Now(engine.now_for(tenant).await?);
     let mut entries = Vec::new();
     for event in events.iter().filter(|event| event.run.as_ref().is_none_or(|run| run.recorded_at.is_none())) {
@@ -74,14 +119,15 @@ async fn written(engine: &Engine, tenant: &TenantId, events: &[Event]) -> Result
             _ => continue,
         };
         let Some((memory_ref, id)) = MemoryRef::parse(name.0).zip(EntryId::parse(name.1)) else { continue };
-        entries.extend(engine.parts.store.get(&Scope::new(tenant.clone(), memory_ref), &id, &at).await?);
+        let entry = engine.parts.store.get(&Scope::new(tenant.clone(), memory_ref), &id, &at).await?;
+        entries.extend(entry.map(|entry| Told { entry, seq: event.seq, at: event.at }));
     }
     Ok(entries)
 }
 
-async fn promised(engine: &Engine, tenant: &TenantId, entries: &[Entry]) -> Result<u64, EngineError> {
+async fn promised(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<u64, EngineError> {
     let mut found = 0;
-    for entry in entries {
+    for Told { entry, .. } in entries {
         let rules = engine.rules_of(tenant, Some(&entry.memory_ref)).await?;
         found += engine.promises_of(tenant, entry, &rules).len() as u64;
     }
@@ -92,7 +138,7 @@ async fn promised(engine: &Engine, tenant: &TenantId, entries: &[Entry]) -> Resu
 async fn arm(
     engine: &Engine,
     tenant: &TenantId,
-    entries: &[Entry],
+    entries: &[Told],
     (last, version): (Seq, Precondition),
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
@@ -101,9 +147,9 @@ async fn arm(
     let admission = rules.admission(&policy, now);
     let mut batch = Batch::new(tenant.clone(), now).fenced(fence);
     let mut armed = 0;
-    for entry in entries {
+    for Told { entry, at, .. } in entries {
         let found;
-        (batch, found) = engine.arm_from(tenant, entry, &admission, batch).await?;
+        (batch, found) = engine.arm_from(tenant, (entry, *at), &admission, batch).await?;
         armed += found;
     }
     let batch = batch.set(RecordKind::Progress, NAME.to_owned(), version, own_words(json!({"seq": last.0})));
@@ -119,12 +165,12 @@ async fn arm(
 }
 
 /// Tells what the entries state to whoever waits for it. Before the place is noted: telling twice does nothing.
-async fn tell(engine: &Engine, tenant: &TenantId, entries: &[Entry]) -> Result<(), EngineError> {
-    if entries.is_empty() || engine.parts.store.records(tenant, RecordKind::Commitment, "", None, 1).await?.is_empty() {
+async fn tell(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<(), EngineError> {
+    if entries.is_empty() || !has_commitments(engine, tenant).await? {
         return Ok(());
     }
-    for entry in entries.iter().filter(|entry| crate::commitments::infer::is_trusted(entry)) {
-        for key in infer::assertions(&entry.content) {
+    for Told { entry, .. } in entries {
+        for key in states(entry) {
             engine.tell(tenant, &entry.memory_ref, key, true).await?;
         }
     }

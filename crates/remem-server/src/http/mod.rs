@@ -1,6 +1,7 @@
 //! HTTP: the router and what its handlers share. One group of endpoints a file.
 
 mod agents;
+mod automations;
 mod commitments;
 mod document;
 mod entries;
@@ -15,6 +16,7 @@ mod memory;
 mod meta;
 mod model;
 mod passes;
+mod proposals;
 mod run_events;
 mod runs;
 mod seam_passes;
@@ -85,7 +87,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     components.add_security_scheme("key", bearer);
     document.security = Some(vec![utoipa::openapi::security::SecurityRequirement::new("key", Vec::<String>::new())]);
-    let (router, document) = OpenApiRouter::with_openapi(document)
+    let (router, document) = under_review(OpenApiRouter::with_openapi(document))
         .routes(routes!(entries::put_entry, entries::list_entries))
         .routes(routes!(entries::put_entries))
         .routes(routes!(entries::import_entries))
@@ -157,6 +159,26 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(meta::metrics))
         .split_for_parts();
     (router, document::complete(document))
+}
+
+/// What is reviewed before it has an effect, and what the clock starts.
+fn under_review(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    router
+        .routes(routes!(proposals::list_proposals))
+        .routes(routes!(proposals::get_proposal, proposals::revise_proposal, proposals::archive_proposal))
+        .routes(routes!(proposals::apply_proposal))
+        .routes(routes!(proposals::reject_proposal))
+        .routes(routes!(proposals::submit_proposal))
+        .routes(routes!(proposals::list_revisions))
+        .routes(routes!(proposals::get_gate))
+        .routes(routes!(proposals::approve_proposal))
+        .routes(routes!(proposals::override_proposal))
+        .routes(routes!(proposals::list_installed))
+        .routes(routes!(proposals::record_trace))
+        .routes(routes!(automations::list_automations))
+        .routes(routes!(automations::get_automation, automations::put_automation, automations::remove_automation))
+        .routes(routes!(automations::pause_automation))
+        .routes(routes!(automations::resume_automation))
 }
 
 /// The whole HTTP surface.

@@ -72,7 +72,10 @@ pub(super) fn retie(working: &mut Working, writes: &mut Writes<'_>, place: Place
 
 impl Retied {
     fn untie(&mut self, place: Place) {
-        self.gone.push(place);
+        // What has followed elsewhere before, because the text of a gist's source goes, is not this one's any more.
+        if !self.moved.contains_key(&place) {
+            self.gone.push(place);
+        }
         // What was to follow to this one goes with it.
         let followed: Vec<Place> = self.moved.iter().filter(|(from, to)| (from.0, **to) == place).map(|(from, _)| *from).collect();
         self.moved.retain(|from, to| (from.0, *to) != place);
@@ -82,11 +85,13 @@ impl Retied {
     fn retie(&mut self, place: Place, reason: Reason, by: i64) {
         if reason == Reason::Superseded {
             self.silenced.extend(self.moved.iter().filter(|(from, to)| (from.0, **to) == place).map(|(from, _)| *from));
-            self.silenced.push(place);
+            if !self.moved.contains_key(&place) {
+                self.silenced.push(place);
+            }
             return;
         }
         self.moved.iter_mut().filter(|(from, to)| (from.0, **to) == place).for_each(|(_, to)| *to = by);
-        self.moved.insert(place, by);
+        self.moved.entry(place).or_insert(by);
     }
 
     /// Turns lists into columns; afterwards only `calls` and `next` are asked.

@@ -122,7 +122,16 @@ async fn a_record_follows_what_stands_for_its_source(store: &dyn Store) {
     store.commit(retire.retire(s.memory_ref.clone(), id("b"), Reason::Compacted, id("c"))).await.expect("retired");
     let found = store.record(&s.tenant, KIND, "r").await.expect("read").expect("there");
     assert_eq!((found.ties, found.version), (from(&s, "c", 7, "t"), 1), "nobody who waits for it is disturbed");
-    delete(store, &s, "c", NOON).await;
+    // One step, with which the text of the source goes at once: the record has left it before.
+    put(store, &s, "gist", draft("gist"), NOON).await;
+    let compact = Batch::new(s.tenant.clone(), NOON).retire(s.memory_ref.clone(), id("c"), Reason::Compacted, id("gist"));
+    store.commit(compact).await.expect("retired");
+    let found = store.record(&s.tenant, KIND, "r").await.expect("read").expect("it goes on with the gist");
+    assert_eq!((found.ties, found.version), (from(&s, "gist", 7, "t"), 1));
+    let back = Batch::new(s.tenant.clone(), NOON).put(id("next"), admit(&s, draft("next"), NOON));
+    store.commit(back.retire(s.memory_ref.clone(), id("gist"), Reason::Compacted, id("next"))).await.expect("retired");
+    assert_eq!(tied(store, &s, Tie::Source(s.memory_ref.clone(), id("next"))).await, ["r"]);
+    delete(store, &s, "next", NOON).await;
     assert_eq!(store.record(&s.tenant, KIND, "r").await.expect("read"), None);
 }
 

@@ -1,6 +1,7 @@
 //! Commands: one file each. A command opens a door, calls it, prints.
 
 mod agents;
+mod automations;
 mod commitments;
 mod copy;
 mod doctor;
@@ -15,6 +16,7 @@ mod lineage;
 mod mcp;
 mod migrate;
 mod passes;
+mod proposals;
 mod redact;
 mod secrets;
 mod serve;
@@ -55,6 +57,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Tenant(tenant) => tenants::run(global, tenant).await,
         Command::Pass(pass) => passes::run(global, pass).await,
         Command::Agent(agent) => agents::run(global, agent).await,
+        Command::Proposal(proposal) => proposals::run(global, proposal).await,
+        Command::Automation(automation) => automations::run(global, automation).await,
         Command::Import(import) => import::run(global, import).await,
         Command::Export(export) => export::run(global, export).await,
         Command::Copy(copy) => copy::run(global, copy).await,

@@ -136,6 +136,8 @@ class Documents:
             yield of("workspace-file", body)
         elif template == "/v1/host/workspace/files":
             yield from (of("workspace-file", {**file, "content": ""}) for file in body["files"])
+        elif template.startswith("/v1/host/sample/proposals"):
+            yield from (of("proposal", proposal) for proposal in body.get("proposals", [body]))
         elif template == "/v1/workflows/{workflowId}" and "triggers" in body:
             yield of("workflow-definition", body)
         elif template.startswith("/v1/host/remembrancer/memory/{memoryRef}/entries") and not template.endswith("/metadata"):
