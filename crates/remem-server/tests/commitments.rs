@@ -186,6 +186,21 @@ async fn nothing_crosses_tenants_and_secrets_do_not_show() {
     }
 }
 
+/// A secret that was registered after the promise was made is in no explanation of it.
+#[tokio::test]
+async fn a_late_secret_does_not_show() {
+    let host = Host::new().await;
+    say(&host, "Remind me tomorrow at 9am to use tulip-harbour-2219 at the gate.").await;
+    let one = list(&host, "").await.remove(0);
+    assert!(text(&one, "text").contains("tulip-harbour-2219"));
+    let secret = json!({"value": "tulip-harbour-2219"}).to_string();
+    assert_eq!(host.call("key-of-a", "PUT", &format!("{BASE}/secrets/pin"), &[], secret).await.status, StatusCode::CREATED);
+    for path in ["".to_owned(), format!("/{}", text(&one, "id")), format!("/{}/explain", text(&one, "id"))] {
+        let shown = String::from_utf8(host.get(&format!("{BASE}/commitments{path}")).await.bytes).unwrap();
+        assert!(shown.contains("REDACTED") && !shown.contains("tulip-harbour"), "{shown}");
+    }
+}
+
 #[tokio::test]
 async fn forgetting_tells_how_many_promises_went_along() {
     let host = Host::new().await;

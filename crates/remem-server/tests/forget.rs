@@ -78,7 +78,7 @@ async fn a_subject_is_forgotten_with_everything_made_of_it() {
 
     let done = forget(&host, "PERSON:  zebulon  quillfeather", false).await;
     assert_eq!((done["changed"].clone(), ids(&done["erased"])), (json!(true), ids(&planned["erased"])));
-    assert_eq!(done["counts"], json!({"erased": 3, "revived": 0, "archives": 0}));
+    assert_eq!(done["counts"], json!({"erased": 3, "revived": 0, "archives": 0, "commitments": 0}));
     for (memory, gone) in [("m", about.as_str()), ("m", "made"), ("elsewhere", "again")] {
         assert_eq!(entry(&host, memory, gone).await, StatusCode::NOT_FOUND, "{gone}");
         let skeleton = lineage(&host, memory, gone).await.json();
@@ -108,7 +108,7 @@ async fn a_report_is_kept_and_holds() {
     assert_eq!((second["erasures"].as_array().unwrap().len(), second.get("nextAfter")), (1, None));
     let key = first["publicKey"].as_str().unwrap();
     for one in [&first["erasures"][0], &first["erasures"][1], &second["erasures"][0]] {
-        assert_eq!(one["counts"], json!({"erased": 1, "revived": 0, "archives": 0}));
+        assert_eq!(one["counts"], json!({"erased": 1, "revived": 0, "archives": 0, "commitments": 0}));
         let report = host.get(&format!("{BASE}/erasures/{}", one["id"].as_str().unwrap())).await.json();
         assert!(verify(&map(&report), key), "{report}");
         let mut forged = map(&report);

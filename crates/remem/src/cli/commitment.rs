@@ -46,7 +46,7 @@ pub enum Commitment {
         memory_ref: String,
         /// What is so, for example "the invoice has cleared"
         #[arg(required = true)]
-        key: Vec<String>,
+        statement: Vec<String>,
         /// It is not so, or not any more
         #[arg(long = "not")]
         not: bool,
@@ -150,7 +150,7 @@ pub struct HeartbeatSet {
     pub memory_ref: String,
     /// What is so when the tag is there, for example "the invoice has cleared"
     #[arg(required = true)]
-    pub key: Vec<String>,
+    pub statement: Vec<String>,
     /// It is so when a live entry carries this tag
     #[arg(long)]
     pub tag: String,

@@ -31,8 +31,8 @@ pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
             };
             changed(global, door.snooze_commitment(id, CommitmentSnooze { until }).await?)
         }
-        Commitment::Observe { memory_ref, key, not } => {
-            observed(global, door.observe(memory_ref, Observation { key: key.join(" "), value: !not }).await?)
+        Commitment::Observe { memory_ref, statement, not } => {
+            observed(global, door.observe(memory_ref, Observation { key: statement.join(" "), value: !not }).await?)
         }
         Commitment::Rules(rules) => self::rules(global, &door, rules).await,
     }

@@ -14,7 +14,7 @@ pub async fn run(global: &Global, command: &Heartbeat) -> anyhow::Result<()> {
         Heartbeat::Set(set) => {
             let seconds = duration_ms(&set.every, "--every")? / 1_000;
             let every_seconds = u32::try_from(seconds).context("--every is longer than this host can count")?;
-            let (memory_ref, key, tag) = (set.memory_ref.clone(), set.key.join(" "), set.tag.clone());
+            let (memory_ref, key, tag) = (set.memory_ref.clone(), set.statement.join(" "), set.tag.clone());
             let put = HeartbeatPut { memory_ref, key, tag, every_seconds, enabled: Some(!set.off) };
             let one = door.put_heartbeat(&set.id, put).await?;
             if global.json {
