@@ -338,6 +338,13 @@ impl Commitment {
         Ok(Commitment { state: State::Armed, next_at: Some(until.0), give_up_at, updated_at: now.0, ..self.clone() })
     }
 
+    /// Takes the place of one of the same name that has ended. It counts on from there: what it fires for must never be named
+    /// like what the earlier one fired for.
+    pub fn follow(&mut self, earlier: &Commitment) {
+        self.epoch = earlier.epoch;
+        self.fired = earlier.fired;
+    }
+
     /// Ends it without firing.
     #[must_use]
     pub fn ended(&self, state: State, by: EndedBy, now: Timestamp) -> Commitment {

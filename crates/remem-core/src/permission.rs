@@ -34,13 +34,19 @@ pub enum Permission {
     SecretsManage,
     /// Register and remove webhooks.
     WebhooksManage,
-    /// Apply reviewed proposals.
+    /// Apply reviewed proposals, and approve them where that takes more than one.
     ProposalsApply,
+    /// See proposals and what was installed from them.
+    ProposalsRead,
+    /// Submit, revise, reject and archive proposals.
+    ProposalsWrite,
+    /// Go past the quorum of a gate, where the host allows it.
+    ProposalsOverride,
 }
 
 impl Permission {
     /// Every permission: what the bootstrap key holds.
-    pub const ALL: [Permission; 15] = [
+    pub const ALL: [Permission; 18] = [
         Permission::MemoryRead,
         Permission::MemoryWrite,
         Permission::MemoryAdmin,
@@ -56,6 +62,9 @@ impl Permission {
         Permission::SecretsManage,
         Permission::WebhooksManage,
         Permission::ProposalsApply,
+        Permission::ProposalsRead,
+        Permission::ProposalsWrite,
+        Permission::ProposalsOverride,
     ];
 
     /// The stable name.
@@ -77,8 +86,65 @@ impl Permission {
             Permission::SecretsManage => "secrets:manage",
             Permission::WebhooksManage => "webhooks:manage",
             Permission::ProposalsApply => "proposals:apply",
+            Permission::ProposalsRead => "proposals:read",
+            Permission::ProposalsWrite => "proposals:write",
+            Permission::ProposalsOverride => "proposals:override",
         }
     }
+}
+
+/// Roles: names for sets of permissions. A key has a role if it holds all of them, however it came by them.
+pub const ROLES: [(&str, &[Permission]); 5] = [
+    (
+        "reader",
+        &[Permission::MemoryRead, Permission::WorkspaceRead, Permission::RunsRead, Permission::ManifestRead, Permission::ProposalsRead],
+    ),
+    (
+        "writer",
+        &[
+            Permission::MemoryRead,
+            Permission::WorkspaceRead,
+            Permission::RunsRead,
+            Permission::ManifestRead,
+            Permission::ProposalsRead,
+            Permission::MemoryWrite,
+            Permission::WorkspaceWrite,
+            Permission::RunsCreate,
+            Permission::RunsCancel,
+            Permission::ProposalsWrite,
+        ],
+    ),
+    (
+        "reviewer",
+        &[
+            Permission::RunsRead,
+            Permission::ManifestRead,
+            Permission::ProposalsRead,
+            Permission::ProposalsWrite,
+            Permission::ProposalsApply,
+        ],
+    ),
+    (
+        "operator",
+        &[
+            Permission::MemoryAdmin,
+            Permission::KeysManage,
+            Permission::RunsRead,
+            Permission::RunsCancel,
+            Permission::ManifestRead,
+            Permission::ManifestWrite,
+            Permission::SecretsManage,
+            Permission::WebhooksManage,
+            Permission::ProposalsRead,
+        ],
+    ),
+    ("admin", &Permission::ALL),
+];
+
+/// The permissions of a role; `None` if there is no such role.
+#[must_use]
+pub fn role(name: &str) -> Option<&'static [Permission]> {
+    ROLES.iter().find(|(known, _)| *known == name).map(|(_, permissions)| *permissions)
 }
 
 impl fmt::Display for Permission {
@@ -102,6 +168,19 @@ impl FromStr for Permission {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_role_is_a_set_of_permissions() {
+        for (name, permissions) in ROLES {
+            assert!(!permissions.is_empty() && role(name) == Some(permissions), "{name}");
+            let mut once = permissions.to_vec();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!(once.len(), permissions.len(), "{name} names a permission twice");
+        }
+        assert_eq!(role("Admin"), None);
+        assert_eq!(role(""), None);
+    }
 
     #[test]
     fn the_error_names_every_permission() {

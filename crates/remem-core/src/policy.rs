@@ -116,8 +116,6 @@ pub struct Policy {
     pub archive_retention_ms: i64,
     /// How far ahead a commitment or an automation may lie, in milliseconds.
     pub horizon_ms_max: i64,
-    /// Commitments of a tenant that have not ended.
-    pub commitments_max: usize,
     /// How long one waits to be confirmed, in milliseconds.
     pub commitment_confirm_ms: i64,
     /// How long one waits for its predicate, in milliseconds.
@@ -134,6 +132,26 @@ pub struct Policy {
     pub heartbeat_every_ms_min: i64,
     /// How long one look may take, in milliseconds.
     pub heartbeat_runtime_ms_max: u64,
+    /// Proposals of a tenant that wait for a person.
+    pub proposals_open_max: usize,
+    /// Proposals of a tenant in whatever state.
+    pub proposals_max: usize,
+    /// Revisions of a proposal.
+    pub proposal_revisions_max: u64,
+    /// Characters of a proposal's title.
+    pub proposal_title_chars_max: usize,
+    /// Characters of a proposal's rationale, and of a note on a decision.
+    pub proposal_text_chars_max: usize,
+    /// Prompt templates of a tenant.
+    pub prompts_max: usize,
+    /// Automations of a tenant.
+    pub automations_max: usize,
+    /// Tools that one trace names.
+    pub trace_tools_max: usize,
+    /// Traces of tools of a tenant that are kept.
+    pub traces_max: usize,
+    /// How long a trace of tools is kept, in milliseconds.
+    pub trace_retention_ms: i64,
     /// What happens to text that is shaped like a secret.
     pub shapes: ShapePolicy,
 }
@@ -196,7 +214,6 @@ impl Default for Policy {
             distill_tokens_max: 100_000,
             archive_retention_ms: 365 * 24 * 3_600_000,
             horizon_ms_max: 366 * 24 * 3_600_000,
-            commitments_max: 100_000,
             commitment_confirm_ms: 14 * 24 * 3_600_000,
             commitment_wait_ms: 366 * 24 * 3_600_000,
             commitment_retention_ms: 90 * 24 * 3_600_000,
@@ -205,6 +222,16 @@ impl Default for Policy {
             heartbeats_max: 100,
             heartbeat_every_ms_min: 30_000,
             heartbeat_runtime_ms_max: 1_000,
+            proposals_open_max: 500,
+            proposals_max: 10_000,
+            proposal_revisions_max: 100,
+            proposal_title_chars_max: 200,
+            proposal_text_chars_max: 4_000,
+            prompts_max: 200,
+            automations_max: 200,
+            trace_tools_max: 64,
+            traces_max: 10_000,
+            trace_retention_ms: 30 * 24 * 3_600_000,
             shapes: ShapePolicy::Redact,
         }
     }

@@ -9,6 +9,21 @@ use url::{Host, Url};
 /// Characters of a secret that a caller brings.
 pub const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=256;
 
+/// What happens outside of any run and is sent all the same. Everything else that no run caused stays in the tenant's log.
+const STANDING: [EventKind; 5] = [
+    EventKind::CommitmentFired,
+    EventKind::AutomationFired,
+    EventKind::HeartbeatStateChanged,
+    EventKind::ProposalCreated,
+    EventKind::ProposalActivated,
+];
+
+/// Whether an event of this kind is sent although no run caused it.
+#[must_use]
+pub fn is_standing(kind: EventKind) -> bool {
+    STANDING.contains(&kind)
+}
+
 /// Event types of OpenWOP that this host never sends. A subscriber that lists them is right to do so, it just waits in vain.
 const ELSEWHERE: &str = "run.resuming run.paused run.resumed run.restored-from-snapshot run.dead_lettered node.suspended \
     node.suspend-failed node.resumed node.retried node.skipped node.cancelled node.dispatched approval.requested \
@@ -20,7 +35,7 @@ const ELSEWHERE: &str = "run.resuming run.paused run.resumed run.restored-from-s
     envelope.retry.exhausted envelope.refusal envelope.truncated envelope.nlToFormat.engaged envelope.recovery.applied \
     agent.toolCalled agent.toolReturned agent.handoff eval.started eval.scored eval.completed deployment.promoted \
     deployment.rolled-back deployment.canary.adjusted deployment.state.changed runOrchestrator.decided conversation.opened \
-    conversation.exchanged conversation.closed memory.compacted agent.memory.consolidated commitment.fired \
+    conversation.exchanged conversation.closed memory.compacted agent.memory.consolidated \
     core.workflowChain.event core.workflowChain.confidence-escalated connector.authorized connector.auth_expired \
     authorization.decided";
 

@@ -8,10 +8,14 @@ use crate::secrets::Rules;
 use crate::workspace::is_path;
 use remem_core::admission::check_name;
 use remem_core::agent::{Agent, Install, Prompt, is_agent_id};
+use remem_core::proposal::{PromptTemplate, is_name};
 use remem_core::{Batch, Permission, Policy, Precondition, RecordKind, Rejection, TenantId};
 use remem_store::Outcome;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+
+/// What a reference to a prompt template begins with.
+const PROMPT: &str = "prompt:";
 
 /// An agent as it is told to callers: what it is, and what it is without.
 #[derive(Clone, Debug)]
@@ -57,7 +61,7 @@ impl Engine {
         let rules = self.rules(tenant).await?;
         check_name(rules.redactor(), "agentId", agent.id())?;
         if self.prompt_of(tenant, &agent).await?.is_none() {
-            let rule = "must be the path of one of the tenant's workspace files";
+            let rule = "must be the path of one of the tenant's workspace files, or prompt: and the name of an installed template";
             return Err(Rejection::Invalid { field: "systemPromptRef", rule }.into());
         }
         self.room_for_an_agent(tenant, agent.id()).await?;
@@ -97,10 +101,11 @@ impl Engine {
         Ok(Some(self.looked_at(&rules, &policy, found)))
     }
 
-    /// The text of an agent's system prompt now; `None` if it is in a file that the tenant does not have.
+    /// The text of an agent's system prompt now; `None` if it is in a file or template that the tenant does not have.
     pub(crate) async fn prompt_of(&self, tenant: &TenantId, agent: &Agent) -> Result<Option<String>, EngineError> {
         let path = match agent.prompt() {
             Prompt::Text(text) => return Ok(Some(text.to_owned())),
+            Prompt::File(path) if path.starts_with(PROMPT) => return self.prompt_template(tenant, &path[PROMPT.len()..]).await,
             Prompt::File(path) if is_path(path) => path,
             Prompt::File(_) => return Ok(None),
         };
@@ -108,6 +113,18 @@ impl Engine {
         let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
         let shown = rules.admission(&policy, file.at).record(file.body);
         Ok(shown.map().get("content").and_then(Value::as_str).map(str::to_owned))
+    }
+
+    /// The text of an installed prompt template with its defaults; `None` if it is not there, or asks for more than it has.
+    async fn prompt_template(&self, tenant: &TenantId, id: &str) -> Result<Option<String>, EngineError> {
+        if !is_name(id) {
+            return Ok(None);
+        }
+        let Some(record) = self.parts.store.record(tenant, RecordKind::Prompt, id).await? else { return Ok(None) };
+        let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
+        let shown = rules.admission(&policy, record.at).record(record.body);
+        let template = PromptTemplate::from_map(shown.map(), &policy).ok();
+        Ok(template.and_then(|template| template.render(&Map::new()).ok()))
     }
 
     /// Everything that is installed for a tenant, by name and without prompts.

@@ -2,10 +2,15 @@
 
 use crate::archive::Kept;
 use crate::caller::Caller;
+use crate::commitments::{Changed, CommitmentInfo};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use remem_core::{Batch, Draft, EntryId, Origin, Permission, Rejection, Timestamp};
-use remem_store::{Filter, Page, ReadAt};
+use crate::registry::{self, Mode};
+use remem_core::commitment::State;
+use remem_core::{Batch, Draft, EntryId, EventBody, Origin, Permission, RecordKind, Rejection, Seq, TenantId, Timestamp};
+use remem_store::{Filter, Page, ReadAt, StoreError, Tie};
+use serde_json::Value;
+use std::time::Duration;
 
 /// Entries that a check's memory may hold.
 const ENTRIES_MAX: u32 = 1_000;
@@ -75,5 +80,108 @@ impl Engine {
             }
         }
         Ok(false)
+    }
+}
+
+/// A commitment that a check saw fire.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rehearsed {
+    /// What the log says of the fire.
+    pub event: Value,
+    /// How often it fired.
+    pub fires: u64,
+    /// Words of what was meant, which stand in memory and nowhere else.
+    pub intention: String,
+}
+
+/// How often it is looked whether something has happened, and how long in between.
+const LOOKS: u32 = 100;
+const BETWEEN: Duration = Duration::from_millis(50);
+/// How soon a time has come.
+const SOON_MS: i64 = 200;
+
+impl Engine {
+    /// Lets a promise be written, read and fired, as for everybody else: an entry, the pass `infer`, and either an observation
+    /// or the pass `fire` when its time has come.
+    pub async fn rehearse_commitment(&self, caller: &Caller, memory_ref: &str, condition: &str) -> Result<Rehearsed, EngineError> {
+        caller.require(Permission::MemoryAdmin)?;
+        if !self.parts.seams {
+            return Err(EngineError::NotFound);
+        }
+        let by_time = match condition {
+            "time" => true,
+            "predicate" => false,
+            _ => return Err(Rejection::Invalid { field: "condition", rule: "must be time or predicate" }.into()),
+        };
+        let number = blake3::hash(self.parts.ids.holder().as_bytes());
+        let intention = format!("canary {}", u32::from_le_bytes([number.as_bytes()[0], number.as_bytes()[1], number.as_bytes()[2], 0]));
+        let when = if by_time { "in 20 minutes" } else { "when the rehearsal invoice clears" };
+        let begun = self.parts.store.head(caller.tenant()).await?.seq;
+        let draft = Draft { content: format!("Remind me to feed the {intention} {when}."), ..Draft::default() };
+        let stored = self.put(caller, memory_ref, vec![draft], None).await?;
+        let entry = stored.entries.first().map(|entry| entry.id.clone()).ok_or(EngineError::NotFound)?;
+        let id = self.read_out(caller, memory_ref, &entry).await?;
+        if by_time {
+            let soon = self.now_for(caller.tenant()).await?.plus_ms(SOON_MS);
+            self.change_commitment(caller, &id, Changed::Snooze(soon)).await?;
+            self.come_due(caller, &id).await?;
+        } else {
+            for _ in 0..2 {
+                self.observe(caller, memory_ref, "the rehearsal invoice has cleared", true).await?;
+            }
+        }
+        let fires = self.fires_since(caller, begun, &id).await?;
+        let event = fires.first().cloned().ok_or(EngineError::NotFound)?;
+        Ok(Rehearsed { event, fires: fires.len() as u64, intention })
+    }
+
+    /// The commitment that was read out of an entry, once it is there, and armed.
+    async fn read_out(&self, caller: &Caller, memory_ref: &str, entry: &EntryId) -> Result<String, EngineError> {
+        let (tenant, scope) = (caller.tenant(), caller.scope_to_write(memory_ref)?);
+        let tie = Tie::Source(scope.memory_ref, entry.clone());
+        for _ in 0..LOOKS {
+            self.pass_by("infer", tenant).await?;
+            if let Some(record) = self.parts.store.tied(tenant, RecordKind::Commitment, &tie, 1).await?.pop() {
+                let info = CommitmentInfo::read(record)?;
+                if info.commitment.state == State::Pending && info.commitment.next_at.is_none() {
+                    self.change_commitment(caller, &info.id, Changed::Confirm).await?;
+                }
+                return Ok(info.id);
+            }
+            tokio::time::sleep(BETWEEN).await;
+        }
+        // Promises are not read here.
+        Err(EngineError::NotFound)
+    }
+
+    async fn come_due(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
+        for _ in 0..LOOKS {
+            self.pass_by("fire", caller.tenant()).await?;
+            if self.commitment(caller, id).await?.commitment.fired > 0 {
+                return Ok(());
+            }
+            tokio::time::sleep(BETWEEN).await;
+        }
+        Err(StoreError::Busy.into())
+    }
+
+    /// Runs a pass, unless somebody else does at the moment: that is as good.
+    async fn pass_by(&self, name: &str, tenant: &TenantId) -> Result<(), EngineError> {
+        let pass = registry::find(name).ok_or(EngineError::NotFound)?;
+        match self.run_pass(pass, tenant, Mode::Apply).await {
+            Ok(_) | Err(EngineError::Store(StoreError::Busy | StoreError::Conflict)) => Ok(()),
+            Err(other) => Err(other),
+        }
+    }
+
+    async fn fires_since(&self, caller: &Caller, begun: Seq, id: &str) -> Result<Vec<Value>, EngineError> {
+        let (mut after, mut found) = (begun, Vec::new());
+        loop {
+            let events = self.parts.store.events(caller.tenant(), after, ENTRIES_MAX).await?;
+            let Some(last) = events.last().map(|event| event.seq) else { return Ok(found) };
+            let fired = events.iter().filter(|event| matches!(&event.body, EventBody::CommitmentFired(fired) if fired.commitment_id == id));
+            found.extend(fired.map(|event| event.body.payload()));
+            after = last;
+        }
     }
 }

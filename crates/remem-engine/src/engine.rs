@@ -1,10 +1,11 @@
 //! The engine: the parts that every operation shares. Operations themselves live one to a file.
 
 use crate::caller::Caller;
+use crate::commitments::CommitmentRules;
 use crate::error::EngineError;
 use crate::model::ModelPort;
 use crate::ports::{Clock, Envelope, Ids, Post, RecordedPost};
-use crate::proposals::Desk;
+use crate::proposals::{Desk, Settings};
 use crate::registry::PassLog;
 use crate::runs::RunQueue;
 use crate::secrets::{Rules, Secrets};
@@ -42,6 +43,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// Where proposals are looked at; without one there are none.
     pub review: Desk,
+    /// How it is decided about them.
+    pub proposals: Settings,
     /// Where tenants and keys are kept.
     pub directory: Arc<dyn Directory>,
     /// The time.
@@ -74,6 +77,8 @@ pub struct Parts {
     pub agents: Vec<Agent>,
     /// How long copies of the storage are kept, if the operator said so: an erasure report tells it.
     pub backups_kept_ms: Option<i64>,
+    /// How promises are read where a tenant has no rules of its own.
+    pub commitments: CommitmentRules,
 }
 
 impl Parts {
@@ -83,6 +88,7 @@ impl Parts {
         Parts {
             store,
             review: Desk::default(),
+            proposals: Settings::default(),
             directory,
             clock,
             ids,
@@ -99,6 +105,7 @@ impl Parts {
             test_secrets: Vec::new(),
             agents: Vec::new(),
             backups_kept_ms: None,
+            commitments: CommitmentRules::default(),
         }
     }
 }
@@ -146,6 +153,12 @@ impl Engine {
     pub fn fixtures(&self) -> Vec<String> {
         let named = self.parts.workflows.iter().filter(|_| self.parts.seams).map(|workflow| workflow.id.clone());
         named.collect()
+    }
+
+    /// How proposals come to have an effect here.
+    #[must_use]
+    pub fn activation(&self) -> crate::proposals::Activation {
+        self.parts.proposals.activation
     }
 
     /// The limits that hold for everyone.

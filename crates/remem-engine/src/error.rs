@@ -1,6 +1,7 @@
 //! Why the engine did not do it. Surfaces map these; none of them carries content.
 
 use crate::jobs::JobState;
+use crate::proposals::ProposalError;
 use remem_core::{Permission, Rejection, RunStatus};
 use remem_store::StoreError;
 
@@ -88,6 +89,9 @@ pub enum EngineError {
         /// Facts without content.
         details: serde_json::Map<String, serde_json::Value>,
     },
+    /// Something about a proposal.
+    #[error(transparent)]
+    Proposal(#[from] ProposalError),
     /// Too many streams are open.
     #[error("too many event streams are open")]
     TooManyFeeds,
@@ -103,6 +107,7 @@ impl EngineError {
         match self {
             EngineError::Rejected(rejection) => rejection.code(),
             EngineError::WorkRefused { code, .. } => code,
+            EngineError::Proposal(error) => error.code(),
             EngineError::VaultLocked => "vault_locked",
             EngineError::Store(StoreError::Conflict) => "conflict",
             EngineError::Store(StoreError::Busy) => "busy",

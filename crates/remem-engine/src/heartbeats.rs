@@ -2,9 +2,12 @@
 //! each moves the instant of the next on the condition that nobody else did. Only a change is told to commitments.
 
 use crate::caller::Caller;
+use crate::commitments::NewCommitment;
 use crate::commitments::fire::Fired;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use remem_core::admission::check_name;
+use remem_core::commitment::Delivery;
 use remem_core::event::{HeartbeatEvaluated, HeartbeatStateChanged, PredicateState};
 use remem_core::proposal::is_name;
 use remem_core::{
@@ -55,6 +58,9 @@ pub struct Heartbeat {
     /// When it was.
     #[serde(default)]
     pub last_at: Option<i64>,
+    /// Digest of what a conformance check said it saw; none on any other host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    observed: Option<String>,
 }
 
 /// What one look came to.
@@ -87,47 +93,69 @@ impl Engine {
             return Err(Rejection::MalformedName { field: "heartbeatId" }.into());
         }
         let scope = caller.scope_to_write(&new.memory_ref)?;
+        let rules = self.rules(caller.tenant()).await?;
+        for (field, name) in [("heartbeatId", id), ("memoryRef", new.memory_ref.as_str()), ("tag", new.tag.as_str())] {
+            check_name(rules.redactor(), field, name)?;
+        }
         let shape = Rejection::Invalid { field: "key", rule: "must be a short statement of what can be so, such as \"invoice cleared\"" };
         let key = infer::observation_key(&new.key).ok_or(shape)?;
         if new.tag.is_empty() || new.tag.chars().count() > self.parts.policy.tag_chars_max {
             return Err(Rejection::Invalid { field: "tag", rule: "must be a tag" }.into());
         }
-        let known = self.heartbeats(caller).await?;
+        let known = self.all_heartbeats(caller.tenant()).await?;
         let (limit, actual) = (self.parts.policy.heartbeats_max as u64, known.len() as u64 + 1);
         if actual > limit && known.iter().all(|one| one.id != id) {
             return Err(Rejection::TooLarge { field: "heartbeats", unit: "items", limit, actual }.into());
         }
         let every_ms = (i64::from(new.every_seconds) * 1_000).max(self.parts.policy.heartbeat_every_ms_min);
         let (memory_ref, tag, enabled) = (scope.memory_ref.as_str().to_owned(), new.tag, new.enabled);
-        let heartbeat =
-            Heartbeat { id: id.to_owned(), memory_ref, key, tag, every_ms, enabled, holds: None, last_status: None, last_at: None };
-        let (now, rules) = (self.now_for(caller.tenant()).await?, self.rules(caller.tenant()).await?);
+        let heartbeat = Heartbeat {
+            id: id.to_owned(),
+            memory_ref,
+            key,
+            tag,
+            every_ms,
+            enabled,
+            holds: None,
+            last_status: None,
+            last_at: None,
+            observed: None,
+        };
+        let now = self.now_for(caller.tenant()).await?;
         let body = rules.admission(&self.policy_of(caller), now).record(heartbeat.to_map());
         let ties = if enabled { Ties::due(now) } else { Ties::default() };
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
         self.parts.store.commit(batch.set_tied(RecordKind::Heartbeat, id.to_owned(), Precondition::None, body, ties)).await?;
-        self.heartbeat(caller, id).await
+        self.load_heartbeat(caller.tenant(), id).await
     }
 
     /// The heartbeat of that name.
     pub async fn heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let record = if is_name(id) { self.parts.store.record(caller.tenant(), RecordKind::Heartbeat, id).await? } else { None };
+        self.load_heartbeat(caller.tenant(), id).await
+    }
+
+    async fn load_heartbeat(&self, tenant: &TenantId, id: &str) -> Result<Heartbeat, EngineError> {
+        let record = if is_name(id) { self.parts.store.record(tenant, RecordKind::Heartbeat, id).await? } else { None };
         Heartbeat::read(&record.ok_or(EngineError::NotFound)?)
     }
 
     /// The tenant's heartbeats, by name.
     pub async fn heartbeats(&self, caller: &Caller) -> Result<Vec<Heartbeat>, EngineError> {
         caller.require(Permission::MemoryRead)?;
+        self.all_heartbeats(caller.tenant()).await
+    }
+
+    async fn all_heartbeats(&self, tenant: &TenantId) -> Result<Vec<Heartbeat>, EngineError> {
         let limit = u32::try_from(self.parts.policy.heartbeats_max).unwrap_or(u32::MAX);
-        let records = self.parts.store.records(caller.tenant(), RecordKind::Heartbeat, "", None, limit).await?;
+        let records = self.parts.store.records(tenant, RecordKind::Heartbeat, "", None, limit).await?;
         records.iter().map(Heartbeat::read).collect()
     }
 
     /// Takes a heartbeat away.
     pub async fn remove_heartbeat(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        self.heartbeat(caller, id).await?;
+        self.load_heartbeat(caller.tenant(), id).await?;
         let batch = Batch::new(caller.tenant().clone(), self.now_for(caller.tenant()).await?).by(caller.principal().clone());
         self.parts.store.commit(batch.unset(RecordKind::Heartbeat, id.to_owned(), Precondition::None)).await?;
         Ok(())
@@ -142,8 +170,12 @@ impl Engine {
 
     /// What is so now; `Err` is how the look ended otherwise. It never takes longer than this host allows.
     async fn look(&self, tenant: &TenantId, heartbeat: &Heartbeat) -> Result<bool, &'static str> {
+        self.in_time(self.holds(tenant, heartbeat)).await
+    }
+
+    async fn in_time(&self, look: impl Future<Output = Result<bool, EngineError>>) -> Result<bool, &'static str> {
         let limit = Duration::from_millis(self.parts.policy.heartbeat_runtime_ms_max);
-        match tokio::time::timeout(limit, self.holds(tenant, heartbeat)).await {
+        match tokio::time::timeout(limit, look).await {
             Ok(Ok(holds)) => Ok(holds),
             Ok(Err(_)) => Err("error"),
             Err(_) => Err("timeout"),
@@ -195,9 +227,82 @@ impl Engine {
             batch = batch.emit(EventBody::HeartbeatStateChanged(HeartbeatStateChanged { heartbeat_id, from, to }));
         }
         match self.parts.store.commit(batch).await {
-            Ok(_) => Ok(Some(Beat { status, changed, fired })),
+            Ok(_) => {
+                if changed {
+                    self.has_deliveries(tenant);
+                }
+                Ok(Some(Beat { status, changed, fired }))
+            }
             Err(StoreError::Conflict) => Ok(None),
             Err(other) => Err(other.into()),
+        }
+    }
+}
+
+/// What one look of a conformance check came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tick {
+    /// `ok`, `timeout` or `error`.
+    pub status: &'static str,
+    /// Whether the predicate is other than it was.
+    pub changed: bool,
+    /// Runs that were started because of it.
+    pub runs: u64,
+}
+
+/// The memory that heartbeats of conformance checks look at, and what a change starts.
+const CHECKED_MEMORY: &str = "mem://conformance/heartbeats";
+const CHECKED_WORKFLOW: &str = "conformance-noop";
+
+/// What the heartbeat of that name is about.
+fn checked_key(id: &str) -> String {
+    format!("the watched thing {} has changed", &blake3::hash(id.as_bytes()).to_hex()[..8])
+}
+
+impl Engine {
+    /// A look of a conformance check, which says what was seen and how long the look takes. Everything but the look itself is
+    /// as ever. The predicate turns over whenever something else is seen than the last time.
+    pub async fn tick_heartbeat(&self, caller: &Caller, id: &str, observed: &Value, slow_ms: u64) -> Result<Tick, EngineError> {
+        caller.require(Permission::MemoryAdmin)?;
+        if !self.parts.seams {
+            return Err(EngineError::NotFound);
+        }
+        let tenant = caller.tenant();
+        if self.parts.store.record(tenant, RecordKind::Heartbeat, id).await?.is_none() {
+            let (memory_ref, key, tag) = (CHECKED_MEMORY.to_owned(), checked_key(id), "conformance".to_owned());
+            self.put_heartbeat(caller, id, NewHeartbeat { memory_ref, key, tag, every_seconds: 60, enabled: false }).await?;
+        }
+        self.await_tick(caller, id).await?;
+        let record = self.parts.store.record(tenant, RecordKind::Heartbeat, id).await?.ok_or(EngineError::NotFound)?;
+        let mut heartbeat = Heartbeat::read(&record)?;
+        let digest = blake3::hash(observed.to_string().as_bytes()).to_hex()[..32].to_owned();
+        let same = heartbeat.observed.as_ref() == Some(&digest);
+        let holds = if same { heartbeat.holds.unwrap_or(true) } else { !heartbeat.holds.unwrap_or(false) };
+        let slow = async {
+            tokio::time::sleep(Duration::from_millis(slow_ms)).await;
+            Ok(holds)
+        };
+        let seen = self.in_time(slow).await;
+        if seen.is_ok() {
+            heartbeat.observed = Some(digest);
+        }
+        let beat = self.beaten(tenant, &record, heartbeat, seen, None).await?.ok_or(StoreError::Busy)?;
+        let mut runs = 0;
+        for id in &beat.fired {
+            let fired = self.load_commitment(tenant, id).await?;
+            runs += u64::from(fired.is_some_and(|info| info.commitment.last_run_id.is_some()));
+        }
+        Ok(Tick { status: beat.status, changed: beat.changed, runs })
+    }
+
+    /// Somebody waits for the predicate, so that a change has something to start.
+    async fn await_tick(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
+        let delivery = Delivery { workflow_id: Some(CHECKED_WORKFLOW.to_owned()), ..Delivery::default() };
+        let (text, predicate) = (format!("Look after the heartbeat {id}."), Some(checked_key(id)));
+        let new = NewCommitment { text, predicate, delivery, ..NewCommitment::default() };
+        match self.create_commitment(caller, CHECKED_MEMORY, new, None).await {
+            Ok(_) | Err(EngineError::UnknownWorkflow) => Ok(()),
+            Err(other) => Err(other),
         }
     }
 }

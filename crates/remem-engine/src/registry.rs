@@ -104,7 +104,7 @@ pub struct PassReport {
 }
 
 /// All passes.
-pub static PASSES: [Pass; 11] = [
+pub static PASSES: [Pass; 12] = [
     Pass {
         name: "purge",
         doc: "removes expired entries and makes erased text physically gone",
@@ -207,6 +207,19 @@ pub static PASSES: [Pass; 11] = [
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::archives::worth(engine, tenant)),
             run: |engine, tenant, mode, fence| Box::pin(passes::archives::run(engine, tenant, mode, fence)),
+        },
+    },
+    Pass {
+        name: passes::propose::NAME,
+        doc: "drafts what was done again and again, and rejects what nobody decided about in time",
+        period_ms: 60_000,
+        all_every: 60,
+        store_knows: None,
+        lease_ms: LEASE_MS,
+        tenants_at_once: 1,
+        over: Over::Host {
+            worth: |engine, tenant| Box::pin(passes::propose::worth(engine, tenant)),
+            run: |engine, tenant, mode, fence| Box::pin(passes::propose::run(engine, tenant, mode, fence)),
         },
     },
     over_memory(

@@ -341,6 +341,30 @@ async fn a_heartbeat_tells_of_changes_alone() {
     assert_eq!(node.events("heartbeat.evaluated").await.len(), 3);
 }
 
+/// Taking a late secret out of a record must not disarm it.
+#[tokio::test]
+async fn a_commitment_stays_armed_when_its_record_is_held_against_new_rules() {
+    let ground = Ground::fresh().await;
+    let node = ground.node().await;
+    let predicate = Some("the hunter2hunter2 build is green".to_owned());
+    let new = NewCommitment { text: "Tell the team.".to_owned(), predicate, ..NewCommitment::default() };
+    let one = node.engine.create_commitment(&node.caller, "m", new, None).await.unwrap().info;
+    node.engine.create_commitment(&node.caller, "m", by_hand("Water the plants.", 60), None).await.unwrap();
+    let key = remem_engine::HostKey::new([3; 32]);
+    let secret = remem_core::redact::SecretValue::new("late", "hunter2hunter2");
+    let parts =
+        remem_engine::Parts::new(ground.store.clone(), ground.directory.clone(), ground.clock.clone(), ground.ids.clone(), key.clone());
+    let engine =
+        remem_engine::Engine::new(remem_engine::Parts { secrets: remem_engine::Secrets::new(&key, vec![(None, secret)]), ..parts });
+    engine.run_pass(registry::find("rescan").unwrap(), node.caller.tenant(), Mode::Apply).await.unwrap();
+    let stored = node.store.record(node.caller.tenant(), remem_core::RecordKind::Commitment, &one.id).await.unwrap().unwrap();
+    assert!(!json!(stored.body).to_string().contains("hunter2hunter2"));
+    assert!(stored.ties.topic.is_some() && stored.ties.source.is_some());
+    node.at(61);
+    pass(&node, "fire").await;
+    assert_eq!(fires(&node).await, 1, "what is due is due");
+}
+
 #[tokio::test]
 async fn pages_go_through_all_of_them() {
     let node = Ground::fresh().await.node().await;

@@ -1,7 +1,7 @@
 //! The deliver pass against recorded receivers: order, signatures, retries, dead letters, crashes, leases, walls.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use remem_core::event::{NodeEnded, RunEnded};
+use remem_core::event::{CommitmentFired, HeartbeatEvaluated, HeartbeatStateChanged, NodeEnded, PredicateState, RunEnded};
 use remem_core::{
     Admission, Batch, EventBody, Permission, Policy, Precondition, RecordBody, RecordKind, Redactor, RunId, Seq, TenantId, Timestamp,
 };
@@ -130,6 +130,56 @@ async fn events_arrive_in_order_signed_and_once() {
     }
     assert!(first.header("User-Agent").starts_with("openwop-webhook-dispatcher/"));
     assert_eq!((world.state().await.health.deliveries, made.secret.len()), (3, 64));
+}
+
+fn fired(name: &str) -> EventBody {
+    let (commitment_id, memory_ref, condition) = (name.to_owned(), "m".to_owned(), "time".to_owned());
+    EventBody::CommitmentFired(CommitmentFired { commitment_id, memory_ref, memory_id: None, condition, enqueued_run_id: None })
+}
+
+#[tokio::test]
+async fn what_no_run_caused_is_sent_to_who_asks_for_it_without_tags() {
+    let world = world().await;
+    let kinds = ["commitment.fired", "memory.written", "heartbeat.evaluated", "heartbeat.stateChanged"];
+    let made = world.engine.register_webhook(&world.caller, new(URL, &kinds), None).await.unwrap();
+    let tagged = NewWebhook { tags: vec!["x".to_owned()], ..new("https://receiver.example/tagged", &kinds) };
+    world.engine.register_webhook(&world.caller, tagged, None).await.unwrap();
+    world.engine.register_webhook(&world.caller, new("https://receiver.example/other", &["run.completed"]), None).await.unwrap();
+    let looked = HeartbeatEvaluated { heartbeat_id: "h".to_owned(), status: "ok".to_owned(), changed: true };
+    let (from, to) = (PredicateState { holds: None }, PredicateState { holds: Some(true) });
+    let changed = HeartbeatStateChanged { heartbeat_id: "h".to_owned(), from, to };
+    let batch = Batch::new(world.caller.tenant().clone(), NOON);
+    let batch = batch.emit(fired("cmt_1")).emit(EventBody::HeartbeatEvaluated(looked)).emit(EventBody::HeartbeatStateChanged(changed));
+    world.store.commit(batch).await.unwrap();
+    assert_eq!(world.deliver().await, PassReport { examined: 2, changed: 2, more: false });
+    let posted = world.post.take();
+    let body = |n: usize| serde_json::from_slice::<Value>(&posted[n].body).unwrap();
+    assert_eq!(
+        body(0),
+        json!({"workspaceId": "t", "event": {"eventId": "evt_000000000001", "type": "commitment.fired", "sequence": 1,
+            "timestamp": "2023-11-14T22:13:20.000Z", "payload": {"commitmentId": "cmt_1", "memoryRef": "m", "condition": "time"}}})
+    );
+    assert_eq!((&body(1)["event"]["type"], posted[1].url.as_str()), (&json!("heartbeat.stateChanged"), URL), "looks alone are not sent");
+    assert_eq!(posted[0].header("X-openwop-Event-Type"), "commitment.fired");
+    assert_eq!(posted[0].header("X-openwop-Signature"), signature(&made.secret, NOON.0 / 1_000, &posted[0].body));
+    assert_eq!(world.deliver().await, PassReport::default(), "once");
+}
+
+#[tokio::test]
+async fn what_no_run_caused_is_tried_again_and_becomes_a_dead_letter() {
+    let world = world().await;
+    let made = world.engine.register_webhook(&world.caller, new(URL, &["commitment.fired"]), None).await.unwrap();
+    world.post.answer(URL, std::iter::repeat_n(Some(Ok(500)), 8));
+    world.store.commit(Batch::new(world.caller.tenant().clone(), NOON).emit(fired("cmt_1"))).await.unwrap();
+    let mut at = 0;
+    for wait in [0, 30, 60, 120, 240, 480, 960, 1_920] {
+        at += wait;
+        assert_eq!(world.at(at).await.len(), 1, "after {wait} more seconds");
+    }
+    let (letters, _) = world.engine.dead_letters(&world.caller, &made.webhook.id, Seq(0), None).await.unwrap();
+    assert_eq!((letters.len(), letters[0].kind.as_str(), letters[0].run.as_str()), (1, "commitment.fired", ""));
+    assert!(world.engine.redeliver(&world.caller, &made.webhook.id, letters[0].seq).await.unwrap().delivered);
+    assert!(world.engine.dead_letters(&world.caller, &made.webhook.id, Seq(0), None).await.unwrap().0.is_empty());
 }
 
 #[tokio::test]

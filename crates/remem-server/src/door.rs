@@ -1,17 +1,22 @@
 //! The door: every operation in terms of the wire. HTTP handlers, MCP tools and commands all go through it, so that an
 //! operation is translated in one place, whether the engine is in this process or behind a URL.
 
+mod commitments;
 mod forget;
 mod passes;
+mod proposals;
 
+pub use commitments::{CommitmentDoor, MadeCommitment};
 pub use forget::ForgetDoor;
 pub use passes::PassDoor;
+pub use proposals::{Decided, ReviewDoor};
 
 use async_trait::async_trait;
 use remem_core::redact::SecretValue;
 use remem_core::{MemoryRef, Permission, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::agents::Listed;
 use remem_engine::keys::KeyRequest;
+use remem_engine::proposals::ProposalError;
 use remem_engine::recall::{ListRequest, SearchRequest as EngineSearch};
 use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Denied, Engine, EngineError};
@@ -50,7 +55,7 @@ pub struct InstalledAgent {
 
 /// Every operation on memory, as one caller.
 #[async_trait]
-pub trait Door: ForgetDoor + PassDoor + Send + Sync {
+pub trait Door: CommitmentDoor + ForgetDoor + PassDoor + ReviewDoor + Send + Sync {
     /// Stores one entry.
     async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<MemoryEntry>, Failure>;
     /// Stores several entries, all or none.
@@ -127,7 +132,9 @@ pub fn problem(error: EngineError) -> Problem {
         EngineError::ReplayUnavailable { from_seq, source_run, reason } => Problem::ReplayUnavailable { from_seq, source_run, reason },
         EngineError::NoWebhook => Problem::NoWebhook,
         EngineError::JobEnded { state } => Problem::JobEnded { state: state.as_str() },
+        EngineError::CommitmentState { state } => Problem::CommitmentState { state: state.as_str() },
         EngineError::WorkRefused { code, details } => Problem::WorkRefused { code, details },
+        EngineError::Proposal(error) => proposal_problem(error),
         EngineError::SecretExists => Problem::SecretExists,
         EngineError::VaultOff => Problem::NotProvided { what: "a vault for secrets; vault.key_file or REMEM_VAULT_KEY turns it on" },
         EngineError::VaultLocked => Problem::VaultLocked,
@@ -147,6 +154,19 @@ pub fn problem(error: EngineError) -> Problem {
             tracing::error!(what, "stored data is damaged; run `remem doctor`");
             Problem::Internal
         }
+    }
+}
+
+fn proposal_problem(error: ProposalError) -> Problem {
+    match error {
+        ProposalError::Off => Problem::NotProvided { what: "proposals" },
+        ProposalError::State(state) => Problem::ProposalState { state: state.as_str() },
+        ProposalError::Stale => Problem::ProposalStale,
+        ProposalError::Malformed(rejection) => Problem::ProposalMalformed(rejection),
+        ProposalError::HoldsSecret => Problem::ProposalHoldsSecret,
+        ProposalError::InstallConflict => Problem::ProposalInstallConflict,
+        ProposalError::NoGate => Problem::ProposalGateClosed,
+        ProposalError::Denied(reason) => Problem::ProposalDenied { reason },
     }
 }
 

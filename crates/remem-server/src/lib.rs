@@ -7,5 +7,5 @@ pub mod http;
 pub mod mcp;
 pub mod serve;
 
-pub use door::{Door, EngineDoor, ForgetDoor, InstalledAgent, PassDoor, Written};
+pub use door::{CommitmentDoor, Decided, Door, EngineDoor, ForgetDoor, InstalledAgent, MadeCommitment, PassDoor, ReviewDoor, Written};
 pub use http::{App, router};

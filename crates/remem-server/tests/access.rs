@@ -41,6 +41,31 @@ fn calls_about_forgetting() -> Vec<Call> {
     ]
 }
 
+fn calls_about_commitments() -> Vec<Call> {
+    let base = "/v1/host/remembrancer";
+    let rules = r#"{"arm": "confirm"}"#;
+    let heartbeat = r#"{"memoryRef": "m", "key": "invoice cleared", "tag": "paid", "everySeconds": 60}"#;
+    vec![
+        ("GET", format!("{base}/commitments"), "", "memory:read"),
+        ("GET", format!("{base}/commitments/cmt_1"), "", "memory:read"),
+        ("GET", format!("{base}/commitments/cmt_1/explain"), "", "memory:read"),
+        ("GET", format!("{base}/commitments/cmt_1/fires"), "", "memory:read"),
+        ("POST", format!("{MEMORY}/m/commitments"), r#"{"text": "x", "at": 1800000000000}"#, "memory:write"),
+        ("POST", format!("{base}/commitments/cmt_1/confirm"), "", "memory:write"),
+        ("POST", format!("{base}/commitments/cmt_1/cancel"), "", "memory:write"),
+        ("POST", format!("{base}/commitments/cmt_1/snooze"), r#"{"until": 1800000000000}"#, "memory:write"),
+        ("POST", format!("{MEMORY}/m/observations"), r#"{"key": "invoice cleared", "value": true}"#, "memory:write"),
+        ("GET", format!("{base}/commitment-rules"), "", "memory:read"),
+        ("PUT", format!("{base}/commitment-rules"), rules, "memory:admin"),
+        ("GET", format!("{MEMORY}/m/commitment-rules"), "", "memory:read"),
+        ("PUT", format!("{MEMORY}/m/commitment-rules"), rules, "memory:admin"),
+        ("GET", format!("{base}/heartbeats"), "", "memory:read"),
+        ("GET", format!("{base}/heartbeats/h"), "", "memory:read"),
+        ("PUT", format!("{base}/heartbeats/h"), heartbeat, "memory:admin"),
+        ("DELETE", format!("{base}/heartbeats/h"), "", "memory:admin"),
+    ]
+}
+
 fn calls_about_webhooks() -> Vec<Call> {
     vec![
         ("POST", "/v1/webhooks".to_owned(), r#"{"url": "https://example.com/", "events": ["run.completed"]}"#, "webhooks:manage"),
@@ -49,6 +74,32 @@ fn calls_about_webhooks() -> Vec<Call> {
         ("GET", "/v1/host/remembrancer/webhooks".to_owned(), "", "webhooks:manage"),
         ("GET", "/v1/host/remembrancer/webhooks/wh_1/dead-letters".to_owned(), "", "webhooks:manage"),
         ("POST", "/v1/host/remembrancer/webhooks/wh_1/dead-letters/1/redeliver".to_owned(), "", "webhooks:manage"),
+    ]
+}
+
+fn calls_about_proposals() -> Vec<Call> {
+    let (sample, own) = ("/v1/host/sample/proposals", "/v1/host/remembrancer");
+    let submit = r#"{"kind": "automation", "artifact": {}}"#;
+    vec![
+        ("GET", sample.to_owned(), "", "proposals:read"),
+        ("GET", format!("{sample}/prop_1"), "", "proposals:read"),
+        ("PATCH", format!("{sample}/prop_1"), r#"{"title": "x"}"#, "proposals:write"),
+        ("DELETE", format!("{sample}/prop_1"), "", "proposals:write"),
+        ("POST", format!("{sample}/prop_1/apply"), "{}", "proposals:apply"),
+        ("POST", format!("{sample}/prop_1/reject"), "", "proposals:write"),
+        ("POST", format!("{own}/proposals"), submit, "proposals:write"),
+        ("GET", format!("{own}/proposals/prop_1/revisions"), "", "proposals:read"),
+        ("GET", format!("{own}/proposals/prop_1/gate"), "", "proposals:read"),
+        ("POST", format!("{own}/proposals/prop_1/approve"), "", "proposals:apply"),
+        ("POST", format!("{own}/proposals/prop_1/override"), r#"{"reason": "urgent"}"#, "proposals:override"),
+        ("GET", format!("{own}/installed"), "", "proposals:read"),
+        ("POST", format!("{own}/traces"), r#"{"agentId": "a", "tools": ["t"]}"#, "runs:create"),
+        ("GET", format!("{own}/automations"), "", "manifest:read"),
+        ("GET", format!("{own}/automations/a"), "", "manifest:read"),
+        ("PUT", format!("{own}/automations/a"), "{}", "manifest:write"),
+        ("DELETE", format!("{own}/automations/a"), "", "manifest:write"),
+        ("POST", format!("{own}/automations/a/pause"), "", "manifest:write"),
+        ("POST", format!("{own}/automations/a/resume"), "", "manifest:write"),
     ]
 }
 
@@ -101,7 +152,9 @@ async fn each_operation_needs_its_scope() {
         ("POST", "/v1/host/remembrancer/agents".to_owned(), r#"{"manifest": {}}"#, "manifest:write"),
         ("DELETE", "/v1/host/remembrancer/agents/local.a.b".to_owned(), "", "manifest:write"),
     ];
-    for (method, path, body, scope) in [calls, pass_calls(), calls_about_forgetting(), calls_about_webhooks()].concat() {
+    let others =
+        [pass_calls(), calls_about_forgetting(), calls_about_commitments(), calls_about_webhooks(), calls_about_proposals()].concat();
+    for (method, path, body, scope) in [calls, others].concat() {
         let wrong = if scope == "memory:read" { "writer" } else { "reader" };
         let refused = host.call(wrong, method, &path, &[], body).await;
         assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "forbidden"), "{method} {path}");
@@ -177,5 +230,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 66, "{operations:#?}");
+    assert_eq!(operations.len(), 102, "{operations:#?}");
 }

@@ -246,6 +246,64 @@ fn pass_rows() -> Vec<Row> {
     ]
 }
 
+fn commitment_rows() -> Vec<Row> {
+    let base = "/v1/host/remembrancer";
+    let create = |what, body: serde_json::Value, status, code| row(what, "POST", "{m}/commitments", body.to_string(), status, code);
+    let wrong = |what, body: serde_json::Value| create(what, body, 422, "validation_error");
+    let rules =
+        |what, body: serde_json::Value, status| row(what, "PUT", "{m}/commitment-rules", body.to_string(), status, "validation_error");
+    let beat = |what, name: &str, change: serde_json::Value, status| {
+        let mut body = json!({"memoryRef": "m", "key": "invoice cleared", "tag": "paid", "everySeconds": 60});
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        row(what, "PUT", &format!("{base}/heartbeats/{name}"), body.to_string(), status, "validation_error")
+    };
+    let of =
+        |what, method, rest: &str, body: &str, status, code| row(what, method, &format!("{base}/commitments{rest}"), body, status, code);
+    vec![
+        create("commitment without a text", json!({"at": 1}), 400, "validation_error"),
+        create("commitment with an unknown field", json!({"text": "x", CANARY: 1}), 400, "validation_error"),
+        create("commitment at something that is no instant", json!({"text": "x", "at": CANARY}), 400, "validation_error"),
+        wrong("commitment that does not tell when", json!({"text": CANARY})),
+        wrong("commitment in the past", json!({"text": "x", "at": 1})),
+        wrong("commitment at a time and with a predicate", json!({"text": "x", "at": 1_800_000_000_000_u64, "predicate": CANARY})),
+        create("commitment too far ahead", json!({"text": "x", "at": 1_900_000_000_000_u64}), 422, "schedule_horizon_exceeded"),
+        wrong("commitment with a malformed cron line", json!({"text": "x", "cron": CANARY})),
+        wrong("commitment in an unknown time zone", json!({"text": "x", "cron": "0 9 * * *", "zone": CANARY})),
+        wrong("commitment with a predicate that states nothing", json!({"text": "x", "predicate": "..."})),
+        wrong(
+            "commitment that starts both a workflow and an agent",
+            json!({"text": "x", "at": 1_700_000_001_000_u64, "delivery": {"workflowId": CANARY, "agentId": CANARY}}),
+        ),
+        create(
+            "commitment that starts an unknown workflow",
+            json!({"text": "x", "at": 1_700_000_001_000_u64, "delivery": {"workflowId": CANARY}}),
+            404,
+            "workflow_not_found",
+        ),
+        of("unknown commitment", "GET", "/canary-c4n4ry", "", 404, "not_found"),
+        of("explanation of an unknown commitment", "GET", "/canary-c4n4ry/explain", "", 404, "not_found"),
+        of("fires of an unknown commitment", "GET", "/canary-c4n4ry/fires", "", 404, "not_found"),
+        of("confirmation of an unknown commitment", "POST", "/canary-c4n4ry/confirm", "", 404, "not_found"),
+        of("cancel of an unknown commitment", "POST", "/canary-c4n4ry/cancel", "", 404, "not_found"),
+        of("snooze of an unknown commitment", "POST", "/canary-c4n4ry/snooze", r#"{"until": 1800000000000}"#, 404, "not_found"),
+        of("snooze to something that is no instant", "POST", "/c/snooze", r#"{"until": "canary-c4n4ry"}"#, 400, "validation_error"),
+        of("commitments in an unknown state", "GET", "?state=canary-c4n4ry", "", 422, "validation_error"),
+        of("commitments after something else", "GET", "?cursor=canary-c4n4ry", "", 422, "validation_error"),
+        of("commitments with an unknown query parameter", "GET", "?canary-c4n4ry=1", "", 400, "validation_error"),
+        row("observation of nothing", "POST", "{m}/observations", r#"{"key": "...", "value": true}"#, 422, "validation_error"),
+        row("observation that does not say whether", "POST", "{m}/observations", r#"{"key": "canary-c4n4ry"}"#, 400, "validation_error"),
+        rules("commitment rules with an unknown arm", json!({"arm": CANARY}), 422),
+        rules("commitment rules in an unknown time zone", json!({"zone": CANARY}), 422),
+        rules("commitment rules with an unknown field", json!({CANARY: 1}), 400),
+        beat("heartbeat with a malformed name", "Canary-c4n4ry", json!({}), 422),
+        beat("heartbeat without a tag", "h", json!({"tag": ""}), 422),
+        beat("heartbeat about nothing", "h", json!({"key": "..."}), 422),
+        beat("heartbeat with an unknown field", "h", json!({CANARY: 1}), 400),
+        row("unknown heartbeat", "GET", &format!("{base}/heartbeats/canary-c4n4ry"), "", 404, "not_found"),
+        row("removal of an unknown heartbeat", "DELETE", &format!("{base}/heartbeats/canary-c4n4ry"), "", 404, "not_found"),
+    ]
+}
+
 fn agent_rows() -> Vec<Row> {
     let install = |what: &'static str, manifest: serde_json::Value, peers: serde_json::Value, status: u16, code: &'static str| {
         let body = json!({"manifest": manifest, "peerDependencies": peers}).to_string();
@@ -291,6 +349,38 @@ fn run_rows() -> Vec<Row> {
         put("workflow without nodes", json!([])),
         put("workflow with a malformed node type", json!([{"id": "n", "typeId": "Canary c4n4ry"}])),
         row("removal of an unknown workflow", "DELETE", "/v1/host/remembrancer/workflows/canary-c4n4ry", "", 404, "not_found"),
+    ]
+}
+
+fn proposal_rows() -> Vec<Row> {
+    let (sample, own) = ("/v1/host/sample/proposals", "/v1/host/remembrancer");
+    let submit = |what: &'static str, body: serde_json::Value, status: u16| {
+        row(what, "POST", &format!("{own}/proposals"), body.to_string(), status, "validation_error")
+    };
+    let automation = |what: &'static str, id: &str, body: serde_json::Value, status: u16| {
+        row(what, "PUT", &format!("{own}/automations/{id}"), body.to_string(), status, "validation_error")
+    };
+    let known = format!("{sample}/{CANARY}");
+    vec![
+        submit("proposal of an unknown kind", json!({"kind": CANARY, "artifact": {}}), 422),
+        submit("proposal without an artifact", json!({"kind": "automation"}), 400),
+        submit("proposal whose artifact is no object", json!({"kind": "automation", "artifact": [CANARY]}), 400),
+        submit("proposal with an unknown field", json!({"kind": "automation", "artifact": {}, CANARY: 1}), 400),
+        submit("proposal with an artifact over 262,144 bytes", json!({"kind": "automation", "artifact": {"a": "x".repeat(262_144)}}), 422),
+        submit("proposal with a title over 200 characters", json!({"kind": "automation", "artifact": {}, "title": CANARY.repeat(20)}), 422),
+        submit("proposal of a run that cannot be", json!({"kind": "automation", "artifact": {}, "sourceRunIds": [""]}), 422),
+        row("proposals in an unknown state", "GET", &format!("{sample}?state={CANARY}"), "", 422, "validation_error"),
+        row("proposals after something that is no proposal", "GET", &format!("{sample}?cursor={CANARY}"), "", 422, "validation_error"),
+        row("unknown proposal", "GET", &known, "", 404, "not_found"),
+        row("apply of an unknown proposal", "POST", &format!("{known}/apply"), "{}", 404, "not_found"),
+        row("apply with an unknown field", "POST", &format!("{known}/apply"), format!("{{\"{CANARY}\": 1}}"), 400, "validation_error"),
+        row("revision of an unknown proposal", "PATCH", &known, r#"{"title": "x"}"#, 404, "not_found"),
+        row("revision that changes nothing", "PATCH", &known, "{}", 422, "validation_error"),
+        row("unknown automation", "GET", &format!("{own}/automations/{CANARY}"), "", 404, "not_found"),
+        automation("automation that is no object", "a", json!([CANARY]), 400),
+        automation("automation without a schedule", "a", json!({"automationId": "a", "workflowId": "w"}), 422),
+        automation("automation with an unknown field", "a", json!({"automationId": "a", CANARY: 1}), 422),
+        automation("automation of another name", "a", json!({"automationId": "b", "schedule": {"every": "P1D"}, "workflowId": "w"}), 422),
     ]
 }
 
@@ -350,7 +440,8 @@ async fn each_kind_of_wrong_input_gets_its_answer() {
     let host = Host::new().await;
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
     let rows = body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(pass_rows()).chain(forget_rows());
-    for row in rows.chain(agent_rows()).chain(run_rows()).chain(webhook_rows()).chain(secret_rows()) {
+    let others = webhook_rows().into_iter().chain(proposal_rows()).chain(secret_rows()).chain(commitment_rows());
+    for row in rows.chain(agent_rows()).chain(run_rows()).chain(others) {
         let headers: Vec<(&str, &str)> = row.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
         let answer = host.call("key-of-a", row.method, &row.path, &headers, Body::from(row.body)).await;
         let text = String::from_utf8_lossy(&answer.bytes).into_owned();
@@ -369,7 +460,7 @@ async fn each_kind_of_wrong_input_gets_its_answer() {
         assert!(documented.contains(&line), "docs/api.md lacks the row: {line}");
     }
     assert_eq!(host.get("/v1/host/remembrancer/events").await.json()["nextAfter"], json!(0), "nothing was stored");
-    for list in ["jobs", "schedules"] {
+    for list in ["jobs", "schedules", "commitments", "heartbeats"] {
         assert_eq!(host.get(&format!("/v1/host/remembrancer/{list}")).await.json(), json!({list: []}), "nothing was stored");
     }
 }

@@ -5,6 +5,8 @@
 use remem_core::Policy;
 use remem_core::capability::Capabilities;
 use remem_core::distill::TOKENIZER;
+use remem_core::permission::{Permission, ROLES};
+use remem_core::proposal::Kind;
 use serde_json::{Map, Value, json};
 
 /// How an OpenWOP document writes its version: two numbers.
@@ -13,10 +15,11 @@ const PROTOCOL_VERSION: &str = "1.0";
 const EXECUTION_MODEL: u32 = 2;
 
 /// The document for `GET /.well-known/openwop`. Capability families stand at the root; `capabilities` mirrors them for
-/// older clients. `fixtures` are the names of workflows that the host brings along.
+/// older clients. `fixtures` are the names of workflows that the host brings along, `activation` is how proposals come to have an
+/// effect.
 #[must_use]
-pub fn document(capabilities: &Capabilities, policy: &Policy, fixtures: &[String]) -> Value {
-    let families = families(capabilities, policy, fixtures);
+pub fn document(capabilities: &Capabilities, policy: &Policy, fixtures: &[String], activation: &str) -> Value {
+    let families = families(capabilities, policy, fixtures, activation);
     let mut document = json!({
         "protocolVersion": PROTOCOL_VERSION,
         "supportedEnvelopes": [],
@@ -55,12 +58,15 @@ pub fn is_memory_profile(document: &Value) -> bool {
         && document["agents"]["memoryBackends"].as_array().is_some_and(|all| all.contains(&json!("long-term")))
 }
 
-fn families(capabilities: &Capabilities, policy: &Policy, fixtures: &[String]) -> Map<String, Value> {
+fn families(capabilities: &Capabilities, policy: &Policy, fixtures: &[String], activation: &str) -> Map<String, Value> {
     let has = |key: &str| capabilities.provides(key);
     let mut families = Map::new();
     let mut family = |name: &str, value: Option<Value>| value.map(|value| families.insert(name.to_owned(), value));
     family("memory", Some(memory(capabilities, policy)));
-    family("agents", agents(capabilities));
+    family("agents", agents(capabilities, activation));
+    family("authorization", has("authorization").then(authorization));
+    family("scheduling", has("scheduling").then(|| scheduling(policy)));
+    family("heartbeat", has("heartbeat").then(|| heartbeat(policy)));
     family("workspace", has("workspace").then(|| workspace(policy)));
     let secrets = json!({ "supported": true, "scopes": ["tenant", "user", "run"], "resolution": "host-managed" });
     family("secrets", has("secrets").then_some(secrets));
@@ -94,7 +100,7 @@ fn memory(capabilities: &Capabilities, policy: &Policy) -> Value {
         memory["distillation"] = json!({
             "supported": true,
             "maxTokenBudget": policy.distill_tokens_max,
-            "scheduled": false,
+            "scheduled": has("scheduling"),
             "indexEmitted": true,
             "tokenizerName": TOKENIZER,
             "archiveRetention": format!("P{}D", policy.archive_retention_ms / 86_400_000),
@@ -110,7 +116,7 @@ fn memory(capabilities: &Capabilities, policy: &Policy) -> Value {
 }
 
 /// No list of model classes: this host calls no model, so it has no reason to turn one away.
-fn agents(capabilities: &Capabilities) -> Option<Value> {
+fn agents(capabilities: &Capabilities, activation: &str) -> Option<Value> {
     let has = |key: &str| capabilities.provides(key);
     let mut agents = json!({ "supported": has("agents") });
     if has("agents.memoryBackends.long-term") {
@@ -119,11 +125,40 @@ fn agents(capabilities: &Capabilities) -> Option<Value> {
     if has("agents.memoryConsolidation") {
         agents["memoryConsolidation"] = json!({ "supported": true, "schedule": "on-demand" });
     }
+    if has("agents.commitments") {
+        agents["commitments"] = json!({ "supported": true, "fireConditions": ["time", "predicate"] });
+    }
     if has("agents.manifestRuntime") {
         agents["manifestRuntime"] = json!({ "supported": true, "installScope": "tenant", "handoffValidation": false });
     }
+    if has("agents.proposals") {
+        let kinds = Kind::ALL.map(Kind::as_str);
+        agents["proposals"] = json!({ "artifactKinds": kinds, "activation": activation, "duplicationDetection": true });
+    }
     // Only "not supported": the family would say nothing.
     (agents.as_object().is_some_and(|map| map.len() > 1)).then_some(agents)
+}
+
+/// What is not clearly allowed is denied.
+fn authorization() -> Value {
+    let role = |(name, permissions): (&str, &[Permission])| {
+        let scopes: Vec<&str> = permissions.iter().map(|permission| permission.as_str()).collect();
+        json!({ "role": name, "scopes": scopes })
+    };
+    json!({ "supported": true, "failClosed": true, "roles": ROLES.map(role) })
+}
+
+/// `cron` and `delayed` are what automations and commitments know; days of somebody's calendar they do not.
+fn scheduling(policy: &Policy) -> Value {
+    json!({ "supported": true, "cron": true, "delayed": true, "maxFutureHorizon": format!("P{}D", policy.horizon_ms_max / 86_400_000) })
+}
+
+fn heartbeat(policy: &Policy) -> Value {
+    json!({
+        "supported": true,
+        "minIntervalSec": policy.heartbeat_every_ms_min / 1_000,
+        "maxRuntimeMs": policy.heartbeat_runtime_ms_max,
+    })
 }
 
 fn workspace(policy: &Policy) -> Value {
@@ -142,7 +177,7 @@ mod tests {
     use remem_core::capability::{Facts, MemoryShape, every_combination};
 
     fn told(facts: Facts, fixtures: &[String]) -> Value {
-        document(&Capabilities::compute(facts), &Policy::default(), fixtures)
+        document(&Capabilities::compute(facts), &Policy::default(), fixtures, "direct-rbac")
     }
 
     /// What the document must say of these facts, written a second time and without the table.
@@ -169,11 +204,21 @@ mod tests {
         present(&document["replay"], snapshots, "replay");
         present(&document["webhooks"], facts.webhooks, "webhooks");
         let agents = &document["agents"];
-        assert_eq!(!agents.is_null(), facts.durable || facts.agents);
+        let proposals = facts.proposals && facts.runs;
+        assert_eq!(!agents.is_null(), facts.durable || facts.agents || proposals);
+        present(&agents["proposals"], proposals, "proposals");
+        present(&document["authorization"], proposals, "authorization");
         assert_eq!(agents["supported"] == json!(true), facts.runs && facts.agents);
         present(&agents["memoryBackends"], facts.durable, "memoryBackends");
         present(&agents["memoryConsolidation"], facts.durable && facts.compaction, "memoryConsolidation");
         present(&agents["manifestRuntime"], facts.agents, "manifestRuntime");
+        present(&agents["commitments"], facts.durable && facts.commitments, "commitments");
+        present(&document["heartbeat"], facts.durable && facts.commitments, "heartbeat");
+        let scheduling = facts.durable && facts.runs && facts.scheduling;
+        present(&document["scheduling"], scheduling, "scheduling");
+        if facts.compaction && facts.workspace {
+            assert_eq!(memory["distillation"]["scheduled"], json!(scheduling));
+        }
     }
 
     /// Where a key of the table shows in the document.
@@ -181,7 +226,7 @@ mod tests {
         let mut at = document;
         for part in key.split('.') {
             let member = |list: &Vec<Value>| list.contains(&json!(part));
-            let lists = [at.get("modes"), Some(at)].into_iter().flatten().filter_map(Value::as_array);
+            let lists = [at.get("modes"), at.get("fireConditions"), Some(at)].into_iter().flatten().filter_map(Value::as_array);
             if lists.into_iter().any(member) {
                 return true;
             }
@@ -209,7 +254,19 @@ mod tests {
             for (name, family) in mirror {
                 assert_eq!(&document[name], family, "the mirror of {name}");
             }
-            let families = ["memory", "agents", "workspace", "secrets", "multiAgent", "replay", "webhooks", "fixtures"];
+            let families = [
+                "memory",
+                "agents",
+                "authorization",
+                "workspace",
+                "secrets",
+                "multiAgent",
+                "replay",
+                "webhooks",
+                "fixtures",
+                "scheduling",
+                "heartbeat",
+            ];
             assert!(families.iter().all(|name| document.get(name).is_some() == mirror.contains_key(*name)));
             assert!(mirror.keys().all(|name| families.contains(&name.as_str())));
             assert_eq!(is_memory_profile(&document), facts.writable && facts.durable, "{facts:?}");

@@ -87,8 +87,24 @@ pub enum Problem {
     ReplayUnavailable { from_seq: u64, source_run: String, reason: &'static str },
     /// The job has ended.
     JobEnded { state: &'static str },
+    /// The commitment does not stand so that this could be done with it.
+    CommitmentState { state: &'static str },
     /// A pass cannot do what it is asked for. The code is the pass's own.
     WorkRefused { code: &'static str, details: serde_json::Map<String, serde_json::Value> },
+    /// It cannot be done to a proposal in this state.
+    ProposalState { state: &'static str },
+    /// The artifact is not the one that the caller names.
+    ProposalStale,
+    /// The artifact is not what its kind asks for.
+    ProposalMalformed(Rejection),
+    /// By the rules of today the artifact holds a secret.
+    ProposalHoldsSecret,
+    /// Something of the name is installed already.
+    ProposalInstallConflict,
+    /// No gate is open for the newest revision.
+    ProposalGateClosed,
+    /// The key may not decide about the proposal.
+    ProposalDenied { reason: &'static str },
     /// The archive was there; its bytes were erased.
     ArchiveErased,
     /// The vault has a secret of this name.
@@ -161,7 +177,21 @@ impl Problem {
             Problem::UnknownSequence => row(422, "sequence_unknown", "the run has no event at fromSeq"),
             Problem::ReplayUnavailable { .. } => row(422, "replay_memory_snapshot_unavailable", "what the run read is not kept any more"),
             Problem::JobEnded { .. } => row(409, "job_already_ended", "the job has ended"),
+            Problem::CommitmentState { .. } => {
+                row(409, "commitment_state_conflict", "the commitment does not stand so that this can be done")
+            }
             Problem::WorkRefused { code, .. } => row(422, code, "the pass cannot do this; details say why"),
+            Problem::ProposalState { .. } => row(409, "proposal_state_conflict", "this cannot be done to a proposal in its state"),
+            Problem::ProposalStale => row(409, "proposal_stale", "the artifact is not the one that artifactDigest names; look at it again"),
+            Problem::ProposalMalformed(_) => row(422, "proposal_malformed", &self.text()),
+            Problem::ProposalHoldsSecret => {
+                row(409, "proposal_holds_secret", "by the rules of today the artifact holds a secret; revise the proposal")
+            }
+            Problem::ProposalInstallConflict => {
+                row(409, "proposal_install_conflict", "something of this name is there already; remove it first, or revise the proposal")
+            }
+            Problem::ProposalGateClosed => row(409, "proposal_gate_closed", "no gate is open for the newest revision"),
+            Problem::ProposalDenied { .. } => row(403, "forbidden", "this key may not decide about the proposal; details say why"),
             Problem::ArchiveErased => row(410, "archive_erased", "the archive was erased; its digest is all that is left of it"),
             Problem::SecretExists => row(409, "secret_exists", "a secret of this name exists; rotate it to give it another value"),
             Problem::VaultLocked => later(
@@ -189,6 +219,7 @@ impl Problem {
     fn text(&self) -> String {
         match self {
             Problem::Rejected(rejection) => rejection.to_string(),
+            Problem::ProposalMalformed(rejection) => format!("the artifact is not what its kind asks for: {rejection}"),
             Problem::MalformedBody { hint } => format!("the request body is not valid: {hint}"),
             Problem::MalformedQuery { hint } => format!("the query string is not valid: {hint}"),
             Problem::Forbidden(permission) => format!("this key lacks the scope {permission}"),
@@ -206,7 +237,9 @@ impl Problem {
             Problem::UnknownScope => json!({"field": "scopes"}),
             Problem::BodyTooLarge { limit } | Problem::FileTooLarge { limit } => json!({"limit": limit, "unit": "bytes"}),
             Problem::RunEnded { status } => json!({"status": status}),
-            Problem::JobEnded { state } => json!({"state": state}),
+            Problem::JobEnded { state } | Problem::ProposalState { state } | Problem::CommitmentState { state } => json!({"state": state}),
+            Problem::ProposalMalformed(rejection) => json!({"field": rejection.field()?, "rule": rejection.to_string()}),
+            Problem::ProposalDenied { reason } => json!({"reason": reason}),
             Problem::WorkRefused { details, .. } => return Some(details.clone()).filter(|details| !details.is_empty()),
             Problem::ReplayUnavailable { from_seq, source_run, reason } => {
                 json!({"fromSeq": from_seq, "sourceRunId": source_run, "reason": reason})

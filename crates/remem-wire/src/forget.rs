@@ -67,6 +67,9 @@ pub struct ErasureCounts {
     pub revived: u64,
     /// Archives erased.
     pub archives: u64,
+    /// Commitments that went with the entries before they had ended; absent in reports from before there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commitments: Option<u64>,
 }
 
 /// Reports of the tenant, oldest first.

@@ -4,14 +4,18 @@
 
 pub mod admin;
 pub mod agent;
+pub mod automation;
+pub mod commitment;
 pub mod discovery;
 pub mod entry;
 pub mod error;
 pub mod event;
 pub mod forget;
+pub mod heartbeat;
 pub mod memory;
 pub mod model;
 pub mod pass;
+pub mod proposal;
 pub mod run;
 pub mod secrets;
 pub mod time;

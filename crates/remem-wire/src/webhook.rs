@@ -1,7 +1,9 @@
 //! Webhooks on the wire: registering and watching them, and what they are sent.
 
+use crate::event::EventDoc;
 use crate::run::RunEventDoc;
 use crate::time::Instant;
+use remem_core::webhook::is_standing;
 use remem_core::{Event, TenantId};
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +15,7 @@ pub struct WebhookRegister {
     pub url: String,
     /// Event types, one at least.
     pub events: Vec<String>,
-    /// Only of runs that carry one of these tags.
+    /// Only of runs that carry one of these tags; then nothing that no run caused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
     /// Taken and ignored: the key decides the tenant.
@@ -124,8 +126,9 @@ pub struct DeadLetterInfo {
     pub sequence: u64,
     /// Its type.
     pub r#type: String,
-    /// The run.
-    pub run_id: String,
+    /// The run; absent of what no run caused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
     /// How often it was tried.
     pub attempts: u32,
     /// Why the last attempt failed.
@@ -160,17 +163,52 @@ pub struct Redelivery {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery<'a> {
-    /// The run.
-    pub run_id: &'a str,
+    /// The run; absent of what no run caused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<&'a str>,
     /// The tenant.
     pub workspace_id: &'a str,
-    /// The event, as in the run's own log.
-    pub event: RunEventDoc,
+    /// The event.
+    pub event: Delivered,
 }
 
-/// The body of a delivery; `None` if the event belongs to no run.
+/// The event of a delivery.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Delivered {
+    /// As in the run's own log.
+    OfRun(RunEventDoc),
+    /// As in the tenant's log.
+    Standing(StandingEvent),
+}
+
+/// An event that no run caused.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StandingEvent {
+    /// Unique in the tenant.
+    pub event_id: String,
+    /// What happened.
+    pub r#type: String,
+    /// Ids and closed words.
+    pub payload: serde_json::Value,
+    /// When.
+    pub timestamp: Instant,
+    /// Position in the tenant's log.
+    pub sequence: u64,
+}
+
+/// The body of a delivery; `None` if no webhook is ever sent the event.
 #[must_use]
 pub fn envelope(tenant: &TenantId, event: &Event) -> Option<Vec<u8>> {
-    let run_id = event.run.as_ref()?.id.as_str();
-    serde_json::to_vec(&Delivery { run_id, workspace_id: tenant.as_str(), event: RunEventDoc::of(event)? }).ok()
+    let run_id = event.run.as_ref().map(|run| run.id.as_str());
+    let told = match RunEventDoc::of(event) {
+        Some(doc) => Delivered::OfRun(doc),
+        None if is_standing(event.body.kind()) => {
+            let EventDoc { event_id, sequence, r#type, timestamp, payload, .. } = EventDoc::from(event);
+            Delivered::Standing(StandingEvent { event_id, r#type, payload, timestamp, sequence })
+        }
+        None => return None,
+    };
+    serde_json::to_vec(&Delivery { run_id, workspace_id: tenant.as_str(), event: told }).ok()
 }

@@ -1,8 +1,12 @@
 //! The command line: what can be said, with help. What it does is in `commands`.
 
+mod commitment;
 mod forget;
+mod proposal;
 
+pub use commitment::{Commitment, Create, Heartbeat, List as CommitmentList, Rules};
 pub use forget::{Archive, Erasure, Forget};
+pub use proposal::{Automation, Proposal};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -76,6 +80,12 @@ pub enum Command {
     /// Archives that distillations left
     #[command(subcommand)]
     Archive(Archive),
+    /// What was promised: reminders read out of memory, or made by hand
+    #[command(subcommand)]
+    Commitment(Commitment),
+    /// Looks at a memory every so often, for commitments that wait for something to become true
+    #[command(subcommand)]
+    Heartbeat(Heartbeat),
     /// Count the entries of a memory
     Stats {
         /// Name of the memory
@@ -101,6 +111,12 @@ pub enum Command {
     /// Installed agents
     #[command(subcommand)]
     Agent(Agent),
+    /// Proposals: drafts of what the host could do by itself, for people to review
+    #[command(subcommand)]
+    Proposal(Proposal),
+    /// Automations: workflows and agents that the clock starts
+    #[command(subcommand)]
+    Automation(Automation),
     /// Read entries from JSON lines
     Import(Import),
     /// Write entries as JSON lines
@@ -233,10 +249,13 @@ pub enum Key {
     /// Make a key; it is shown once
     Create {
         /// What it allows, separated by commas: memory:read, memory:write, memory:admin, workspace:read, workspace:write,
-        /// runs:create, runs:read, runs:cancel, manifest:read, manifest:write, secrets:manage, webhooks:manage, proposals:apply,
-        /// keys:manage, host:admin
+        /// runs:create, runs:read, runs:cancel, manifest:read, manifest:write, secrets:manage, webhooks:manage, proposals:read,
+        /// proposals:write, proposals:apply, proposals:override, keys:manage, host:admin
         #[arg(long, value_delimiter = ',', default_value = "memory:read,memory:write")]
         scopes: Vec<String>,
+        /// The scopes of a role instead: reader, writer, reviewer, operator or admin
+        #[arg(long, conflicts_with = "scopes")]
+        role: Option<String>,
         /// What to call it
         #[arg(long, default_value = "")]
         label: String,

@@ -5,9 +5,15 @@ use crate::cli::{Global, Serve};
 use anyhow::Context;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
-use remem_core::{Policy, ShapePolicy};
+use remem_core::permission::{self, ROLES};
+use remem_core::schedule::zone;
+use remem_core::{Permission, Policy, ShapePolicy, Timing};
+use remem_engine::commitments::{Arm, CommitmentRules};
+use remem_engine::proposals::{Activation, QUORUM_MAX, Settings};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+
+const HOUR_MS: i64 = 3_600_000;
 
 /// Everything that can be set.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -18,8 +24,10 @@ pub struct Config {
     pub redaction: Redaction,
     pub agents: Agents,
     pub webhooks: Webhooks,
+    pub proposals: Proposals,
     pub vault: Vault,
     pub model: Model,
+    pub commitments: Commitments,
     pub limits: Limits,
     pub log: Log,
 }
@@ -87,6 +95,27 @@ pub struct Webhooks {
     pub allow_private: bool,
 }
 
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Proposals {
+    /// How a proposal comes to have an effect: `direct-rbac` or `approval-gate`.
+    pub activation: String,
+    /// Approvals that a gate needs.
+    pub quorum: u32,
+    /// A role that whoever decides must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required_role: Option<String>,
+    /// A scope that whoever decides must have beside proposals:apply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required_scope: Option<String>,
+    /// How long a gate stays open, in hours.
+    pub gate_timeout_hours: u32,
+    /// Keys with proposals:override may go past the quorum.
+    pub override_bypasses_quorum: bool,
+    /// The time zone by whose clocks the host looks for routines.
+    pub zone: String,
+}
+
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Vault {
@@ -109,6 +138,15 @@ pub struct Model {
     pub key_secret: Option<String>,
     /// How long a call may take, in milliseconds.
     pub timeout_ms: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Commitments {
+    /// What becomes of promises where a tenant has no rules of its own: `auto`, `confirm` or `off`.
+    pub arm: String,
+    /// By whose clocks times are meant there: the name of a time zone.
+    pub zone: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -164,9 +202,40 @@ impl Default for Redaction {
     }
 }
 
+impl Default for Proposals {
+    fn default() -> Proposals {
+        let s = Settings::default();
+        Proposals {
+            activation: s.activation.as_str().to_owned(),
+            quorum: s.quorum,
+            required_role: s.required_role,
+            required_scope: s.required_scope,
+            gate_timeout_hours: u32::try_from(s.gate_timeout_ms / HOUR_MS).unwrap_or(u32::MAX),
+            override_bypasses_quorum: s.override_bypasses_quorum,
+            zone: s.zone,
+        }
+    }
+}
+
 impl Default for Model {
     fn default() -> Model {
         Model { base_url: None, name: None, key_secret: None, timeout_ms: 30_000 }
+    }
+}
+
+impl Default for Commitments {
+    fn default() -> Commitments {
+        let rules = CommitmentRules::default();
+        Commitments { arm: rules.arm.as_str().to_owned(), zone: rules.zone }
+    }
+}
+
+impl Commitments {
+    /// The rules these settings make.
+    pub fn rules(&self) -> anyhow::Result<CommitmentRules> {
+        let arm = Arm::ALL.into_iter().find(|arm| arm.as_str() == self.arm).context("commitments.arm must be auto, confirm or off")?;
+        zone(&self.zone).map_err(|rejection| anyhow::anyhow!("commitments.{rejection}"))?;
+        Ok(CommitmentRules { arm, zone: self.zone.clone(), ..CommitmentRules::default() })
     }
 }
 
@@ -234,6 +303,28 @@ impl Config {
         self
     }
 
+    /// How it is decided about proposals.
+    pub fn proposals(&self) -> anyhow::Result<Settings> {
+        let p = &self.proposals;
+        let activation = Activation::parse(&p.activation).context("proposals.activation must be direct-rbac or approval-gate")?;
+        anyhow::ensure!((1..=QUORUM_MAX).contains(&p.quorum), "proposals.quorum must be from 1 to {QUORUM_MAX}");
+        anyhow::ensure!((1..=8_760).contains(&p.gate_timeout_hours), "proposals.gate_timeout_hours must be from 1 to 8760");
+        let known = p.required_role.as_deref().is_none_or(|role| permission::role(role).is_some());
+        anyhow::ensure!(known, "proposals.required_role must be one of {}", ROLES.map(|(name, _)| name).join(", "));
+        let known = p.required_scope.as_deref().is_none_or(|scope| scope.parse::<Permission>().is_ok());
+        anyhow::ensure!(known, "proposals.required_scope is not a scope");
+        anyhow::ensure!(Timing::parse(Some("P1D"), None, &p.zone).is_ok(), "proposals.zone is not a time zone");
+        Ok(Settings {
+            activation,
+            quorum: p.quorum,
+            required_role: p.required_role.clone(),
+            required_scope: p.required_scope.clone(),
+            gate_timeout_ms: i64::from(p.gate_timeout_hours) * HOUR_MS,
+            override_bypasses_quorum: p.override_bypasses_quorum,
+            zone: p.zone.clone(),
+        })
+    }
+
     /// The policy these settings make.
     pub fn policy(&self) -> anyhow::Result<Policy> {
         let l = &self.limits;
@@ -293,6 +384,26 @@ mod tests {
         assert_eq!(without_password("postgres://u:a@b@h/d"), "postgres://u:***@h/d");
         assert_eq!(without_password("postgres://h/d"), "postgres://h/d");
         assert_eq!(without_password("host=h password=p"), "(not a URL)");
+    }
+
+    #[test]
+    fn a_host_that_could_decide_nothing_does_not_start() {
+        assert_eq!(Config::default().proposals().unwrap(), Settings::default());
+        let wrong: [fn(&mut Proposals); 8] = [
+            |p| p.activation = "perhaps".to_owned(),
+            |p| p.quorum = 0,
+            |p| p.quorum = 11,
+            |p| p.gate_timeout_hours = 0,
+            |p| p.gate_timeout_hours = 9_000,
+            |p| p.required_role = Some("emperor".to_owned()),
+            |p| p.required_scope = Some("thrones:sit".to_owned()),
+            |p| p.zone = "Mars/Olympus".to_owned(),
+        ];
+        for (n, change) in wrong.into_iter().enumerate() {
+            let mut config = Config::default();
+            change(&mut config.proposals);
+            assert!(config.proposals().is_err(), "{n}");
+        }
     }
 
     #[test]

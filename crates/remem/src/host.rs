@@ -79,9 +79,9 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         forget: true,
         compaction: true,
         vault: vault.is_some(),
-        commitments: false,
-        proposals: false,
-        scheduling: false,
+        commitments: true,
+        proposals: true,
+        scheduling: true,
     };
     let mut agents = config.agents.dir.as_deref().map(|folder| agents::read(folder, &policy)).transpose()?.unwrap_or_default();
     if seams {
@@ -94,6 +94,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
     let engine = Engine::new(Parts {
         store: storage.store,
         review: Desk::over(storage.review),
+        proposals: config.proposals()?,
         directory: storage.directory,
         clock: storage.clock,
         ids: Arc::new(RandomIds),
@@ -109,6 +110,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         seams,
         test_secrets: if seams { seams::secrets() } else { Vec::new() },
         agents,
+        commitments: config.commitments.rules()?,
         backups_kept_ms: config.storage.backups_kept_days.map(|days| i64::from(days) * 86_400_000),
     });
     Ok(Host { engine: Arc::new(engine), place: storage.place })

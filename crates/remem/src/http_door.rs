@@ -2,8 +2,10 @@
 //!
 //! Reads, and writes that carry an idempotency key, are tried again when the server cannot be reached or is busy.
 
+mod commitments;
 mod forget;
 mod passes;
+mod proposals;
 
 use async_trait::async_trait;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};

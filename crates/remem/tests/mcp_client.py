@@ -16,6 +16,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 TOOLS = {"memory_put", "memory_get", "memory_list", "memory_search", "memory_delete", "memory_stats"}
+# These go by the memory as well, …
+TOOLS |= {"commitments_list", "commitment_create", "observe"}
+# … and these by the commitment.
+BY_ID = {"commitment_confirm", "commitment_cancel", "commitment_snooze", "commitment_explain"}
 MEMORY = "agents/mcp"
 checks = 0
 
@@ -29,7 +33,7 @@ def check(holds, what):
 
 async def call(client, tool, **arguments):
     """Calls a tool that must succeed and gives its structured answer."""
-    result = await client.call_tool(tool, {"memoryRef": MEMORY, **arguments})
+    result = await client.call_tool(tool, arguments if tool in BY_ID else {"memoryRef": MEMORY, **arguments})
     check(not result.is_error, f"{tool} succeeds: {result.content}")
     check(isinstance(result.structured_content, dict), f"{tool} answers with an object")
     check(result.content and result.content[0].type == "text", f"{tool} also answers with text, for older clients")
@@ -38,7 +42,7 @@ async def call(client, tool, **arguments):
 
 async def refused(client, tool, **arguments):
     """Calls a tool that must fail and gives its stable code."""
-    result = await client.call_tool(tool, {"memoryRef": MEMORY, **arguments})
+    result = await client.call_tool(tool, arguments if tool in BY_ID else {"memoryRef": MEMORY, **arguments})
     check(result.is_error, f"{tool} fails: {result.structured_content}")
     envelope = result.structured_content or {}
     check({"error", "message"} <= set(envelope) <= {"error", "message", "details"}, f"an error has the one envelope: {result.content}")
@@ -47,9 +51,10 @@ async def refused(client, tool, **arguments):
 
 async def converse(client):
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    check(set(tools) == TOOLS, f"exactly the six tools: {sorted(tools)}")
+    check(set(tools) == TOOLS | BY_ID, f"exactly these tools: {sorted(tools)}")
     for tool in tools.values():
-        check(tool.description and "memoryRef" in tool.input_schema["properties"], f"{tool.name} describes itself")
+        names = "commitmentId" if tool.name in BY_ID else "memoryRef"
+        check(tool.description and names in tool.input_schema["properties"], f"{tool.name} describes itself")
     check(tools["memory_delete"].annotations.destructive_hint is True, "delete says that it destroys")
     check(tools["memory_search"].annotations.read_only_hint is True, "search says that it only reads")
 
@@ -84,6 +89,34 @@ async def converse(client):
     missing = await refused(client, "memory_put")
     check(missing == "validation_error", f"a missing argument is refused with the same code: {missing}")
     check((await call(client, "memory_stats"))["entries"] == 1, "refusals store nothing")
+    await promise(client)
+
+
+async def promise(client):
+    """What did I promise? From the reminder to its end."""
+    made = await call(client, "commitment_create", text="Remind me in 3 days to water the ferns.", idempotencyKey="ferns")
+    check(made["state"] == "armed" and made["condition"] == "time" and made["nextAt"], f"a reminder is armed: {made}")
+    again = await call(client, "commitment_create", text="Remind me in 3 days to water the ferns.", idempotencyKey="ferns")
+    check(again["id"] == made["id"], "a repeated key makes no other")
+    listed = (await call(client, "commitments_list", state="armed"))["commitments"]
+    check([one["id"] for one in listed] == [made["id"]], f"what was promised is listed: {listed}")
+    check(listed[0]["text"] == "Remind me in 3 days to water the ferns.", "with what was meant")
+    why = await call(client, "commitment_explain", commitmentId=made["id"])
+    check((why["cue"], why["conditionWords"]) == ("Remind me", "in 3 days"), f"and why: {why}")
+    later = await call(client, "commitment_snooze", commitmentId=made["id"], until=made["nextAt"])
+    check(later["nextAt"] == made["nextAt"], "it is put off to when it was")
+    check(await refused(client, "commitment_confirm", commitmentId=made["id"]) == "commitment_state_conflict", "it is armed already")
+    check((await call(client, "commitment_cancel", commitmentId=made["id"]))["state"] == "cancelled", "it is taken back")
+    check(await refused(client, "commitment_cancel", commitmentId=made["id"]) == "commitment_state_conflict", "once")
+    waits = await call(client, "commitment_create", text="Ship the parcel.", predicate="the invoice has cleared")
+    check((await call(client, "observe", key="something else", value=True))["matched"] == 0, "nobody waits for that")
+    seen = await call(client, "observe", key="Invoice cleared", value=True)
+    check((seen["matched"], seen["fired"]) == (1, [waits["id"]]), f"what waits for it fires: {seen}")
+    check((await call(client, "observe", key="Invoice cleared", value=True))["fired"] == [], "once")
+    check(await refused(client, "commitment_create", text="Water the ferns.") == "validation_error", "a reminder has to tell when")
+    far = await refused(client, "commitment_create", text="x", at="2199-01-01T00:00:00Z")
+    check(far == "schedule_horizon_exceeded", f"and not too far ahead: {far}")
+    check(await refused(client, "commitment_explain", commitmentId="cmt_unknown") == "not_found", "an unknown one is not found")
 
 
 @contextlib.asynccontextmanager

@@ -14,6 +14,8 @@ pub(super) enum Class {
     Task,
     Promise,
     Need,
+    /// "needs to be renewed": due at a time; when something is so, it is a rule and no promise.
+    State,
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +33,9 @@ const PROMISE: i32 = 40;
 const NEED: i32 = 30;
 /// A promise of somebody else, or of something that nobody waits for.
 const PLAN: i32 = 25;
+
+/// How near to a task its object is.
+const UNDONE_WORDS: usize = 3;
 
 /// How a command stands in its sentence.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,7 +84,8 @@ impl Ground<'_> {
         let (sentence, cues) = (self.sentence, &self.language.cues);
         if let Some(len) = sentence.any(at, cues.requests) {
             let like = sentence.any(at + len, cues.resemble).is_some();
-            let stands = self.standing(at).or_else(|| self.after_clause(at, clauses));
+            let asked = |stands: &Standing| *stands == Standing::Bare && sentence.question && sentence.any(at + len, cues.asked).is_some();
+            let stands = self.standing(at).or_else(|| self.after_clause(at, clauses)).filter(|stands| !asked(stands));
             return Some((len, Class::Request, if stands.is_some() && !like { REQUEST } else { 0 }));
         }
         if let Some(len) = sentence.any(at, cues.labels).filter(|len| sentence.words[at + len - 1].colon && sentence.gap(at) != Gap::Space)
@@ -89,7 +95,7 @@ impl Ground<'_> {
         if let Some(len) = sentence.any(at, cues.passive) {
             return Some((len, Class::Request, if sentence.question { 0 } else { PROMISE }));
         }
-        self.promise(at).or_else(|| self.need(at)).or_else(|| self.task(at))
+        self.need(at).or_else(|| self.promise(at)).or_else(|| self.task(at))
     }
 
     fn promise(&self, at: usize) -> Option<(usize, Class, i32)> {
@@ -109,10 +115,10 @@ impl Ground<'_> {
         if let Some(len) = sentence.any(at, cues.needs_done) {
             let participle = sentence.word(at + len).is_some_and(|word| {
                 let base = (self.language.states.base)(word, false);
-                base != word && !word.ends_with('s')
+                base != word && !word.ends_with(self.language.states.plural_end)
             });
             let subject = at > 0 && sentence.gap(at) == Gap::Space;
-            return Some((len, Class::Need, if participle && subject && !sentence.question { NEED } else { 0 }));
+            return Some((len, Class::State, if participle && subject && !sentence.question { NEED } else { 0 }));
         }
         let len = sentence.any(at, cues.needs)?;
         let own = self.language.moods.subjects.iter().any(|subject| sentence.word(at) == Some(subject)) || len > 2;
@@ -135,7 +141,8 @@ impl Ground<'_> {
             Standing::Opened => true,
             Standing::Bare => !sentence.question,
         };
-        holds.then_some((len, Class::Task, TASK))
+        let undoes = (at + len..at + len + UNDONE_WORDS).any(|at| sentence.any(at, cues.undone).is_some());
+        (holds && !undoes).then_some((len, Class::Task, TASK))
     }
 
     /// Whether somebody waits for what is to be done after "I'll": none, if that is nothing, or is denied.
@@ -145,8 +152,9 @@ impl Ground<'_> {
             at += 1;
         }
         let verb = self.sentence.word(at).filter(|_| self.sentence.gap(at) == Gap::Space && !self.sentence.question)?;
-        if self.sentence.any(at, cues.tasks).is_some() {
-            return Some(true);
+        if let Some(len) = self.sentence.any(at, cues.tasks) {
+            let idle = self.sentence.word(at + len).is_some_and(|word| cues.not_done.contains(&word));
+            return (!idle).then_some(true);
         }
         let done = !cues.not_done.contains(&verb) && !moods.negations.contains(&verb) && !moods.doubts.contains(&verb);
         let letters = verb.chars().all(|c| c.is_alphabetic() || c == '-');
@@ -200,7 +208,8 @@ impl Ground<'_> {
         let fillers = &self.language.moods.fillers;
         let idle = |at: usize| self.sentence.word(at).is_some_and(|word| fillers.contains(&word));
         let follows = |clause: &&Clause| {
-            clause.words.end <= at && (clause.words.end..at).all(idle) && self.sentence.gap(clause.words.start) != Gap::Space
+            let beside = clause.words.end <= at && (clause.words.end..at).all(idle);
+            beside && clause.key.is_some() && self.sentence.gap(clause.words.start) != Gap::Space
         };
         clauses.iter().find(follows).map(|_| Standing::Bare)
     }

@@ -3,10 +3,8 @@
 
 use super::language::Unit;
 use super::sentence::{Gap, Sentence};
-use super::when::{CLEAR, Context, Day, END, Hit, MORNING, SURE, counts, moved, named};
+use super::when::{CLEAR, Context, Day, END, Hit, MORNING, Read, SURE, counts, moved, named};
 use jiff::civil::Date;
-
-type Read = Option<(usize, Option<Hit>)>;
 
 /// A day at a place, unless its surroundings make it something else: an attribute, or the past.
 pub(super) fn read(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
@@ -139,6 +137,12 @@ fn weekday(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
         let unit = sentence.word(at + 1 + of + len).and_then(|word| language.unit(word));
         unit == Some(Unit::Week)
     });
+    let through = sentence.any(at + 1, language.times.through).filter(|_| sentence.gap(at + 1) == Gap::Space);
+    let last = through.and_then(|len| sentence.word(at + 1 + len)).and_then(|word| language.weekday(word));
+    if let (Some(len), Some(_)) = (through, last) {
+        // Several days, and none of them is meant alone.
+        return Some((1 + len + 1, Some(Hit::Unreadable)));
+    }
     match week {
         Some(len) => Some((1 + of + len + 1, on(of_week(context, 1, weekday), MORNING, CLEAR))),
         None => Some((1, on(after_today(context, weekday), MORNING, CLEAR))),

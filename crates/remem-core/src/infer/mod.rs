@@ -8,9 +8,10 @@
 //! * `language`: the words, as data.
 //! * `sentence`: sentences and words with their places.
 //! * `cue`: what asks or promises.
-//! * `when`, `days`, `repeat`: the words that tell a time; `moment`: the instant they mean.
+//! * `when`, `days`, `clock`, `repeat`: the words that tell a time; `moment`: the instant they mean.
 //! * `predicate`, `normal`: what has to become true, and its key.
 
+mod clock;
 mod cue;
 mod days;
 mod language;
@@ -44,6 +45,10 @@ const TRUST: i32 = 10;
 const DOUBT: i32 = 20;
 /// A clause whose verb is not known to tell of a state.
 const UNCLEAR: i32 = -10;
+/// One of several conditions is not enough.
+const JOINED: i32 = 30;
+/// What stands farther from a cue belongs to something else.
+const REACH_WORDS: usize = 30;
 const ACTION_WORDS_MAX: usize = 40;
 
 /// A text to read.
@@ -53,7 +58,7 @@ pub struct Reading<'a> {
     pub text: &'a str,
     /// When it was said.
     pub at: Timestamp,
-    /// By which clocks its times are meant.
+    /// By which clocks its times are meant. Recurrences need a zone with a name.
     pub zone: &'a jiff::tz::TimeZone,
     /// Whether the speaker may arm something without being asked.
     pub trusted: bool,
@@ -182,14 +187,19 @@ struct Due {
 
 fn due(sentence: &Sentence, cue: &Cue, times: &[Found], clauses: &[Clause], context: &Context<'_>) -> Option<Due> {
     let inside = |words: &Range<usize>, of: &Range<usize>| of.start <= words.start && words.end <= of.end;
-    let own: Vec<&Clause> = clauses.iter().filter(|clause| inside(&clause.words, &cue.clause)).collect();
+    let near = |words: &Range<usize>| words.start <= cue.words.end + REACH_WORDS && cue.words.start <= words.end + REACH_WORDS;
+    let own: Vec<&Clause> = clauses.iter().filter(|clause| inside(&clause.words, &cue.clause) && near(&clause.words)).collect();
     // Times inside a condition are when the condition is, not when the deed is.
-    let apart = |found: &&Found| inside(&found.words, &cue.clause) && !own.iter().any(|clause| inside(&found.words, &clause.words));
+    let apart = |found: &&Found| {
+        inside(&found.words, &cue.clause) && near(&found.words) && !own.iter().any(|clause| inside(&found.words, &clause.words))
+    };
     let times: Vec<&Found> = times.iter().filter(apart).collect();
     let repeats = times.iter().any(|found| predicate::repeats(found));
-    let waits = own.iter().find(|clause| clause.key.is_some() && !(clause.limit && repeats));
+    let waits = own.iter().find(|clause| clause.key.is_some() && !(clause.limit && repeats) && cue.class != Class::State);
     if let Some(clause) = waits {
-        let weight = if clause.clear { when::CLEAR } else { UNCLEAR } - if clause.conditional { DOUBT } else { 0 };
+        let ruled = clause.general && cue.class == Class::Task;
+        let doubts = i32::from(clause.conditional) + i32::from(ruled);
+        let weight = if clause.clear { when::CLEAR } else { UNCLEAR } - doubts * DOUBT - if clause.joined { JOINED } else { 0 };
         let condition = Condition::Predicate { key: clause.key.clone()? };
         return Some(Due { condition, words: clause.words.clone(), told: vec![clause.words.clone()], weight });
     }
@@ -204,7 +214,7 @@ fn judged(sentence: &Sentence, cue: &Cue, due: Due, reading: &Reading<'_>, langu
     let moods = &language.moods;
     let has = |range: Range<usize>, list: &[&str]| range.into_iter().any(|at| sentence.word(at).is_some_and(|word| list.contains(&word)));
     let doubtful = has(cue.clause.start..(cue.words.end + 1).min(cue.clause.end), moods.doubts);
-    let weak = matches!(cue.class, Class::Promise | Class::Need);
+    let weak = matches!(cue.class, Class::Promise | Class::Need | Class::State);
     let past = weak && has(cue.clause.clone(), moods.past);
     let trust = if reading.trusted { TRUST } else { 0 };
     let sum = cue.weight + due.weight + trust - if doubtful { DOUBT } else { 0 } - if past { DOUBT } else { 0 };
@@ -233,7 +243,8 @@ fn judged(sentence: &Sentence, cue: &Cue, due: Due, reading: &Reading<'_>, langu
 /// What is to be done: the words of the sentence without the cue, the condition, and words without weight.
 fn action(sentence: &Sentence, cue: &Cue, told: &[Range<usize>], language: &Language) -> String {
     let moods = &language.moods;
-    let idle = |word: &str| moods.articles.contains(&word) || moods.fillers.contains(&word) || language.times.prepositions.contains(&word);
+    let lists = [moods.articles, moods.fillers, language.times.prepositions];
+    let idle = |word: &str| word == language.states.infinitive || lists.iter().any(|list| list.contains(&word));
     // A task is the deed itself; what asks for one is not.
     let cued = |at: &usize| cue.class != Class::Task && cue.words.contains(at);
     let content = (0..sentence.words.len()).filter(|at| !cued(at) && !told.iter().any(|words| words.contains(at)));

@@ -27,6 +27,8 @@ const ZONE_PENALTY: i32 = 40;
 const BOUND_PENALTY: i32 = 50;
 /// A day of the week that is not the date's.
 const CONFLICT_PENALTY: i32 = 40;
+/// A time in another clause may be the time of something else.
+const ASTRAY_PENALTY: i32 = 20;
 /// Of which at least one is a leap year, also around 2100.
 const YEARS_MAX: i16 = 9;
 const MONTHS_MAX: i64 = 13;
@@ -67,7 +69,8 @@ pub(super) fn moment(sentence: &Sentence, found: &[&Found], cue: &Range<usize>, 
     let (at, weight) = once(&told, context)?;
     let conflict = conflict(found, told.day, at, context);
     let (words, told) = told.words();
-    Some(Moment { words, told, condition: Condition::Once { at }, weight: weight - conflict })
+    let astray = if astray(sentence, &words, cue, context) { ASTRAY_PENALTY } else { 0 };
+    Some(Moment { words, told, condition: Condition::Once { at }, weight: weight - conflict - astray })
 }
 
 fn told<'a>(sentence: &Sentence, found: &[&'a Found], cue: &Range<usize>, context: &Context<'_>) -> Told<'a> {
@@ -123,20 +126,29 @@ fn nearest<'a>(
     context: &Context<'_>,
     is: fn(&Hit) -> bool,
 ) -> Option<&'a Found> {
-    let moods = &context.language.moods;
-    let leads = |found: &&&Found| {
-        let idle = |at: usize| sentence.word(at).is_some_and(|word| moods.fillers.contains(&word));
-        let led = |at: usize| idle(at) || sentence.word(at).is_some_and(|word| context.language.times.prepositions.contains(&word));
-        let mut start = found.words.start;
-        while start > 0 && sentence.gap(start) == Gap::Space && led(start - 1) {
-            start -= 1;
-        }
-        let first = start == 0 || sentence.gap(start) != Gap::Space;
-        first && found.words.end <= cue.start && (found.words.end..cue.start).all(idle)
-    };
     let hits = || found.iter().filter(|found| is(&found.hit));
     let after = || hits().find(|found| found.words.start >= cue.end);
-    hits().find(leads).or_else(after).or_else(|| hits().rfind(|found| found.words.end <= cue.start)).copied()
+    let leading = hits().find(|found| leads(sentence, &found.words, cue, context));
+    leading.or_else(after).or_else(|| hits().rfind(|found| found.words.end <= cue.start)).copied()
+}
+
+/// Whether a time begins its clause and leads up to the cue: "On Friday, please remind me".
+fn leads(sentence: &Sentence, words: &Range<usize>, cue: &Range<usize>, context: &Context<'_>) -> bool {
+    let language = context.language;
+    let idle = |at: usize| sentence.word(at).is_some_and(|word| language.moods.fillers.contains(&word));
+    let led = |at: usize| idle(at) || sentence.word(at).is_some_and(|word| language.times.prepositions.contains(&word));
+    let mut start = words.start;
+    while start > 0 && sentence.gap(start) == Gap::Space && led(start - 1) {
+        start -= 1;
+    }
+    let first = start == 0 || sentence.gap(start) != Gap::Space;
+    first && words.end <= cue.start && (words.end..cue.start).all(idle)
+}
+
+/// Whether a time stands in a clause before the one of the cue.
+fn astray(sentence: &Sentence, words: &Range<usize>, cue: &Range<usize>, context: &Context<'_>) -> bool {
+    let apart = words.end <= cue.start && (words.end..=cue.start).any(|at| sentence.gap(at) != Gap::Space);
+    apart && !leads(sentence, words, cue, context)
 }
 
 /// A date beside a day of the week says more.

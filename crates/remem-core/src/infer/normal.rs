@@ -15,18 +15,34 @@ pub(super) fn key(sentence: &Sentence, words: Range<usize>, language: &Language)
     let mut after_be = false;
     for word in sentence.words.get(words)? {
         let text = word.text.as_str();
-        let bare = text.strip_suffix(states.possessive).unwrap_or(text);
+        let bare = text.trim_end_matches(states.possessive);
         let negated = text.ends_with(language.moods.negated_end);
         let auxiliary = states.auxiliaries.contains(&bare) || negated;
         if negated {
             key.push(language.moods.negations.first()?.to_string());
         } else if !auxiliary && !states.dropped.contains(&bare) {
-            key.push((states.base)(bare, after_be));
+            key.extend(settled(bare, after_be, language));
         }
         after_be = states.be.contains(&text) || text.ends_with(states.possessive) || (after_be && states.dropped.contains(&bare));
     }
     let key = key.join(" ");
     (!key.is_empty() && key.chars().count() <= KEY_CHARS_MAX).then_some(key)
+}
+
+/// The base form of a word that is its own base form, so that a key is its own key.
+fn settled(word: &str, progressive: bool, language: &Language) -> Option<String> {
+    let states = &language.states;
+    let mut base = word.to_owned();
+    loop {
+        let next = (states.base)(&base, progressive);
+        if next.len() >= base.len() {
+            base = next;
+            break;
+        }
+        base = next;
+    }
+    let idle = states.auxiliaries.contains(&base.as_str()) || states.dropped.contains(&base.as_str());
+    (!idle && !base.is_empty()).then_some(base)
 }
 
 /// The normal form of a key that somebody posts.

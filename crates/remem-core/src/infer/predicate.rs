@@ -19,6 +19,10 @@ pub(super) struct Clause {
     pub conditional: bool,
     /// Whether it ends something: "until".
     pub limit: bool,
+    /// Whether it is only one of several that are waited for.
+    pub joined: bool,
+    /// Whether it is about any of its kind: "when a file is closed".
+    pub general: bool,
 }
 
 /// A key says at least who and what.
@@ -42,7 +46,9 @@ pub(super) fn clauses(sentence: &Sentence, cues: &[usize], times: &[Found], lang
         let waits = verb.filter(|verb| observable(sentence, start..end, verb, conditional, language));
         let key = waits.as_ref().and_then(|_| key(sentence, start..end, language)).filter(|key| key.split(' ').count() >= KEY_WORDS_MIN);
         let clear = waits.is_some_and(|verb| verb.clear);
-        found.push(Clause { words: at..end.max(start), key, clear, conditional, limit: is(states.limits) });
+        let joined = sentence.any(end, language.moods.joins).is_some() && sentence.gap(end) == Gap::Space;
+        let general = sentence.any(start, language.moods.indefinite).is_some();
+        found.push(Clause { words: at..end.max(start), key, clear, conditional, limit: is(states.limits), joined, general });
         at = end.max(start);
     }
     found
@@ -53,6 +59,8 @@ struct Verb {
     at: usize,
     clear: bool,
     past: bool,
+    /// Whether its form shows that it is a verb, and no noun that is written the same.
+    shown: bool,
 }
 
 /// Where a clause ends and what its verb is.
@@ -97,13 +105,19 @@ fn verb(sentence: &Sentence, words: Range<usize>, states: &States) -> Option<Ver
             let clear = |word: &str| states.adjectives.contains(&word) || states.verbs.contains(&(states.base)(word, true).as_str());
             let any = |is: &dyn Fn(&str) -> bool| rest.clone().any(|at| sentence.word(at).is_some_and(is));
             let past = states.past_auxiliaries.contains(&text);
-            return any(&told).then(|| Verb { at, clear: any(&clear), past });
+            return any(&told).then(|| Verb { at, clear: any(&clear), past, shown: true });
         }
         if subject && !joined && states.verbs.contains(&base.as_str()) {
-            return Some(Verb { at, clear: true, past: is_past(text, &base) });
-        }
-        if subject && !joined && looks.is_none() && base != text {
-            looks = Some(Verb { at, clear: false, past: is_past(text, &base) });
+            let plural = sentence.word(at - 1).is_some_and(|before| before.ends_with(states.plural_end));
+            let shown = base != text || plural || states.unchanged.contains(&text);
+            let found = Verb { at, clear: true, past: is_past(text, &base, states), shown };
+            if shown {
+                return Some(found);
+            }
+            // It may be a noun, as in "the nightly build failed".
+            looks = looks.filter(|verb: &Verb| verb.clear).or(Some(found));
+        } else if subject && !joined && looks.is_none() && base != text {
+            looks = Some(Verb { at, clear: false, past: is_past(text, &base, states), shown: false });
         }
         subject |= !states.dropped.contains(&text) && !auxiliary;
     }
@@ -111,15 +125,15 @@ fn verb(sentence: &Sentence, words: Range<usize>, states: &States) -> Option<Ver
 }
 
 /// A form that is not the base form and no third person: what is left is the past.
-fn is_past(word: &str, base: &str) -> bool {
-    word != base && !word.ends_with('s')
+fn is_past(word: &str, base: &str, states: &States) -> bool {
+    word != base && !word.ends_with(states.plural_end)
 }
 
 /// Whether somebody outside could tell when a clause becomes true.
 fn observable(sentence: &Sentence, words: Range<usize>, verb: &Verb, conditional: bool, language: &Language) -> bool {
     let states = &language.states;
-    let Some(first) = sentence.word(words.start) else { return false };
     let body = &sentence.words[words.clone()];
+    let Some(first) = body.first().map(|word| word.text.as_str()) else { return false };
     let negated = |word: &str| language.moods.negations.contains(&word) || word.ends_with(language.moods.negated_end);
     let imagined = body.iter().any(|word| {
         let text = word.text.as_str();
@@ -128,7 +142,11 @@ fn observable(sentence: &Sentence, words: Range<usize>, verb: &Verb, conditional
     let subject = &sentence.words[words.start..verb.at.min(words.end)];
     let refused = subject.iter().any(|word| states.refused.contains(&word.text.as_str()))
         || body.iter().any(|word| states.refused_anywhere.contains(&word.text.as_str()));
-    let vague = states.vague.contains(&first) || language.is_calendar(first);
+    // "when creating files", "when used in headers": nobody is told to do so.
+    let base = |progressive| (states.base)(first, progressive);
+    let doing = !body[0].capital && (base(true) != base(false) || is_past(first, &base(false), states));
+    let named = sentence.word(words.start + 1).is_some_and(|word| states.auxiliaries.contains(&word));
+    let vague = (doing && !named) || states.vague.contains(&first) || language.is_calendar(first);
     !imagined && !refused && !vague && (conditional || !verb.past)
 }
 
@@ -185,7 +203,7 @@ fn statement(sentence: &Sentence, words: Range<usize>, language: &Language) -> O
     if !observable(sentence, body.clone(), &verb, true, language) {
         return None;
     }
-    key(sentence, body, language).filter(|key| verb.clear && key.split(' ').count() >= KEY_WORDS_MIN)
+    key(sentence, body, language).filter(|key| verb.clear && verb.shown && key.split(' ').count() >= KEY_WORDS_MIN)
 }
 
 /// Whether a hit is a recurrence.

@@ -3,9 +3,7 @@
 use super::days::ordinal;
 use super::language::{Language, Unit};
 use super::sentence::{Gap, Sentence};
-use super::when::{Hit, Repeat, amount, counts, named};
-
-type Read = Option<(usize, Option<Hit>)>;
+use super::when::{Hit, Read, Repeat, amount, counts, named};
 
 /// A recurrence at a place. One that no rule can tell is unreadable, so that no part of it is taken for a time.
 pub(super) fn read(sentence: &Sentence, at: usize, language: &Language) -> Read {

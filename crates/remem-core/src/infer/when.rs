@@ -1,6 +1,7 @@
 //! when: finds the words of a sentence that tell a time, and what they say on their own: a day, a time of day, a distance, a
 //! recurrence. May not decide which of them a promise means; `moment` puts them together.
 
+use super::clock;
 use super::days;
 use super::language::{Language, Unit};
 use super::repeat;
@@ -112,7 +113,7 @@ pub(super) fn scan(sentence: &Sentence, context: &Context<'_>) -> Vec<Found> {
 }
 
 /// What begins at a word: how many words it takes, and what it says, if that is a time after all.
-type Read = Option<(usize, Option<Hit>)>;
+pub(super) type Read = Option<(usize, Option<Hit>)>;
 
 fn read(sentence: &Sentence, at: usize, context: &Context<'_>, last: Option<&Found>) -> Read {
     if sentence.words[at].quoted || sentence.words[at].marker {
@@ -122,8 +123,8 @@ fn read(sentence: &Sentence, at: usize, context: &Context<'_>, last: Option<&Fou
     repeat::read(sentence, at, context.language)
         .or_else(|| iso(sentence, at))
         .or_else(|| distance(sentence, at, context))
-        .or_else(|| clock(sentence, at, context.language, adjacent))
-        .or_else(|| part(sentence, at, context.language, adjacent))
+        .or_else(|| clock::read(sentence, at, context.language, adjacent))
+        .or_else(|| clock::part(sentence, at, context.language, adjacent))
         .or_else(|| days::read(sentence, at, context))
 }
 
@@ -222,72 +223,6 @@ pub(super) fn moved(date: Date, count: i64, unit: Unit) -> Option<Date> {
     date.checked_add(span.ok()?).ok()
 }
 
-/// "at 5pm", "17:30", "at 9", "noon".
-fn clock(sentence: &Sentence, at: usize, language: &Language, adjacent: bool) -> Read {
-    let times = &language.times;
-    let marked = sentence.any(at, times.at).unwrap_or(0);
-    let start = at + marked;
-    let word = sentence.word(start)?;
-    if let Some((len, hour)) = named(sentence, start, times.named_hours) {
-        let (zone_len, zone) = zone(sentence, start + len, language);
-        return Some((marked + len + zone_len, Some(Hit::Clock { hour, minute: 0, sure: true, zone })));
-    }
-    let half = |names: &[&'static str]| names.iter().find_map(|name| word.strip_suffix(*name)).filter(|rest| !rest.is_empty());
-    let (digits, glued) = match (half(times.am), half(times.pm)) {
-        (Some(rest), _) => (rest, Some(false)),
-        (_, Some(rest)) => (rest, Some(true)),
-        _ => (word, None),
-    };
-    let (hour, minute) = hour_and_minute(digits)?;
-    let mut len = 1;
-    let apart = (sentence.gap(start + 1) == Gap::Space).then(|| sentence.word(start + 1)).flatten();
-    let pm = glued.or_else(|| {
-        let told = apart?;
-        let pm = times.pm.contains(&told);
-        (pm || times.am.contains(&told)).then_some(pm)
-    });
-    len += usize::from(pm.is_some() && glued.is_none());
-    let o_clock = apart.is_some_and(|word| times.o_clock.contains(&word));
-    len += usize::from(o_clock);
-    let precise = digits.contains(':') && (marked > 0 || adjacent);
-    let (zone_len, zone) = zone(sentence, start + len, language);
-    // A bare number is an hour only where nothing follows that it could count.
-    let bare = marked > 0 && minute.is_none() && zone_len == 0 && !counts(sentence, start + 1, language);
-    if pm.is_none() && !precise && !o_clock && !bare {
-        return None;
-    }
-    let hour = match pm {
-        Some(_) if hour > 12 && minute.is_none() => return None,
-        Some(true) if hour < 12 => hour + 12,
-        Some(false) if hour == 12 => 0,
-        _ => hour,
-    };
-    let sure = pm.is_some() || hour > 12 || digits.starts_with('0') || digits.contains(':') && digits.len() == 5;
-    Some((marked + len + zone_len, Some(Hit::Clock { hour, minute: minute.unwrap_or(0), sure, zone })))
-}
-
-fn zone(sentence: &Sentence, at: usize, language: &Language) -> (usize, Zone) {
-    let word = sentence.word(at).filter(|_| sentence.gap(at) != Gap::Break).unwrap_or_default();
-    if language.times.utc.contains(&word) {
-        (1, Zone::Utc)
-    } else if language.times.zones.contains(&word) {
-        (1, Zone::Unknown)
-    } else {
-        (0, Zone::Own)
-    }
-}
-
-fn hour_and_minute(digits: &str) -> Option<(i8, Option<i8>)> {
-    let (hour, rest) = digits.split_once([':', '.']).map_or((digits, None), |(hour, rest)| (hour, Some(rest)));
-    let part = |text: &str, max: i8| text.parse::<i8>().ok().filter(|n| (0..=max).contains(n) && text.len() <= 2 && !text.starts_with('+'));
-    let minute = match rest {
-        Some(rest) if rest.len() == 2 => Some(part(rest, 59)?),
-        Some(_) => return None,
-        None => None,
-    };
-    Some((part(hour, 23)?, minute))
-}
-
 pub(super) fn named(sentence: &Sentence, at: usize, names: &[(&str, i64)]) -> Option<(usize, i8)> {
     let found = names.iter().filter_map(|(name, value)| Some((sentence.phrase(at, name)?, i8::try_from(*value).ok()?)));
     found.max_by_key(|(len, _)| *len)
@@ -298,15 +233,4 @@ pub(super) fn counts(sentence: &Sentence, at: usize, language: &Language) -> boo
     let Some(word) = sentence.words.get(at).filter(|word| word.gap == Gap::Space) else { return false };
     let digit = word.text.starts_with(|c: char| c.is_ascii_digit());
     !language.moods.functions.contains(&word.text.as_str()) && !language.is_calendar(&word.text) && !digit
-}
-
-/// "tonight", "EOD"; "in the morning"; "morning" after a day.
-fn part(sentence: &Sentence, at: usize, language: &Language, adjacent: bool) -> Read {
-    let times = &language.times;
-    if let Some((len, hour)) = named(sentence, at, times.today_at) {
-        return Some((len, Some(Hit::Part { hour, today: true })));
-    }
-    let marked = sentence.any(at, times.in_the).unwrap_or(0);
-    let (len, hour) = named(sentence, at + marked, times.parts)?;
-    (marked > 0 || adjacent).then_some((marked + len, Some(Hit::Part { hour, today: false })))
 }

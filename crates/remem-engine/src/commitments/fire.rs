@@ -20,6 +20,9 @@ use std::collections::HashMap;
 /// Who starts runs that nobody asked for at the time.
 pub(crate) const HOST: &str = "remembrancer";
 
+/// Notes of runs that are looked at at once for whether those have ended.
+const LOOKED_AT_MAX: usize = 64;
+
 /// What came of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
@@ -57,7 +60,7 @@ fn open_runs(memory_ref: &str) -> String {
 impl Engine {
     pub(crate) async fn fire(&self, tenant: &TenantId, firing: Firing<'_>, rooms: &Rooms) -> Result<Fired, EngineError> {
         let Firing { info, mut next, instant, scheduled_at, fence } = firing;
-        let (now, policy) = (self.now_for(tenant).await?, self.policy_for(tenant).await?);
+        let now = self.now_for(tenant).await?;
         let memory_ref = MemoryRef::parse(&next.memory_ref).ok_or(StoreError::Damaged("a commitment names no memory"))?;
         let rules = self.rules_of(tenant, Some(&memory_ref)).await?;
         let delivery = if next.delivery == Delivery::default() { rules.delivery } else { next.delivery.clone() };
@@ -65,6 +68,7 @@ impl Engine {
         if starts && !self.has_room(tenant, &next.memory_ref, rooms).await? {
             return Ok(Fired::Held);
         }
+        let policy = self.policy_for(tenant).await?;
         let batch = Batch::new(tenant.clone(), now).fenced(fence);
         let given = Given { id: &info.id, commitment: &next, source: info.source.as_ref(), scheduled_at };
         let (batch, run) = if starts { self.with_run(&policy, tenant, delivery, &given, batch).await? } else { (batch, None) };
@@ -178,7 +182,7 @@ impl Engine {
         }
         let mut batch = Batch::new(tenant.clone(), self.now_for(tenant).await?);
         let mut ended = 0;
-        for note in open {
+        for note in open.into_iter().take(LOOKED_AT_MAX) {
             let run = note.body.get("runId").and_then(Value::as_str).and_then(RunId::parse);
             let goes_on = match &run {
                 Some(run) => self.load_run(tenant, run).await?.is_some_and(|(run, _)| run.state.status == RunStatus::Running),

@@ -1,7 +1,7 @@
 //! Reading commitments out of an entry: the grammar decides what a text promises, the memory's rules what becomes of it. It
 //! changes nothing itself; the pass `infer` commits what comes out together with the place it reached.
 
-use super::{Arm, CommitmentRules, named, set, ties};
+use super::{Arm, CommitmentInfo, CommitmentRules, named, set, ties};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::commitment::{Delivery, Spans, State, When};
@@ -124,18 +124,28 @@ impl Engine {
     ) -> Result<(Batch, u64), EngineError> {
         let rules = self.rules_of(tenant, Some(&entry.memory_ref)).await?;
         let mut armed = 0;
-        for (id, commitment) in self.promises_of(tenant, entry, &rules) {
+        for (id, mut commitment) in self.promises_of(tenant, entry, &rules) {
             let missed = Timestamp(admission.now.0.saturating_sub(LATE_MS_MAX));
             let past = |at: i64| at <= written_at.max(missed).0 && matches!(commitment.when, When::Once);
             let late = commitment.next_at.is_some_and(past) || commitment.give_up_at <= admission.now.0;
             let known = self.parts.store.record(tenant, RecordKind::Commitment, &id).await?;
-            if late || known.is_some() || batch_holds(&batch, &id) {
+            if late || batch_holds(&batch, &id) {
                 continue;
+            }
+            let mut as_known = Precondition::Absent;
+            if let Some(earlier) = known {
+                let (version, earlier) = (earlier.version, CommitmentInfo::read(earlier)?.commitment);
+                // What was said before that one ended is what it was made of; what was said since is meant anew.
+                if earlier.state.is_open() || entry.created_at.0 <= earlier.updated_at {
+                    continue;
+                }
+                commitment.follow(&earlier);
+                as_known = Precondition::Version(version);
             }
             let source: (MemoryRef, _) = (entry.memory_ref.clone(), entry.id.clone());
             let ties = ties(&commitment, Some(source), self.parts.policy.commitment_retention_ms);
             let event = EventBody::CommitmentCreated(named(&id, &commitment, Some(&entry.id)));
-            batch = set(batch, admission, &id, &commitment, ties, Precondition::Absent).emit(event);
+            batch = set(batch, admission, &id, &commitment, ties, as_known).emit(event);
             armed += 1;
         }
         if armed > 0 {

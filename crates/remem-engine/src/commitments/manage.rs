@@ -74,7 +74,7 @@ impl Engine {
         let admission = rules.admission(&policy, now);
         let draft = Draft { content: new.text.clone(), tags: vec![HAND_MADE.to_owned()], subjects, ..Draft::default() };
         let admitted = admission.admit(&scope, draft)?;
-        let commitment = self.by_hand(caller.tenant(), &scope, &new, admitted.content(), now).await?;
+        let mut commitment = self.by_hand(caller.tenant(), &scope, &new, admitted.content(), now).await?;
         let action = infer::observation_key(admitted.content()).unwrap_or_else(|| admitted.content().to_owned());
         let id = self.commitment_id(caller.tenant(), &commitment, &action);
         let entry = self.parts.ids.entry();
@@ -82,8 +82,11 @@ impl Engine {
         let place = ties(&commitment, Some(source), policy.commitment_retention_ms);
         for _ in 0..TRIES {
             let known = self.load_commitment(caller.tenant(), &id).await?;
-            if let Some(info) = known.clone().filter(|info| info.commitment.state.is_open()) {
-                return Ok(Created { info, replayed: true });
+            if let Some(earlier) = &known {
+                if earlier.commitment.state.is_open() {
+                    return Ok(Created { info: self.written_commitment(caller, &id).await?, replayed: true });
+                }
+                commitment.follow(&earlier.commitment);
             }
             // Another caller may make the same at the same time, and it may have fired since.
             let as_found = known.map_or(Precondition::Absent, |info| Precondition::Version(info.version));
@@ -93,7 +96,7 @@ impl Engine {
             match self.parts.store.commit(batch).await {
                 Ok(committed) => {
                     let id = committed.outcomes.iter().find_map(recorded).unwrap_or(id);
-                    return Ok(Created { info: self.commitment(caller, &id).await?, replayed: committed.replayed });
+                    return Ok(Created { info: self.written_commitment(caller, &id).await?, replayed: committed.replayed });
                 }
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
@@ -189,7 +192,7 @@ impl Engine {
             let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
             let batch = set(batch, &rules.admission(&policy, now), id, &next, place, Precondition::Version(info.version)).emit(event);
             match self.parts.store.commit(batch).await {
-                Ok(_) => return self.commitment(caller, id).await,
+                Ok(_) => return self.written_commitment(caller, id).await,
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
             }

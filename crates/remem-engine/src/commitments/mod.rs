@@ -18,10 +18,12 @@ pub use rules::{Arm, CommitmentRules, NewRules};
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use remem_core::commitment::{self, EndedBy, State};
 use remem_core::event::CommitmentRef;
 use remem_core::{
-    Admission, Batch, Commitment, Entry, EntryId, MemoryRef, Permission, Precondition, Record, RecordKind, TenantId, Ties, Timestamp,
+    Admission, Batch, Commitment, Entry, EntryId, MemoryRef, Permission, Precondition, Record, RecordKind, Rejection, TenantId, Ties,
+    Timestamp,
 };
 use remem_store::{StoreError, Tie};
 
@@ -99,17 +101,19 @@ impl FireNote {
 /// Records looked at for one page at the most: what matches may be rare.
 const LOOKED_AT_MAX: u32 = 5_000;
 const PAGE: u32 = 500;
+/// Entries read at once for a page of explanations.
+const ENTRIES_AT_ONCE: usize = 8;
 
 impl CommitmentInfo {
     pub(crate) fn read(record: Record) -> Result<CommitmentInfo, EngineError> {
         let commitment = Commitment::from_map(record.body).ok_or(StoreError::Damaged("a commitment cannot be read"))?;
         let source = record.ties.source.as_ref().map(|(_, id)| id.clone());
         let info = CommitmentInfo { id: record.key, commitment, source, version: record.version, ties: record.ties };
-        Ok(info.as_it_stands(record.at))
+        Ok(info.in_truth(record.at))
     }
 
     /// One whose source is outdated is awaited by nobody any more, whatever its record says.
-    fn as_it_stands(mut self, at: Timestamp) -> CommitmentInfo {
+    fn in_truth(mut self, at: Timestamp) -> CommitmentInfo {
         if self.commitment.state.is_open() && !self.ties.is_awaited() {
             self.commitment = self.commitment.ended(State::Cancelled, EndedBy::Source, at);
         }
@@ -147,7 +151,9 @@ impl Engine {
     pub async fn commitments(&self, caller: &Caller, query: &CommitmentQuery) -> Result<CommitmentPage, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let limit = self.parts.policy.list_limit(query.limit) as usize;
-        let (mut after, mut found, mut looked_at) = (query.after.as_deref().and_then(place), Vec::new(), 0);
+        let unknown = Rejection::Invalid { field: "cursor", rule: "must be the nextCursor of an earlier page" };
+        let after = query.after.as_deref().map(|cursor| place(cursor).ok_or(unknown)).transpose()?;
+        let (mut after, mut found, mut looked_at) = (after, Vec::new(), 0);
         while looked_at < LOOKED_AT_MAX {
             let tie = Tie::Due { until: Timestamp(i64::MAX), after: after.clone() };
             let page = self.parts.store.tied(caller.tenant(), RecordKind::Commitment, &tie, PAGE).await?;
@@ -173,6 +179,11 @@ impl Engine {
     /// The commitment of that name.
     pub async fn commitment(&self, caller: &Caller, id: &str) -> Result<CommitmentInfo, EngineError> {
         caller.require(Permission::MemoryRead)?;
+        self.written_commitment(caller, id).await
+    }
+
+    /// The same for whoever just wrote it, and may be allowed no more than that.
+    pub(crate) async fn written_commitment(&self, caller: &Caller, id: &str) -> Result<CommitmentInfo, EngineError> {
         let info = self.load_commitment(caller.tenant(), id).await?.ok_or(EngineError::NotFound)?;
         self.shown_commitment(caller, info).await
     }
@@ -180,7 +191,17 @@ impl Engine {
     /// Which words of which entry led to a commitment.
     pub async fn explain_commitment(&self, caller: &Caller, id: &str) -> Result<Explanation, EngineError> {
         let info = self.commitment(caller, id).await?;
-        let scope = caller.scope(&info.commitment.memory_ref);
+        self.explain(caller, info).await
+    }
+
+    /// The same for several, in their order.
+    pub async fn explain_all(&self, caller: &Caller, found: Vec<CommitmentInfo>) -> Result<Vec<Explanation>, EngineError> {
+        stream::iter(found).map(|info| self.explain(caller, info)).buffered(ENTRIES_AT_ONCE).try_collect().await
+    }
+
+    /// The same for one at hand. Who may not read memory is told no words.
+    pub async fn explain(&self, caller: &Caller, info: CommitmentInfo) -> Result<Explanation, EngineError> {
+        let scope = caller.scope(&info.commitment.memory_ref).filter(|_| caller.may(Permission::MemoryRead));
         let entry = match scope.zip(info.source.clone()) {
             Some((scope, source)) => self.get(caller, scope.memory_ref.as_str(), source.as_str(), None).await?,
             None => None,

@@ -76,6 +76,8 @@ pub struct NewRules {
     pub delivery: Delivery,
 }
 
+const UNREADABLE: &str = "rules of commitments cannot be read";
+
 /// The name of the record; names of memories can be longer than a key may be.
 fn key(memory_ref: Option<&MemoryRef>) -> String {
     memory_ref.map_or_else(|| "*".to_owned(), |memory_ref| blake3::hash(memory_ref.as_str().as_bytes()).to_hex().to_string())
@@ -108,24 +110,31 @@ impl Engine {
         let body = given.admission(&self.policy_of(caller), now).record(object(json!(rules)));
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
         self.parts.store.commit(batch.set(RecordKind::CommitmentRules, key(memory.as_ref()), Precondition::None, body)).await?;
-        self.commitment_rules(caller, memory_ref).await
+        self.shown_rules(caller, memory.as_ref()).await
     }
 
-    /// The rules that hold for a memory.
+    /// The rules that hold for a memory: its own, or those of all.
     pub async fn commitment_rules(&self, caller: &Caller, memory_ref: Option<&str>) -> Result<CommitmentRules, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let memory = self.named_memory(caller, memory_ref).await?;
-        self.rules_of(caller.tenant(), memory.as_ref()).await
+        let memory = memory_ref.and_then(|name| caller.scope(name)).map(|scope| scope.memory_ref);
+        self.shown_rules(caller, memory.as_ref()).await
+    }
+
+    /// What a run is to be given is looked at again: a secret may have been registered since.
+    async fn shown_rules(&self, caller: &Caller, memory_ref: Option<&MemoryRef>) -> Result<CommitmentRules, EngineError> {
+        let (rules, given) = (self.rules_of(caller.tenant(), memory_ref).await?, self.rules(caller.tenant()).await?);
+        let shown = given.admission(&self.policy_of(caller), self.now()).record(object(json!(rules)));
+        serde_json::from_value(Value::Object(shown.map().clone())).map_err(|_| StoreError::Damaged(UNREADABLE).into())
     }
 
     pub(crate) async fn rules_of(&self, tenant: &TenantId, memory_ref: Option<&MemoryRef>) -> Result<CommitmentRules, EngineError> {
         for key in memory_ref.map(|memory_ref| key(Some(memory_ref))).into_iter().chain([key(None)]) {
             if let Some(record) = self.parts.store.record(tenant, RecordKind::CommitmentRules, &key).await? {
                 let rules = serde_json::from_value(Value::Object(record.body));
-                return rules.map_err(|_| StoreError::Damaged("rules of commitments cannot be read").into());
+                return rules.map_err(|_| StoreError::Damaged(UNREADABLE).into());
             }
         }
-        Ok(CommitmentRules::default())
+        Ok(self.parts.commitments.clone())
     }
 
     async fn named_memory(&self, caller: &Caller, memory_ref: Option<&str>) -> Result<Option<MemoryRef>, EngineError> {

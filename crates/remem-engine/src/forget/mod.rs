@@ -9,12 +9,13 @@ pub use report::{Erased, Report, SignedReport, key_of, verify};
 
 use crate::archive::{self, Distilled};
 use crate::caller::Caller;
+use crate::commitments::CommitmentInfo;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::webhook::send::hex;
 use remem_core::event::SubjectForgotten;
 use remem_core::{Batch, EventBody, Permission, Precondition, RecordKind, Subject, TenantId};
-use remem_store::{StoreError, Trace, Traced};
+use remem_store::{StoreError, Tie, Trace, Traced};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
@@ -25,6 +26,8 @@ const ROUNDS: usize = 8;
 const REPORTS_MAX: u32 = 1_000;
 /// Transactions of interrupted calls that one report tells of.
 const PARTS_MAX: u32 = 100_000;
+/// Commitments of one entry: it has only so many sentences.
+const COMMITMENTS_MAX: u32 = 10_000;
 
 /// What a forget did, or would do.
 #[derive(Clone, Debug)]
@@ -43,6 +46,8 @@ struct Done {
     erased: Vec<Erased>,
     revived: Vec<(String, String)>,
     archives: Vec<String>,
+    /// Commitments that had not ended and went with the entries.
+    commitments: u64,
     /// Records of transactions that no report tells of yet.
     parts: Vec<String>,
     /// The report as it was kept.
@@ -75,6 +80,7 @@ impl Engine {
             let trace = self.parts.store.trace(tenant, &subject).await?;
             let carried = self.carried(tenant, &trace).await?.1;
             done.note(self, &trace.entries, &trace, &carried);
+            done.commitments = self.open_commitments(tenant, &trace.entries).await?;
         } else {
             self.forget_all(caller, &subject, &mut done).await?;
         }
@@ -190,7 +196,8 @@ impl Engine {
                     batch = batch.revive(memory_ref.clone(), id.clone());
                 }
             }
-            let mut part = Done::default();
+            let commitments = self.open_commitments(caller.tenant(), page).await?;
+            let mut part = Done { commitments, ..Done::default() };
             part.note(self, page, trace, &[]);
             if number + 1 < last {
                 batch = self.keep_part(caller, subject, part, done, batch).await?;
@@ -201,6 +208,19 @@ impl Engine {
             self.parts.store.commit(batch).await?;
         }
         Ok(())
+    }
+
+    /// How many commitments go with these entries: the store takes them away in the same transaction. One that is read out
+    /// of an entry at this very moment goes uncounted.
+    async fn open_commitments(&self, tenant: &TenantId, page: &[Traced]) -> Result<u64, EngineError> {
+        let mut open = 0;
+        for entry in page.iter().filter(|entry| !entry.erased) {
+            let tie = Tie::Source(entry.memory_ref.clone(), entry.id.clone());
+            for record in self.parts.store.tied(tenant, RecordKind::Commitment, &tie, COMMITMENTS_MAX).await? {
+                open += u64::from(CommitmentInfo::read(record)?.commitment.state.is_open());
+            }
+        }
+        Ok(open)
     }
 
     /// The signed report and the event that tells of it. A later round puts a longer one in its place. It is signed as it is
@@ -281,6 +301,7 @@ impl Done {
         self.erased.extend(part.erased);
         self.revived.extend(part.revived);
         self.archives.extend(part.archives);
+        self.commitments += part.commitments.unwrap_or(0);
     }
 
     /// Notes what a transaction over these entries did.

@@ -40,6 +40,8 @@ pub struct Report {
     pub revived: Vec<(String, String)>,
     /// Digests of the archives whose bytes are gone.
     pub archives: Vec<String>,
+    /// Commitments that had not ended and went with the entries; absent in reports from before there were any.
+    pub commitments: Option<u64>,
     /// Until when copies of the storage may hold it, if the operator said how long they are kept.
     pub backups_until: Option<String>,
 }
@@ -81,7 +83,7 @@ impl Report {
             Some(until) => json!({"heldUntil": until}),
             None => json!({"heldUntil": null, "note": NO_BACKUPS}),
         };
-        let value = json!({
+        let mut value = json!({
             "id": self.id,
             "tenant": self.tenant,
             "at": self.at,
@@ -93,6 +95,10 @@ impl Report {
             "backups": backups,
             "kept": REPLAYS,
         });
+        // A report from before has no such count, or its signature would not hold any more.
+        if let Some(commitments) = self.commitments {
+            value["counts"]["commitments"] = json!(commitments);
+        }
         value.as_object().cloned().unwrap_or_default()
     }
 
@@ -111,6 +117,7 @@ impl Report {
             erased: list("erased")?.iter().map(erased).collect::<Option<_>>()?,
             revived: list("revived")?.iter().map(|one| Some((text(one, "memoryRef")?, text(one, "id")?))).collect::<Option<_>>()?,
             archives: list("archives")?.iter().map(|one| one.as_str().map(str::to_owned)).collect::<Option<_>>()?,
+            commitments: map.get("counts").and_then(|counts| counts.get("commitments")).and_then(Value::as_u64),
             backups_until: map.get("backups").and_then(|backups| text(backups, "heldUntil")),
         })
     }
@@ -203,6 +210,7 @@ impl Engine {
             erased: done.erased.clone(),
             revived: done.revived.clone(),
             archives: done.archives.clone(),
+            commitments: Some(done.commitments),
             backups_until: until,
         })
     }
@@ -223,8 +231,21 @@ mod tests {
             erased: vec![Erased { memory_ref: "m".into(), id: "e".into(), content_hash: "aa".into() }],
             revived: vec![("m".into(), "f".into())],
             archives: vec!["ab".into()],
+            commitments: Some(2),
             backups_until: None,
         }
+    }
+
+    #[test]
+    fn a_report_from_before_commitments_still_holds() {
+        let signed = Report { commitments: None, ..report() }.sign(&HostKey::new([7; 32]));
+        let map = signed.to_map();
+        assert_eq!(map["counts"], json!({"erased": 1, "revived": 1, "archives": 1}), "word for word as it was");
+        let read = SignedReport::from_map(&map).unwrap();
+        assert!(read.report.commitments.is_none() && verify(&read.to_map(), &signed.public_key));
+        let mut counted = map;
+        counted["counts"]["commitments"] = json!(0);
+        assert!(!verify(&counted, &signed.public_key), "nobody adds a count to it");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! deliver: sends the events of runs to the webhooks that ask for them, in order, at least once each.
+//! deliver: sends the events of runs, and the few that stand outside of any, to the webhooks that ask for them, in order, at
+//! least once each.
 //!
 //! Each webhook's record holds its position in the tenant's log, written after every delivery under the lease: a crash in
 //! between repeats one event, and a node that slept through its time cannot move a position. Webhooks are served side by
@@ -9,6 +10,7 @@ use crate::error::EngineError;
 use crate::registry::{Mode, PassReport};
 use crate::webhook::send::Attempt;
 use crate::webhook::{DeadLetter, Hook, dead_letter_key, texts};
+use remem_core::webhook::is_standing;
 use remem_core::{Batch, Event, Fence, Precondition, RecordKind, RunId, Seq, TenantId, Timestamp};
 use remem_store::{Outcome, StoreError};
 use std::collections::HashMap;
@@ -135,10 +137,11 @@ impl Round<'_> {
 
     /// Whether an event is for this webhook. The tags of a run are looked up once an activation.
     async fn wants(&self, hook: &Hook, event: &Event, runs: &mut HashMap<RunId, Vec<String>>) -> Result<bool, EngineError> {
-        let Some(run) = &event.run else { return Ok(false) };
         if !hook.events.iter().any(|kind| kind == event.body.kind().as_str()) {
             return Ok(false);
         }
+        // What no run caused carries no tags: a webhook that asks for some does not get it.
+        let Some(run) = &event.run else { return Ok(is_standing(event.body.kind()) && hook.tags.is_empty()) };
         if hook.tags.is_empty() {
             return Ok(true);
         }

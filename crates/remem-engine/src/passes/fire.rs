@@ -25,7 +25,7 @@ const AT_ONCE: usize = 32;
 /// Something due.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let now = engine.now_for(tenant).await?;
-    for kind in [RecordKind::Commitment, RecordKind::Heartbeat, RecordKind::Fire] {
+    for kind in [RecordKind::Commitment, RecordKind::Automation, RecordKind::Heartbeat, RecordKind::Fire] {
         if !due(engine, tenant, kind, now, None, 1).await?.is_empty() {
             return Ok(true);
         }
@@ -49,7 +49,7 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
     let begun = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
     let mut failed = None;
-    for kind in [RecordKind::Commitment, RecordKind::Heartbeat] {
+    for kind in [RecordKind::Commitment, RecordKind::Automation, RecordKind::Heartbeat] {
         match each_due(engine, tenant, kind, mode, fence.as_ref(), begun).await {
             Ok(one) => {
                 report = PassReport {
@@ -114,6 +114,7 @@ async fn each_due(
 async fn one(engine: &Engine, tenant: &TenantId, record: Record, fence: Option<&Fence>, rooms: &Rooms) -> Result<Fired, EngineError> {
     match record.kind {
         RecordKind::Heartbeat => engine.beat(tenant, record, fence).await,
+        RecordKind::Automation => engine.fire_automation(tenant, record, fence).await,
         _ => engine.step_commitment(tenant, &CommitmentInfo::read(record)?, fence, rooms).await,
     }
 }

@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 pub(crate) const NAME: &str = "infer";
 /// Events of one page.
 const PAGE: u32 = 256;
+/// So many that they are worth an activation whatever they say.
+const FEW: u32 = 64;
 /// Bounds of one activation, which must end long before its lease does.
 const PAGES_MAX: u32 = 40;
 const TIME_MS_MAX: i64 = 10_000;
@@ -29,9 +31,21 @@ async fn place(engine: &Engine, tenant: &TenantId) -> Result<(Seq, Precondition)
     Ok((Seq(note.body.get("seq").and_then(Value::as_u64).unwrap_or(0)), Precondition::Version(note.version)))
 }
 
-/// Events that were not looked at yet.
+/// Events that were not looked at yet, and something in them. A few without anything are not worth the commits that an
+/// activation costs: they are looked at again together with those that follow.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
-    Ok(engine.parts.store.head(tenant).await?.seq > place(engine, tenant).await?.0)
+    let (after, _) = place(engine, tenant).await?;
+    let events = engine.parts.store.events(tenant, after, FEW).await?;
+    if events.len() == FEW as usize {
+        return Ok(true);
+    }
+    let entries = written(engine, tenant, &events).await?;
+    let stated = entries.iter().any(|told| states(&told.entry).next().is_some());
+    Ok(stated && has_commitments(engine, tenant).await? || promised(engine, tenant, &entries).await? > 0)
+}
+
+async fn has_commitments(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    Ok(!engine.parts.store.records(tenant, RecordKind::Commitment, "", None, 1).await?.is_empty())
 }
 
 /// One activation.
@@ -152,7 +166,7 @@ async fn arm(
 
 /// Tells what the entries state to whoever waits for it. Before the place is noted: telling twice does nothing.
 async fn tell(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<(), EngineError> {
-    if entries.is_empty() || engine.parts.store.records(tenant, RecordKind::Commitment, "", None, 1).await?.is_empty() {
+    if entries.is_empty() || !has_commitments(engine, tenant).await? {
         return Ok(());
     }
     for Told { entry, .. } in entries {

@@ -10,6 +10,7 @@ pub mod fire;
 mod gather;
 pub mod infer;
 pub mod jobs;
+pub mod propose;
 pub mod purge;
 pub mod rescan;
 pub mod runs;

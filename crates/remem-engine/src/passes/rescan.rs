@@ -1,5 +1,5 @@
 //! rescan: holds what was stored under other rules against those of today. A secret that comes into the vault late thus
-//! leaves the texts that already had it: entries, workspace files with their versions, runs and what they read, archives.
+//! leaves the texts that already had it: entries, workspace files with their versions, runs and what they read, archives, proposals.
 //!
 //! Readers never saw it since it was set (they look again at what is under other rules); this pass takes it off the disk.
 //! Each step commits what it changed together with the place it reached, so a crash repeats a step at the most. Writes that
@@ -9,6 +9,7 @@
 use crate::archive;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::proposals;
 use crate::registry::{Mode, PassReport};
 use crate::secrets::Rules;
 use remem_core::event::FileRef;
@@ -30,7 +31,7 @@ const SETTLED_MS: i64 = 30_000;
 /// Walks that finish the work on one set of rules.
 const WALKS: u64 = 2;
 /// Records with texts of callers.
-const KINDS: [RecordKind; 8] = [
+const KINDS: [RecordKind; 18] = [
     RecordKind::File,
     RecordKind::FileVersion,
     RecordKind::Run,
@@ -39,6 +40,16 @@ const KINDS: [RecordKind; 8] = [
     RecordKind::Workflow,
     RecordKind::Archive,
     RecordKind::Distillation,
+    RecordKind::Commitment,
+    RecordKind::CommitmentRules,
+    RecordKind::Heartbeat,
+    RecordKind::Prompt,
+    RecordKind::Automation,
+    RecordKind::ToolTrace,
+    RecordKind::Installed,
+    RecordKind::Proposal,
+    RecordKind::ProposalRevision,
+    RecordKind::Gate,
 ];
 /// A record that somebody else keeps changing is left to the next activation.
 const TRIES: u32 = 4;
@@ -173,7 +184,11 @@ impl Walk<'_> {
         };
         for tried in 1.. {
             let limit = self.policy.rescan_batch_max;
-            let found = self.engine.parts.store.records(self.tenant, kind, "", after.as_deref(), limit).await?;
+            let found = if kind.is_inert() {
+                self.engine.inert_to_rescan(self.tenant, kind, after.as_deref(), limit).await?
+            } else {
+                self.engine.parts.store.records(self.tenant, kind, "", after.as_deref(), limit).await?
+            };
             let last = found.last().filter(|_| found.len() == limit as usize).map(|last| last.key.clone());
             let place = last.map_or(Place::Records(number + 1, None), |last| Place::Records(number, Some(last)));
             let examined = found.len() as u64;
@@ -201,8 +216,11 @@ impl Walk<'_> {
             let goes_on = |record: &Record| record.kind == RecordKind::Run && record.body.get("status") == Some(&json!("running"));
             let anew = records.into_iter().filter(|record| !goes_on(record)).map(|record| (admission.record(record.body.clone()), record));
             let changed = anew.filter(|(body, record)| *body.map() != record.body);
-            // An archive is named by its bytes: others cannot take their place.
-            let kept = |body, record: &Record| if record.kind == RecordKind::Archive { archive::erased(&admission) } else { body };
+            // An archive is named by its bytes, an artifact known by their hash: others cannot take their place.
+            let kept = |body, record: &Record| match record.kind {
+                RecordKind::Archive => archive::erased(&admission),
+                _ => proposals::erased(&admission, record).unwrap_or(body),
+            };
             changed.map(|(body, record)| (kept(body, &record), record)).map(|(body, record)| (record, body)).collect()
         };
         tokio::task::spawn_blocking(work).await.expect("admission does not panic")
@@ -211,7 +229,8 @@ impl Walk<'_> {
     /// The record under another text. A file gets a new version by that, since who has the old one must not write over the
     /// new one unawares; like every version it is kept and told of.
     fn rewrite(&self, batch: Batch, record: Record, body: RecordBody) -> Batch {
-        let batch = batch.set(record.kind, record.key.clone(), Precondition::Version(record.version), body.clone());
+        let version = Precondition::Version(record.version);
+        let batch = batch.set_tied(record.kind, record.key.clone(), version, body.clone(), record.ties);
         if record.kind != RecordKind::File {
             return batch;
         }

@@ -11,7 +11,7 @@ use remem_core::{Agent, AgentRef, Draft, EventBody, Rejection, TenantId, Workflo
 use serde_json::{Map, Value, json};
 
 /// The workflow of a turn.
-pub(super) const TURN: &str = "agent-turn";
+pub(crate) const TURN: &str = "agent-turn";
 /// Memories that a turn brings up.
 const RECALLED_MAX: u32 = 20;
 

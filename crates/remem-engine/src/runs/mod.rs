@@ -17,6 +17,7 @@ mod queue;
 mod reads;
 mod workflows;
 
+pub(crate) use agent::TURN;
 pub(crate) use execute::execute;
 pub use fork::{Fork, Forked};
 pub(crate) use live::Halt;
@@ -115,6 +116,8 @@ impl Engine {
         if self.runs.is_full(&self.parts.policy) {
             return Err(StoreError::Busy.into());
         }
+        // Without a bell: what runs do is looked at when there is time.
+        self.passes.again(crate::passes::propose::NAME, caller.tenant());
         self.begin(self.policy_of(caller), caller.tenant(), Start { idempotency, ..start }).await
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 impl Engine {
-    /// Sends one event. What does not belong to a run is taken for delivered: there is nothing to send.
+    /// Sends one event. What webhooks are never sent is taken for delivered.
     pub(crate) async fn send(&self, tenant: &TenantId, hook: &Hook, event: &Event) -> Attempt {
         let Some(body) = (self.parts.envelope)(tenant, event) else { return Attempt::Delivered };
         let attempt = match self.open_hook(tenant, hook) {

@@ -186,7 +186,7 @@ impl Host {
     /// All that a tenant has and that is not about jobs: to be the same before and after something that must do nothing.
     pub async fn everything(&self, memories: &[&str]) -> Vec<String> {
         let about_jobs = [RecordKind::Job, RecordKind::Progress];
-        let kinds: Vec<RecordKind> = RecordKind::ALL.into_iter().filter(|kind| !about_jobs.contains(kind)).collect();
+        let kinds: Vec<RecordKind> = RecordKind::ALL.into_iter().filter(|kind| !about_jobs.contains(kind) && !kind.is_inert()).collect();
         let mut all = self.records(&kinds).await;
         for event in self.place.meddler.inner.events(self.tenant(), Seq(0), 100_000).await.unwrap() {
             if !event.body.kind().as_str().starts_with("pass.") {

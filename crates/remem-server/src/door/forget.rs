@@ -90,8 +90,12 @@ impl ForgetDoor for EngineDoor {
 fn summary(signed: SignedReport) -> ErasureInfo {
     let report = signed.report;
     let count = |length: usize| length as u64;
-    let counts =
-        ErasureCounts { erased: count(report.erased.len()), revived: count(report.revived.len()), archives: count(report.archives.len()) };
+    let counts = ErasureCounts {
+        erased: count(report.erased.len()),
+        revived: count(report.revived.len()),
+        archives: count(report.archives.len()),
+        commitments: report.commitments,
+    };
     ErasureInfo { id: report.id, at: report.at, subject: report.subject, counts }
 }
 

@@ -16,7 +16,7 @@ fn plain(template: &str) -> String {
 }
 
 fn with_refusals(mut item: PathItem) -> PathItem {
-    for operation in [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten() {
+    for operation in [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete].into_iter().flatten() {
         refusals(operation);
     }
     item

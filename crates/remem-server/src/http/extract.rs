@@ -90,6 +90,24 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     }
 }
 
+/// As `JsonBody`; nothing at all stands for an empty object.
+pub(crate) struct OptionalBody<T>(pub T);
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
+    type Rejection = Fail;
+    async fn from_request(request: Request, app: &App) -> Result<OptionalBody<T>, Fail> {
+        if !is_json(request.headers()) {
+            return Err(Problem::UnsupportedMediaType.into());
+        }
+        let bytes = read(request, app.engine.policy().request_bytes_max).await?;
+        if bytes.is_empty() {
+            return Ok(OptionalBody(T::default()));
+        }
+        let value = serde_json::from_slice(&bytes).map_err(|error| Problem::MalformedBody { hint: json_hint(&error) })?;
+        Ok(OptionalBody(value))
+    }
+}
+
 /// An absent content type is taken for JSON, and so is the one that `curl -d` sends unasked: nothing else is spoken here.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return true };

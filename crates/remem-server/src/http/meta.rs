@@ -46,7 +46,7 @@ impl Document {
 impl Documents {
     /// `fixtures` are the workflows that the host brings along.
     pub fn new(engine: &Engine, openapi: utoipa::openapi::OpenApi, fixtures: &[String]) -> Documents {
-        let discovery = discovery::document(&engine.capabilities(), engine.policy(), fixtures);
+        let discovery = discovery::document(&engine.capabilities(), engine.policy(), fixtures, engine.activation().as_str());
         let openapi = serde_json::to_string(&openapi).expect("the document is made of plain values");
         Documents { discovery: Document::new(discovery.to_string()), openapi: Document::new(openapi) }
     }

@@ -1,11 +1,14 @@
 //! HTTP: the router and what its handlers share. One group of endpoints a file.
 
 mod agents;
+mod automations;
+mod commitments;
 mod document;
 mod entries;
 mod events;
 mod extract;
 mod forget;
+mod heartbeats;
 mod jobs;
 mod keys;
 mod layers;
@@ -13,9 +16,11 @@ mod memory;
 mod meta;
 mod model;
 mod passes;
+mod proposals;
 mod run_events;
 mod runs;
 mod seam_passes;
+mod seam_standing;
 mod seams;
 mod secrets;
 mod stream;
@@ -82,7 +87,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     components.add_security_scheme("key", bearer);
     document.security = Some(vec![utoipa::openapi::security::SecurityRequirement::new("key", Vec::<String>::new())]);
-    let (router, document) = OpenApiRouter::with_openapi(document)
+    let (router, document) = under_review(OpenApiRouter::with_openapi(document))
         .routes(routes!(entries::put_entry, entries::list_entries))
         .routes(routes!(entries::put_entries))
         .routes(routes!(entries::import_entries))
@@ -110,6 +115,19 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(jobs::get_job))
         .routes(routes!(jobs::cancel_job))
         .routes(routes!(model::list_model_calls))
+        .routes(routes!(commitments::list_commitments))
+        .routes(routes!(commitments::get_commitment))
+        .routes(routes!(commitments::explain_commitment))
+        .routes(routes!(commitments::list_fires))
+        .routes(routes!(commitments::create_commitment))
+        .routes(routes!(commitments::confirm_commitment))
+        .routes(routes!(commitments::cancel_commitment))
+        .routes(routes!(commitments::snooze_commitment))
+        .routes(routes!(commitments::observe))
+        .routes(routes!(commitments::get_rules, commitments::put_rules))
+        .routes(routes!(commitments::get_memory_rules, commitments::put_memory_rules))
+        .routes(routes!(heartbeats::list_heartbeats))
+        .routes(routes!(heartbeats::get_heartbeat, heartbeats::put_heartbeat, heartbeats::remove_heartbeat))
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::delete_secret))
         .routes(routes!(secrets::rotate_secret))
@@ -143,11 +161,31 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     (router, document::complete(document))
 }
 
+/// What is reviewed before it has an effect, and what the clock starts.
+fn under_review(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    router
+        .routes(routes!(proposals::list_proposals))
+        .routes(routes!(proposals::get_proposal, proposals::revise_proposal, proposals::archive_proposal))
+        .routes(routes!(proposals::apply_proposal))
+        .routes(routes!(proposals::reject_proposal))
+        .routes(routes!(proposals::submit_proposal))
+        .routes(routes!(proposals::list_revisions))
+        .routes(routes!(proposals::get_gate))
+        .routes(routes!(proposals::approve_proposal))
+        .routes(routes!(proposals::override_proposal))
+        .routes(routes!(proposals::list_installed))
+        .routes(routes!(proposals::record_trace))
+        .routes(routes!(automations::list_automations))
+        .routes(routes!(automations::get_automation, automations::put_automation, automations::remove_automation))
+        .routes(routes!(automations::pause_automation))
+        .routes(routes!(automations::resume_automation))
+}
+
 /// The whole HTTP surface.
 pub fn router(app: App) -> Router {
     let mut routes = api().0.merge(mcp::http::routes(&app));
     if app.engine.has_seams() {
-        routes = routes.merge(seams::routes()).merge(seam_passes::routes());
+        routes = routes.merge(seams::routes()).merge(seam_passes::routes()).merge(seam_standing::routes());
     }
     layers::wrap(routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed).with_state(app))
 }

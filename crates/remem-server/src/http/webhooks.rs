@@ -35,7 +35,7 @@ fn info(webhook: Webhook) -> WebhookInfo {
 
 fn letter(letter: DeadLetter) -> DeadLetterInfo {
     let DeadLetter { seq, kind, run, attempts, error, at } = letter;
-    DeadLetterInfo { sequence: seq.0, r#type: kind, run_id: run, attempts, error, at: Instant(at) }
+    DeadLetterInfo { sequence: seq.0, r#type: kind, run_id: Some(run).filter(|run| !run.is_empty()), attempts, error, at: Instant(at) }
 }
 
 /// Register a webhook: it is posted the run events of the caller's tenant from now on. The secret is shown this once.

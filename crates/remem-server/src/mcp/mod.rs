@@ -1,5 +1,6 @@
 //! MCP: the same operations as tools, over stdio and streamable HTTP. Tool errors carry the stable code.
 
+mod commitments;
 pub mod http;
 pub mod params;
 
@@ -30,7 +31,7 @@ pub struct MemoryTools {
 
 /// Speaks MCP on standard input and output until the client leaves.
 pub async fn stdio(door: Arc<dyn Door>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let tools = MemoryTools { door: Some(door), tool_router: MemoryTools::tool_router() };
+    let tools = MemoryTools { door: Some(door), tool_router: MemoryTools::all_tools() };
     tools.serve(rmcp::transport::stdio()).await?.waiting().await?;
     Ok(())
 }
@@ -45,8 +46,12 @@ fn answer<T: Serialize>(result: Result<T, Failure>) -> CallToolResult {
 
 #[tool_router]
 impl MemoryTools {
+    fn all_tools() -> ToolRouter<MemoryTools> {
+        MemoryTools::tool_router() + MemoryTools::commitment_tools()
+    }
+
     pub(crate) fn over_http() -> MemoryTools {
-        MemoryTools { door: None, tool_router: MemoryTools::tool_router() }
+        MemoryTools { door: None, tool_router: MemoryTools::all_tools() }
     }
 
     fn door(&self, context: &RequestContext<RoleServer>) -> Result<Arc<dyn Door>, Failure> {
@@ -137,7 +142,8 @@ impl ServerHandler for MemoryTools {
 
     fn get_info(&self) -> ServerConfig {
         let about = "Long-term memory. A memoryRef names a memory (for example agent-1 or customers/ana); use one per agent, user or \
-                     topic. Search before you answer from memory, put what should be known next time.";
+                     topic. Search before you answer from memory, put what should be known next time. Promises in what is put (remind me \
+                     tomorrow …) become commitments that fire at their time: commitments_list tells what was promised.";
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("remembrancer", env!("CARGO_PKG_VERSION")).with_title("Remembrancer"))
             .with_instructions(about)

@@ -1,6 +1,7 @@
 //! Parameters of the MCP tools: the wire's requests with the memory's name beside them.
 
 use remem_wire::Metadata;
+use remem_wire::commitment::DeliveryDoc;
 use remem_wire::time::Instant;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -91,4 +92,70 @@ params!(
 params!(
     /// Parameters of `memory_stats`.
     StatsParams {}
+);
+
+/// Parameters of `commitments_list`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CommitmentsListParams {
+    /// Only of this memory.
+    pub memory_ref: Option<String>,
+    /// Only in this state: pending, armed, done, cancelled or expired.
+    pub state: Option<String>,
+    /// nextCursor of the page before.
+    pub cursor: Option<String>,
+    /// How many; 100 if absent.
+    pub limit: Option<u32>,
+}
+
+params!(
+    /// Parameters of `commitment_create`.
+    CreateCommitmentParams {
+        /// What to be reminded of; it becomes an entry of the memory.
+        text: String,
+        /// At this instant, once.
+        at: Option<Instant>,
+        /// Again and again after this distance, an ISO 8601 duration such as P1D.
+        every: Option<String>,
+        /// As this cron line says: minute, hour, day of the month, month, day of the week.
+        cron: Option<String>,
+        /// When this becomes true: a short statement such as "the invoice has cleared".
+        predicate: Option<String>,
+        /// Time zone by whose clocks it goes, such as Europe/Berlin; the memory's if absent.
+        zone: Option<String>,
+        /// The workflow or agent that is started when it fires; without one an event tells of it.
+        delivery: Option<DeliveryDoc>,
+        /// Whom or what it is about, so that it can be forgotten by that later.
+        subjects: Option<Vec<String>>,
+        /// Makes a repetition of this call safe.
+        idempotency_key: Option<String>,
+    }
+);
+
+/// Parameters of `commitment_confirm`, `commitment_cancel` and `commitment_explain`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CommitmentIdParams {
+    /// The commitment's id, as commitments_list gives it.
+    pub commitment_id: String,
+}
+
+/// Parameters of `commitment_snooze`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SnoozeParams {
+    /// The commitment's id, as commitments_list gives it.
+    pub commitment_id: String,
+    /// When it is to fire instead.
+    pub until: Instant,
+}
+
+params!(
+    /// Parameters of `observe`.
+    ObserveParams {
+        /// What can be so, as a short statement.
+        key: String,
+        /// Whether it is so.
+        value: bool,
+    }
 );

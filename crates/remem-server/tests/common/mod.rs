@@ -13,7 +13,7 @@ use remem_core::redact::SecretValue;
 use remem_core::{Agent, Permission, Policy, TenantId, Timestamp, Workflow};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock, RecordedPost};
-use remem_engine::proposals::Desk;
+use remem_engine::proposals::{Activation, Desk, Settings};
 use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey, runner};
 use remem_server::{App, router};
 use remem_store::{Directory, Review, Store};
@@ -40,9 +40,9 @@ const FACTS: Facts = Facts {
     agents: true,
     vault: true,
     webhooks: true,
-    commitments: false,
-    proposals: false,
-    scheduling: false,
+    commitments: true,
+    proposals: true,
+    scheduling: true,
 };
 
 pub const CANARY: &str = "canary-of-the-vault-7391";
@@ -77,12 +77,14 @@ struct Setup<'a> {
     agents: Vec<Agent>,
     seams: bool,
     vault: Option<VaultKey>,
+    proposals: Settings,
 }
 
 impl Default for Setup<'_> {
     fn default() -> Self {
         let vault = Some(VaultKey::new([9; 32]));
-        Setup { policy: Policy::default(), secrets: vec![], facts: FACTS, agents: vec![], seams: false, vault }
+        let proposals = Settings::default();
+        Setup { policy: Policy::default(), secrets: vec![], facts: FACTS, agents: vec![], seams: false, vault, proposals }
     }
 }
 
@@ -124,6 +126,12 @@ impl Host {
         Host::made(Ground::fresh().await, Setup { seams: true, ..Setup::default() }).await
     }
 
+    /// Where applying a proposal takes so many approvals.
+    pub async fn gated(quorum: u32) -> Host {
+        let proposals = Settings { activation: Activation::ApprovalGate, quorum, ..Settings::default() };
+        Host::made(Ground::fresh().await, Setup { proposals, ..Setup::default() }).await
+    }
+
     pub async fn with(policy: Policy, secrets: Vec<(&str, &str)>) -> Host {
         Host::of(policy, secrets, FACTS, vec![]).await
     }
@@ -142,6 +150,7 @@ impl Host {
         let secrets = setup.secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
         let engine = Arc::new(Engine::new(Parts {
             review: Desk::over(ground.review.clone()),
+            proposals: setup.proposals,
             post: post.clone(),
             envelope: remem_wire::webhook::envelope,
             policy: setup.policy,

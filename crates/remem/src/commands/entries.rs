@@ -38,7 +38,7 @@ fn content(put: &Put) -> anyhow::Result<String> {
 fn expires_at(put: &Put) -> anyhow::Result<Option<Instant>> {
     match (&put.expires_at, &put.ttl) {
         (Some(text), _) => Ok(Some(instant(text, "--expires-at")?)),
-        (None, Some(ttl)) => Ok(Some(Instant(SystemClock.now().plus_ms(duration_ms(ttl)?)))),
+        (None, Some(ttl)) => Ok(Some(Instant(SystemClock.now().plus_ms(duration_ms(ttl, "--ttl")?)))),
         (None, None) => Ok(None),
     }
 }
@@ -47,7 +47,7 @@ pub fn instant(text: &str, flag: &str) -> anyhow::Result<Instant> {
     Instant::parse(text).with_context(|| format!("{flag} must be RFC 3339, for example 2030-01-31T12:00:00Z"))
 }
 
-fn duration_ms(text: &str) -> anyhow::Result<i64> {
+pub fn duration_ms(text: &str, flag: &str) -> anyhow::Result<i64> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let unit_ms = match unit {
         "ms" => 1,
@@ -55,9 +55,9 @@ fn duration_ms(text: &str) -> anyhow::Result<i64> {
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => bail!("--ttl must be a number and ms, s, m, h or d, for example 12h"),
+        _ => bail!("{flag} must be a number and ms, s, m, h or d, for example 12h"),
     };
-    number.parse::<i64>().ok().and_then(|n| n.checked_mul(unit_ms)).context("--ttl is not a number this program can use")
+    number.parse::<i64>().ok().and_then(|n| n.checked_mul(unit_ms)).with_context(|| format!("{flag} is not a number this program can use"))
 }
 
 pub async fn get(global: &Global, one: &OneEntry) -> anyhow::Result<()> {

@@ -103,6 +103,10 @@ fn show(answer: &ForgetAnswer, verb: &str) {
     };
     let (erased, revived, archives) = (rows("erased", "erased"), rows("revived", "revived"), rows("archives", "archive erased"));
     println!("{} entries and {} archives {verb} erased, {} entries {verb} revived", erased.len(), archives.len(), revived.len());
+    let commitments = answer.report.get("counts").and_then(|counts| counts["commitments"].as_u64()).unwrap_or(0);
+    if commitments > 0 {
+        println!("{commitments} commitments {verb} cancelled with them");
+    }
     output::table(&["WHAT", "MEMORY", "ID"], [erased, archives, revived].concat(), "");
 }
 
@@ -129,7 +133,8 @@ async fn list(global: &Global) -> anyhow::Result<()> {
             if global.json {
                 output::json(&one)?;
             } else {
-                let counts = [one.counts.erased, one.counts.revived, one.counts.archives].map(|count| count.to_string());
+                let commitments = one.counts.commitments.unwrap_or(0);
+                let counts = [one.counts.erased, one.counts.revived, one.counts.archives, commitments].map(|count| count.to_string());
                 rows.push([vec![one.id, one.at, one.subject], counts.to_vec()].concat());
             }
         }
@@ -139,7 +144,7 @@ async fn list(global: &Global) -> anyhow::Result<()> {
         }
     };
     if !global.json {
-        output::table(&["REPORT", "AT", "SUBJECT", "ERASED", "REVIVED", "ARCHIVES"], rows, "nothing was forgotten yet");
+        output::table(&["REPORT", "AT", "SUBJECT", "ERASED", "REVIVED", "ARCHIVES", "COMMITMENTS"], rows, "nothing was forgotten yet");
         println!("public key {key}");
     }
     Ok(())

@@ -5,6 +5,7 @@ use super::own_door;
 use crate::cli::{Global, Key};
 use crate::output;
 use crate::{config, host};
+use remem_core::permission::{self, ROLES};
 use remem_core::{ShapePolicy, TenantId};
 use remem_wire::admin::{KeyCreate, TenantQuery};
 use remem_wire::time::Instant;
@@ -12,7 +13,8 @@ use remem_wire::time::Instant;
 pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
     let tenant = Some(global.tenant.clone());
     match command {
-        Key::Create { scopes, label, expires_at } => {
+        Key::Create { scopes, role, label, expires_at } => {
+            let scopes = role.as_deref().map(scopes_of).transpose()?.unwrap_or_else(|| scopes.clone());
             create_tenant(global).await?;
             let expires_at = expires_at.as_deref().map(|t| instant(t, "--expires-at")).transpose()?;
             let scopes: Vec<String> = scopes.iter().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect();
@@ -49,6 +51,13 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The scopes of a role.
+fn scopes_of(role: &str) -> anyhow::Result<Vec<String>> {
+    let names = ROLES.map(|(name, _)| name).join(", ");
+    let permissions = permission::role(role).ok_or_else(|| anyhow::anyhow!("there is no such role; known are {names}"))?;
+    Ok(permissions.iter().map(|permission| permission.as_str().to_owned()).collect())
 }
 
 /// Where the store is opened directly, a first key may name a new tenant; a server creates it itself if the caller may.

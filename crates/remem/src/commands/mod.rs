@@ -1,18 +1,22 @@
 //! Commands: one file each. A command opens a door, calls it, prints.
 
 mod agents;
+mod automations;
+mod commitments;
 mod copy;
 mod doctor;
 mod entries;
 mod events;
 mod export;
 mod forget;
+mod heartbeats;
 mod import;
 mod keys;
 mod lineage;
 mod mcp;
 mod migrate;
 mod passes;
+mod proposals;
 mod redact;
 mod secrets;
 mod serve;
@@ -43,6 +47,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Erasure(erasure) => forget::erasure(global, erasure).await,
         Command::Lineage(one) => lineage::run(global, one).await,
         Command::Archive(archive) => lineage::archive(global, archive).await,
+        Command::Commitment(commitment) => commitments::run(global, commitment).await,
+        Command::Heartbeat(heartbeat) => heartbeats::run(global, heartbeat).await,
         Command::Stats { memory_ref } => entries::stats(global, memory_ref).await,
         Command::Memories => entries::memories(global).await,
         Command::Events(events) => events::run(global, events).await,
@@ -51,6 +57,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Tenant(tenant) => tenants::run(global, tenant).await,
         Command::Pass(pass) => passes::run(global, pass).await,
         Command::Agent(agent) => agents::run(global, agent).await,
+        Command::Proposal(proposal) => proposals::run(global, proposal).await,
+        Command::Automation(automation) => automations::run(global, automation).await,
         Command::Import(import) => import::run(global, import).await,
         Command::Export(export) => export::run(global, export).await,
         Command::Copy(copy) => copy::run(global, copy).await,

@@ -16,7 +16,9 @@ from wire import Host
 import scenarios_host
 import scenarios_memory
 import scenarios_passes
+import scenarios_proposals
 import scenarios_runs
+import scenarios_standing
 
 
 class Stage:

@@ -14,7 +14,13 @@ PUBLIC = "https://openwop.dev/spec/v1/"
 # What only conformance checks use is in no document.
 SEAMS = ("/v1/test/", "/v1/host/sample/", "/v1/memory/")
 # Of some of them, the kind of event that they answer with.
-TOLD = {"/v1/host/sample/memory/consolidate": "agent.memory.consolidated", "/v1/host/sample/memory/distill": "memory.compacted"}
+TOLD = {
+    "/v1/host/sample/memory/consolidate": "agent.memory.consolidated",
+    "/v1/host/sample/memory/distill": "memory.compacted",
+    "/v1/host/sample/commitment/fire": "commitment.fired",
+}
+# Events that stand outside of any run have schemas of their own.
+APART = {"heartbeat.evaluated": "heartbeat-evaluated", "heartbeat.stateChanged": "heartbeat-state-changed"}
 # What a seam answers like something that the host's document describes.
 LIKE = {"/v1/memory/": "EntryList", "/v1/host/sample/identity/owned-run": "RunSnapshot"}
 # Variables of runs that hold memory entries.
@@ -130,6 +136,8 @@ class Documents:
             yield of("workspace-file", body)
         elif template == "/v1/host/workspace/files":
             yield from (of("workspace-file", {**file, "content": ""}) for file in body["files"])
+        elif template.startswith("/v1/host/sample/proposals"):
+            yield from (of("proposal", proposal) for proposal in body.get("proposals", [body]))
         elif template == "/v1/workflows/{workflowId}" and "triggers" in body:
             yield of("workflow-definition", body)
         elif template.startswith("/v1/host/remembrancer/memory/{memoryRef}/entries") and not template.endswith("/metadata"):
@@ -142,11 +150,15 @@ class Documents:
             yield from self.payload(body["type"], body["payload"])
         elif template in TOLD:
             yield from self.payload(TOLD[template], body["event"])
+        elif template == "/v1/host/sample/heartbeat/tick":
+            yield from self.payload("heartbeat.evaluated", body["evaluated"])
 
     def payload(self, kind, payload):
         """The public schema of what an event of a kind carries, if there is one."""
         known = self.events.get(kind)
-        if known:
+        if kind in APART:
+            yield {"$ref": f"{PUBLIC}{APART[kind]}.schema.json"}, payload
+        elif known:
             yield {"$ref": f"{PUBLIC}run-event-payloads.schema.json{known['$ref']}"}, payload
 
     def event(self, event):

@@ -16,8 +16,6 @@ SEAMS = [
     ("POST", "/v1/test/memory/seed", {"memoryRef": "m", "entries": [{"id": "e", "content": "planted"}]}),
     ("POST", "/v1/test/memory/compact", {}),
     ("GET", "/v1/memory/m?limit=50", None),
-    ("GET", "/v1/host/sample/proposals?state=draft", None),
-    ("POST", "/v1/host/sample/proposals/p/apply", {}),
     ("POST", "/v1/host/sample/workspace/op", {"tenant": "t", "workspace": "w", "op": "list"}),
     ("POST", DISPATCH, {"task": {}, "validateHandoff": False, "availableTools": []}),
     ("GET", "/v1/host/sample/identity/owned-run", None),
@@ -138,8 +136,8 @@ def routes(stage):
     documents, called = stage.looking.documents, 0
     for template, item in documents.paths.items():
         path = re.sub(r"\{[^}]*\}", "unheard-of", template)
-        for method in sorted({"get", "put", "post", "delete"} & set(item)):
-            body = {} if method in ("put", "post") else None
+        for method in sorted({"get", "put", "post", "patch", "delete"} & set(item)):
+            body = {} if method in ("put", "post", "patch") else None
             anonymous = stage.nobody.call(method.upper(), path, body)
             if path in PUBLIC_PATHS:
                 anonymous.is_(200)

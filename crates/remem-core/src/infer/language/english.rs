@@ -36,18 +36,21 @@ const CUES: Cues = Cues {
         "remind me", "remind us", "remind them", "remind him", "remind her", "let me know", "let us know", "notify me", "notify us",
         "notify them", "tell me", "tell us", "tell them", "alert me", "alert us", "alert them", "ping me", "ping us", "ping them",
         "don't forget to", "dont forget to", "do not forget to", "remember to", "set a reminder", "set me a reminder",
-        "set an alarm", "get back to me", "get back to us", "make sure to", "be sure to", "don't let me forget", "wake me",
+        "set an alarm", "get back to me", "get back to us", "don't let me forget", "wake me", "nudge me", "nudge us", "text me",
+        "message me", "email me",
     ],
     tasks: &[
         "follow up", "check back", "circle back", "get back to", "revisit", "escalate", "send", "renew", "check in with",
-        "reach out to", "touch base", "submit", "cancel", "pay",
+        "reach out to", "touch base", "submit", "cancel",
+        "make sure to", "be sure to",
     ],
-    noun_tasks: &["ping", "schedule", "review", "call", "email", "file"],
+    noun_tasks: &["pay", "ping", "schedule", "review", "call", "email", "file"],
     passive: &[
         "wants to be reminded", "want to be reminded", "asked to be reminded", "asks to be reminded", "like to be reminded",
         "wants to be notified", "want to be notified", "asked to be notified", "asks to be notified", "like to be notified",
         "wants to be told", "want to be told", "asked to be told", "like to be told", "wants to be alerted", "want to be alerted",
         "asked to be alerted", "like to be alerted", "wants a reminder", "want a reminder", "asked for a reminder",
+        "asked me to remind", "asked us to remind", "asks me to remind", "wants me to remind", "want me to remind", "asked to remind",
     ],
     labels: &["reminder", "todo", "to-do", "action item", "follow-up"],
     promises: &[
@@ -55,10 +58,11 @@ const CUES: Cues = Cues {
         "we promise to", "i promised to", "we promised to", "i agreed to", "we agreed to", "i commit to", "we commit to",
         "i promise i'll", "i shall", "we shall",
     ],
-    pledges: &["promised to", "promises to", "agreed to", "committed to", "pledged to"],
+    pledges: &["needs to", "has to", "promised to", "promises to", "agreed to", "committed to", "pledged to"],
     needs: &[
         "i need to", "we need to", "you need to", "i have to", "we have to", "you have to", "i must", "we must", "i've got to",
-        "we've got to", "i gotta", "we gotta", "i've to", "need to", "have to",
+        "we've got to", "i gotta", "we gotta", "gotta", "i'll need to", "i'll have to", "we'll need to", "we'll have to",
+        "you'll need to", "you'll have to", "need to", "have to",
     ],
     needs_done: &["needs to be", "need to be", "has to be", "have to be", "must be"],
     not_done: &[
@@ -77,15 +81,17 @@ const CUES: Cues = Cues {
         "review", "revisit", "rotate", "schedule", "send", "set", "share", "ship", "sign", "submit", "tell", "text", "transfer",
         "update", "upgrade", "upload", "write",
     ],
+    asked: &["who", "what", "why", "how", "where", "which", "whether"],
+    undone: &["reminder", "reminders", "alarm", "alarms"],
     resemble: &["of how", "of when", "of the time", "of what it"],
 };
 
 #[rustfmt::skip]
 const MOODS: Moods = Moods {
     openers: &[
-        "can you", "could you", "would you", "will you", "can someone", "could someone", "can somebody", "need you to",
-        "want you to", "like you to", "ask you to", "asking you to", "you should", "you must", "you have to", "you need to", "you can",
-        "you could", "would you mind", "i'd appreciate if you", "make sure you", "let's",
+        "can you", "could you", "would you", "will you", "can u", "could u", "would u", "can someone", "could someone", "can somebody", "need you to",
+        "want you to", "like you to", "ask you to", "asking you to", "you should", "you must", "you have to", "you need to", "if you can",
+        "if you could", "would you mind", "i'd appreciate if you", "make sure you", "let's",
     ],
     fillers: &[
         "please", "pls", "just", "also", "kindly", "then", "so", "ok", "okay", "hey", "hi", "hello", "yes", "yeah", "well", "now",
@@ -96,7 +102,7 @@ const MOODS: Moods = Moods {
     turns: &["but", "however", "though", "although", "because", "whereas", "so", "while"],
     negations: &[
         "not", "never", "no", "cannot", "without", "nobody", "none", "neither", "nor", "stop", "dont", "wont", "cant", "didnt",
-        "refuse", "refused", "unable", "instead", "rather", "avoid", "unnecessary", "hardly",
+        "refuse", "refused", "unable", "instead", "rather", "avoid", "unnecessary", "hardly", "wish",
     ],
     negated_end: "n't",
     past: &["yesterday", "ago", "already", "earlier", "previously", "formerly", "last"],
@@ -121,6 +127,7 @@ const MOODS: Moods = Moods {
         "i'd", "you'd", "they'd", "we'd",
     ],
     articles: &["the", "a", "an", "my", "our", "your", "his", "her", "their", "its", "this", "that", "each", "one"],
+    indefinite: &["a", "an"],
     objects: &[
         "the", "a", "an", "this", "that", "these", "those", "my", "our", "your", "his", "her", "their", "its", "it", "them", "him",
         "me", "us", "all", "any", "both", "everyone", "another", "some",

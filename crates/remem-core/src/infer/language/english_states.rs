@@ -41,10 +41,12 @@ pub(super) const STATES: States = States {
         "expect", "expects", "expected", "scheduled", "planned", "supposed", "pretend", "imagine", "suppose", "about", "let", "used",
         "going", "because", "which", "who", "rarely", "usually", "often", "always", "sometimes", "daily", "weekly", "monthly",
         "says", "claims", "thinks", "believes", "doubt", "doubts", "rumour", "rumor", "waiting", "wait", "it", "he", "she",
-        "they", "this", "these", "those", "there", "i'll", "we'll", "promised", "agreed",
+        "they", "there", "i'll", "we'll", "promised", "agreed",
     ],
     infinitive: "to",
     possessive: "'s",
+    plural_end: "s",
+    unchanged: &["hit", "reset", "set", "cut", "put", "quit", "shut", "split"],
     base: super::english_forms::base,
     verbs: &[
         "accept", "activate", "answer", "appear", "apply", "approve", "archive", "arrive", "assign", "award", "begin", "boot", "break",

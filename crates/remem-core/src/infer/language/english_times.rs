@@ -53,6 +53,10 @@ pub(super) const TIMES: Times = Times {
     at: &["at", "by", "around", "before", "@", "at around", "at about"],
     am: &["am", "a.m"],
     pm: &["pm", "p.m"],
+    fractions: &[
+        ("half past", 30), ("quarter past", 15), ("a quarter past", 15), ("quarter to", -15), ("a quarter to", -15), ("ten past", 10),
+        ("ten to", -10), ("five past", 5), ("five to", -5), ("twenty past", 20), ("twenty to", -20),
+    ],
     o_clock: &["o'clock", "oclock"],
     named_hours: &[("noon", 12), ("midday", 12), ("midnight", 0), ("lunchtime", 12)],
     parts: &[("morning", 9), ("afternoon", 14), ("evening", 18), ("night", 20)],
@@ -66,6 +70,7 @@ pub(super) const TIMES: Times = Times {
     other: &["other", "second"],
     not_every: &["now and", "so often", "once in"],
     workdays: &["weekday", "weekdays", "workday", "working day", "business day"],
+    through: &["through", "thru", "to", "till", "until", "-", "and", "or"],
     adverbs: &[
         ("hourly", 1, Unit::Hour), ("daily", 1, Unit::Day), ("weekly", 1, Unit::Week), ("biweekly", 2, Unit::Week),
         ("fortnightly", 2, Unit::Week), ("monthly", 1, Unit::Month), ("quarterly", 3, Unit::Month), ("yearly", 1, Unit::Year),

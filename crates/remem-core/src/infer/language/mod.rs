@@ -49,6 +49,10 @@ pub(super) struct Cues {
     pub not_done: Words,
     /// Verbs after a promise that somebody waits for.
     pub delivered: Words,
+    /// What follows a request that only asks to be told now: "remind me who comes?".
+    pub asked: Words,
+    /// What a task may be done to that is itself a promise: "cancel the reminder".
+    pub undone: Words,
     /// What may follow a request instead of a task: "remind me of home".
     pub resemble: Words,
 }
@@ -79,6 +83,7 @@ pub(super) struct Moods {
     /// Pronouns that are a subject.
     pub subjects: Words,
     pub articles: Words,
+    pub indefinite: Words,
     /// What can begin an object: articles, possessives, pronouns.
     pub objects: Words,
     /// Words that are no noun and may follow a time: prepositions, conjunctions.
@@ -115,6 +120,10 @@ pub(super) struct States {
     pub unplain: Words,
     /// The mark of an infinitive.
     pub infinitive: &'static str,
+    /// The end of a plural, and of the third person of a verb.
+    pub plural_end: &'static str,
+    /// Verbs whose past is their base form.
+    pub unchanged: Words,
     /// The end of a possessive, or of a word with "is" or "has" joined to it.
     pub possessive: &'static str,
     /// The base form of a word; progressive forms only have one where a form of "be" stands before them.
@@ -172,6 +181,8 @@ pub(super) struct Times {
     pub am: Words,
     pub pm: Words,
     pub o_clock: Words,
+    /// Minutes before or after an hour: "half past".
+    pub fractions: Numbers,
     /// Times of day with a name, in hours.
     pub named_hours: Numbers,
     /// Parts of the day and their usual hour.
@@ -187,6 +198,8 @@ pub(super) struct Times {
     /// "each time": no time at all.
     pub not_every: Words,
     pub workdays: Words,
+    /// "through", between the first and the last day of several.
+    pub through: Words,
     /// "daily": one word for a recurrence.
     pub adverbs: &'static [(&'static str, i64, Unit)],
     /// "once a", before a unit.

@@ -1,0 +1,242 @@
+//! Automations: workflows and agents that the clock starts. Owns how one is kept and what callers do with it; starting what is
+//! due is the work of a pass.
+
+mod fire;
+
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::admission::check_name;
+use remem_core::proposal::automation::Target;
+use remem_core::proposal::{Automation, is_name};
+use remem_core::{
+    Admission, Batch, Permission, Policy, Precondition, Record, RecordBody, RecordKind, Rejection, TenantId, Ties, Timestamp,
+};
+use remem_store::{Outcome, StoreError};
+use serde_json::{Map, Value, json};
+
+/// An automation as it is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AutomationRecord {
+    pub automation: Automation,
+    /// What distances are counted from.
+    pub anchor: Timestamp,
+    pub last_fired_at: Option<Timestamp>,
+    pub last_run_id: Option<String>,
+    /// What was installed, if it came from a proposal.
+    pub source: Option<String>,
+    pub version: u64,
+}
+
+const OWN: [&str; 4] = ["anchor", "lastFiredAt", "lastRunId", "source"];
+
+impl AutomationRecord {
+    /// One that has never fired.
+    pub fn new(automation: Automation, anchor: Timestamp, source: Option<String>) -> AutomationRecord {
+        AutomationRecord { automation, anchor, last_fired_at: None, last_run_id: None, source, version: 0 }
+    }
+
+    /// `None` if it is not an automation any more, as when a secret was taken out of it: then it is never due.
+    pub fn read(record: &Record) -> Option<AutomationRecord> {
+        let time = |name: &str| record.body.get(name).and_then(Value::as_i64).map(Timestamp);
+        let text = |name: &str| record.body.get(name).and_then(Value::as_str).map(str::to_owned);
+        let map: Map<String, Value> =
+            record.body.iter().filter(|(name, _)| !OWN.contains(&name.as_str())).map(|(n, v)| (n.clone(), v.clone())).collect();
+        // It was held against the limits when it was stored.
+        let policy = Policy { run_input_bytes_max: usize::MAX, ..Policy::default() };
+        Some(AutomationRecord {
+            automation: Automation::from_map(&map, &policy).ok().filter(|automation| automation.id == record.key)?,
+            anchor: time("anchor")?,
+            last_fired_at: time("lastFiredAt"),
+            last_run_id: text("lastRunId"),
+            source: text("source"),
+            version: record.version,
+        })
+    }
+
+    /// What is stored of it.
+    pub fn body(&self, admission: &Admission<'_>) -> RecordBody {
+        let mut map = self.automation.to_map();
+        map.insert("anchor".to_owned(), json!(self.anchor.0));
+        map.insert("lastFiredAt".to_owned(), json!(self.last_fired_at.map(|at| at.0)));
+        map.insert("lastRunId".to_owned(), json!(self.last_run_id));
+        map.insert("source".to_owned(), json!(self.source));
+        admission.record(map)
+    }
+
+    /// When it is due next after `after`; never if it is paused.
+    pub fn next_due(&self, after: Timestamp) -> Option<Timestamp> {
+        self.automation.next(self.anchor, after)
+    }
+}
+
+/// An automation as it is told to callers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AutomationInfo {
+    /// What it says.
+    pub automation: Automation,
+    /// When it is due next.
+    pub next_due: Option<Timestamp>,
+    /// When it was last started …
+    pub last_fired_at: Option<Timestamp>,
+    /// … and the run that came of it.
+    pub last_run_id: Option<String>,
+    /// What was installed, if it came from a proposal.
+    pub source: Option<String>,
+}
+
+/// The pass that starts automations may write one at the same time.
+const TRIES: u32 = 16;
+
+impl Engine {
+    /// The tenant's automations, by name.
+    pub async fn automations(&self, caller: &Caller) -> Result<Vec<AutomationInfo>, EngineError> {
+        caller.require(Permission::ManifestRead)?;
+        let limit = u32::try_from(self.parts.policy.automations_max).unwrap_or(u32::MAX);
+        let records = self.parts.store.records(caller.tenant(), RecordKind::Automation, "", None, limit).await?;
+        let mut infos = Vec::with_capacity(records.len());
+        for record in &records {
+            infos.extend(self.automation_info(caller, record).await?);
+        }
+        Ok(infos)
+    }
+
+    /// One of them.
+    pub async fn automation(&self, caller: &Caller, id: &str) -> Result<AutomationInfo, EngineError> {
+        caller.require(Permission::ManifestRead)?;
+        let record = self.automation_record(caller.tenant(), id).await?.ok_or(EngineError::NotFound)?;
+        self.automation_info(caller, &record).await?.ok_or(EngineError::NotFound)
+    }
+
+    /// Sets an automation, in place of one of the same name; answers whether it is new. It begins to count now.
+    pub async fn put_automation(&self, caller: &Caller, id: &str, map: &Map<String, Value>) -> Result<(AutomationInfo, bool), EngineError> {
+        caller.require(Permission::ManifestWrite)?;
+        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
+        let automation = Automation::from_map(map, &policy)?;
+        if automation.id != id {
+            return Err(Rejection::Invalid { field: "automationId", rule: "must be the name in the path" }.into());
+        }
+        let rules = self.rules(tenant).await?;
+        check_name(rules.redactor(), "automationId", id)?;
+        let (field, target) = match &automation.target {
+            Target::Workflow(id) => ("workflowId", id),
+            Target::Agent(id) => ("agentId", id),
+        };
+        check_name(rules.redactor(), field, target)?;
+        for _ in 0..TRIES {
+            let known = self.automation_record(tenant, id).await?;
+            if known.is_none() {
+                self.room_for_an_automation(tenant).await?;
+            }
+            let now = self.now_for(tenant).await?;
+            let before = known.as_ref().and_then(AutomationRecord::read);
+            let fresh = AutomationRecord::new(automation.clone(), now, None);
+            let next = match before {
+                Some(before) => AutomationRecord { last_fired_at: before.last_fired_at, last_run_id: before.last_run_id, ..fresh },
+                None => fresh,
+            };
+            let precondition = known.as_ref().map_or(Precondition::Absent, |known| Precondition::Version(known.version));
+            match self.write_automation(caller, &next, precondition).await {
+                Ok(()) => return Ok((self.automation(caller, id).await?, known.is_none())),
+                Err(EngineError::Store(StoreError::Conflict)) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Err(StoreError::Busy.into())
+    }
+
+    /// Pauses an automation, or lets it go on.
+    pub async fn enable_automation(&self, caller: &Caller, id: &str, enabled: bool) -> Result<AutomationInfo, EngineError> {
+        caller.require(Permission::ManifestWrite)?;
+        for _ in 0..TRIES {
+            let record = self.automation_record(caller.tenant(), id).await?.ok_or(EngineError::NotFound)?;
+            let mut next = AutomationRecord::read(&record).ok_or(EngineError::NotFound)?;
+            next.automation.enabled = enabled;
+            match self.write_automation(caller, &next, Precondition::Version(record.version)).await {
+                Ok(()) => {
+                    let record = self.automation_record(caller.tenant(), id).await?.ok_or(EngineError::NotFound)?;
+                    return self.automation_info(caller, &record).await?.ok_or(EngineError::NotFound);
+                }
+                Err(EngineError::Store(StoreError::Conflict)) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Err(StoreError::Busy.into())
+    }
+
+    /// Takes an automation away. Runs that it started go on.
+    pub async fn remove_automation(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
+        caller.require(Permission::ManifestWrite)?;
+        if !is_name(id) {
+            return Err(EngineError::NotFound);
+        }
+        let now = self.now_for(caller.tenant()).await?;
+        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let committed = self.parts.store.commit(batch.unset(RecordKind::Automation, id.to_owned(), Precondition::None)).await?;
+        if committed.outcomes == [Outcome::Removed] { Ok(()) } else { Err(EngineError::NotFound) }
+    }
+
+    async fn write_automation(&self, caller: &Caller, next: &AutomationRecord, precondition: Precondition) -> Result<(), EngineError> {
+        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
+        let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
+        let ties = next.next_due(now).map(Ties::due).unwrap_or_default();
+        let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
+        let body = next.body(&rules.admission(&policy, now));
+        self.parts.store.commit(batch.set_tied(RecordKind::Automation, next.automation.id.clone(), precondition, body, ties)).await?;
+        Ok(())
+    }
+
+    async fn automation_record(&self, tenant: &TenantId, id: &str) -> Result<Option<Record>, EngineError> {
+        if !is_name(id) {
+            return Ok(None);
+        }
+        Ok(self.parts.store.record(tenant, RecordKind::Automation, id).await?)
+    }
+
+    async fn automation_info(&self, caller: &Caller, record: &Record) -> Result<Option<AutomationInfo>, EngineError> {
+        let (rules, policy) = (self.rules(caller.tenant()).await?, self.policy_of(caller));
+        let shown = rules.admission(&policy, record.at).record(record.body.clone());
+        let shown = Record { body: shown.map().clone(), ..record.clone() };
+        Ok(AutomationRecord::read(&shown).map(|kept| AutomationInfo {
+            automation: kept.automation,
+            next_due: record.ties.due,
+            last_fired_at: kept.last_fired_at,
+            last_run_id: kept.last_run_id,
+            source: kept.source,
+        }))
+    }
+
+    async fn room_for_an_automation(&self, tenant: &TenantId) -> Result<(), EngineError> {
+        let limit = self.parts.policy.automations_max;
+        let asked = u32::try_from(limit).unwrap_or(u32::MAX);
+        let known = self.parts.store.records(tenant, RecordKind::Automation, "", None, asked).await?.len();
+        let (limit_n, actual) = (limit as u64, known as u64 + 1);
+        if known < limit { Ok(()) } else { Err(Rejection::TooLarge { field: "automations", unit: "items", limit: limit_n, actual }.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remem_core::Redactor;
+
+    #[test]
+    fn an_automation_is_read_as_it_was_written() {
+        let map = json!({"automationId": "a", "schedule": {"every": "PT1H"}, "workflowId": "w", "inputs": {"x": 1}, "enabled": true});
+        let (policy, redactor) = (Policy::default(), Redactor::empty());
+        let automation = Automation::from_map(map.as_object().unwrap(), &policy).unwrap();
+        let fresh = AutomationRecord::new(automation, Timestamp(5), Some("automation/a".to_owned()));
+        let fired = AutomationRecord { last_fired_at: Some(Timestamp(6)), last_run_id: Some("run_1".to_owned()), ..fresh.clone() };
+        let admission = Admission { policy: &policy, redactor: &redactor, scan: 0, now: Timestamp(0) };
+        for kept in [fresh, fired] {
+            let body = kept.body(&admission).map().clone();
+            let record =
+                Record { kind: RecordKind::Automation, key: "a".to_owned(), version: 0, at: Timestamp(0), body, ties: Ties::default() };
+            assert_eq!(AutomationRecord::read(&record), Some(kept.clone()));
+            assert_eq!(kept.next_due(Timestamp(5)), Some(Timestamp(5 + 3_600_000)));
+            let mut paused = kept;
+            paused.automation.enabled = false;
+            assert_eq!(paused.next_due(Timestamp(5)), None);
+        }
+    }
+}

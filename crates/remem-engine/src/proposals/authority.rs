@@ -1,0 +1,100 @@
+//! Who may decide about a proposal. Whatever is not clearly allowed is denied, and every decision leaves an event: the
+//! allowed ones in the commit that they allow, the denied ones in a commit of their own.
+
+use super::record::Proposal;
+use super::{ProposalError, Settings};
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::event::AuthorizationDecided;
+use remem_core::{Batch, EventBody, Permission, permission};
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Apply,
+    Approve,
+    Override,
+}
+
+impl Action {
+    fn as_str(self) -> &'static str {
+        match self {
+            Action::Apply => "proposal.apply",
+            Action::Approve => "proposal.approve",
+            Action::Override => "proposal.override",
+        }
+    }
+
+    fn permission(self) -> Permission {
+        match self {
+            Action::Apply | Action::Approve => Permission::ProposalsApply,
+            Action::Override => Permission::ProposalsOverride,
+        }
+    }
+}
+
+/// Why not.
+enum Why {
+    Scope(Permission),
+    Rule(&'static str),
+}
+
+fn judge(caller: &Caller, settings: &Settings, proposal: &Proposal, action: Action) -> Result<(), Why> {
+    if !caller.may(action.permission()) {
+        return Err(Why::Scope(action.permission()));
+    }
+    if let Some(scope) = &settings.required_scope {
+        let scope: Permission = scope.parse().map_err(|_| Why::Rule("unknown-scope"))?;
+        if !caller.may(scope) {
+            return Err(Why::Scope(scope));
+        }
+    }
+    if let Some(role) = &settings.required_role {
+        let needed = permission::role(role).ok_or(Why::Rule("unknown-role"))?;
+        if !needed.iter().all(|permission| caller.may(*permission)) {
+            return Err(Why::Rule("role-missing"));
+        }
+    }
+    if action != Action::Apply && proposal.is_of(caller.principal().as_str()) {
+        return Err(Why::Rule("own-proposal"));
+    }
+    if action == Action::Override && !settings.override_bypasses_quorum {
+        return Err(Why::Rule("override-off"));
+    }
+    Ok(())
+}
+
+impl Engine {
+    /// Refuses unless the caller may; a refusal is on record before it is answered.
+    pub(super) async fn authorize(&self, caller: &Caller, proposal: &Proposal, action: Action) -> Result<(), EngineError> {
+        let Err(why) = judge(caller, &self.parts.proposals, proposal, action) else { return Ok(()) };
+        let (reason, error) = match why {
+            Why::Scope(permission) => ("scope-missing", EngineError::Forbidden(permission)),
+            Why::Rule(reason) => (reason, ProposalError::Denied(reason).into()),
+        };
+        let now = self.now_for(caller.tenant()).await?;
+        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        let noted = self.parts.store.commit(batch.emit(decided(caller, proposal, action, Some(reason)))).await;
+        if let Err(error) = noted {
+            tracing::warn!(proposal = proposal.id, %error, "a denial could not be put on record");
+        }
+        Err(error)
+    }
+}
+
+/// The event of a decision: denied if there is a reason why.
+fn decided(caller: &Caller, proposal: &Proposal, action: Action, why: Option<&str>) -> EventBody {
+    EventBody::AuthorizationDecided(AuthorizationDecided {
+        principal: caller.principal().as_str().to_owned(),
+        action: action.as_str().to_owned(),
+        resource: proposal.id.clone(),
+        allowed: why.is_none(),
+        reason: why.map(str::to_owned),
+    })
+}
+
+/// The event of a decision to allow it.
+pub(super) fn allowed(caller: &Caller, proposal: &Proposal, action: Action) -> EventBody {
+    decided(caller, proposal, action, None)
+}

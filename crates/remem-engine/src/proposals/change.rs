@@ -1,0 +1,176 @@
+//! Changing a proposal short of applying it: revise, reject, archive. Each is one commit on the condition that the proposal is
+//! as it was, and ends a gate that was open for what is not there any more.
+
+use super::draft;
+use super::gate::{Gate, GateState};
+use super::manage::{busy, settled};
+use super::record::{Proposal, Shown, revision_body, revision_key};
+use super::{ProposalError, TRIES};
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::event::ApprovalEnded;
+use remem_core::proposal::{State, Step};
+use remem_core::{Batch, EventBody, Permission, Precondition, RecordKind, Rejection, TenantId, Timestamp};
+use remem_store::StoreError;
+use serde_json::{Map, Value};
+
+/// What is to be different.
+#[derive(Clone, Default)]
+pub struct Revise {
+    /// Another title.
+    pub title: Option<String>,
+    /// Another rationale.
+    pub rationale: Option<String>,
+    /// Another artifact.
+    pub artifact: Option<Map<String, Value>>,
+    /// The hash of the artifact that the caller has seen; another one is refused.
+    pub expected: Option<String>,
+}
+
+// What a caller wrote.
+impl std::fmt::Debug for Revise {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Revise").field("expected", &self.expected).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Changes a proposal: a new revision, which nobody has approved yet.
+    pub async fn revise_proposal(&self, caller: &Caller, id: &str, revise: Revise) -> Result<Shown, EngineError> {
+        caller.require(Permission::ProposalsWrite)?;
+        if revise.title.is_none() && revise.rationale.is_none() && revise.artifact.is_none() {
+            return Err(Rejection::Invalid { field: "artifact", rule: "or title or rationale must be there" }.into());
+        }
+        for _ in 0..TRIES {
+            if let Some(done) = settled(self.revise_once(caller, id, revise.clone()).await) {
+                done?;
+                return self.reread(caller, id).await;
+            }
+        }
+        busy()
+    }
+
+    async fn revise_once(&self, caller: &Caller, id: &str, revise: Revise) -> Result<(), EngineError> {
+        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
+        let proposal = self.find_proposal(tenant, id).await?;
+        let state = step(&proposal, Step::Revise)?;
+        is_seen(&proposal, revise.expected.as_deref())?;
+        let (limit, actual) = (policy.proposal_revisions_max, proposal.revision + 1);
+        if actual > limit {
+            return Err(Rejection::TooLarge { field: "revisions", unit: "items", limit, actual }.into());
+        }
+        let artifact = match revise.artifact {
+            Some(artifact) => artifact,
+            None => self.parts.review.artifact(tenant, &proposal).await?.ok_or(ProposalError::HoldsSecret)?.map(),
+        };
+        let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
+        let (title, rationale) = (revise.title.or(proposal.title.clone()), revise.rationale.or(proposal.rationale.clone()));
+        let draft = draft::written(&rules.admission(&policy, now), title, rationale, artifact)?;
+        let author = caller.principal().as_str();
+        let next = Proposal {
+            state,
+            title: draft.title,
+            rationale: draft.rationale,
+            author: Some(author.to_owned()),
+            duplicate_of: self.repeats(tenant, proposal.kind, &draft.artifact, Some(&proposal.id)).await?,
+            revision: actual,
+            sha256: draft.artifact.sha256().to_owned(),
+            updated_at: now,
+            ..proposal.clone()
+        };
+        let (key, body) = (revision_key(&next.id, next.revision), revision_body(&draft.artifact, Some(author), now));
+        let batch = changing(caller, &proposal, &next, now).set(RecordKind::ProposalRevision, key, Precondition::Absent, body);
+        // What was approved is not what is there now.
+        let (batch, _) = self.ending_gate(batch, tenant, &proposal, GateState::Void, None).await?;
+        self.parts.store.commit(batch.emit(EventBody::ProposalRevised(next.told()))).await?;
+        Ok(())
+    }
+
+    /// Turns a proposal down.
+    pub async fn reject_proposal(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
+        self.close_proposal(caller, id, Step::Reject).await
+    }
+
+    /// Puts a proposal away.
+    pub async fn archive_proposal(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
+        self.close_proposal(caller, id, Step::Archive).await
+    }
+
+    async fn close_proposal(&self, caller: &Caller, id: &str, closing: Step) -> Result<Shown, EngineError> {
+        caller.require(Permission::ProposalsWrite)?;
+        for _ in 0..TRIES {
+            if let Some(done) = settled(self.close_once(caller, id, closing).await) {
+                done?;
+                return self.reread(caller, id).await;
+            }
+        }
+        busy()
+    }
+
+    async fn close_once(&self, caller: &Caller, id: &str, closing: Step) -> Result<(), EngineError> {
+        let tenant = caller.tenant();
+        let proposal = self.find_proposal(tenant, id).await?;
+        let now = self.now_for(tenant).await?;
+        let next = Proposal { state: step(&proposal, closing)?, updated_at: now, ..proposal.clone() };
+        let batch = changing(caller, &proposal, &next, now);
+        let who = Some(caller.principal().as_str());
+        let (batch, event) = if closing == Step::Reject {
+            let (mut batch, gate) = self.ending_gate(batch, tenant, &proposal, GateState::Rejected, who).await?;
+            if let Some(gate) = gate {
+                batch = batch.emit(EventBody::ApprovalRejected(ended(&gate, caller.principal().as_str(), "rejected")));
+            }
+            (batch, EventBody::ProposalRejected(next.told()))
+        } else {
+            let (batch, _) = self.ending_gate(batch, tenant, &proposal, GateState::Void, who).await?;
+            (batch, EventBody::ProposalArchived(next.told()))
+        };
+        self.parts.store.commit(batch.emit(event)).await?;
+        Ok(())
+    }
+
+    /// Ends the gate of a proposal's revision in the same commit, if one is open; answers it.
+    async fn ending_gate(
+        &self,
+        batch: Batch,
+        tenant: &TenantId,
+        proposal: &Proposal,
+        state: GateState,
+        by: Option<&str>,
+    ) -> Result<(Batch, Option<Gate>), EngineError> {
+        // One that cannot be read lets nobody pass, and does not keep a proposal from being turned down.
+        let gate = match self.gate_of(tenant, proposal).await {
+            Err(EngineError::Store(StoreError::Damaged(_))) => None,
+            other => other?,
+        };
+        let Some(gate) = gate.filter(|gate| gate.state == GateState::Open) else { return Ok((batch, None)) };
+        let ended = Gate { state, ended_by: by.map(str::to_owned), ..gate.clone() };
+        Ok((batch.set(RecordKind::Gate, gate.id.clone(), Precondition::Version(gate.version), ended.body()), Some(gate)))
+    }
+
+    pub(super) async fn reread(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
+        let proposal = self.find_proposal(caller.tenant(), id).await?;
+        self.shown_proposal(caller.tenant(), proposal).await
+    }
+}
+
+/// Where a step leads from here.
+pub(super) fn step(proposal: &Proposal, step: Step) -> Result<State, ProposalError> {
+    proposal.state.after(step).ok_or(ProposalError::State(proposal.state))
+}
+
+/// Refuses if the artifact is not the one that a caller names. A hash may be written with its kind.
+pub(super) fn is_seen(proposal: &Proposal, named: Option<&str>) -> Result<(), ProposalError> {
+    let same = named.is_none_or(|named| named.strip_prefix("sha256:").unwrap_or(named).eq_ignore_ascii_case(&proposal.sha256));
+    if same { Ok(()) } else { Err(ProposalError::Stale) }
+}
+
+/// A batch that writes a proposal anew on the condition that it is as it was.
+pub(super) fn changing(caller: &Caller, was: &Proposal, next: &Proposal, now: Timestamp) -> Batch {
+    let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+    batch.set(RecordKind::Proposal, was.id.clone(), Precondition::Version(was.version), next.body())
+}
+
+pub(super) fn ended(gate: &Gate, principal: &str, reason: &str) -> ApprovalEnded {
+    ApprovalEnded { gate_id: gate.id.clone(), principal: principal.to_owned(), reason: reason.to_owned() }
+}

@@ -1,0 +1,204 @@
+//! What callers do with proposals: look at them, and submit their own. Changing one is in `change`, applying it in `apply`.
+
+use super::ProposalError;
+use super::draft;
+use super::record::{Proposal, Revision, Shown, is_proposal_id, revision_body, revision_key};
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::event::ProposalCreated;
+use remem_core::proposal::{Artifact, Kind, State};
+use remem_core::{Batch, EventBody, Permission, Precondition, RecordKind, Rejection, RunId, TenantId, Timestamp};
+use remem_store::StoreError;
+use serde_json::{Map, Value};
+
+/// Which proposals a list is to hold.
+#[derive(Clone, Debug, Default)]
+pub struct ProposalQuery {
+    /// In this state.
+    pub state: Option<State>,
+    /// Of this kind.
+    pub kind: Option<Kind>,
+    /// After this one.
+    pub after: Option<String>,
+    /// At the most.
+    pub limit: Option<u32>,
+}
+
+/// A caller's own draft.
+#[derive(Clone)]
+pub struct NewProposal {
+    /// What it would install.
+    pub kind: Kind,
+    /// A line for people.
+    pub title: Option<String>,
+    /// Why it is there.
+    pub rationale: Option<String>,
+    /// What it would install. Held against the rules of its kind when it is applied, not before.
+    pub artifact: Map<String, Value>,
+    /// The runs that it was made from.
+    pub source_runs: Vec<String>,
+}
+
+// What a caller wrote.
+impl std::fmt::Debug for NewProposal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewProposal").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// Proposals that one look at the storage brings.
+const PAGE: u32 = 200;
+/// Runs that a draft can name.
+const SOURCES_MAX: usize = 50;
+
+impl Engine {
+    /// Proposals, oldest first: what has waited longest comes first. The name after which to go on, if there may be more.
+    pub async fn proposals(&self, caller: &Caller, query: &ProposalQuery) -> Result<(Vec<Shown>, Option<String>), EngineError> {
+        caller.require(Permission::ProposalsRead)?;
+        if query.after.as_deref().is_some_and(|after| !is_proposal_id(after)) {
+            return Err(Rejection::Invalid { field: "cursor", rule: "is not one that this list gave out" }.into());
+        }
+        let (tenant, limit) = (caller.tenant(), self.parts.policy.list_limit(query.limit) as usize);
+        let wanted = |proposal: &Proposal| {
+            query.state.is_none_or(|state| proposal.state == state) && query.kind.is_none_or(|kind| proposal.kind == kind)
+        };
+        let (mut found, mut after) = (Vec::new(), query.after.clone());
+        loop {
+            let page = self.parts.review.records(tenant, RecordKind::Proposal, "", after.as_deref(), PAGE).await?;
+            for proposal in page.iter().filter_map(Proposal::read).filter(wanted) {
+                if found.len() == limit {
+                    let next = found.last().map(|shown: &Shown| shown.proposal.id.clone());
+                    return Ok((found, next));
+                }
+                found.push(self.shown_proposal(tenant, proposal).await?);
+            }
+            match page.last().filter(|_| page.len() == PAGE as usize) {
+                Some(last) => after = Some(last.key.clone()),
+                None => return Ok((found, None)),
+            }
+        }
+    }
+
+    /// One of them.
+    pub async fn proposal(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
+        caller.require(Permission::ProposalsRead)?;
+        let proposal = self.find_proposal(caller.tenant(), id).await?;
+        self.shown_proposal(caller.tenant(), proposal).await
+    }
+
+    /// Its revisions, oldest first.
+    pub async fn proposal_revisions(&self, caller: &Caller, id: &str) -> Result<Vec<Revision>, EngineError> {
+        caller.require(Permission::ProposalsRead)?;
+        let tenant = caller.tenant();
+        let proposal = self.find_proposal(tenant, id).await?;
+        let limit = u32::try_from(self.parts.policy.proposal_revisions_max).unwrap_or(u32::MAX);
+        let prefix = format!("{}/", proposal.id);
+        let records = self.parts.review.records(tenant, RecordKind::ProposalRevision, &prefix, None, limit).await?;
+        let mut revisions = Vec::with_capacity(records.len());
+        for record in &records {
+            let number = record.key.rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+            revisions.push(self.shown_revision(tenant, number, record).await?);
+        }
+        Ok(revisions)
+    }
+
+    /// Puts a caller's own draft under review.
+    pub async fn submit_proposal(&self, caller: &Caller, new: NewProposal) -> Result<Shown, EngineError> {
+        caller.require(Permission::ProposalsWrite)?;
+        if new.source_runs.len() > SOURCES_MAX || new.source_runs.iter().any(|run| RunId::parse(run).is_none()) {
+            return Err(Rejection::Invalid { field: "sourceRunIds", rule: "must be at most 50 names of runs" }.into());
+        }
+        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
+        let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
+        let draft = draft::written(&rules.admission(&policy, now), new.title, new.rationale, new.artifact)?;
+        for run in &new.source_runs {
+            remem_core::admission::check_name(rules.redactor(), "sourceRunIds", run)?;
+        }
+        self.room_for_a_proposal(tenant).await?;
+        let owner = Some(caller.principal().as_str().to_owned());
+        let proposal = self.new_proposal(tenant, new.kind, &draft, now).await?;
+        let proposal = Proposal { source_runs: new.source_runs, author: owner.clone(), owner, ..proposal };
+        let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
+        self.parts.store.commit(creating(batch, &proposal, &draft.artifact, now)).await?;
+        let stored = self.find_proposal(tenant, &proposal.id).await?;
+        self.shown_proposal(tenant, stored).await
+    }
+
+    /// A proposal that is not stored yet.
+    pub(super) async fn new_proposal(
+        &self,
+        tenant: &TenantId,
+        kind: Kind,
+        draft: &draft::Draft,
+        now: Timestamp,
+    ) -> Result<Proposal, EngineError> {
+        let sha256 = draft.artifact.sha256().to_owned();
+        Ok(Proposal {
+            id: format!("prop_{}", self.parts.ids.holder()),
+            kind,
+            state: State::Draft,
+            title: draft.title.clone(),
+            rationale: draft.rationale.clone(),
+            source_runs: Vec::new(),
+            synthesizer: None,
+            owner: None,
+            author: None,
+            duplicate_of: self.repeats(tenant, kind, &draft.artifact, None).await?,
+            activated: None,
+            revision: 1,
+            origin: sha256.clone(),
+            sha256,
+            created_at: now,
+            updated_at: now,
+            version: 0,
+        })
+    }
+
+    /// Refuses one more if there are too many, or if there can be none.
+    pub(super) async fn room_for_a_proposal(&self, tenant: &TenantId) -> Result<(), EngineError> {
+        if !self.parts.review.is_open() {
+            return Err(ProposalError::Off.into());
+        }
+        let (policy, known) = (&self.parts.policy, self.parts.review.proposals(tenant).await?);
+        let open = known.iter().filter(|proposal| proposal.state.is_open()).count();
+        for (limit, actual) in [(policy.proposals_open_max, open), (policy.proposals_max, known.len())] {
+            if actual >= limit {
+                let (limit, actual) = (limit as u64, actual as u64 + 1);
+                return Err(Rejection::TooLarge { field: "proposals", unit: "items", limit, actual }.into());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn find_proposal(&self, tenant: &TenantId, id: &str) -> Result<Proposal, EngineError> {
+        if !self.parts.review.is_open() {
+            return Err(ProposalError::Off.into());
+        }
+        self.parts.review.proposal(tenant, id).await?.ok_or(EngineError::NotFound)
+    }
+}
+
+/// Adds to a batch all that makes a proposal.
+pub(super) fn creating(batch: Batch, proposal: &Proposal, artifact: &Artifact, now: Timestamp) -> Batch {
+    let (key, body) = (revision_key(&proposal.id, 1), revision_body(artifact, proposal.author.as_deref(), now));
+    batch
+        .set(RecordKind::Proposal, proposal.id.clone(), Precondition::Absent, proposal.body())
+        .set(RecordKind::ProposalRevision, key, Precondition::Absent, body)
+        .emit(EventBody::ProposalCreated(ProposalCreated {
+            proposal_id: proposal.id.clone(),
+            kind: proposal.kind.as_str().to_owned(),
+            source_run_ids: proposal.source_runs.clone(),
+            duplicate_of: proposal.duplicate_of.clone(),
+        }))
+}
+
+/// `None` if somebody else came before, so that it is to be tried again.
+pub(super) fn settled<T>(result: Result<T, EngineError>) -> Option<Result<T, EngineError>> {
+    if matches!(result, Err(EngineError::Store(StoreError::Conflict))) { None } else { Some(result) }
+}
+
+/// Somebody else came before too often.
+pub(super) fn busy<T>() -> Result<T, EngineError> {
+    Err(StoreError::Busy.into())
+}

@@ -1,0 +1,295 @@
+//! A proposal and its revisions as they are kept and read. What a caller wrote in them was redacted before it came here; the
+//! rest are names, numbers and hashes of the host's own, which are kept as they are.
+
+use super::desk::Desk;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::jobs::own_words;
+use remem_core::event::ProposalRef;
+use remem_core::proposal::{Artifact, Kind, State};
+use remem_core::{Record, RecordBody, RecordKind, TenantId, Timestamp};
+use remem_store::StoreError;
+use serde_json::{Map, Value, json};
+
+/// A proposal without its artifact.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proposal {
+    /// Its name.
+    pub id: String,
+    /// What it would install.
+    pub kind: Kind,
+    /// How far it has come.
+    pub state: State,
+    /// A line for people.
+    pub title: Option<String>,
+    /// Why it is there.
+    pub rationale: Option<String>,
+    /// The runs that it was made from.
+    pub source_runs: Vec<String>,
+    /// What made it, if the host did.
+    pub synthesizer: Option<String>,
+    /// Who submitted it; nobody if the host did.
+    pub owner: Option<String>,
+    /// Who wrote the newest revision.
+    pub author: Option<String>,
+    /// The proposal or installed artifact that it repeats.
+    pub duplicate_of: Option<String>,
+    /// What came of it, once it is applied.
+    pub activated: Option<Activated>,
+    /// Its newest revision, from 1.
+    pub revision: u64,
+    /// The hash of that revision's artifact.
+    pub sha256: String,
+    /// The hash of the first one: what was turned down is known by it, however it was changed before.
+    pub(super) origin: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+    pub(super) version: u64,
+}
+
+/// What came of a proposal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Activated {
+    /// The gate that it passed.
+    pub approval_id: Option<String>,
+    /// What was installed: `<kind>/<name>`.
+    pub installed_ref: String,
+}
+
+/// A proposal with the artifact of its newest revision, as it may be shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    /// The proposal.
+    pub proposal: Proposal,
+    /// Its artifact; empty if it cannot be shown any more.
+    pub artifact: Map<String, Value>,
+}
+
+/// A revision.
+#[derive(Clone, PartialEq)]
+pub struct Revision {
+    /// From 1.
+    pub number: u64,
+    /// The hash of its artifact.
+    pub sha256: String,
+    /// Who wrote it.
+    pub author: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// Its artifact; empty if it cannot be shown any more.
+    pub artifact: Map<String, Value>,
+}
+
+// Titles, rationales and artifacts are what callers wrote.
+impl std::fmt::Debug for Proposal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proposal")
+            .field("id", &self.id)
+            .field("state", &self.state)
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Revision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Revision").field("number", &self.number).field("sha256", &self.sha256).finish_non_exhaustive()
+    }
+}
+
+/// The name of a revision's record.
+pub(super) fn revision_key(proposal: &str, number: u64) -> String {
+    format!("{proposal}/{number:06}")
+}
+
+/// The record of a revision: the exact bytes, as one text.
+pub(super) fn revision_body(artifact: &Artifact, author: Option<&str>, now: Timestamp) -> RecordBody {
+    own_words(json!({"artifact": artifact.text(), "sha256": artifact.sha256(), "author": author, "at": now.0}))
+}
+
+fn text(body: &Map<String, Value>, name: &str) -> Option<String> {
+    body.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn texts(body: &Map<String, Value>, name: &str) -> Vec<String> {
+    let list = body.get(name).and_then(Value::as_array);
+    list.map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect()).unwrap_or_default()
+}
+
+impl Proposal {
+    pub(super) fn read(record: &Record) -> Option<Proposal> {
+        let body = &record.body;
+        let time = |name: &str| body.get(name).and_then(Value::as_i64).map(Timestamp);
+        let activated = text(body, "installedArtifactRef");
+        Some(Proposal {
+            id: record.key.clone(),
+            kind: Kind::parse(&text(body, "kind")?)?,
+            state: State::parse(&text(body, "state")?)?,
+            title: text(body, "title"),
+            rationale: text(body, "rationale"),
+            source_runs: texts(body, "sourceRunIds"),
+            synthesizer: text(body, "synthesizerModel"),
+            owner: text(body, "owner"),
+            author: text(body, "author"),
+            duplicate_of: text(body, "duplicateOf"),
+            activated: activated.map(|installed_ref| Activated { approval_id: text(body, "approvalId"), installed_ref }),
+            revision: body.get("revision").and_then(Value::as_u64)?,
+            sha256: text(body, "sha256")?,
+            origin: text(body, "origin")?,
+            created_at: time("createdAt")?,
+            updated_at: time("updatedAt")?,
+            version: record.version,
+        })
+    }
+
+    pub(super) fn body(&self) -> RecordBody {
+        own_words(json!({
+            "kind": self.kind.as_str(),
+            "state": self.state.as_str(),
+            "title": self.title,
+            "rationale": self.rationale,
+            "sourceRunIds": self.source_runs,
+            "synthesizerModel": self.synthesizer,
+            "owner": self.owner,
+            "author": self.author,
+            "duplicateOf": self.duplicate_of,
+            "approvalId": self.activated.as_ref().and_then(|activated| activated.approval_id.as_deref()),
+            "installedArtifactRef": self.activated.as_ref().map(|activated| activated.installed_ref.as_str()),
+            "revision": self.revision,
+            "sha256": self.sha256,
+            "origin": self.origin,
+            "createdAt": self.created_at.0,
+            "updatedAt": self.updated_at.0,
+        }))
+    }
+
+    /// What events tell of it.
+    pub(super) fn told(&self) -> ProposalRef {
+        ProposalRef { proposal_id: self.id.clone(), kind: self.kind.as_str().to_owned(), revision: self.revision }
+    }
+
+    /// Whether somebody has had a hand in it, and is thus not who should judge it.
+    pub(super) fn is_of(&self, principal: &str) -> bool {
+        [&self.owner, &self.author].into_iter().flatten().any(|who| who == principal)
+    }
+}
+
+/// Whether a text can be the name of a proposal: what is not is not looked for.
+pub(super) fn is_proposal_id(text: &str) -> bool {
+    text.len() <= 128 && text.starts_with("prop_") && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+impl Desk {
+    pub(super) async fn proposal(&self, tenant: &TenantId, id: &str) -> Result<Option<Proposal>, EngineError> {
+        if !is_proposal_id(id) {
+            return Ok(None);
+        }
+        let Some(record) = self.record(tenant, RecordKind::Proposal, id).await? else { return Ok(None) };
+        Ok(Some(Proposal::read(&record).ok_or(StoreError::Damaged("a proposal cannot be read"))?))
+    }
+
+    /// The bytes of a proposal's newest revision, as they were written down; `None` if they are not what their hash says.
+    pub(super) async fn artifact(&self, tenant: &TenantId, proposal: &Proposal) -> Result<Option<Artifact>, EngineError> {
+        let key = revision_key(&proposal.id, proposal.revision);
+        let record = self.record(tenant, RecordKind::ProposalRevision, &key).await?;
+        Ok(record.and_then(|record| Artifact::from_stored(text(&record.body, "artifact")?, &proposal.sha256)))
+    }
+
+    /// Every proposal of a tenant, oldest first.
+    pub(super) async fn proposals(&self, tenant: &TenantId) -> Result<Vec<Proposal>, EngineError> {
+        const PAGE: u32 = 1_000;
+        let (mut all, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let page = self.records(tenant, RecordKind::Proposal, "", after.as_deref(), PAGE).await?;
+            all.extend(page.iter().filter_map(Proposal::read));
+            match page.last().filter(|_| page.len() == PAGE as usize) {
+                Some(last) => after = Some(last.key.clone()),
+                None => return Ok(all),
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// A proposal as it may be shown today: what it holds may have become a secret since it was written.
+    pub(super) async fn shown_proposal(&self, tenant: &TenantId, proposal: Proposal) -> Result<Shown, EngineError> {
+        let artifact = self.parts.review.artifact(tenant, &proposal).await?.map(|artifact| artifact.map()).unwrap_or_default();
+        let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
+        let words = json!({"title": proposal.title, "rationale": proposal.rationale, "artifact": artifact});
+        let clean = rules.admission(&policy, self.now()).record(words.as_object().cloned().unwrap_or_default());
+        let artifact = clean.map().get("artifact").and_then(Value::as_object).cloned().unwrap_or_default();
+        let proposal = Proposal { title: text(clean.map(), "title"), rationale: text(clean.map(), "rationale"), ..proposal };
+        Ok(Shown { proposal, artifact })
+    }
+
+    pub(super) async fn shown_revision(&self, tenant: &TenantId, number: u64, record: &Record) -> Result<Revision, EngineError> {
+        let sha256 = text(&record.body, "sha256").unwrap_or_default();
+        let artifact = text(&record.body, "artifact").and_then(|text| Artifact::from_stored(text, &sha256));
+        let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
+        let artifact = artifact.map(|artifact| artifact.map()).unwrap_or_default();
+        let artifact = rules.admission(&policy, self.now()).record(artifact).map().clone();
+        let at = record.body.get("at").and_then(Value::as_i64).map_or(record.at, Timestamp);
+        Ok(Revision { number, sha256, author: text(&record.body, "author"), at, artifact })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remem_core::Ties;
+
+    #[test]
+    fn a_proposal_is_read_as_it_was_written() {
+        let bare = Proposal {
+            id: "prop_1".to_owned(),
+            kind: Kind::Automation,
+            state: State::Applied,
+            title: None,
+            rationale: None,
+            source_runs: Vec::new(),
+            synthesizer: None,
+            owner: None,
+            author: None,
+            duplicate_of: None,
+            activated: None,
+            revision: 1,
+            sha256: "a".repeat(64),
+            origin: "b".repeat(64),
+            created_at: Timestamp(1),
+            updated_at: Timestamp(2),
+            version: 3,
+        };
+        let activated = Some(Activated { approval_id: Some("g".to_owned()), installed_ref: "automation/a".to_owned() });
+        let text = |text: &str| Some(text.to_owned());
+        let full = Proposal {
+            title: text("t"),
+            rationale: text("r"),
+            source_runs: vec!["run_1".to_owned()],
+            synthesizer: text("s"),
+            owner: text("o"),
+            author: text("a"),
+            duplicate_of: text("prop_0"),
+            activated,
+            ..bare.clone()
+        };
+        for proposal in [bare, full] {
+            let body = proposal.body().map().clone();
+            let (kind, key) = (RecordKind::Proposal, proposal.id.clone());
+            let record = Record { kind, key, version: 3, at: Timestamp(0), body, ties: Ties::default() };
+            assert!(Proposal::read(&record) == Some(proposal));
+        }
+    }
+
+    #[test]
+    fn names_are_plain() {
+        assert!(is_proposal_id("prop_019a") && is_proposal_id("prop_holder_000001"));
+        assert!(
+            !is_proposal_id("")
+                && !is_proposal_id("019a")
+                && !is_proposal_id("prop_/")
+                && !is_proposal_id(&format!("prop_{}", "a".repeat(128)))
+        );
+    }
+}

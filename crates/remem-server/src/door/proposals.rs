@@ -1,0 +1,254 @@
+//! The part of the door for what is under review, what was installed from it, and what the clock starts.
+
+use super::{EngineDoor, fail, invalid};
+use async_trait::async_trait;
+use remem_core::proposal::automation::Target;
+use remem_core::proposal::{Kind, State};
+use remem_engine::automations::AutomationInfo;
+use remem_engine::proposals::{Applied, Gate, Installed, NewProposal, NewTrace, ProposalQuery, Revise, Shown};
+use remem_wire::Failure;
+use remem_wire::automation::{AutomationDoc, AutomationList};
+use remem_wire::proposal::{
+    Activation, Approval, InstalledArtifact, InstalledArtifacts, Owner, Proposal, ProposalDecision, ProposalGate, ProposalList,
+    ProposalOverride, ProposalPatch, ProposalRevision, ProposalRevisions, ProposalSubmit, ProposalsQuery, Provenance, TraceCreate,
+    TraceCreated,
+};
+use remem_wire::time::Instant;
+use serde_json::{Map, Value};
+
+/// What came of a decision.
+#[derive(Clone)]
+pub struct Decided {
+    /// The proposal as it is now.
+    pub proposal: Proposal,
+    /// Others have to approve it first.
+    pub waits: bool,
+}
+
+/// Proposals and automations, as one caller.
+#[async_trait]
+pub trait ReviewDoor: Send + Sync {
+    /// A page of proposals.
+    async fn proposals(&self, query: ProposalsQuery) -> Result<ProposalList, Failure>;
+    /// One of them.
+    async fn proposal(&self, id: &str) -> Result<Proposal, Failure>;
+    /// Its revisions.
+    async fn proposal_revisions(&self, id: &str) -> Result<ProposalRevisions, Failure>;
+    /// The gate of its newest revision.
+    async fn proposal_gate(&self, id: &str) -> Result<ProposalGate, Failure>;
+    /// Puts a draft under review.
+    async fn submit_proposal(&self, request: ProposalSubmit) -> Result<Proposal, Failure>;
+    /// Changes a proposal.
+    async fn revise_proposal(&self, id: &str, request: ProposalPatch) -> Result<Proposal, Failure>;
+    /// Turns one down.
+    async fn reject_proposal(&self, id: &str) -> Result<Proposal, Failure>;
+    /// Puts one away.
+    async fn archive_proposal(&self, id: &str) -> Result<Proposal, Failure>;
+    /// Applies one, or asks for it.
+    async fn apply_proposal(&self, id: &str, request: ProposalDecision) -> Result<Decided, Failure>;
+    /// Approves one whose gate is open.
+    async fn approve_proposal(&self, id: &str, request: ProposalDecision) -> Result<Decided, Failure>;
+    /// Goes past the quorum.
+    async fn override_proposal(&self, id: &str, request: ProposalOverride) -> Result<Decided, Failure>;
+    /// What was installed.
+    async fn installed_artifacts(&self) -> Result<InstalledArtifacts, Failure>;
+    /// Keeps a trace of tools.
+    async fn record_trace(&self, request: TraceCreate) -> Result<TraceCreated, Failure>;
+    /// The automations.
+    async fn automations(&self) -> Result<AutomationList, Failure>;
+    /// One of them.
+    async fn automation(&self, id: &str) -> Result<AutomationDoc, Failure>;
+    /// Sets one; answers whether it is new.
+    async fn put_automation(&self, id: &str, request: Map<String, Value>) -> Result<(AutomationDoc, bool), Failure>;
+    /// Pauses one, or lets it go on.
+    async fn enable_automation(&self, id: &str, enabled: bool) -> Result<AutomationDoc, Failure>;
+    /// Takes one away.
+    async fn remove_automation(&self, id: &str) -> Result<(), Failure>;
+}
+
+fn kind(text: &str) -> Result<Kind, Failure> {
+    Kind::parse(text).ok_or_else(|| invalid("kind", "must be agent-pack, workflow-chain-pack, prompt-template or automation"))
+}
+
+fn state(text: &str) -> Result<State, Failure> {
+    State::parse(text).ok_or_else(|| invalid("state", "must be draft, revised, applied, rejected or archived"))
+}
+
+impl EngineDoor {
+    fn shown(&self, shown: Shown) -> Proposal {
+        let (proposal, tenant) = (shown.proposal, self.caller.tenant().as_str().to_owned());
+        Proposal {
+            id: proposal.id,
+            kind: proposal.kind.as_str().to_owned(),
+            state: proposal.state.as_str().to_owned(),
+            title: proposal.title,
+            rationale: proposal.rationale,
+            artifact: shown.artifact,
+            provenance: Provenance { source_run_ids: proposal.source_runs, synthesizer_model: proposal.synthesizer },
+            duplicate_of: proposal.duplicate_of,
+            owner: Owner { tenant, principal: proposal.owner },
+            activation: proposal
+                .activated
+                .map(|activated| Activation { approval_id: activated.approval_id, installed_artifact_ref: activated.installed_ref }),
+            created_at: Instant(proposal.created_at),
+            updated_at: Some(Instant(proposal.updated_at)),
+        }
+    }
+
+    fn decided(&self, applied: Applied) -> Decided {
+        match applied {
+            Applied::Installed(shown) => Decided { proposal: self.shown(*shown), waits: false },
+            Applied::Waiting(shown, _) => Decided { proposal: self.shown(*shown), waits: true },
+        }
+    }
+}
+
+#[async_trait]
+impl ReviewDoor for EngineDoor {
+    async fn proposals(&self, query: ProposalsQuery) -> Result<ProposalList, Failure> {
+        let query = ProposalQuery {
+            state: query.state.as_deref().map(state).transpose()?,
+            kind: query.kind.as_deref().map(kind).transpose()?,
+            after: query.cursor,
+            limit: query.limit,
+        };
+        self.engine.seed_proposal(&self.caller).await.map_err(fail)?;
+        let (found, next_cursor) = self.engine.proposals(&self.caller, &query).await.map_err(fail)?;
+        Ok(ProposalList { proposals: found.into_iter().map(|shown| self.shown(shown)).collect(), next_cursor })
+    }
+
+    async fn proposal(&self, id: &str) -> Result<Proposal, Failure> {
+        self.engine.proposal(&self.caller, id).await.map(|shown| self.shown(shown)).map_err(fail)
+    }
+
+    async fn proposal_revisions(&self, id: &str) -> Result<ProposalRevisions, Failure> {
+        let found = self.engine.proposal_revisions(&self.caller, id).await.map_err(fail)?;
+        let revision = |one: remem_engine::proposals::Revision| ProposalRevision {
+            number: one.number,
+            artifact_digest: one.sha256,
+            author: one.author,
+            created_at: Instant(one.at),
+            artifact: one.artifact,
+        };
+        Ok(ProposalRevisions { revisions: found.into_iter().map(revision).collect() })
+    }
+
+    async fn proposal_gate(&self, id: &str) -> Result<ProposalGate, Failure> {
+        self.engine.proposal_gate(&self.caller, id).await.map(gate).map_err(fail)
+    }
+
+    async fn submit_proposal(&self, request: ProposalSubmit) -> Result<Proposal, Failure> {
+        let ProposalSubmit { kind: of, title, rationale, artifact, source_run_ids: source_runs } = request;
+        let new = NewProposal { kind: kind(&of)?, title, rationale, artifact, source_runs };
+        self.engine.submit_proposal(&self.caller, new).await.map(|shown| self.shown(shown)).map_err(fail)
+    }
+
+    async fn revise_proposal(&self, id: &str, request: ProposalPatch) -> Result<Proposal, Failure> {
+        let ProposalPatch { title, rationale, artifact, artifact_digest: expected } = request;
+        let revise = Revise { title, rationale, artifact, expected };
+        self.engine.revise_proposal(&self.caller, id, revise).await.map(|shown| self.shown(shown)).map_err(fail)
+    }
+
+    async fn reject_proposal(&self, id: &str) -> Result<Proposal, Failure> {
+        self.engine.reject_proposal(&self.caller, id).await.map(|shown| self.shown(shown)).map_err(fail)
+    }
+
+    async fn archive_proposal(&self, id: &str) -> Result<Proposal, Failure> {
+        self.engine.archive_proposal(&self.caller, id).await.map(|shown| self.shown(shown)).map_err(fail)
+    }
+
+    async fn apply_proposal(&self, id: &str, request: ProposalDecision) -> Result<Decided, Failure> {
+        let applied = self.engine.apply_proposal(&self.caller, id, request.artifact_digest.as_deref()).await;
+        applied.map(|applied| self.decided(applied)).map_err(fail)
+    }
+
+    async fn approve_proposal(&self, id: &str, request: ProposalDecision) -> Result<Decided, Failure> {
+        let applied = self.engine.approve_proposal(&self.caller, id, request.artifact_digest.as_deref()).await;
+        applied.map(|applied| self.decided(applied)).map_err(fail)
+    }
+
+    async fn override_proposal(&self, id: &str, request: ProposalOverride) -> Result<Decided, Failure> {
+        let ProposalOverride { reason, note, artifact_digest } = request;
+        let applied = self.engine.override_proposal(&self.caller, id, &reason, note, artifact_digest.as_deref()).await;
+        applied.map(|applied| self.decided(applied)).map_err(fail)
+    }
+
+    async fn installed_artifacts(&self) -> Result<InstalledArtifacts, Failure> {
+        let found = self.engine.installed_artifacts(&self.caller).await.map_err(fail)?;
+        let artifact = |one: Installed| InstalledArtifact {
+            reference: one.reference,
+            artifact: one.artifact,
+            artifact_digest: one.sha256,
+            proposal_id: one.proposal,
+            revision: one.revision,
+            installed_at: Instant(one.at),
+        };
+        Ok(InstalledArtifacts { installed: found.into_iter().map(artifact).collect() })
+    }
+
+    async fn record_trace(&self, request: TraceCreate) -> Result<TraceCreated, Failure> {
+        let TraceCreate { agent_id, tools, task, run_id: run } = request;
+        let id = self.engine.record_trace(&self.caller, NewTrace { agent_id, tools, task, run }).await.map_err(fail)?;
+        Ok(TraceCreated { id })
+    }
+
+    async fn automations(&self) -> Result<AutomationList, Failure> {
+        let found = self.engine.automations(&self.caller).await.map_err(fail)?;
+        Ok(AutomationList { automations: found.into_iter().map(automation).collect() })
+    }
+
+    async fn automation(&self, id: &str) -> Result<AutomationDoc, Failure> {
+        self.engine.automation(&self.caller, id).await.map(automation).map_err(fail)
+    }
+
+    async fn put_automation(&self, id: &str, request: Map<String, Value>) -> Result<(AutomationDoc, bool), Failure> {
+        let (info, new) = self.engine.put_automation(&self.caller, id, &request).await.map_err(fail)?;
+        Ok((automation(info), new))
+    }
+
+    async fn enable_automation(&self, id: &str, enabled: bool) -> Result<AutomationDoc, Failure> {
+        self.engine.enable_automation(&self.caller, id, enabled).await.map(automation).map_err(fail)
+    }
+
+    async fn remove_automation(&self, id: &str) -> Result<(), Failure> {
+        self.engine.remove_automation(&self.caller, id).await.map_err(fail)
+    }
+}
+
+fn gate(gate: Gate) -> ProposalGate {
+    ProposalGate {
+        id: gate.id,
+        proposal_id: gate.proposal,
+        revision: gate.revision,
+        artifact_digest: gate.sha256,
+        state: gate.state.as_str().to_owned(),
+        required: gate.quorum,
+        approvals: gate.votes.into_iter().map(|vote| Approval { principal: vote.principal, at: Instant(vote.at) }).collect(),
+        ended_by: gate.ended_by,
+        reason: gate.reason,
+        note: gate.note,
+        opened_at: Instant(gate.opened_at),
+        due_at: Instant(gate.due),
+    }
+}
+
+fn automation(info: AutomationInfo) -> AutomationDoc {
+    let map = info.automation.to_map();
+    let (workflow_id, agent_id) = match info.automation.target {
+        Target::Workflow(id) => (Some(id), None),
+        Target::Agent(id) => (None, Some(id)),
+    };
+    AutomationDoc {
+        automation_id: info.automation.id,
+        schedule: map.get("schedule").and_then(Value::as_object).cloned().unwrap_or_default(),
+        workflow_id,
+        agent_id,
+        inputs: info.automation.inputs,
+        enabled: info.automation.enabled,
+        title: info.automation.title,
+        next_due_at: info.next_due.map(Instant),
+        last_fired_at: info.last_fired_at.map(Instant),
+        last_run_id: info.last_run_id,
+        source: info.source,
+    }
+}

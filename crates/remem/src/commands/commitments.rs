@@ -1,0 +1,226 @@
+//! `remem commitment`: lists, shows, makes and changes what is to be reminded of.
+
+use super::door;
+use super::entries::{duration_ms, instant};
+use crate::cli::{Commitment, CommitmentList as List, Create, Global, Rules};
+use crate::output::{self, preview, visible};
+use remem_core::Timestamp;
+use remem_engine::ports::{Clock, SystemClock};
+use remem_server::Door;
+use remem_wire::commitment::{
+    CommitmentCreate, CommitmentDoc, CommitmentList, CommitmentRulesDoc, CommitmentRulesPut, CommitmentSnooze, CommitmentWhy,
+    CommitmentsQuery, DeliveryDoc, FireList, FiresQuery, Observation, ObservationAnswer,
+};
+use remem_wire::time::Instant;
+use serde_json::json;
+use std::sync::Arc;
+
+pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
+    let door = door(global).await?;
+    match command {
+        Commitment::List(list) => show_list(global, found(&door, list).await?),
+        Commitment::Show { id } => show(global, door.commitment(id).await?, door.commitment_fires(id, FiresQuery::default()).await?),
+        Commitment::Explain { id } => explain(global, door.explain_commitment(id).await?),
+        Commitment::Create(create) => make(global, &door, create).await,
+        Commitment::Confirm { id } => changed(global, door.confirm_commitment(id).await?),
+        Commitment::Cancel { id } => changed(global, door.cancel_commitment(id).await?),
+        Commitment::Snooze { id, until, later } => {
+            let until = match (until, later) {
+                (Some(text), _) => instant(text, "--until")?,
+                (None, later) => Instant(SystemClock.now().plus_ms(duration_ms(later.as_deref().unwrap_or_default(), "--for")?)),
+            };
+            changed(global, door.snooze_commitment(id, CommitmentSnooze { until }).await?)
+        }
+        Commitment::Observe { memory_ref, key, not } => {
+            observed(global, door.observe(memory_ref, Observation { key: key.join(" "), value: !not }).await?)
+        }
+        Commitment::Rules(rules) => self::rules(global, &door, rules).await,
+    }
+}
+
+/// Page after page, until there are as many as wanted. Without a state: those that may still fire.
+async fn found(door: &Arc<dyn Door>, list: &List) -> anyhow::Result<Vec<CommitmentDoc>> {
+    let mut query = CommitmentsQuery { memory_ref: list.memory_ref.clone(), state: list.state.clone(), cursor: None, limit: Some(0) };
+    let wanted = |one: &CommitmentDoc| list.all || list.state.is_some() || matches!(one.state.as_str(), "pending" | "armed");
+    let mut found: Vec<CommitmentDoc> = Vec::new();
+    loop {
+        let page = door.commitments(query.clone()).await?;
+        found.extend(page.commitments.into_iter().filter(wanted));
+        query.cursor = page.next_cursor;
+        let enough = list.limit > 0 && found.len() >= list.limit;
+        if enough || query.cursor.is_none() {
+            found.truncate(if list.limit > 0 { list.limit } else { found.len() });
+            return Ok(found);
+        }
+    }
+}
+
+fn show_list(global: &Global, found: Vec<CommitmentDoc>) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(&CommitmentList { commitments: found, next_cursor: None });
+    }
+    let now = SystemClock.now();
+    let row = |one: CommitmentDoc| {
+        let due = when(&one, now);
+        let text = one.text.as_deref().map_or_else(|| "-".to_owned(), |text| preview(text, 60));
+        vec![preview(&one.id, 40), one.state, due, preview(&one.memory_ref, 40), text]
+    };
+    output::table(&["COMMITMENT", "STATE", "DUE", "MEMORY", "WHAT"], found.into_iter().map(row).collect(), "nothing was promised");
+    Ok(())
+}
+
+/// When it fires, in words: how far away and the instant, or what has to become true.
+fn when(one: &CommitmentDoc, now: Timestamp) -> String {
+    match (&one.next_at, &one.predicate, &one.last_fired_at) {
+        (Some(at), ..) => format!("{} ({at})", distance(at.0, now)),
+        (None, Some(predicate), _) if matches!(one.state.as_str(), "pending" | "armed") => format!("when {}", preview(predicate, 50)),
+        (None, _, Some(at)) => format!("fired {} ({at})", distance(at.0, now)),
+        (None, _, None) => "-".to_owned(),
+    }
+}
+
+/// `in 3 h`, `2 days ago`: the two largest units are enough for people.
+fn distance(at: Timestamp, now: Timestamp) -> String {
+    let (ahead, seconds) = (at.0 >= now.0, at.0.abs_diff(now.0) / 1_000);
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    let words = match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (1, hours, _) => format!("1 day {hours} h"),
+        (days, ..) => format!("{days} days"),
+    };
+    if ahead { format!("in {words}") } else { format!("{words} ago") }
+}
+
+fn lines(one: &CommitmentDoc) {
+    println!("id        {}", visible(&one.id));
+    println!("state     {}", one.state);
+    println!("due       {}", visible(&when(one, SystemClock.now())));
+    if let Some(rule) = one.every.as_ref().or(one.cron.as_ref()) {
+        println!("repeats   {} ({})", visible(rule), visible(one.zone.as_deref().unwrap_or_default()));
+    }
+    println!("memory    {}", visible(&one.memory_ref));
+    if let Some(entry) = &one.memory_id {
+        println!("entry     {}", visible(entry));
+    }
+    if let Some(starts) = one.delivery.workflow_id.as_ref().or(one.delivery.agent_id.as_ref()) {
+        println!("starts    {}", visible(starts));
+    }
+    if let Some(by) = &one.ended_by {
+        println!("ended by  {by}");
+    }
+    println!("created   {}", one.created_at);
+    println!("what      {}", visible(one.text.as_deref().unwrap_or("-")));
+}
+
+fn show(global: &Global, one: CommitmentDoc, fires: FireList) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(&json!({"commitment": one, "fires": fires.fires}));
+    }
+    lines(&one);
+    let dash = || "-".to_owned();
+    let row = |fire: remem_wire::commitment::FireDoc| {
+        vec![fire.scheduled_at.to_string(), fire.fired_at.to_string(), fire.run_id.unwrap_or_else(dash)]
+    };
+    output::table(&["DUE", "FIRED", "RUN"], fires.fires.into_iter().map(row).collect(), "it has not fired");
+    Ok(())
+}
+
+fn explain(global: &Global, why: CommitmentWhy) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(&why);
+    }
+    lines(&why.commitment);
+    match (&why.rules, &why.cue, &why.condition_words) {
+        (Some(rules), Some(cue), Some(words)) => {
+            println!("read as   \"{}\" asks or promises, \"{}\" tells when", visible(cue), visible(words));
+            println!("by rules  {}, confidence {}", visible(rules), why.commitment.confidence);
+        }
+        (Some(rules), ..) => println!("by rules  {}; the words are not there any more", visible(rules)),
+        (None, ..) => println!("a caller said when"),
+    }
+    Ok(())
+}
+
+fn delivery(workflow: Option<&String>, agent: Option<&String>) -> DeliveryDoc {
+    DeliveryDoc { workflow_id: workflow.cloned(), agent_id: agent.cloned(), ..DeliveryDoc::default() }
+}
+
+async fn make(global: &Global, door: &Arc<dyn Door>, create: &Create) -> anyhow::Result<()> {
+    let new = CommitmentCreate {
+        text: create.text.clone(),
+        at: create.at.as_deref().map(|text| instant(text, "--at")).transpose()?,
+        every: create.every.clone(),
+        cron: create.cron.clone(),
+        predicate: create.predicate.clone(),
+        zone: create.zone.clone(),
+        delivery: delivery(create.workflow.as_ref(), create.agent.as_ref()),
+        subjects: create.subjects.clone(),
+    };
+    let made = door.create_commitment(&create.memory_ref, new, create.idempotency_key.as_deref()).await?;
+    if global.json {
+        return output::json(&made.commitment);
+    }
+    let again = if made.replayed { ", as before" } else { "" };
+    println!("{}  {}: {}{again}", visible(&made.commitment.id), made.commitment.state, when(&made.commitment, SystemClock.now()));
+    Ok(())
+}
+
+fn changed(global: &Global, one: CommitmentDoc) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(&one);
+    }
+    println!("{}: {}, {}", visible(&one.id), one.state, when(&one, SystemClock.now()));
+    Ok(())
+}
+
+fn observed(global: &Global, answer: ObservationAnswer) -> anyhow::Result<()> {
+    if global.json {
+        return output::json(&answer);
+    }
+    println!("{}: {} waited for it, {} fired", visible(&answer.key), answer.matched, answer.fired.len());
+    answer.fired.iter().for_each(|id| println!("{}", visible(id)));
+    Ok(())
+}
+
+/// Shows the rules, or sets those that are named and leaves the others as they are.
+async fn rules(global: &Global, door: &Arc<dyn Door>, wanted: &Rules) -> anyhow::Result<()> {
+    let memory_ref = wanted.memory_ref.as_deref();
+    let mut rules: CommitmentRulesDoc = door.commitment_rules(memory_ref).await?;
+    let starts = wanted.workflow.is_some() || wanted.agent.is_some() || wanted.tell_only;
+    if starts || wanted.arm.is_some() || wanted.zone.is_some() {
+        let delivery = if starts { delivery(wanted.workflow.as_ref(), wanted.agent.as_ref()) } else { rules.delivery };
+        let (arm, zone) = (wanted.arm.clone().unwrap_or(rules.arm), wanted.zone.clone().unwrap_or(rules.zone));
+        rules = door.put_commitment_rules(memory_ref, CommitmentRulesPut { arm: Some(arm), zone: Some(zone), delivery }).await?;
+    }
+    if global.json {
+        return output::json(&rules);
+    }
+    println!("memory  {}", rules.memory_ref.as_deref().map_or_else(|| "(all without their own)".to_owned(), visible));
+    println!("arm     {}", rules.arm);
+    println!("zone    {}", visible(&rules.zone));
+    let starts = rules.delivery.workflow_id.or(rules.delivery.agent_id);
+    println!("starts  {}", starts.as_deref().map_or_else(|| "nothing: it only tells".to_owned(), visible));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_told_in_words() {
+        let now = Timestamp(1_000_000_000);
+        for (seconds, words) in [
+            (0, "in 0 s"),
+            (59, "in 59 s"),
+            (-61, "1 min ago"),
+            (7_500, "in 2 h 5 min"),
+            (90_000, "in 1 day 1 h"),
+            (-200_000, "2 days ago"),
+        ] {
+            assert_eq!(distance(now.plus_ms(seconds * 1_000), now), words);
+        }
+    }
+}
