@@ -77,10 +77,11 @@ impl Engine {
             match done {
                 Fired::Now => return Ok(fires),
                 // Nobody will tell of it again: it becomes due, and is fired when there is room.
-                Fired::Held => match self.note(tenant, &info, &info.commitment.deferred(now)).await? {
-                    Fired::Now => return Ok(false),
-                    _ => {}
-                },
+                Fired::Held => {
+                    if self.note(tenant, &info, &info.commitment.deferred(now)).await? == Fired::Now {
+                        return Ok(false);
+                    }
+                }
                 // The same was promised, and fired, before: counting goes on from there.
                 Fired::Before => {
                     info.commitment.epoch = self.last_epoch(tenant, &info.id).await?;
