@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time and starts load")]
 
 mod client;
+mod commitments;
 mod consolidate;
 mod cores;
 mod corpus;
@@ -92,6 +93,8 @@ enum Benchmark {
     Consolidate,
     /// Consolidation, distillation, compaction and forget over the embedded store.
     Passes,
+    /// Reading promises and firing what is due, against storing and plain loops over rows.
+    Commitments,
     /// What digests keep of long conversations; not part of `all`, because it needs --locomo.
     Distill,
     /// All of these.
@@ -121,7 +124,7 @@ impl Setup {
         ensure!((1..=100).contains(&cli.starts), "--starts must be between 1 and 100");
         let remem = cli.remem.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/remem"));
         // The redactor and the plan of consolidation are measured in this process.
-        if !matches!(cli.benchmark, Benchmark::Redact | Benchmark::Consolidate | Benchmark::Passes) {
+        if !matches!(cli.benchmark, Benchmark::Redact | Benchmark::Consolidate | Benchmark::Passes | Benchmark::Commitments) {
             ensure!(
                 remem.is_file(),
                 "there is no program at {}: build it with `cargo build --release -p remem`, or name it with --remem",
@@ -163,6 +166,9 @@ fn main() -> anyhow::Result<()> {
     if wants(Benchmark::Passes) {
         let alone = cli.benchmark == Benchmark::Passes && cli.entries.is_none();
         passes::run(&setup, &if alone { vec![10_000, 100_000, 1_000_000] } else { vec![setup.entries] })?;
+    }
+    if wants(Benchmark::Commitments) {
+        commitments::run(&setup)?;
     }
     if wants(Benchmark::Puts) {
         puts::run(&setup)?;

@@ -3,238 +3,172 @@
 
 use crate::redact::ShapePolicy;
 
-/// What one tenant may do and how much of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Policy {
-    /// Bytes of an entry's text after redaction.
-    pub content_bytes_max: usize,
-    /// Tags of one entry.
-    pub tags_max: usize,
-    /// Characters of one tag.
-    pub tag_chars_max: usize,
-    /// Bytes of an entry's metadata as JSON.
-    pub metadata_bytes_max: usize,
-    /// Levels of nesting in metadata.
-    pub metadata_depth_max: usize,
-    /// Entries of one batch or import request.
-    pub batch_entries_max: usize,
-    /// Entries of a list when the caller names no limit.
-    pub list_limit_default: u32,
-    /// Entries of a list at the most; also what `limit=0` gives.
-    pub list_limit_max: u32,
-    /// Hits of a search when the caller names no limit.
-    pub search_limit_default: u32,
-    /// Hits of a search at the most.
-    pub search_limit_max: u32,
-    /// Characters of a search query.
-    pub query_chars_max: usize,
-    /// Different words of a query that are looked up.
-    pub query_terms_max: usize,
-    /// Events of one page of the feed.
-    pub events_page_max: u32,
-    /// Open event streams of one tenant on one node.
-    pub feeds_max: usize,
-    /// Characters of an idempotency key.
-    pub idempotency_key_chars_max: usize,
-    /// How long a key is remembered, in milliseconds.
-    pub idempotency_retention_ms: i64,
-    /// Bytes of a request body.
-    pub request_bytes_max: usize,
-    /// How long a read waits for the revision named by `atLeast`, in milliseconds.
-    pub at_least_wait_ms_max: u64,
-    /// Entries that one purge step removes in one transaction.
-    pub purge_batch_max: u32,
-    /// Bytes of a workspace file.
-    pub file_bytes_max: usize,
-    /// Workspace files of a tenant.
-    pub files_max: usize,
-    /// Versions of a workspace file that are kept.
-    pub file_versions_max: usize,
-    /// Runs that may wait for their turn on one node.
-    pub runs_waiting_max: usize,
-    /// Runs that one node carries on at the same time.
-    pub runs_at_once_max: usize,
-    /// Bytes of a run's inputs, metadata and settings, each.
-    pub run_input_bytes_max: usize,
-    /// Bytes of one recorded read of a run.
-    pub run_read_bytes_max: usize,
-    /// How deep runs may start runs.
-    pub run_depth_max: usize,
-    /// How long a run may take, in milliseconds.
-    pub run_duration_ms_max: i64,
-    /// How long a run may stand still before another node carries it on, in milliseconds.
-    pub run_stall_ms: i64,
-    /// How long an ended run is kept, with what it read, in milliseconds.
-    pub run_retention_ms: i64,
-    /// Workflow definitions of a tenant.
-    pub workflows_max: u32,
-    /// Bytes of a workflow definition.
-    pub workflow_bytes_max: usize,
-    /// Agents that a tenant installs.
-    pub agents_max: usize,
-    /// Bytes of an agent's manifest, its prompt included, as JSON.
-    pub agent_bytes_max: usize,
-    /// Webhooks of a tenant.
-    pub webhooks_max: usize,
-    /// Characters of a webhook's URL.
-    pub webhook_url_chars_max: usize,
-    /// How often an event is tried at a webhook before it becomes a dead letter.
-    pub webhook_attempts_max: u32,
-    /// How long after the first failure the second attempt is made, in milliseconds; each later wait is twice as long.
-    pub webhook_retry_ms: i64,
-    /// Events that one activation sends to one webhook.
-    pub webhook_events_max: u32,
-    /// Dead letters of a webhook that are kept.
-    pub dead_letters_max: usize,
-    /// Whether webhooks may use plain HTTP and addresses of this machine and its network: for tests and closed networks.
-    pub webhooks_private: bool,
-    /// Secrets in the vault of a tenant.
-    pub secrets_max: usize,
-    /// Characters of a secret.
-    pub secret_chars_max: usize,
-    /// Earlier values of a secret that are still kept out of memory.
-    pub secret_former_max: usize,
-    /// Entries or records that one step of the rescan looks at in one transaction.
-    pub rescan_batch_max: u32,
-    /// Jobs of one pass of a tenant that have not ended.
-    pub jobs_active_max: usize,
-    /// Jobs of a tenant that have ended and are kept.
-    pub jobs_ended_max: usize,
-    /// How long an ended job is kept, in milliseconds.
-    pub job_retention_ms: i64,
-    /// Schedules of a tenant.
-    pub schedules_max: usize,
-    /// Bytes of what a model is asked.
-    pub model_prompt_bytes_max: usize,
-    /// Bytes of what a model answers.
-    pub model_answer_bytes_max: usize,
-    /// Entries that one compaction or distillation reads.
-    pub distill_entries_max: usize,
-    /// Tokens that one distillation may read and write.
-    pub distill_tokens_max: u64,
-    /// How long archives are kept, in milliseconds.
-    pub archive_retention_ms: i64,
-    /// How far ahead a commitment or an automation may lie, in milliseconds.
-    pub horizon_ms_max: i64,
-    /// How long one waits to be confirmed, in milliseconds.
-    pub commitment_confirm_ms: i64,
-    /// How long one waits for its predicate, in milliseconds.
-    pub commitment_wait_ms: i64,
-    /// How long one is kept after its end, in milliseconds; likewise the note that it fired.
-    pub commitment_retention_ms: i64,
-    /// Runs of one memory that commitments have started and that have not ended; more of them wait.
-    pub commitment_runs_max: usize,
-    /// Commitments that one activation fires.
-    pub fires_max: u32,
-    /// Heartbeats of a tenant.
-    pub heartbeats_max: usize,
-    /// The shortest distance between two looks of a heartbeat, in milliseconds.
-    pub heartbeat_every_ms_min: i64,
-    /// How long one look may take, in milliseconds.
-    pub heartbeat_runtime_ms_max: u64,
-    /// Proposals of a tenant that wait for a person.
-    pub proposals_open_max: usize,
-    /// Proposals of a tenant in whatever state.
-    pub proposals_max: usize,
-    /// Revisions of a proposal.
-    pub proposal_revisions_max: u64,
-    /// Characters of a proposal's title.
-    pub proposal_title_chars_max: usize,
-    /// Characters of a proposal's rationale, and of a note on a decision.
-    pub proposal_text_chars_max: usize,
-    /// Prompt templates of a tenant.
-    pub prompts_max: usize,
-    /// Automations of a tenant.
-    pub automations_max: usize,
-    /// Tools that one trace names.
-    pub trace_tools_max: usize,
-    /// Traces of tools of a tenant that are kept.
-    pub traces_max: usize,
-    /// How long a trace of tools is kept, in milliseconds.
-    pub trace_retention_ms: i64,
-    /// What happens to text that is shaped like a secret.
-    pub shapes: ShapePolicy,
+/// One row a limit: its name, its type and what it is if nobody says otherwise.
+macro_rules! limits {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty = $default:expr,)*) => {
+        /// What one tenant may do and how much of it.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Policy {
+            $($(#[$doc])* pub $name: $kind,)*
+        }
+
+        impl Default for Policy {
+            fn default() -> Policy {
+                Policy { $($name: $default,)* }
+            }
+        }
+    };
 }
 
-impl Default for Policy {
-    fn default() -> Policy {
-        Policy {
-            content_bytes_max: 65_536,
-            tags_max: 64,
-            tag_chars_max: 256,
-            metadata_bytes_max: 16_384,
-            metadata_depth_max: 8,
-            batch_entries_max: 1_000,
-            list_limit_default: 100,
-            list_limit_max: 1_000,
-            search_limit_default: 10,
-            search_limit_max: 100,
-            query_chars_max: 4_096,
-            query_terms_max: 32,
-            events_page_max: 1_000,
-            feeds_max: 64,
-            idempotency_key_chars_max: 255,
-            idempotency_retention_ms: 7 * 24 * 3_600_000,
-            request_bytes_max: 8 * 1024 * 1024,
-            at_least_wait_ms_max: 2_000,
-            purge_batch_max: 500,
-            file_bytes_max: 262_144,
-            files_max: 1_000,
-            file_versions_max: 20,
-            runs_waiting_max: 10_000,
-            runs_at_once_max: 256,
-            run_input_bytes_max: 65_536,
-            run_read_bytes_max: 4 * 1024 * 1024,
-            run_depth_max: 4,
-            run_duration_ms_max: 3_600_000,
-            run_stall_ms: 5_000,
-            run_retention_ms: 30 * 24 * 3_600_000,
-            workflows_max: 200,
-            workflow_bytes_max: 65_536,
-            agents_max: 200,
-            agent_bytes_max: 131_072,
-            webhooks_max: 32,
-            webhook_url_chars_max: 2_048,
-            webhook_attempts_max: 8,
-            webhook_retry_ms: 30_000,
-            webhook_events_max: 200,
-            dead_letters_max: 100,
-            webhooks_private: false,
-            secrets_max: 200,
-            secret_chars_max: 8_192,
-            secret_former_max: 20,
-            rescan_batch_max: 100,
-            jobs_active_max: 1_000,
-            jobs_ended_max: 1_000,
-            job_retention_ms: 30 * 24 * 3_600_000,
-            schedules_max: 100,
-            model_prompt_bytes_max: 131_072,
-            model_answer_bytes_max: 65_536,
-            distill_entries_max: 100_000,
-            distill_tokens_max: 100_000,
-            archive_retention_ms: 365 * 24 * 3_600_000,
-            horizon_ms_max: 366 * 24 * 3_600_000,
-            commitment_confirm_ms: 14 * 24 * 3_600_000,
-            commitment_wait_ms: 366 * 24 * 3_600_000,
-            commitment_retention_ms: 90 * 24 * 3_600_000,
-            commitment_runs_max: 1_000,
-            fires_max: 2_000,
-            heartbeats_max: 100,
-            heartbeat_every_ms_min: 30_000,
-            heartbeat_runtime_ms_max: 1_000,
-            proposals_open_max: 500,
-            proposals_max: 10_000,
-            proposal_revisions_max: 100,
-            proposal_title_chars_max: 200,
-            proposal_text_chars_max: 4_000,
-            prompts_max: 200,
-            automations_max: 200,
-            trace_tools_max: 64,
-            traces_max: 10_000,
-            trace_retention_ms: 30 * 24 * 3_600_000,
-            shapes: ShapePolicy::Redact,
-        }
-    }
+limits! {
+    /// Bytes of an entry's text after redaction.
+    content_bytes_max: usize = 65_536,
+    /// Tags of one entry.
+    tags_max: usize = 64,
+    /// Characters of one tag.
+    tag_chars_max: usize = 256,
+    /// Bytes of an entry's metadata as JSON.
+    metadata_bytes_max: usize = 16_384,
+    /// Levels of nesting in metadata.
+    metadata_depth_max: usize = 8,
+    /// Entries of one batch or import request.
+    batch_entries_max: usize = 1_000,
+    /// Entries of a list when the caller names no limit.
+    list_limit_default: u32 = 100,
+    /// Entries of a list at the most; also what `limit=0` gives.
+    list_limit_max: u32 = 1_000,
+    /// Hits of a search when the caller names no limit.
+    search_limit_default: u32 = 10,
+    /// Hits of a search at the most.
+    search_limit_max: u32 = 100,
+    /// Characters of a search query.
+    query_chars_max: usize = 4_096,
+    /// Different words of a query that are looked up.
+    query_terms_max: usize = 32,
+    /// Events of one page of the feed.
+    events_page_max: u32 = 1_000,
+    /// Open event streams of one tenant on one node.
+    feeds_max: usize = 64,
+    /// Characters of an idempotency key.
+    idempotency_key_chars_max: usize = 255,
+    /// How long a key is remembered, in milliseconds.
+    idempotency_retention_ms: i64 = 7 * 24 * 3_600_000,
+    /// Bytes of a request body.
+    request_bytes_max: usize = 8 * 1024 * 1024,
+    /// How long a read waits for the revision named by `atLeast`, in milliseconds.
+    at_least_wait_ms_max: u64 = 2_000,
+    /// Entries that one purge step removes in one transaction.
+    purge_batch_max: u32 = 500,
+    /// Bytes of a workspace file.
+    file_bytes_max: usize = 262_144,
+    /// Workspace files of a tenant.
+    files_max: usize = 1_000,
+    /// Versions of a workspace file that are kept.
+    file_versions_max: usize = 20,
+    /// Runs that may wait for their turn on one node.
+    runs_waiting_max: usize = 10_000,
+    /// Runs that one node carries on at the same time.
+    runs_at_once_max: usize = 256,
+    /// Bytes of a run's inputs, metadata and settings, each.
+    run_input_bytes_max: usize = 65_536,
+    /// Bytes of one recorded read of a run.
+    run_read_bytes_max: usize = 4 * 1024 * 1024,
+    /// How deep runs may start runs.
+    run_depth_max: usize = 4,
+    /// How long a run may take, in milliseconds.
+    run_duration_ms_max: i64 = 3_600_000,
+    /// How long a run may stand still before another node carries it on, in milliseconds.
+    run_stall_ms: i64 = 5_000,
+    /// How long an ended run is kept, with what it read, in milliseconds.
+    run_retention_ms: i64 = 30 * 24 * 3_600_000,
+    /// Workflow definitions of a tenant.
+    workflows_max: u32 = 200,
+    /// Bytes of a workflow definition.
+    workflow_bytes_max: usize = 65_536,
+    /// Agents that a tenant installs.
+    agents_max: usize = 200,
+    /// Bytes of an agent's manifest, its prompt included, as JSON.
+    agent_bytes_max: usize = 131_072,
+    /// Webhooks of a tenant.
+    webhooks_max: usize = 32,
+    /// Characters of a webhook's URL.
+    webhook_url_chars_max: usize = 2_048,
+    /// How often an event is tried at a webhook before it becomes a dead letter.
+    webhook_attempts_max: u32 = 8,
+    /// How long after the first failure the second attempt is made, in milliseconds; each later wait is twice as long.
+    webhook_retry_ms: i64 = 30_000,
+    /// Events that one activation sends to one webhook.
+    webhook_events_max: u32 = 200,
+    /// Dead letters of a webhook that are kept.
+    dead_letters_max: usize = 100,
+    /// Whether webhooks may use plain HTTP and addresses of this machine and its network: for tests and closed networks.
+    webhooks_private: bool = false,
+    /// Secrets in the vault of a tenant.
+    secrets_max: usize = 200,
+    /// Characters of a secret.
+    secret_chars_max: usize = 8_192,
+    /// Earlier values of a secret that are still kept out of memory.
+    secret_former_max: usize = 20,
+    /// Entries or records that one step of the rescan looks at in one transaction.
+    rescan_batch_max: u32 = 100,
+    /// Jobs of one pass of a tenant that have not ended.
+    jobs_active_max: usize = 1_000,
+    /// Jobs of a tenant that have ended and are kept.
+    jobs_ended_max: usize = 1_000,
+    /// How long an ended job is kept, in milliseconds.
+    job_retention_ms: i64 = 30 * 24 * 3_600_000,
+    /// Schedules of a tenant.
+    schedules_max: usize = 100,
+    /// Bytes of what a model is asked.
+    model_prompt_bytes_max: usize = 131_072,
+    /// Bytes of what a model answers.
+    model_answer_bytes_max: usize = 65_536,
+    /// Entries that one compaction or distillation reads.
+    distill_entries_max: usize = 100_000,
+    /// Tokens that one distillation may read and write.
+    distill_tokens_max: u64 = 100_000,
+    /// How long archives are kept, in milliseconds.
+    archive_retention_ms: i64 = 365 * 24 * 3_600_000,
+    /// How far ahead a commitment or an automation may lie, in milliseconds.
+    horizon_ms_max: i64 = 366 * 24 * 3_600_000,
+    /// How long one waits to be confirmed, in milliseconds.
+    commitment_confirm_ms: i64 = 14 * 24 * 3_600_000,
+    /// How long one waits for its predicate, in milliseconds.
+    commitment_wait_ms: i64 = 366 * 24 * 3_600_000,
+    /// How long one is kept after its end, in milliseconds; likewise the note that it fired.
+    commitment_retention_ms: i64 = 90 * 24 * 3_600_000,
+    /// Runs of one memory that commitments have started and that have not ended; more of them wait.
+    commitment_runs_max: usize = 1_000,
+    /// Commitments that one activation fires.
+    fires_max: u32 = 2_000,
+    /// Heartbeats of a tenant.
+    heartbeats_max: usize = 100,
+    /// The shortest distance between two looks of a heartbeat, in milliseconds.
+    heartbeat_every_ms_min: i64 = 30_000,
+    /// How long one look may take, in milliseconds.
+    heartbeat_runtime_ms_max: u64 = 1_000,
+    /// Proposals of a tenant that wait for a person.
+    proposals_open_max: usize = 500,
+    /// Proposals of a tenant in whatever state.
+    proposals_max: usize = 10_000,
+    /// Revisions of a proposal.
+    proposal_revisions_max: u64 = 100,
+    /// Characters of a proposal's title.
+    proposal_title_chars_max: usize = 200,
+    /// Characters of a proposal's rationale, and of a note on a decision.
+    proposal_text_chars_max: usize = 4_000,
+    /// Prompt templates of a tenant.
+    prompts_max: usize = 200,
+    /// Automations of a tenant.
+    automations_max: usize = 200,
+    /// Tools that one trace names.
+    trace_tools_max: usize = 64,
+    /// Traces of tools of a tenant that are kept.
+    traces_max: usize = 10_000,
+    /// How long a trace of tools is kept, in milliseconds.
+    trace_retention_ms: i64 = 30 * 24 * 3_600_000,
+    /// What happens to text that is shaped like a secret.
+    shapes: ShapePolicy = ShapePolicy::Redact,
 }
 
 impl Policy {

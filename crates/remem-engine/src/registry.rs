@@ -176,7 +176,7 @@ pub static PASSES: [Pass; 12] = [
         period_ms: 1_000,
         all_every: 60,
         store_knows: None,
-        lease_ms: LEASE_MS,
+        lease_ms: passes::infer::LEASE_MS,
         tenants_at_once: 2,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::infer::worth(engine, tenant)),
@@ -407,8 +407,8 @@ impl Engine {
             return Ok(None);
         }
         let report = self.try_pass(pass, tenant, Mode::Apply).await?;
-        if report.is_none() && matches!(pass.over, Over::Memory { .. }) {
-            // Whoever has the lease may be gone: the job is taken up when its time is over.
+        if report.is_none() && pass.store_knows.is_none() {
+            // Whoever has the lease may be gone: the work is taken up when its time is over.
             self.passes.again(pass.name, tenant);
         }
         Ok(report)

@@ -216,3 +216,39 @@ async fn what_waits_for_a_predicate_ends_with_the_time_of_its_text() {
     let seen = node.engine.observe(&node.caller, "m", "report filed", true).await.unwrap();
     assert_eq!((seen.matched, seen.fired.len(), fires(&node).await), (1, 0, 0), "even before it is purged");
 }
+
+/// The note of the first time may be gone by then, and so may the commitment: what a replay repeats is not read all the same.
+#[tokio::test]
+async fn what_a_replay_repeats_promises_nothing_however_late() {
+    let node = Ground::fresh().await.node().await;
+    let config = json!({"memoryAction": "write", "memoryRef": "m", "content": "Remind me when the report is filed."});
+    let workflow = json!({"id": "write", "nodes": [{"id": "a", "typeId": "core.identity", "config": config}]});
+    node.engine.put_workflow(&node.caller, "write", workflow.as_object().cloned().unwrap()).await.unwrap();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let runs = remem_engine::runner::start_runs(&node.engine, &stopped);
+    let new = remem_engine::runs::NewRun { workflow_id: "write".to_owned(), ..Default::default() };
+    let run = node.engine.create_run(&node.caller, new, None).await.unwrap().run;
+    finished(&node, run.id.as_str()).await;
+    pass(&node, "infer").await;
+    assert_eq!(node.engine.observe(&node.caller, "m", "report filed", true).await.unwrap().fired.len(), 1);
+    node.at(100 * 86_400);
+    pass(&node, "fire").await;
+    assert!(all(&node).await.is_empty(), "forgotten");
+    let fork = remem_engine::runs::Fork { mode: remem_core::run::ForkMode::Replay, from_seq: None, overlay: None };
+    let replay = node.engine.fork_run(&node.caller, run.id.as_str(), fork, None).await.unwrap();
+    finished(&node, replay.run.id.as_str()).await;
+    assert_eq!(pass(&node, "infer").await.changed, 0);
+    assert!(all(&node).await.is_empty());
+    stop.send(true).unwrap();
+    runs.await.unwrap();
+}
+
+async fn finished(node: &Node, run: &str) {
+    for _ in 0..1_000 {
+        if node.engine.run(&node.caller, run).await.unwrap().state.status.is_terminal() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("the run does not end");
+}

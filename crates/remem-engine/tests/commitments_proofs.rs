@@ -9,7 +9,7 @@ mod world;
 use remem_core::commitment::Delivery;
 use remem_core::{Batch, Change, Draft, EntryId, Event, EventBody, MemoryRef, Reason, RecordKind, Timestamp};
 use remem_engine::EngineError;
-use remem_engine::commitments::{CommitmentInfo, CommitmentQuery, NewCommitment};
+use remem_engine::commitments::{Changed, CommitmentInfo, CommitmentQuery, NewCommitment};
 use remem_engine::heartbeats::NewHeartbeat;
 use remem_engine::ports::{Clock, FixedClock};
 use remem_engine::registry::{self, Mode};
@@ -382,6 +382,59 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
             assert_eq!(is_whole(&host).await, (0, 0), "{end:?}, by time {by_time}: nor later");
         }
     }
+}
+
+/// The same gap, and somebody who takes it back or puts it off: the fire that was decided before does not happen.
+#[tokio::test]
+async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
+    for change in [Changed::Cancel, Changed::Snooze(NOON.plus_ms(500_000))] {
+        let place = Place::new();
+        let host = place.host().await;
+        let quiet = Arc::new(Place { store: place.meddler.inner.clone(), ..place.clone() }.host().await);
+        let id = make(&host, NewCommitment { at: at(60), ..to_do(1) }).await.id;
+        place.clock.set(NOON.plus_ms(100_000));
+        place.meddler.before_commits(move |batch| {
+            let (quiet, id) = (quiet.clone(), id.clone());
+            Box::pin(async move {
+                if is_fire(&batch) {
+                    quiet.engine.change_commitment(&quiet.caller, &id, change).await.unwrap();
+                }
+            })
+        });
+        pass(&host, "fire").await.unwrap();
+        assert_eq!(is_whole(&host).await, (0, 0), "{change:?}");
+        assert_eq!(host.told("commitment.ended").await.len() + host.told("commitment.changed").await.len(), 1, "{change:?}");
+    }
+}
+
+/// Two callers make the same at the same time, and what the first one made has fired before the second one commits.
+#[tokio::test]
+async fn what_is_made_twice_at_once_fires_once_and_ends() {
+    let place = Place::new();
+    let host = place.host().await;
+    let quiet = Arc::new(Place { store: place.meddler.inner.clone(), ..place.clone() }.host().await);
+    let created = Arc::new(AtomicU64::new(0));
+    let first = created.clone();
+    let new = || NewCommitment { at: at(60), ..to_do(1) };
+    place.meddler.before_commits(move |batch| {
+        let (quiet, first) = (quiet.clone(), first.clone());
+        Box::pin(async move {
+            let creates = batch.changes().iter().any(|change| matches!(change, Change::Put { .. }));
+            if creates && first.fetch_add(1, Ordering::SeqCst) == 0 {
+                make(&quiet, new()).await;
+                quiet.place.clock.set(NOON.plus_ms(100_000));
+                pass(&quiet, "fire").await.unwrap();
+            }
+        })
+    });
+    // It is refused as what it found, or made anew for an instant that has passed: either way it does not fire again.
+    let made = host.engine.create_commitment(&host.caller, MEMORY, new(), None).await;
+    place.meddler.leave_commits_alone();
+    pass(&host, "fire").await.unwrap();
+    assert_eq!(is_whole(&host).await, (1, 0), "{made:?}");
+    let versions: Vec<u64> =
+        place.meddler.inner.records(host.tenant(), RecordKind::Commitment, "", None, 9).await.unwrap().iter().map(|r| r.version).collect();
+    assert_eq!((created.load(Ordering::SeqCst), versions.len()), (2, 1), "the second one was tried again");
 }
 
 /// Texts go while their commitments fire: whoever is first decides, and the log shows who was.

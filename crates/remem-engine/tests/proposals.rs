@@ -107,7 +107,7 @@ async fn submit(engine: &Engine, caller: &Caller, kind: Kind, artifact: Value) -
         artifact: artifact.as_object().cloned().unwrap(),
         source_runs: Vec::new(),
     };
-    engine.submit_proposal(caller, new).await.unwrap().proposal.id
+    engine.submit_proposal(caller, new, None).await.unwrap().0.proposal.id
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, EngineError>) -> String {
@@ -525,6 +525,37 @@ async fn a_quorum_is_passed_over_only_where_that_is_allowed_and_never_in_silence
 }
 
 #[tokio::test]
+async fn a_gate_of_other_days_does_not_outlive_what_was_applied_without_it() {
+    let world = World::gated(2).await;
+    let id = world.submit(Kind::PromptTemplate, template("greeting", "Hello")).await;
+    world.apply(&world.bob, &id).await.unwrap();
+    let direct = engine_over(&world.ground, Settings::default(), world.ground.ids.clone());
+    direct.apply_proposal(&world.bob, &id, None).await.unwrap();
+    assert_eq!(world.engine.proposal_gate(&world.ann, &id).await.unwrap().state, GateState::Void);
+    world.at(73 * 3_600);
+    assert_eq!((world.pass().await.changed, world.state(&id).await), (0, State::Applied));
+    assert!(world.told("approval.rejected").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_repeated_submission_is_one_proposal() {
+    let world = World::direct().await;
+    let new = |text: &str| NewProposal {
+        kind: Kind::PromptTemplate,
+        title: None,
+        rationale: None,
+        artifact: template("greeting", text).as_object().cloned().unwrap(),
+        source_runs: Vec::new(),
+    };
+    let submit = async |text: &str, key: &str| world.engine.submit_proposal(&world.ann, new(text), Some(key)).await;
+    let (first, again) = (submit("Hello", "k").await.unwrap(), submit("Hello", "k").await.unwrap());
+    assert_eq!((first.1, again.1, &first.0), (false, true, &again.0));
+    assert_eq!(code(submit("Hi", "k").await), "idempotency_key_mismatch");
+    assert_ne!(submit("Hello", "l").await.unwrap().0.proposal.id, first.0.proposal.id);
+    assert_eq!(world.told("proposal.created").await.len(), 2);
+}
+
+#[tokio::test]
 async fn a_gate_that_cannot_be_read_lets_nobody_pass() {
     let world = World::gated(1).await;
     let id = world.submit(Kind::PromptTemplate, template("greeting", "Hello")).await;
@@ -761,7 +792,7 @@ async fn a_host_without_a_desk_has_no_proposals() {
     let engine = engine_over(&ground, Settings::default(), Arc::default());
     let ann = key(&engine, "ann", &Permission::ALL).await;
     let new = NewProposal { kind: Kind::Automation, title: None, rationale: None, artifact: Map::new(), source_runs: Vec::new() };
-    assert_eq!(code(engine.submit_proposal(&ann, new).await), "capability_not_provided");
+    assert_eq!(code(engine.submit_proposal(&ann, new, None).await), "capability_not_provided");
     assert_eq!(code(engine.apply_proposal(&ann, "prop_1", None).await), "capability_not_provided");
 }
 
@@ -774,17 +805,17 @@ async fn there_is_an_end_to_proposals_and_revisions() {
     let engine = engine_over(&ground, Settings::default(), Arc::default());
     let ann = key(&engine, "ann", &Permission::ALL).await;
     let new = || NewProposal { kind: Kind::Automation, title: None, rationale: None, artifact: Map::new(), source_runs: Vec::new() };
-    let first = engine.submit_proposal(&ann, new()).await.unwrap().proposal.id;
-    engine.submit_proposal(&ann, new()).await.unwrap();
-    assert_eq!(code(engine.submit_proposal(&ann, new()).await), "validation_error");
+    let first = engine.submit_proposal(&ann, new(), None).await.unwrap().0.proposal.id;
+    engine.submit_proposal(&ann, new(), None).await.unwrap();
+    assert_eq!(code(engine.submit_proposal(&ann, new(), None).await), "validation_error");
     let title = |text: &str| Revise { title: Some(text.to_owned()), ..Revise::default() };
     engine.revise_proposal(&ann, &first, title("a")).await.unwrap();
     assert_eq!(code(engine.revise_proposal(&ann, &first, title("b")).await), "validation_error");
     assert_eq!(code(engine.revise_proposal(&ann, &first, Revise::default()).await), "validation_error");
     engine.archive_proposal(&ann, &first).await.unwrap();
-    engine.submit_proposal(&ann, new()).await.unwrap();
+    engine.submit_proposal(&ann, new(), None).await.unwrap();
     engine.archive_proposal(&ann, &engine.proposals(&ann, &ProposalQuery::default()).await.unwrap().0[1].proposal.id).await.unwrap();
-    assert_eq!(code(engine.submit_proposal(&ann, new()).await), "validation_error", "too many of all");
+    assert_eq!(code(engine.submit_proposal(&ann, new(), None).await), "validation_error", "too many of all");
 }
 
 #[tokio::test]

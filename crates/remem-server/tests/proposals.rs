@@ -82,6 +82,20 @@ async fn a_proposal_is_reviewed_and_applied() {
 }
 
 #[tokio::test]
+async fn a_submission_can_be_repeated() {
+    let host = Host::new().await;
+    let body = json!({"kind": "prompt-template", "artifact": template("Hello")}).to_string();
+    let submit =
+        async |body: &str| host.call("key-of-a", "POST", &format!("{OWN}/proposals"), &[("idempotency-key", "k")], body.to_owned()).await;
+    let (first, again) = (submit(&body).await, submit(&body).await);
+    assert_eq!((first.json(), first.header("openwop-idempotent-replay")), (again.json(), ""));
+    assert_eq!((again.status, again.header("openwop-idempotent-replay")), (StatusCode::CREATED, "true"));
+    let other = submit(&body.replace("Hello", "Hi")).await;
+    assert_eq!((other.status.as_u16(), other.code().as_str()), (409, "idempotency_key_mismatch"));
+    assert_eq!(host.get(PROPOSALS).await.json()["proposals"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn a_proposal_is_turned_down_and_put_away() {
     let host = Host::new().await;
     let id = submit(&host, template("Hello")).await["id"].as_str().unwrap().to_owned();

@@ -9,10 +9,10 @@ mod support;
 use remem_core::event::{EntryRef, NodeEnded, RunEnded};
 use remem_core::{
     Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission, Policy, Precondition, PrincipalId, Reason,
-    RecordKind, Redactor, Revision, RunId, Scope, Seq, ShapePolicy, Subject, TenantId, Tier, Timestamp, Typology,
+    Record, RecordKind, Redactor, Revision, RunId, Scope, Seq, ShapePolicy, Subject, TenantId, Tier, Ties, Timestamp, Typology,
 };
 use remem_store::conformance::{admit, admit_by, id};
-use remem_store::{Directory, EntryState, Filter, KeyRecord, Outcome, Page, Probe, ReadAt, Store, StoreError, Tenant};
+use remem_store::{Directory, EntryState, Filter, KeyRecord, Outcome, Page, Probe, ReadAt, Review, Store, StoreError, Tenant, Tie, Work};
 use remem_store_sql::copy::{CopyError, Options, Place, Progress, Step, TenantReport, copy};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use std::collections::HashMap;
@@ -29,6 +29,9 @@ const WORDS: [&str; 12] =
     ["falcon", "falcons", "Über", "running", "naïve", "42", "日本語", "don't", "invoice", "\u{0}", "émigré", "harbour"];
 
 const SUBJECTS: u64 = 6;
+/// What records wait for, and until how long after the start they are due.
+const TOPICS: [&str; 2] = ["rain", "snow"];
+const DUE: u64 = 50;
 
 fn subject(number: u8) -> Subject {
     Subject::from_bytes([number; 32])
@@ -102,6 +105,14 @@ impl Home {
         match self {
             Home::Folder(folder) => Place::Folder(folder.path().into()),
             Home::Database(database) => Place::Database { options: Box::new(database.options(4)), secret: None },
+        }
+    }
+
+    /// What is under review there.
+    async fn review(&self) -> Arc<dyn Review> {
+        match self {
+            Home::Folder(folder) => Arc::new(SqliteStore::open(Location::Folder(folder.path().into()), 2).unwrap()),
+            Home::Database(database) => Arc::new(database.open().await),
         }
     }
 
@@ -179,7 +190,8 @@ impl World {
     fn change(&mut self, batch: Batch) -> Batch {
         let scope = self.scope(batch.tenant());
         let at = batch.at();
-        match self.random.below(14) {
+        match self.random.below(17) {
+            14..=16 => self.tie(batch, &scope),
             0..=5 => {
                 let (id, draft, sources) = (self.new_id(), self.draft(), vec![self.mate(&scope), self.mate(&scope)]);
                 self.known.entry(scope.clone()).or_default().push(id.clone());
@@ -196,6 +208,30 @@ impl World {
             _ => {
                 let id = self.old_id();
                 batch.delete(scope.memory_ref, id)
+            }
+        }
+    }
+
+    /// A record that goes with an entry of this batch, or waits for something; one that is under review; or that one goes.
+    fn tie(&mut self, batch: Batch, scope: &Scope) -> Batch {
+        let (at, key) = (batch.at(), format!("r{}", self.random.below(30)));
+        let (policy, redactor) = (Policy::default(), Redactor::empty());
+        let admission = Admission { policy: &policy, redactor: &redactor, scan: 1, now: at };
+        let body = admission.record(serde_json::json!({"n": self.count, "z": "日本語"}).as_object().cloned().unwrap());
+        let due = (!self.random.one_in(4)).then(|| Timestamp(START + self.random.below(DUE) as i64));
+        let topic = self.random.one_in(2).then(|| self.random.pick(&TOPICS).to_owned());
+        match self.random.below(8) {
+            0 => batch.unset(RecordKind::Commitment, key, Precondition::None),
+            1 => batch.unset(RecordKind::Gate, key, Precondition::None),
+            2 => batch.set_tied(RecordKind::Gate, key, Precondition::None, body, Ties { due, ..Ties::default() }),
+            3 => batch.set(RecordKind::Proposal, key, Precondition::None, body),
+            4 => batch.set_tied(RecordKind::Fire, key, Precondition::None, body, Ties { due, topic, source: None }),
+            _ => {
+                let (id, draft) = (self.new_id(), self.draft());
+                self.known.entry(scope.clone()).or_default().push(id.clone());
+                let ties = Ties { due, topic, source: Some((scope.memory_ref.clone(), id.clone())) };
+                let batch = batch.put(id, admit(scope, draft, at));
+                batch.set_tied(RecordKind::Commitment, key, Precondition::None, body, ties)
             }
         }
     }
@@ -312,6 +348,33 @@ async fn view_kin(home: &Home, tenant: &TenantId, known: &HashMap<Scope, Vec<Ent
     seen
 }
 
+fn told_of(records: Vec<Record>) -> String {
+    let one = |r: &Record| format!("{:?} {} {} {:?} {:?} {:?}", r.kind, r.key, r.version, r.at, r.ties, r.body);
+    records.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// Records by everything that finds them, and what is under review.
+async fn view_ties(home: &Home, tenant: &TenantId) -> Vec<String> {
+    let ((store, _), review, mut seen) = (home.open().await, home.review().await, Vec::new());
+    for kind in [RecordKind::Commitment, RecordKind::Fire] {
+        seen.push(told_of(store.records(tenant, kind, "", None, 1_000).await.unwrap()));
+        let until = Timestamp(START + DUE as i64 / 2);
+        seen.push(told_of(store.tied(tenant, kind, &Tie::Due { until, after: None }, 1_000).await.unwrap()));
+        for topic in TOPICS {
+            seen.push(told_of(store.tied(tenant, kind, &Tie::Topic { topic: topic.to_owned(), after: None }, 1_000).await.unwrap()));
+        }
+    }
+    for kind in [RecordKind::Gate, RecordKind::Proposal] {
+        seen.push(told_of(review.inert_list(tenant, kind, "", None, 1_000).await.unwrap()));
+        seen.push(told_of(review.inert_due(tenant, kind, Timestamp(START + DUE as i64 / 2), 1_000).await.unwrap()));
+    }
+    for after in (0..=DUE).step_by(10) {
+        let due = store.due(Work::Records, Timestamp(START + after as i64)).await.unwrap();
+        seen.push(format!("due after {after}: {}", due.contains(tenant)));
+    }
+    seen
+}
+
 /// Everything that a tenant can see, as text.
 async fn view(home: &Home, tenant: &TenantId, at: Timestamp, snapshots: &[Revision], scores: bool) -> Vec<String> {
     let (store, directory) = home.open().await;
@@ -399,6 +462,7 @@ async fn compare(world: &mut World, left: &Home, right: &Home, scores: bool) {
     for tenant in tenants() {
         assert_same(&view(left, &tenant, at, &some, scores).await, &view(right, &tenant, at, &some, scores).await);
         assert_same(&view_kin(left, &tenant, &world.known).await, &view_kin(right, &tenant, &world.known).await);
+        assert_same(&view_ties(left, &tenant).await, &view_ties(right, &tenant).await);
     }
     let ((here, _), (there, directory)) = (left.open().await, right.open().await);
     for batch in world.repeatable.iter().rev().take(40) {

@@ -2,7 +2,7 @@
 //! event and the run that is started are one commit, on the condition that the commitment is as it was read and that nobody
 //! has noted this instant before: so it fires once, whoever tries, and wherever somebody crashes.
 
-use super::{CommitmentInfo, set, ties};
+use super::{CommitmentInfo, CommitmentRules, set, ties};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::own_words;
@@ -50,7 +50,11 @@ pub(crate) struct Firing<'a> {
 /// How many runs of each memory may still be started, for everything that is fired together. Nodes do not fire for one tenant
 /// at the same time, but an observation may come in between: the bound can be passed by as many as are told at once.
 #[derive(Default)]
-pub(crate) struct Rooms(tokio::sync::Mutex<HashMap<String, usize>>);
+pub(crate) struct Rooms {
+    free: tokio::sync::Mutex<HashMap<String, usize>>,
+    /// The rules of each memory, which all that is fired together shares.
+    rules: tokio::sync::Mutex<HashMap<String, CommitmentRules>>,
+}
 
 /// What notes of fires whose runs may go on are found by.
 fn open_runs(memory_ref: &str) -> String {
@@ -62,8 +66,8 @@ impl Engine {
         let Firing { info, mut next, instant, scheduled_at, fence } = firing;
         let now = self.now_for(tenant).await?;
         let memory_ref = MemoryRef::parse(&next.memory_ref).ok_or(StoreError::Damaged("a commitment names no memory"))?;
-        let rules = self.rules_of(tenant, Some(&memory_ref)).await?;
-        let delivery = if next.delivery == Delivery::default() { rules.delivery } else { next.delivery.clone() };
+        let delivery =
+            if next.delivery == Delivery::default() { self.delivery_of(tenant, &memory_ref, rooms).await? } else { next.delivery.clone() };
         let starts = delivery.workflow_id.is_some() || delivery.agent_id.is_some();
         if starts && !self.has_room(tenant, &next.memory_ref, rooms).await? {
             return Ok(Fired::Held);
@@ -161,9 +165,21 @@ impl Engine {
         }
     }
 
+    /// What is started for all of a memory. Asks once for everything that shares the rooms.
+    async fn delivery_of(&self, tenant: &TenantId, memory_ref: &MemoryRef, rooms: &Rooms) -> Result<Delivery, EngineError> {
+        let mut known = rooms.rules.lock().await;
+        if let Some(rules) = known.get(memory_ref.as_str()) {
+            return Ok(rules.delivery.clone());
+        }
+        let rules = self.rules_of(tenant, Some(memory_ref)).await?;
+        let delivery = rules.delivery.clone();
+        known.insert(memory_ref.as_str().to_owned(), rules);
+        Ok(delivery)
+    }
+
     /// Whether one more run of this memory may be started. Looks at the store once for everything that shares the rooms.
     async fn has_room(&self, tenant: &TenantId, memory_ref: &str, rooms: &Rooms) -> Result<bool, EngineError> {
-        let mut rooms = rooms.0.lock().await;
+        let mut rooms = rooms.free.lock().await;
         if !rooms.contains_key(memory_ref) {
             rooms.insert(memory_ref.to_owned(), self.free_runs(tenant, memory_ref).await?);
         }

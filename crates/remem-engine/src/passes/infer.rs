@@ -22,7 +22,9 @@ const PAGE: u32 = 256;
 const FEW: u32 = 64;
 /// Bounds of one activation, which must end long before its lease does.
 const PAGES_MAX: u32 = 40;
-const TIME_MS_MAX: i64 = 10_000;
+const TIME_MS_MAX: i64 = 3_000;
+/// How long the lease lasts. What a node that died was about to read may be for the next minute.
+pub(crate) const LEASE_MS: u64 = 10_000;
 
 /// How far the log has been read, and the version of the note.
 async fn place(engine: &Engine, tenant: &TenantId) -> Result<(Seq, Precondition), EngineError> {

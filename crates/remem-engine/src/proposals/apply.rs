@@ -4,7 +4,7 @@
 use super::authority::{Action, allowed};
 use super::change::{changing, is_seen, step};
 use super::draft::still_clean;
-use super::gate::Gate;
+use super::gate::{Gate, GateState};
 use super::manage::{busy, settled};
 use super::record::{Activated, Proposal, Shown};
 use super::{Activation, ProposalError, TRIES};
@@ -72,6 +72,9 @@ impl Engine {
     async fn apply_directly(&self, caller: &Caller, proposal: Proposal) -> Result<Applied, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
         let batch = self.activating(caller, &proposal, None, now).await?;
+        // One that was opened when the host was configured otherwise.
+        let who = Some(caller.principal().as_str());
+        let (batch, _) = self.ending_gate(batch, caller.tenant(), &proposal, GateState::Void, who).await?;
         self.parts.store.commit(batch.emit(allowed(caller, &proposal, Action::Apply))).await?;
         Ok(Applied::Installed(Box::new(self.reread(caller, &proposal.id).await?)))
     }

@@ -130,7 +130,7 @@ impl Engine {
     }
 
     /// Ends the gate of a proposal's revision in the same commit, if one is open; answers it.
-    async fn ending_gate(
+    pub(super) async fn ending_gate(
         &self,
         batch: Batch,
         tenant: &TenantId,

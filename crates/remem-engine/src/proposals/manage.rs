@@ -4,12 +4,12 @@ use super::ProposalError;
 use super::draft;
 use super::record::{Proposal, Revision, Shown, is_proposal_id, revision_body, revision_key};
 use crate::caller::Caller;
-use crate::engine::Engine;
+use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::event::ProposalCreated;
 use remem_core::proposal::{Artifact, Kind, State};
 use remem_core::{Batch, EventBody, Permission, Precondition, RecordKind, Rejection, RunId, TenantId, Timestamp};
-use remem_store::StoreError;
+use remem_store::{Outcome, StoreError};
 use serde_json::{Map, Value};
 
 /// Which proposals a list is to hold.
@@ -103,12 +103,14 @@ impl Engine {
         Ok(revisions)
     }
 
-    /// Puts a caller's own draft under review.
-    pub async fn submit_proposal(&self, caller: &Caller, new: NewProposal) -> Result<Shown, EngineError> {
+    /// Puts a caller's own draft under review; once, however often it is repeated with the same key. Answers whether it was
+    /// there already.
+    pub async fn submit_proposal(&self, caller: &Caller, new: NewProposal, key: Option<&str>) -> Result<(Shown, bool), EngineError> {
         caller.require(Permission::ProposalsWrite)?;
         if new.source_runs.len() > SOURCES_MAX || new.source_runs.iter().any(|run| RunId::parse(run).is_none()) {
             return Err(Rejection::Invalid { field: "sourceRunIds", rule: "must be at most 50 names of runs" }.into());
         }
+        let idempotency = self.idempotency("submit-proposal", key, &digest(&new))?;
         let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
         let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
         let draft = draft::written(&rules.admission(&policy, now), new.title, new.rationale, new.artifact)?;
@@ -119,10 +121,14 @@ impl Engine {
         let owner = Some(caller.principal().as_str().to_owned());
         let proposal = self.new_proposal(tenant, new.kind, &draft, now).await?;
         let proposal = Proposal { source_runs: new.source_runs, author: owner.clone(), owner, ..proposal };
-        let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
-        self.parts.store.commit(creating(batch, &proposal, &draft.artifact, now)).await?;
-        let stored = self.find_proposal(tenant, &proposal.id).await?;
-        self.shown_proposal(tenant, stored).await
+        let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone()).idempotent(idempotency);
+        let committed = self.parts.store.commit(creating(batch, &proposal, &draft.artifact, now)).await?;
+        let named = committed.outcomes.iter().find_map(|outcome| match outcome {
+            Outcome::Recorded { key, .. } => Some(key.as_str()),
+            _ => None,
+        });
+        let stored = self.find_proposal(tenant, named.unwrap_or(&proposal.id)).await?;
+        Ok((self.shown_proposal(tenant, stored).await?, committed.replayed))
     }
 
     /// A proposal that is not stored yet.
@@ -177,6 +183,18 @@ impl Engine {
         }
         self.parts.review.proposal(tenant, id).await?.ok_or(EngineError::NotFound)
     }
+}
+
+fn digest(new: &NewProposal) -> Digest {
+    let mut digest = Digest::default();
+    digest.part(new.kind.as_str().as_bytes());
+    for text in [&new.title, &new.rationale] {
+        digest.part(&[u8::from(text.is_some())]);
+        digest.part(text.as_deref().unwrap_or_default().as_bytes());
+    }
+    digest.part(Value::Object(new.artifact.clone()).to_string().as_bytes());
+    digest.part(Value::from(new.source_runs.clone()).to_string().as_bytes());
+    digest
 }
 
 /// Adds to a batch all that makes a proposal.

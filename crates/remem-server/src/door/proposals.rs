@@ -36,8 +36,8 @@ pub trait ReviewDoor: Send + Sync {
     async fn proposal_revisions(&self, id: &str) -> Result<ProposalRevisions, Failure>;
     /// The gate of its newest revision.
     async fn proposal_gate(&self, id: &str) -> Result<ProposalGate, Failure>;
-    /// Puts a draft under review.
-    async fn submit_proposal(&self, request: ProposalSubmit) -> Result<Proposal, Failure>;
+    /// Puts a draft under review; answers whether an earlier request did.
+    async fn submit_proposal(&self, request: ProposalSubmit, key: Option<&str>) -> Result<(Proposal, bool), Failure>;
     /// Changes a proposal.
     async fn revise_proposal(&self, id: &str, request: ProposalPatch) -> Result<Proposal, Failure>;
     /// Turns one down.
@@ -137,10 +137,11 @@ impl ReviewDoor for EngineDoor {
         self.engine.proposal_gate(&self.caller, id).await.map(gate).map_err(fail)
     }
 
-    async fn submit_proposal(&self, request: ProposalSubmit) -> Result<Proposal, Failure> {
+    async fn submit_proposal(&self, request: ProposalSubmit, key: Option<&str>) -> Result<(Proposal, bool), Failure> {
         let ProposalSubmit { kind: of, title, rationale, artifact, source_run_ids: source_runs } = request;
         let new = NewProposal { kind: kind(&of)?, title, rationale, artifact, source_runs };
-        self.engine.submit_proposal(&self.caller, new).await.map(|shown| self.shown(shown)).map_err(fail)
+        let (shown, replayed) = self.engine.submit_proposal(&self.caller, new, key).await.map_err(fail)?;
+        Ok((self.shown(shown), replayed))
     }
 
     async fn revise_proposal(&self, id: &str, request: ProposalPatch) -> Result<Proposal, Failure> {

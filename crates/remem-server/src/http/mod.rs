@@ -87,7 +87,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     components.add_security_scheme("key", bearer);
     document.security = Some(vec![utoipa::openapi::security::SecurityRequirement::new("key", Vec::<String>::new())]);
-    let (router, document) = under_review(OpenApiRouter::with_openapi(document))
+    let (router, document) = standing(under_review(OpenApiRouter::with_openapi(document)))
         .routes(routes!(entries::put_entry, entries::list_entries))
         .routes(routes!(entries::put_entries))
         .routes(routes!(entries::import_entries))
@@ -115,19 +115,6 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(jobs::get_job))
         .routes(routes!(jobs::cancel_job))
         .routes(routes!(model::list_model_calls))
-        .routes(routes!(commitments::list_commitments))
-        .routes(routes!(commitments::get_commitment))
-        .routes(routes!(commitments::explain_commitment))
-        .routes(routes!(commitments::list_fires))
-        .routes(routes!(commitments::create_commitment))
-        .routes(routes!(commitments::confirm_commitment))
-        .routes(routes!(commitments::cancel_commitment))
-        .routes(routes!(commitments::snooze_commitment))
-        .routes(routes!(commitments::observe))
-        .routes(routes!(commitments::get_rules, commitments::put_rules))
-        .routes(routes!(commitments::get_memory_rules, commitments::put_memory_rules))
-        .routes(routes!(heartbeats::list_heartbeats))
-        .routes(routes!(heartbeats::get_heartbeat, heartbeats::put_heartbeat, heartbeats::remove_heartbeat))
         .routes(routes!(secrets::list_secrets))
         .routes(routes!(secrets::set_secret, secrets::delete_secret))
         .routes(routes!(secrets::rotate_secret))
@@ -159,6 +146,24 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(meta::metrics))
         .split_for_parts();
     (router, document::complete(document))
+}
+
+/// What an agent is to be reminded of, and what is looked at for it.
+fn standing(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    router
+        .routes(routes!(commitments::list_commitments))
+        .routes(routes!(commitments::get_commitment))
+        .routes(routes!(commitments::explain_commitment))
+        .routes(routes!(commitments::list_fires))
+        .routes(routes!(commitments::create_commitment))
+        .routes(routes!(commitments::confirm_commitment))
+        .routes(routes!(commitments::cancel_commitment))
+        .routes(routes!(commitments::snooze_commitment))
+        .routes(routes!(commitments::observe))
+        .routes(routes!(commitments::get_rules, commitments::put_rules))
+        .routes(routes!(commitments::get_memory_rules, commitments::put_memory_rules))
+        .routes(routes!(heartbeats::list_heartbeats))
+        .routes(routes!(heartbeats::get_heartbeat, heartbeats::put_heartbeat, heartbeats::remove_heartbeat))
 }
 
 /// What is reviewed before it has an effect, and what the clock starts.

@@ -1,9 +1,9 @@
 //! Proposals: the protocol's paths, and beside them what this host adds: submitting, revisions, gates, what was installed.
 
-use super::extract::{JsonBody, OptionalBody, Params, Ref};
+use super::extract::{IdempotencyKey, JsonBody, OptionalBody, Params, Ref};
 use super::{Answer, json};
 use crate::door::{Decided, EngineDoor, ReviewDoor};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use remem_wire::ErrorBody;
 use remem_wire::proposal::{
     InstalledArtifacts, Proposal, ProposalDecision, ProposalGate, ProposalList, ProposalOverride, ProposalPatch, ProposalRevisions,
@@ -58,10 +58,16 @@ pub(super) async fn reject_proposal(door: EngineDoor, Ref(id): Ref) -> Answer {
 }
 
 /// Put a draft of one's own under review.
-#[utoipa::path(post, path = "/v1/host/remembrancer/proposals", tag = "proposals", request_body = ProposalSubmit,
-    responses((status = 201, body = Proposal), (status = 422, body = ErrorBody)))]
-pub(super) async fn submit_proposal(door: EngineDoor, JsonBody(body): JsonBody<ProposalSubmit>) -> Answer {
-    json(StatusCode::CREATED, &door.submit_proposal(body).await?)
+#[utoipa::path(post, path = "/v1/host/remembrancer/proposals", tag = "proposals",
+    params(("Idempotency-Key" = Option<String>, Header)), request_body = ProposalSubmit,
+    responses((status = 201, body = Proposal), (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
+pub(super) async fn submit_proposal(door: EngineDoor, key: IdempotencyKey, JsonBody(body): JsonBody<ProposalSubmit>) -> Answer {
+    let (proposal, replayed) = door.submit_proposal(body, key.0.as_deref()).await?;
+    let mut answer = json(StatusCode::CREATED, &proposal)?;
+    if replayed {
+        answer.headers_mut().insert(remem_wire::REPLAY_HEADER, HeaderValue::from_static("true"));
+    }
+    Ok(answer)
 }
 
 /// The revisions of a proposal, with their digests.

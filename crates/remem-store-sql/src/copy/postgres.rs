@@ -224,9 +224,12 @@ const PUT_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, 
 const DROP_REPEATS: &str = "DELETE FROM remem.idempotency WHERE tenant_id = $1 AND at < $2";
 const PUT_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ($1, $2, $3, $4, $5)
      ON CONFLICT (tenant_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq, at = excluded.at, chain = excluded.chain";
-/// Ends and what was taken away came along: at once, and the first pass works out when it is due next.
-const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry, next_due) VALUES ($1, 0, 0)
-     ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = 0, next_due = 0";
+/// Ends and what was taken away came along: at once, and the first pass works out when it is due next. Nobody does that for
+/// records: whoever finds none due writes nothing.
+const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry, next_due) SELECT $1, 0, least(
+       coalesce((SELECT min(due) FROM remem.record WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807),
+       coalesce((SELECT min(due) FROM remem.review WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807))
+     ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = 0, next_due = excluded.next_due";
 /// The server's own start and the database's number: the same under whatever address.
 const IDENTITY: &str = "SELECT format('%s %s', pg_postmaster_start_time(), oid) FROM pg_database WHERE datname = current_database()";
 

@@ -23,7 +23,7 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
         Command::Submit { file, kind, title, rationale } => {
             let (kind, title, rationale) = (kind.clone(), title.clone(), rationale.clone());
             let request = ProposalSubmit { kind, title, rationale, artifact: object(file)?, source_run_ids: Vec::new() };
-            told(global, "submitted", &door.submit_proposal(request).await?)
+            told(global, "submitted", &door.submit_proposal(request, None).await?.0)
         }
         Command::Revise { id, file, title, rationale, digest } => {
             let artifact = file.as_deref().map(object).transpose()?;

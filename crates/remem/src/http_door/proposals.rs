@@ -42,8 +42,9 @@ impl ReviewDoor for HttpDoor {
     async fn proposal_gate(&self, id: &str) -> Result<ProposalGate, Failure> {
         self.read(format!("proposals/{}/gate", segment(id)), &()).await
     }
-    async fn submit_proposal(&self, request: ProposalSubmit) -> Result<Proposal, Failure> {
-        self.post("proposals".to_owned(), &request, false).await
+    async fn submit_proposal(&self, request: ProposalSubmit, key: Option<&str>) -> Result<(Proposal, bool), Failure> {
+        let written = self.write("proposals".to_owned(), &request, key).await?;
+        Ok((written.value, written.replayed))
     }
     async fn revise_proposal(&self, id: &str, request: ProposalPatch) -> Result<Proposal, Failure> {
         let call =
