@@ -155,7 +155,7 @@ async fn inferred(setup: &Setup) -> anyhow::Result<()> {
         let bench = Bench::sqlite(setup).await?;
         let text = |n: usize| match promises {
             false => contents.at(n),
-            true => format!("{} Remind me on 2027-05-03 at 10:30 to look at thing number {n}.", contents.at(n)),
+            true => format!("Remind me on 2027-05-03 at 10:30 to look at thing number {n}. {}", contents.at(n)),
         };
         let begun = Instant::now();
         for first in (0..ENTRIES).step_by(FILL) {
@@ -167,7 +167,7 @@ async fn inferred(setup: &Setup) -> anyhow::Result<()> {
         while bench.pass("infer").await? > 0 {}
         let read = begun.elapsed().as_secs_f64();
         let armed = bench.store.records(bench.caller.tenant(), RecordKind::Commitment, "", None, u32::MAX >> 1).await?.len();
-        ensure!(armed == if promises { ENTRIES } else { 0 }, "{armed} armed");
+        ensure!(armed == if promises { ENTRIES } else { 0 }, "{armed} armed of texts that promise: {promises}");
         let each = |seconds: f64| format!("{:.1}", seconds * 1e6 / ENTRIES as f64);
         let name = if promises { "all promise something" } else { "none does" };
         table.row([name.to_owned(), number(ENTRIES as f64 / read), each(read), each(stored), ratio(read, stored)]);

@@ -119,12 +119,11 @@ impl Engine {
         &self,
         tenant: &TenantId,
         (entry, written_at): (&Entry, Timestamp),
-        admission: &Admission<'_>,
+        (admission, rules): (&Admission<'_>, &CommitmentRules),
         mut batch: Batch,
     ) -> Result<(Batch, u64), EngineError> {
-        let rules = self.rules_of(tenant, Some(&entry.memory_ref)).await?;
         let mut armed = 0;
-        for (id, mut commitment) in self.promises_of(tenant, entry, &rules) {
+        for (id, mut commitment) in self.promises_of(tenant, entry, rules) {
             let missed = Timestamp(admission.now.0.saturating_sub(LATE_MS_MAX));
             let past = |at: i64| at <= written_at.max(missed).0 && matches!(commitment.when, When::Once);
             let late = commitment.next_at.is_some_and(past) || commitment.give_up_at <= admission.now.0;

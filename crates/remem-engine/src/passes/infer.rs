@@ -3,6 +3,7 @@
 //!
 //! Plain statements of fact are observations, too: what somebody waits for may have come true.
 
+use crate::commitments::CommitmentRules;
 use crate::commitments::infer::{is_trusted, may_promise};
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -13,6 +14,7 @@ use remem_core::{
 };
 use remem_store::{ReadAt, StoreError};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The name in `PASSES`, and of the record with its progress.
 pub(crate) const NAME: &str = "infer";
@@ -63,10 +65,11 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
             let (examined, changed) = (entries.len() as u64, promised(engine, tenant, &entries).await?);
             return Ok(PassReport { examined, changed, more: events.len() == PAGE as usize });
         }
-        let (entries, last) = in_order(engine, tenant, entries, last).await?;
+        let rules = rules(engine, tenant, &entries).await?;
+        let (entries, last) = in_order(engine, tenant, entries, (last, &rules));
         report.examined += entries.len() as u64;
         tell(engine, tenant, &entries).await?;
-        report.changed += arm(engine, tenant, &entries, (last, version), fence.clone()).await?;
+        report.changed += arm(engine, tenant, (&entries, &rules), (last, version), fence.clone()).await?;
         report.more = events.len() == PAGE as usize || events.last().is_some_and(|event| event.seq > last);
         if !report.more || engine.now() > begun.plus_ms(TIME_MS_MAX) || engine.passes.is_stopping() {
             break;
@@ -85,21 +88,34 @@ struct Told {
     at: Timestamp,
 }
 
+/// The rules of each memory of a page, asked for once.
+type Rules = BTreeMap<String, CommitmentRules>;
+
+async fn rules(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<Rules, EngineError> {
+    let mut rules = Rules::new();
+    for Told { entry, .. } in entries {
+        if !rules.contains_key(entry.memory_ref.as_str()) {
+            rules.insert(entry.memory_ref.as_str().to_owned(), engine.rules_of(tenant, Some(&entry.memory_ref)).await?);
+        }
+    }
+    Ok(rules)
+}
+
 /// As much of a page as can be done in one step, and the place where that ends. What is stated after something was promised
 /// may be what was waited for: it is told once the promise is armed.
-async fn in_order(engine: &Engine, tenant: &TenantId, mut entries: Vec<Told>, last: Seq) -> Result<(Vec<Told>, Seq), EngineError> {
+fn in_order(engine: &Engine, tenant: &TenantId, mut entries: Vec<Told>, (last, rules): (Seq, &Rules)) -> (Vec<Told>, Seq) {
     let mut awaited = false;
     for n in 0..entries.len() {
         let Told { entry, seq, .. } = &entries[n];
         if awaited && states(entry).next().is_some() {
             let before = Seq(seq.0 - 1);
             entries.truncate(n);
-            return Ok((entries, before));
+            return (entries, before);
         }
-        let rules = engine.rules_of(tenant, Some(&entry.memory_ref)).await?;
-        awaited |= engine.promises_of(tenant, entry, &rules).iter().any(|(_, promise)| promise.condition() == "predicate");
+        let Some(rules) = rules.get(entry.memory_ref.as_str()) else { continue };
+        awaited |= engine.promises_of(tenant, entry, rules).iter().any(|(_, promise)| promise.condition() == "predicate");
     }
-    Ok((entries, last))
+    (entries, last)
 }
 
 /// What an entry states, as far as somebody vouches for it.
@@ -128,19 +144,17 @@ async fn written(engine: &Engine, tenant: &TenantId, events: &[Event]) -> Result
 }
 
 async fn promised(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<u64, EngineError> {
-    let mut found = 0;
-    for Told { entry, .. } in entries {
-        let rules = engine.rules_of(tenant, Some(&entry.memory_ref)).await?;
-        found += engine.promises_of(tenant, entry, &rules).len() as u64;
-    }
-    Ok(found)
+    let rules = rules(engine, tenant, entries).await?;
+    let found =
+        |told: &Told| rules.get(told.entry.memory_ref.as_str()).map_or(0, |rules| engine.promises_of(tenant, &told.entry, rules).len());
+    Ok(entries.iter().map(found).sum::<usize>() as u64)
 }
 
 /// Commits what the entries promise, together with the place that was reached.
 async fn arm(
     engine: &Engine,
     tenant: &TenantId,
-    entries: &[Told],
+    (entries, of_memories): (&[Told], &Rules),
     (last, version): (Seq, Precondition),
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
@@ -150,8 +164,9 @@ async fn arm(
     let mut batch = Batch::new(tenant.clone(), now).fenced(fence);
     let mut armed = 0;
     for Told { entry, at, .. } in entries {
+        let Some(rules) = of_memories.get(entry.memory_ref.as_str()) else { continue };
         let found;
-        (batch, found) = engine.arm_from(tenant, (entry, *at), &admission, batch).await?;
+        (batch, found) = engine.arm_from(tenant, (entry, *at), (&admission, rules), batch).await?;
         armed += found;
     }
     let batch = batch.set(RecordKind::Progress, NAME.to_owned(), version, own_words(json!({"seq": last.0})));
