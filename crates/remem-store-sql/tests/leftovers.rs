@@ -131,5 +131,5 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     assert_eq!(store.ended(&s.tenant, 9).await.unwrap(), [(s.memory_ref.clone(), id("a"))]);
     store.verify(&s.tenant).await.unwrap();
     let db = Connection::open(old.path().join("tenants/a.db")).unwrap();
-    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 5);
+    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 6);
 }
