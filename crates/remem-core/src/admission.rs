@@ -3,15 +3,19 @@
 //! The order is fixed: validate names, redact every text, then hold the result against the limits. Limits come last
 //! because they bound what is stored, and a marker may be longer than what it replaces.
 
-use crate::entry::{Draft, Entry, Origin, Tier, Typology};
+use crate::entry::{Draft, Entry, Facets, Origin, Tier, Typology};
 use crate::ids::{Scope, TenantId, Timestamp};
 use crate::policy::Policy;
 use crate::record::RecordBody;
 use crate::redact::{Redacted, Redactor, ShapeKind};
 use crate::rejection::Rejection;
 use crate::subject::Subject;
+use crate::trust::Trust;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+
+/// How long the name of a slot or of a chat thread may be.
+pub const SLOT_CHARS_MAX: usize = 200;
 
 /// How many subjects one entry may have.
 pub const SUBJECTS_MAX: usize = 32;
@@ -77,9 +81,31 @@ pub struct Admitted {
     tier: Tier,
     typology: Typology,
     subjects: Vec<Subject>,
+    facets: Facets,
     origin: Option<Origin>,
     flags: Vec<ShapeKind>,
     scan: u64,
+}
+
+/// The tag that marks what came from nobody who is trusted. It goes wherever the entry goes: OpenWOP's entry has no other place.
+pub const UNTRUSTED_TAG: &str = "source:untrusted";
+
+/// The text of a rule, redacted: made by `Admission::rule` alone.
+#[derive(Clone, PartialEq)]
+pub struct RuleText(Redacted);
+
+impl RuleText {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl std::fmt::Debug for RuleText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RuleText").field("bytes", &self.0.as_str().len()).finish_non_exhaustive()
+    }
 }
 
 impl Admission<'_> {
@@ -98,7 +124,8 @@ impl Admission<'_> {
         }
         let mut flags = BTreeSet::new();
         let content = self.clean(&draft.content, &mut flags);
-        let tags = self.tags(&draft.tags, &mut flags)?;
+        let (facets, tags) = self.facets(&draft)?;
+        let tags = self.tags(&tags, &mut flags)?;
         let metadata = draft.metadata.map(|map| self.metadata(map, &mut flags)).transpose()?;
         bound("content", "bytes", content.as_str().len(), self.policy.content_bytes_max)?;
         Ok(Admitted {
@@ -110,10 +137,59 @@ impl Admission<'_> {
             tier: draft.tier,
             typology: draft.typology,
             subjects: distinct(draft.subjects),
+            facets,
             origin: draft.origin,
             flags: flags.into_iter().collect(),
             scan: self.scan,
         })
+    }
+
+    /// The text of a rule.
+    pub fn rule(&self, text: &str) -> Result<RuleText, Rejection> {
+        if text.is_empty() {
+            return Err(Rejection::Empty { field: "body" });
+        }
+        bound("body", "bytes", text.len(), self.policy.content_bytes_max)?;
+        Ok(RuleText(self.clean(&text.replace('\0', " "), &mut BTreeSet::new())))
+    }
+
+    /// What hangs on the entry, in order: anchors that fit its tier, a window that is one and belongs to a statement, a slot that tells
+    /// no secret; and the mark of what nobody vouches for, which trust and tag must agree on, the lower one counting.
+    fn facets(&self, draft: &Draft) -> Result<(Facets, Vec<String>), Rejection> {
+        let (mut facets, mut tags) = (draft.facets.clone(), draft.tags.clone());
+        if (draft.tier == Tier::Interaction) != facets.interaction.is_some() {
+            return Err(Rejection::Invalid { field: "interaction", rule: "goes with the interaction tier, and only with that" });
+        }
+        if (draft.tier != Tier::Persistent) != facets.session.is_some() {
+            return Err(Rejection::Invalid { field: "session", rule: "goes with the interaction and session tiers, and only with those" });
+        }
+        let names = [("interaction", facets.interaction.as_ref().map(|i| i.as_str())), ("slot", facets.slot.as_deref())];
+        for (field, name) in names.into_iter().filter_map(|(field, name)| Some((field, name?))) {
+            check_name(self.redactor, field, name)?;
+            bound(field, "characters", name.chars().count(), SLOT_CHARS_MAX)?;
+        }
+        if draft.typology != Typology::Semantic && (facets.valid_at.is_some() || facets.invalid_at.is_some()) {
+            return Err(Rejection::Invalid {
+                field: "validFrom",
+                rule: "is for semantic memory: only a statement is true from when to when",
+            });
+        }
+        if draft.typology == Typology::Episodic && facets.slot.is_some() {
+            return Err(Rejection::Invalid { field: "slot", rule: "is not for episodes: they accumulate" });
+        }
+        if facets.invalid_at.is_some_and(|to| facets.valid_at.is_none_or(|from| to < from)) {
+            return Err(Rejection::Invalid { field: "validTo", rule: "must not be before validFrom" });
+        }
+        let marked = tags.iter().any(|tag| tag == UNTRUSTED_TAG);
+        if marked {
+            facets.trust = Trust::Untrusted;
+        } else if facets.trust == Trust::Untrusted {
+            tags.push(UNTRUSTED_TAG.to_owned());
+        }
+        if facets.trust == Trust::Untrusted {
+            facets.slot = None; // what nobody vouches for takes nothing's place
+        }
+        Ok((facets, tags))
     }
 
     /// Redacts every text of a record; the only maker of `RecordBody`. Limits are those of whoever makes the record.
@@ -171,6 +247,7 @@ impl Admission<'_> {
             tier: entry.tier,
             typology: entry.typology,
             subjects: Vec::new(),
+            facets: entry.facets,
             origin: None,
             flags: flags.into_iter().collect(),
             scan: self.scan,
@@ -330,6 +407,11 @@ impl Admitted {
     pub fn subjects(&self) -> &[Subject] {
         &self.subjects
     }
+    /// What it has beside its text.
+    #[must_use]
+    pub fn facets(&self) -> &Facets {
+        &self.facets
+    }
     /// Its identity where it was imported from.
     #[must_use]
     pub fn origin(&self) -> Option<&Origin> {
@@ -403,6 +485,7 @@ mod tests {
             expires_at: None,
             tier: Tier::default(),
             typology: Typology::default(),
+            facets: Facets::default(),
             visible: crate::entry::RevRange { from: crate::Revision(1), to: None },
             scan: 1,
         };
@@ -430,6 +513,7 @@ mod tests {
             expires_at: Some(Timestamp(1)),
             tier: Tier::Session,
             typology: Typology::Episodic,
+            facets: Facets::default(),
             visible: crate::entry::RevRange { from: crate::Revision(1), to: None },
             scan: 1,
         };

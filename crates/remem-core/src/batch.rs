@@ -4,10 +4,11 @@
 
 mod change;
 
-use crate::admission::Admitted;
+use crate::admission::{Admitted, RuleText};
 use crate::event::EventBody;
-use crate::ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, TenantId, Timestamp};
+use crate::ids::{Actor, EntryId, MemoryRef, PrincipalId, Revision, RuleId, RunId, TenantId, Timestamp, WorldId};
 use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind, Ties};
+use crate::trust::Evidence;
 
 /// What one transaction does to one tenant's memory.
 #[derive(Clone, Debug)]
@@ -15,10 +16,12 @@ pub struct Batch {
     tenant: TenantId,
     at: Timestamp,
     principal: Option<PrincipalId>,
+    as_host: bool,
     run: Option<RunId>,
     idempotency: Option<Idempotency>,
     fence: Option<Fence>,
     expectations: Vec<Expectation>,
+    records: Vec<RecordExpectation>,
     changes: Vec<Change>,
 }
 
@@ -104,6 +107,65 @@ pub enum Change {
         /// Opaque to a store.
         signature: Vec<u8>,
     },
+    /// Make room for another answer to the question that an entry answers: it stays as history. Comes before the put of the one that
+    /// takes its place. Does nothing unless it is there.
+    Close {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+        /// In which way it is over.
+        closing: Closing,
+        /// The one that takes its place; a statement that is only taken back has none.
+        by: Option<EntryId>,
+    },
+    /// Take an entry away because its session or chat thread is over. Does nothing to one that is persistent, or that an action
+    /// rests on.
+    End {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+    },
+    /// Erase the text of a statement that ceased to be true before an instant. Does nothing while a run could read it, or an action
+    /// rests on it.
+    Strip {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+        /// Before when.
+        before: Timestamp,
+    },
+    /// Somebody else says what an entry says. Does nothing unless it is there.
+    Strengthen {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+        /// All that it rests on from now on.
+        evidence: Evidence,
+    },
+    /// An action rests on an entry: from now on only forgetting takes its text. Does nothing if the link is there, or no entry.
+    Link {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+        /// What was done.
+        action: String,
+        /// Its name where it was done.
+        reference: String,
+    },
+    /// Write a rule of a world, or take it away.
+    Rule {
+        /// The world.
+        world: WorldId,
+        /// The rule.
+        id: RuleId,
+        /// What it says.
+        body: Option<RuleText>,
+    },
     /// Keep what this commit leaves readable until the batch's run lets go of it.
     Hold,
     /// The batch's run reads its snapshot no more.
@@ -165,6 +227,26 @@ impl Reason {
     }
 }
 
+/// In which way an answer is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// A statement is untrue from this instant on. If that is still to come, the entry is part of its memory until then.
+    Untrue(Timestamp),
+    /// A procedure is done otherwise from now on.
+    Outdated,
+}
+
+impl Closing {
+    /// The stable name, as stored and sent.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Closing::Untrue(_) => "invalidated",
+            Closing::Outdated => Reason::Superseded.as_str(),
+        }
+    }
+}
+
 /// Which part of a run wrote an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {
@@ -183,6 +265,17 @@ pub struct Expectation {
     pub id: EntryId,
     /// … as the commit of this revision wrote it.
     pub written_at: Revision,
+}
+
+/// A condition on a record that the batch does not write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordExpectation {
+    /// What it is about.
+    pub kind: RecordKind,
+    /// Its name.
+    pub key: String,
+    /// What it must be like.
+    pub precondition: Precondition,
 }
 
 /// The caller's (or a derived) key that makes a retry safe. Keyed digests only: neither the key nor the body is kept.
@@ -209,13 +302,31 @@ impl Batch {
     /// An empty batch of `tenant`, judged at `at`.
     #[must_use]
     pub fn new(tenant: TenantId, at: Timestamp) -> Batch {
-        Batch { tenant, at, principal: None, run: None, idempotency: None, fence: None, expectations: Vec::new(), changes: Vec::new() }
+        Batch {
+            tenant,
+            at,
+            principal: None,
+            as_host: false,
+            run: None,
+            idempotency: None,
+            fence: None,
+            expectations: Vec::new(),
+            records: Vec::new(),
+            changes: Vec::new(),
+        }
     }
 
     /// Who is acting.
     #[must_use]
     pub fn by(mut self, principal: PrincipalId) -> Batch {
         self.principal = Some(principal);
+        self
+    }
+
+    /// Reaches everybody's memories, whoever asked for it.
+    #[must_use]
+    pub fn as_host(mut self) -> Batch {
+        self.as_host = true;
         self
     }
 
@@ -245,6 +356,13 @@ impl Batch {
     #[must_use]
     pub fn expect(mut self, memory_ref: MemoryRef, id: EntryId, written_at: Revision) -> Batch {
         self.expectations.push(Expectation { memory_ref, id, written_at });
+        self
+    }
+
+    /// Applies only if a record is like that, without writing it.
+    #[must_use]
+    pub fn expect_record(mut self, kind: RecordKind, key: String, precondition: Precondition) -> Batch {
+        self.records.push(RecordExpectation { kind, key, precondition });
         self
     }
 
@@ -299,6 +417,52 @@ impl Batch {
     #[must_use]
     pub fn revive(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
         self.changes.push(Change::Revive { memory_ref, id });
+        self
+    }
+
+    /// Makes room for another answer.
+    #[must_use]
+    pub fn close(mut self, memory_ref: MemoryRef, id: EntryId, closing: Closing, by: Option<EntryId>) -> Batch {
+        self.changes.push(Change::Close { memory_ref, id, closing, by });
+        self
+    }
+
+    /// Takes an entry away with its session.
+    #[must_use]
+    pub fn end(mut self, memory_ref: MemoryRef, id: EntryId) -> Batch {
+        self.changes.push(Change::End { memory_ref, id });
+        self
+    }
+
+    /// Erases what was true long ago.
+    #[must_use]
+    pub fn strip(mut self, memory_ref: MemoryRef, id: EntryId, before: Timestamp) -> Batch {
+        self.changes.push(Change::Strip { memory_ref, id, before });
+        self
+    }
+
+    /// Notes who else says what an entry says.
+    #[must_use]
+    pub fn strengthen(mut self, memory_ref: MemoryRef, id: EntryId, evidence: Evidence) -> Batch {
+        self.changes.push(Change::Strengthen { memory_ref, id, evidence });
+        self
+    }
+
+    /// Notes that an action rests on an entry.
+    #[must_use]
+    pub fn link(mut self, memory_ref: MemoryRef, id: EntryId, action: String, reference: String) -> Batch {
+        self.changes.push(Change::Link { memory_ref, id, action, reference });
+        self
+    }
+
+    /// Writes a rule, or takes it away.
+    ///
+    /// # Panics
+    /// If the world is the one without rules.
+    #[must_use]
+    pub fn rule(mut self, world: WorldId, id: RuleId, body: Option<RuleText>) -> Batch {
+        assert!(!world.is_none(), "the world without rules has none");
+        self.changes.push(Change::Rule { world, id, body });
         self
     }
 
@@ -425,6 +589,21 @@ impl Batch {
     pub fn principal(&self) -> Option<&PrincipalId> {
         self.principal.as_ref()
     }
+    /// Whose memories it reaches: the caller's own and the tenant's; everybody's where nobody asked for it, or it says so.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        match &self.principal {
+            Some(user) if !self.as_host => Actor::User(user.clone()),
+            _ => Actor::Host,
+        }
+    }
+
+    /// Whether it touches a memory that is one user's.
+    #[must_use]
+    pub fn touches_owned(&self) -> bool {
+        let touched = self.changes.iter().flat_map(Change::memory_refs);
+        touched.chain(self.expectations.iter().map(|expected| &expected.memory_ref)).any(|memory_ref| memory_ref.owner().is_some())
+    }
     /// The run that causes it.
     #[must_use]
     pub fn run(&self) -> Option<&RunId> {
@@ -444,6 +623,11 @@ impl Batch {
     #[must_use]
     pub fn expectations(&self) -> &[Expectation] {
         &self.expectations
+    }
+    /// What must hold of records.
+    #[must_use]
+    pub fn record_expectations(&self) -> &[RecordExpectation] {
+        &self.records
     }
     /// Whether it stores this entry.
     #[must_use]

@@ -1,7 +1,8 @@
 //! The entry: what one memory is, before (`Draft`) and after (`Entry`) it was admitted and stored.
 
-use crate::ids::{EntryId, MemoryRef, Revision, Timestamp};
+use crate::ids::{EntryId, InteractionId, MemoryRef, Revision, SessionId, Timestamp, WorldId};
 use crate::subject::Subject;
+use crate::trust::{Evidence, Trust};
 use std::{fmt, str::FromStr};
 
 /// How long a memory lasts: as long as a chat thread, a session, or for good.
@@ -88,6 +89,50 @@ impl FromStr for Typology {
     }
 }
 
+/// What an entry has beside its text: where it hangs, what it answers, when it holds, who said it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facets {
+    /// The session that it ends with; every entry below the persistent tier has one.
+    pub session: Option<SessionId>,
+    /// The chat thread that it ends with; entries of the interaction tier have one, and no other.
+    pub interaction: Option<InteractionId>,
+    /// The world whose rules it may not restate. Every semantic entry has one, be it the world without rules.
+    pub world: WorldId,
+    /// The one question that it answers, so that another answer takes its place.
+    pub slot: Option<String>,
+    /// Semantic: true from this instant; `None` is since it was written.
+    pub valid_at: Option<Timestamp>,
+    /// Semantic: no longer true from this instant.
+    pub invalid_at: Option<Timestamp>,
+    /// Where it comes from.
+    pub trust: Trust,
+    /// Who else says so.
+    pub evidence: Evidence,
+}
+
+impl Default for Facets {
+    fn default() -> Facets {
+        Facets {
+            session: None,
+            interaction: None,
+            world: WorldId::none(),
+            slot: None,
+            valid_at: None,
+            invalid_at: None,
+            trust: Trust::default(),
+            evidence: Evidence::default(),
+        }
+    }
+}
+
+impl Facets {
+    /// Whether it holds at that instant.
+    #[must_use]
+    pub fn holds_at(&self, at: Timestamp) -> bool {
+        self.valid_at.is_none_or(|from| from <= at) && self.invalid_at.is_none_or(|to| at < to)
+    }
+}
+
 /// What a caller wants remembered. Nothing about it has been checked; only [`crate::Admission`] may take it further.
 #[derive(Clone, PartialEq, Default)]
 pub struct Draft {
@@ -105,6 +150,8 @@ pub struct Draft {
     pub typology: Typology,
     /// Whom or what it is about, for whoever asks to be forgotten.
     pub subjects: Vec<Subject>,
+    /// What it has beside its text.
+    pub facets: Facets,
     /// Set for an import only: the identity the entry had where it comes from.
     pub origin: Option<Origin>,
 }
@@ -155,6 +202,8 @@ pub struct Entry {
     pub tier: Tier,
     /// Kind.
     pub typology: Typology,
+    /// What it has beside its text.
+    pub facets: Facets,
     /// When it is part of the memory.
     pub visible: RevRange,
     /// Fingerprint of the redaction rules it was written under (see [`crate::Redactor::fingerprint`]).
@@ -162,10 +211,11 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether a reader at `as_of` may see it: part of the memory now, and not expired at that instant (milliseconds).
+    /// Whether a reader at `as_of` may see it: part of the memory now, and at that instant (milliseconds) neither expired nor
+    /// untrue.
     #[must_use]
     pub fn is_live(&self, as_of: Timestamp) -> bool {
-        self.visible.to.is_none() && self.expires_at.is_none_or(|end| as_of < end)
+        self.visible.to.is_none() && self.expires_at.is_none_or(|end| as_of < end) && self.facets.holds_at(as_of)
     }
 }
 
@@ -190,6 +240,7 @@ mod tests {
             expires_at: expires_at.map(Timestamp),
             tier: Tier::default(),
             typology: Typology::default(),
+            facets: Facets::default(),
             visible: RevRange { from: Revision(1), to: to.map(Revision) },
             scan: 0,
         }
@@ -201,6 +252,19 @@ mod tests {
         assert!(!entry(Some(100), None).is_live(Timestamp(100)));
         assert!(entry(None, None).is_live(Timestamp(i64::MAX)));
         assert!(!entry(None, Some(2)).is_live(Timestamp(0)));
+    }
+
+    #[test]
+    fn a_fact_is_live_while_it_holds() {
+        let window = |valid_at: Option<i64>, invalid_at: Option<i64>| {
+            let facets = Facets { valid_at: valid_at.map(Timestamp), invalid_at: invalid_at.map(Timestamp), ..Facets::default() };
+            Entry { facets, ..entry(None, None) }
+        };
+        assert!(!window(Some(10), None).is_live(Timestamp(9)));
+        assert!(window(Some(10), Some(20)).is_live(Timestamp(10)));
+        assert!(window(Some(10), Some(20)).is_live(Timestamp(19)));
+        assert!(!window(Some(10), Some(20)).is_live(Timestamp(20)));
+        assert!(!window(Some(10), Some(10)).is_live(Timestamp(10)), "an empty window holds never");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod pass;
 mod run;
 mod standing;
+mod workshop;
 
 pub use pass::{Compacted, Consolidated, Distillation, PassEnded, PassProgress, PassStarted, Retired, SubjectForgotten};
 pub use run::{
@@ -14,6 +15,8 @@ pub use standing::{
     ApprovalEnded, ApprovalGranted, AuthorizationDecided, AutomationFired, CommitmentFired, CommitmentRef, HeartbeatEvaluated,
     HeartbeatStateChanged, PredicateState, ProposalActivated, ProposalCreated, ProposalRef, QuorumProgress,
 };
+
+pub use workshop::{Linked, RuleRef, SessionClosed, SessionRef};
 
 use crate::ids::{EntryId, MemoryRef, Revision, RunId, Seq, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -79,12 +82,26 @@ events! {
     Expired(EntryRef) = "memory.expired",
     /// A secret that was registered later was taken out of a stored text.
     Redacted(EntryRef) = "memory.redacted",
-    /// An entry's place was taken by another one: merged into it, superseded by it, or compacted into it.
+    /// An entry's place was taken by another one: merged into it, superseded by it, compacted into it; or it is no longer true.
     Retired(Retired) = "memory.retired",
     /// An entry's text was erased because of what it is about.
     Forgotten(EntryRef) = "memory.forgotten",
     /// An entry that had been merged into one that was forgotten stands by itself again.
     Revived(EntryRef) = "memory.revived",
+    /// An entry's session or chat thread is over, and so is the entry.
+    Ended(EntryRef) = "memory.ended",
+    /// Somebody else said the same as an entry.
+    Strengthened(EntryRef) = "memory.strengthened",
+    /// An action rests on an entry.
+    Linked(Linked) = "memory.linked",
+    /// A rule of a world came, changed or went.
+    RuleChanged(RuleRef) = "rule.changed",
+    /// A session began.
+    SessionOpened(SessionRef) = "session.opened",
+    /// A session is over; what outlasts it is being worked out.
+    SessionClosing(SessionRef) = "session.closing",
+    /// What outlasts a session is kept, and the rest has ended.
+    SessionClosed(SessionClosed) = "session.closed",
     /// A subject was forgotten.
     SubjectForgotten(SubjectForgotten) = "subject.forgotten",
     /// Many entries became one.

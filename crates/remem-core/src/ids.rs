@@ -78,12 +78,33 @@ name_type!(
     |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
 );
 name_type!(
-    /// The name of a memory inside a tenant: opaque, 1–256 characters, never a path that climbs.
+    /// The name of a memory inside a tenant: opaque, 1–256 characters, never a path that climbs. `~user/…` is a memory of that
+    /// user's own; every other name is the tenant's, and what begins with `~` otherwise is no name.
     MemoryRef,
     |t| {
         let chars = t.chars().count();
-        (1..=256).contains(&chars) && !t.chars().any(char::is_control) && !climbs(t)
+        (1..=256).contains(&chars) && !t.chars().any(char::is_control) && !climbs(t) && (!t.starts_with('~') || owner_of(t).is_some())
     }
+);
+name_type!(
+    /// The name of a session: the span of an operator's work that memories of the session tier end with.
+    SessionId,
+    |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
+);
+name_type!(
+    /// The name of an interaction: a chat thread, as whoever leads it calls it. 1–200 characters, no control characters.
+    InteractionId,
+    |t| (1..=200).contains(&t.chars().count()) && !t.chars().any(char::is_control)
+);
+name_type!(
+    /// The name of a world: a body of rules that memory may not restate.
+    WorldId,
+    |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
+);
+name_type!(
+    /// The name of a rule inside its world.
+    RuleId,
+    |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
 );
 name_type!(
     /// The name of an entry inside its memory: 1–1500 characters, no control characters.
@@ -95,6 +116,64 @@ name_type!(
     RunId,
     |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
 );
+
+/// The user in `~user/rest`, if both are well formed.
+fn owner_of(memory_ref: &str) -> Option<&str> {
+    let (user, rest) = memory_ref.strip_prefix('~')?.split_once('/')?;
+    (!rest.is_empty() && PrincipalId::parse(user).is_some()).then_some(user)
+}
+
+impl MemoryRef {
+    /// Whose memory it is, if it is one user's. It stands in the name, so that no list, event or record of a memory can lose it.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        owner_of(&self.0)
+    }
+}
+
+impl WorldId {
+    /// The world without rules: where memories are that restate nobody's.
+    #[must_use]
+    pub fn none() -> WorldId {
+        WorldId("-".to_owned())
+    }
+
+    /// Whether it has no rules and can have none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.0 == "-"
+    }
+}
+
+/// Who acts, as far as memories of one user are concerned.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Actor {
+    /// Nobody in particular: sees and changes what is the tenant's.
+    #[default]
+    Nobody,
+    /// A user: what is the tenant's, and their own.
+    User(PrincipalId),
+    /// The host itself, which looks after everybody's: passes, and whoever forgets.
+    Host,
+}
+
+impl Actor {
+    /// Who it is, as stores are told: the user's name, `*` for the host, nothing for nobody.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Actor::Nobody => "",
+            Actor::User(user) => user.as_str(),
+            Actor::Host => "*",
+        }
+    }
+
+    /// Whether it may know of this memory.
+    #[must_use]
+    pub fn may_see(&self, memory_ref: &MemoryRef) -> bool {
+        memory_ref.owner().is_none_or(|owner| *self == Actor::Host || self.as_str() == owner)
+    }
+}
 
 /// Traversal in any dress: dots, backslashes, or percent-encodings of dot, slash, backslash, NUL and percent itself.
 fn climbs(text: &str) -> bool {
@@ -112,13 +191,27 @@ pub struct Scope {
     pub tenant: TenantId,
     /// The memory inside it.
     pub memory_ref: MemoryRef,
+    /// Who reaches for it. A store shows what that one may see, whoever named the memory.
+    pub actor: Actor,
 }
 
 impl Scope {
-    /// The scope of `memory_ref` inside `tenant`.
+    /// The scope of `memory_ref` inside `tenant`, for nobody in particular.
     #[must_use]
     pub fn new(tenant: TenantId, memory_ref: MemoryRef) -> Scope {
-        Scope { tenant, memory_ref }
+        Scope { tenant, memory_ref, actor: Actor::Nobody }
+    }
+
+    /// The same, for whoever acts.
+    #[must_use]
+    pub fn acting(self, actor: Actor) -> Scope {
+        Scope { actor, ..self }
+    }
+
+    /// The same, for the host.
+    #[must_use]
+    pub fn as_host(self) -> Scope {
+        self.acting(Actor::Host)
     }
 }
 
@@ -144,6 +237,12 @@ mod tests {
             "a%5cb",
             "a%00",
             "%252e%252e",
+            "~",
+            "~/mine",
+            "~a",
+            "~a/",
+            "~a b/c",
+            "~*/c",
         ] {
             assert_eq!(MemoryRef::parse(bad), None, "{bad:?}");
         }
@@ -156,6 +255,17 @@ mod tests {
             ["agent-1", "mem://customer-support/agent-1", "workspaces/a/agents/b/memories", "日本語", "a.b", "50% off", long.as_str()]
         {
             assert_eq!(MemoryRef::parse(good).as_ref().map(MemoryRef::as_str), Some(good));
+        }
+    }
+
+    #[test]
+    fn an_owned_memory_is_seen_by_its_owner_and_the_host() {
+        let (own, shared) = (MemoryRef::parse("~ada/ops").unwrap(), MemoryRef::parse("ada/ops").unwrap());
+        assert_eq!((own.owner(), shared.owner()), (Some("ada"), None));
+        let user = |name: &str| Actor::User(PrincipalId::parse(name).unwrap());
+        for (actor, sees) in [(Actor::Nobody, false), (user("bob"), false), (user("ada"), true), (Actor::Host, true)] {
+            assert_eq!(actor.may_see(&own), sees, "{actor:?}");
+            assert!(actor.may_see(&shared));
         }
     }
 

@@ -31,13 +31,15 @@ pub mod subject;
 pub mod webhook;
 pub mod workflow;
 
-pub use admission::{Admission, Admitted};
+pub use admission::{Admission, Admitted, RuleText};
 pub use agent::Agent;
-pub use batch::{Batch, Cause, Change, Expectation, Fence, Idempotency, Reason};
+pub use batch::{Batch, Cause, Change, Closing, Expectation, Fence, Idempotency, Reason};
 pub use commitment::Commitment;
-pub use entry::{Draft, Entry, Origin, Tier, Typology};
+pub use entry::{Draft, Entry, Facets, Origin, Tier, Typology};
 pub use event::{Event, EventBody, EventKind, RunPosition};
-pub use ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, Scope, Seq, TenantId, Timestamp};
+pub use ids::{
+    Actor, EntryId, InteractionId, MemoryRef, PrincipalId, Revision, RuleId, RunId, Scope, Seq, SessionId, TenantId, Timestamp, WorldId,
+};
 pub use permission::Permission;
 pub use policy::Policy;
 pub use query::Query;

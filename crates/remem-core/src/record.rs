@@ -62,11 +62,13 @@ pub enum RecordKind {
     ProposalRevision,
     /// Who has decided what about a revision. Inert.
     Gate,
+    /// A session of a memory: `open/…`, `closing/…` or `closed/…`. Its topic is its name while entries hang on it.
+    Session,
 }
 
 impl RecordKind {
     /// Every kind.
-    pub const ALL: [RecordKind; 27] = [
+    pub const ALL: [RecordKind; 28] = [
         RecordKind::Run,
         RecordKind::RunRead,
         RecordKind::File,
@@ -94,6 +96,7 @@ impl RecordKind {
         RecordKind::Proposal,
         RecordKind::ProposalRevision,
         RecordKind::Gate,
+        RecordKind::Session,
     ];
 
     /// Whether writing one is a new revision of the tenant's memory.
@@ -105,7 +108,15 @@ impl RecordKind {
     /// Whether one can be due.
     #[must_use]
     pub fn is_timed(self) -> bool {
-        matches!(self, RecordKind::Commitment | RecordKind::Heartbeat | RecordKind::Automation | RecordKind::Fire | RecordKind::Gate)
+        matches!(
+            self,
+            RecordKind::Commitment
+                | RecordKind::Heartbeat
+                | RecordKind::Automation
+                | RecordKind::Fire
+                | RecordKind::Gate
+                | RecordKind::Session
+        )
     }
 
     /// Whether it is something under review, which nothing that runs may read: a store keeps it apart, and answers for it
@@ -146,6 +157,7 @@ impl RecordKind {
             RecordKind::Proposal => "proposal",
             RecordKind::ProposalRevision => "proposal-revision",
             RecordKind::Gate => "gate",
+            RecordKind::Session => "session",
         }
     }
 }

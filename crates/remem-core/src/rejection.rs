@@ -52,6 +52,18 @@ pub enum Rejection {
         /// The typology's name.
         typology: &'static str,
     },
+    /// A memory would restate a rule of its world. Memory is for how the work goes; what the rules say is read from the rules.
+    #[error("this restates rule {rule} of its world; memory keeps how the work goes, not what the rules say")]
+    ShadowsRule {
+        /// The rule's name.
+        rule: crate::ids::RuleId,
+    },
+    /// A workshop memory would mirror data that belongs elsewhere.
+    #[error("this looks like {what}, which a workshop memory does not mirror; keep a sentence about it and a reference")]
+    Mirrors {
+        /// What it looks like.
+        what: &'static str,
+    },
     /// An agent needs packs that are not installed.
     #[error("peerDependencies names packs that this agent cannot do without and that are not installed ({missing})")]
     PeerMissing {
@@ -77,6 +89,8 @@ impl Rejection {
             Rejection::IdempotencyMismatch => "idempotency_key_mismatch",
             Rejection::TooFar { .. } => "schedule_horizon_exceeded",
             Rejection::PeerMissing { .. } => "pack_peer_dependency_missing",
+            Rejection::ShadowsRule { .. } => "rule_shadow",
+            Rejection::Mirrors { .. } => "non_mirror_violation",
             _ => "validation_error",
         }
     }
@@ -92,6 +106,7 @@ impl Rejection {
             | Rejection::TooFar { field }
             | Rejection::Invalid { field, .. } => Some(field),
             Rejection::AlreadyExpired => Some("expiresAt"),
+            Rejection::ShadowsRule { .. } | Rejection::Mirrors { .. } => Some("content"),
             Rejection::NoSuchCell { .. } => Some("tier"),
             Rejection::PeerMissing { .. } => Some("peerDependencies"),
             Rejection::IdempotencyMismatch => None,

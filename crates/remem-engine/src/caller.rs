@@ -1,7 +1,7 @@
 //! Who is asking: the tenant and rights that a key proved. Only authentication makes one.
 
 use crate::error::EngineError;
-use remem_core::{MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId};
+use remem_core::{Actor, MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId};
 use remem_store::KeyHash;
 
 /// An authenticated caller.
@@ -39,14 +39,54 @@ impl Caller {
         if self.may(permission) { Ok(()) } else { Err(EngineError::Forbidden(permission)) }
     }
 
+    /// Who it is to memories that are one user's own.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        Actor::User(self.principal.clone())
+    }
+
+    /// The memory of that name, as it is called everywhere behind the door: `~/name` is the caller's own. `None` for what is no name,
+    /// and for what is somebody else's: both are unknown.
+    #[must_use]
+    pub fn memory_ref(&self, name: &str) -> Option<MemoryRef> {
+        named(&self.principal, name)
+    }
+
     /// The scope of a name inside the caller's tenant. A malformed name is no scope: reads treat it as unknown.
     #[must_use]
     pub fn scope(&self, memory_ref: &str) -> Option<Scope> {
-        MemoryRef::parse(memory_ref).map(|memory_ref| Scope::new(self.tenant.clone(), memory_ref))
+        Some(Scope::new(self.tenant.clone(), self.memory_ref(memory_ref)?).acting(self.actor()))
     }
 
     /// The scope to write to. Here a malformed name is refused, without an echo: silently dropping a write would lose it.
     pub fn scope_to_write(&self, memory_ref: &str) -> Result<Scope, EngineError> {
         Ok(self.scope(memory_ref).ok_or(Rejection::MalformedName { field: "memoryRef" })?)
+    }
+
+    /// Whether it may know of this memory.
+    #[must_use]
+    pub fn may_see(&self, memory_ref: &MemoryRef) -> bool {
+        self.actor().may_see(memory_ref)
+    }
+}
+
+/// What `user` means by the name of a memory; `None` for what is no name, or somebody else's.
+pub(crate) fn named(user: &PrincipalId, name: &str) -> Option<MemoryRef> {
+    let own = name.strip_prefix("~/").map(|rest| format!("~{user}/{rest}"));
+    MemoryRef::parse(own.as_deref().unwrap_or(name)).filter(|found| Actor::User(user.clone()).may_see(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_reaches_their_own_memories_and_the_tenants() {
+        let ada = PrincipalId::parse("ada").unwrap();
+        let name = |text: &str| named(&ada, text).map(|found| found.as_str().to_owned());
+        assert_eq!(name("~/ops").as_deref(), Some("~ada/ops"));
+        assert_eq!(name("~ada/ops").as_deref(), Some("~ada/ops"));
+        assert_eq!(name("ops").as_deref(), Some("ops"));
+        assert_eq!((name("~bob/ops"), name("~/"), name("~*/ops"), name("~")), (None, None, None, None));
     }
 }

@@ -186,7 +186,8 @@ impl Engine {
         let Some(memory_ref) = MemoryRef::parse(&heartbeat.memory_ref) else { return Ok(false) };
         let filter = Filter { tags: vec![heartbeat.tag.clone()], ..Filter::default() };
         let at = ReadAt::Now(self.now_for(tenant).await?);
-        let found = self.parts.store.list(&Scope::new(tenant.clone(), memory_ref), &filter, &Page { limit: 1, after: None }, &at).await?;
+        let found =
+            self.parts.store.list(&Scope::new(tenant.clone(), memory_ref).as_host(), &filter, &Page { limit: 1, after: None }, &at).await?;
         Ok(!found.is_empty())
     }
 

@@ -4,7 +4,7 @@ use crate::caller::Caller;
 use crate::cursor;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use remem_core::{Entry, EntryId, MemoryRef, Permission, Query, Revision};
+use remem_core::{Entry, EntryId, Permission, Query, Revision};
 use remem_store::{Filter, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary};
 
 /// What a list asks for.
@@ -115,8 +115,8 @@ impl Engine {
         caller.require(Permission::MemoryRead)?;
         let at = self.read_at(caller, at_least).await?;
         let limit = self.parts.policy.list_limit(limit);
-        let after = after.and_then(MemoryRef::parse);
-        let mut found = self.parts.store.scopes(caller.tenant(), after.as_ref(), limit.saturating_add(1), &at).await?;
+        let after = after.and_then(|name| caller.memory_ref(name));
+        let mut found = self.parts.store.scopes(caller.tenant(), &caller.actor(), after.as_ref(), limit.saturating_add(1), &at).await?;
         let more = found.len() > limit as usize;
         found.truncate(limit as usize);
         Ok((found, more))

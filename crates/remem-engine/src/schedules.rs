@@ -128,7 +128,7 @@ impl Engine {
     ) -> Result<Schedule, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let (tenant, pass) = (caller.tenant(), memory_pass(pass)?);
-        let mut schedule = self.new_schedule(tenant, pass, named(memory_ref)?, new).await?;
+        let mut schedule = self.new_schedule(tenant, pass, named(caller, memory_ref)?, new).await?;
         for _ in 0..TRIES {
             let known = self.find_schedule(tenant, &schedule.key()).await?;
             let precondition = match &known {
@@ -208,7 +208,7 @@ impl Engine {
     /// The schedule of a pass over a memory, or over all.
     pub async fn schedule(&self, caller: &Caller, pass: &str, memory_ref: Option<&str>) -> Result<Schedule, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let key = key(memory_pass(pass)?.name, named(memory_ref)?.as_ref());
+        let key = key(memory_pass(pass)?.name, named(caller, memory_ref)?.as_ref());
         self.find_schedule(caller.tenant(), &key).await?.ok_or(EngineError::NotFound)
     }
 

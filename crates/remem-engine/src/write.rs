@@ -146,6 +146,7 @@ fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
             expires_at: one.expires_at(),
             tier: one.tier(),
             typology: one.typology(),
+            facets: one.facets().clone(),
             visible: RevRange { from: committed.revision, to: None },
             scan: one.scan(),
         }),

@@ -84,10 +84,15 @@ async fn what_is_meant_to_last_is_left_unless_all_is_wanted() {
     let host = Place::new().host().await;
     host.put("m", "Vera keeps the spare key.").await;
     for n in 0..3 {
-        host.put_draft("m", Draft { content: format!("Session note {n}."), tier: Tier::Session, ..Draft::default() }).await;
+        host.put_draft("m", Draft { content: format!("Session note {n}."), tier: Tier::Session, facets: in_session(), ..Draft::default() })
+            .await;
     }
     let ends = Some(Timestamp(world::NOON.0 + 100_000_000));
-    host.put_draft("m", Draft { content: "Gone tomorrow.".into(), tier: Tier::Session, expires_at: ends, ..Draft::default() }).await;
+    host.put_draft(
+        "m",
+        Draft { content: "Gone tomorrow.".into(), tier: Tier::Session, facets: in_session(), expires_at: ends, ..Draft::default() },
+    )
+    .await;
     let report = host.work("compact", "m", json!({})).await.unwrap();
     assert_eq!((report.changed, &report.detail["leftOut"]), (3, &json!(2)));
     let texts = host.texts("m").await;
@@ -231,4 +236,8 @@ async fn a_store_that_fails_now_and_then_loses_nothing() {
         fired += faulty.fired();
     }
     assert!(fired > 40, "the store did fail: {fired}");
+}
+
+fn in_session() -> remem_core::Facets {
+    remem_core::Facets { session: remem_core::SessionId::parse("s1"), ..remem_core::Facets::default() }
 }

@@ -95,7 +95,7 @@ async fn entries_with_an_end_other_memories_and_other_tenants_are_left_alone() {
     for _ in 0..2 {
         let ends = Some(world::NOON.plus_ms(1_000_000_000));
         host.put_draft("m", Draft { content: text.clone(), expires_at: ends, ..Draft::default() }).await;
-        host.put_draft("m", Draft { content: text.clone(), tier: Tier::Session, ..Draft::default() }).await;
+        host.put_draft("m", Draft { content: text.clone(), tier: Tier::Session, facets: in_session(), ..Draft::default() }).await;
         host.put("n", &text).await;
         other.put("m", &text).await;
     }
@@ -371,4 +371,8 @@ async fn a_run_reads_what_it_began_with_and_so_does_its_replay() {
     let replay = host.replay(&ended).await;
     assert_eq!(serde_json::to_string(&replay.state.variables).unwrap(), read);
     assert_eq!(host.log(&replay).await, host.log(&ended).await);
+}
+
+fn in_session() -> remem_core::Facets {
+    remem_core::Facets { session: remem_core::SessionId::parse("s1"), ..remem_core::Facets::default() }
 }

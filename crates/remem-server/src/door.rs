@@ -287,6 +287,7 @@ impl Door for EngineDoor {
                 tags: request.tags,
                 created_from: request.created_from.map(|t| t.0),
                 created_to: request.created_to.map(|t| t.0),
+                ..Filter::default()
             },
             at_least: revision(request.at_least.as_deref())?,
         };

@@ -11,7 +11,7 @@ use remem_core::{
     Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission, Policy, Precondition, PrincipalId, Reason,
     Record, RecordKind, Redactor, Revision, RunId, Scope, Seq, ShapePolicy, Subject, TenantId, Tier, Ties, Timestamp, Typology,
 };
-use remem_store::conformance::{admit, admit_by, id};
+use remem_store::conformance::{admit, admit_by, id, in_session};
 use remem_store::{Directory, EntryState, Filter, KeyRecord, Outcome, Page, Probe, ReadAt, Review, Store, StoreError, Tenant, Tie, Work};
 use remem_store_sql::copy::{CopyError, Options, Place, Progress, Step, TenantReport, copy};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
@@ -183,6 +183,7 @@ impl World {
         }
         if self.random.one_in(6) {
             (draft.tier, draft.typology) = (Tier::Session, Typology::Procedural);
+            draft.facets = in_session("s1");
         }
         draft
     }

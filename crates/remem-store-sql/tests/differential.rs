@@ -10,10 +10,10 @@ mod support;
 use futures_util::future::join_all;
 use remem_core::event::{NodeEnded, RunEnded};
 use remem_core::{
-    Admission, Batch, Cause, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Policy, Precondition, PrincipalId, Reason, Record,
-    RecordBody, RecordKind, Redactor, Revision, RunId, Scope, Seq, Subject, TenantId, Tier, Ties, Timestamp,
+    Admission, Batch, Cause, Draft, EntryId, EventBody, Facets, Idempotency, MemoryRef, Origin, Policy, Precondition, PrincipalId, Reason,
+    Record, RecordBody, RecordKind, Redactor, Revision, RunId, Scope, Seq, Subject, TenantId, Tier, Ties, Timestamp,
 };
-use remem_store::conformance::{admit, admit_by, id};
+use remem_store::conformance::{admit, admit_by, id, in_session};
 use remem_store::{Filter, Page, Position, Probe, ReadAt, Review, Store, StoreError, Tie, Work};
 use remem_store_sql::{Location, PostgresStore, SqliteStore};
 use std::collections::{BTreeSet, HashMap};
@@ -104,8 +104,9 @@ impl World {
         let tags = (0..self.random.below(3)).map(|_| self.random.pick(&["x", "source:chat", "Ü"]).to_owned()).collect::<BTreeSet<String>>();
         let expires_at = (self.random.below(4) == 0).then(|| Timestamp(self.now + 1 + self.random.below(40) as i64));
         let tier = if self.random.below(6) == 0 { Tier::Session } else { Tier::Persistent };
+        let facets = if tier == Tier::Session { in_session("s1") } else { Facets::default() };
         let subjects = (0..self.random.below(3)).map(|_| Subject::from_bytes([self.random.below(SUBJECTS) as u8; 32])).collect();
-        Draft { content: self.text(), tags: tags.into_iter().collect(), expires_at, tier, subjects, ..Draft::default() }
+        Draft { content: self.text(), tags: tags.into_iter().collect(), expires_at, tier, subjects, facets, ..Draft::default() }
     }
 
     /// Some batches that are committed at once. The first commit of a tenant stands alone: it is what opens a file.
@@ -302,17 +303,17 @@ async fn view(store: &dyn Store, world: &World) -> Vec<String> {
         // What each run reads, with what another one did or without it; and a moment that nobody holds.
         for (n, snapshot) in held.iter().take(2).enumerate() {
             let own_runs = [vec![snapshot.run.clone()], vec![snapshot.run.clone(), run_id(RUNS[0])]][n].clone();
-            moments.push(ReadAt::Snapshot { revision: snapshot.revision, at: now.plus_ms(10 * n as i64), own_runs });
+            moments.push(ReadAt::Snapshot { revision: snapshot.revision, at: now.plus_ms(10 * n as i64), since: snapshot.at, own_runs });
         }
         if let Some(revision) = world.snapshots.last() {
-            moments.push(ReadAt::Snapshot { revision: *revision, at: now, own_runs: Vec::new() });
+            moments.push(ReadAt::Snapshot { revision: *revision, at: now, since: now, own_runs: Vec::new() });
         }
         view.push(told(Ok(held)));
         view.extend(view_work(store, tenant, now).await);
         view.extend(view_kin(store, tenant, world).await);
         view.extend(view_ties(store, tenant, world).await);
         for at in &moments {
-            view.push(told(store.scopes(tenant, None, 100, at).await));
+            view.push(told(store.scopes(tenant, &remem_core::Actor::Nobody, None, 100, at).await));
             for memory in MEMORIES {
                 let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap());
                 view.extend(view_memory(store, &scope, at).await);
@@ -440,7 +441,7 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Strin
         let after = Some(Position { created_at: middle.created_at, id: middle.id.clone() });
         view.push(told(store.list(scope, &Filter::default(), &Page { limit: 3, after }, at).await));
     }
-    let tagged = Filter { tags: vec!["x".into()], created_from: Some(Timestamp(START + 3)), created_to: None };
+    let tagged = Filter { tags: vec!["x".into()], created_from: Some(Timestamp(START + 3)), created_to: None, ..Filter::default() };
     let some = store.list(scope, &tagged, &whole, at).await.unwrap();
     if let Some(middle) = some.get(some.len() / 2) {
         let after = Some(Position { created_at: middle.created_at, id: middle.id.clone() });

@@ -4,9 +4,11 @@
 use crate::kin::{Lineage, Signed, Trace};
 use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie};
 use crate::store::{Committed, Head, Review, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures, Work};
+use crate::workshop::{ActionLink, Answer, RetentionCount, Rule};
 use async_trait::async_trait;
 use remem_core::{
-    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, Subject, TenantId, Timestamp,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject, TenantId,
+    Timestamp, WorldId,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,9 +100,40 @@ impl<S: Store> Store for FaultyStore<S> {
         self.read_fault()?;
         self.inner.stats(scope, at).await
     }
-    async fn scopes(&self, tenant: &TenantId, after: Option<&MemoryRef>, limit: u32, at: &ReadAt) -> Result<Vec<ScopeSummary>, StoreError> {
+    async fn scopes(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        after: Option<&MemoryRef>,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<ScopeSummary>, StoreError> {
         self.read_fault()?;
-        self.inner.scopes(tenant, after, limit, at).await
+        self.inner.scopes(tenant, actor, after, limit, at).await
+    }
+    async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
+        self.read_fault()?;
+        self.inner.slot(scope, slot, limit).await
+    }
+    async fn rules(&self, tenant: &TenantId, world: &WorldId, after: Option<&RuleId>, limit: u32) -> Result<Vec<Rule>, StoreError> {
+        self.read_fault()?;
+        self.inner.rules(tenant, world, after, limit).await
+    }
+    async fn shadowed(&self, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError> {
+        self.read_fault()?;
+        self.inner.shadowed(tenant, world, text).await
+    }
+    async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
+        self.read_fault()?;
+        self.inner.links(scope, id).await
+    }
+    async fn retention(&self, tenant: &TenantId, actor: &Actor, memory_ref: Option<&MemoryRef>) -> Result<Vec<RetentionCount>, StoreError> {
+        self.read_fault()?;
+        self.inner.retention(tenant, actor, memory_ref).await
+    }
+    async fn faded(&self, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        self.read_fault()?;
+        self.inner.faded(tenant, before, limit).await
     }
     async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
         self.read_fault()?;

@@ -59,6 +59,12 @@ pub enum EntryState {
     Forgotten,
     /// Another one stands for it.
     Retired(Reason),
+    /// It is no longer true.
+    Invalidated,
+    /// Its session or chat thread is over.
+    Ended,
+    /// It was taken away, and its text is kept because an action rests on it.
+    Held,
 }
 
 impl EntryState {
@@ -70,6 +76,9 @@ impl EntryState {
             Some("deleted") => Some(EntryState::Deleted),
             Some("expired") => Some(EntryState::Expired),
             Some("forgotten") => Some(EntryState::Forgotten),
+            Some("invalidated") => Some(EntryState::Invalidated),
+            Some("closed") => Some(EntryState::Ended),
+            Some("held") => Some(EntryState::Held),
             Some(other) => Reason::ALL.into_iter().find(|reason| reason.as_str() == other).map(EntryState::Retired),
         }
     }
@@ -83,6 +92,9 @@ impl EntryState {
             EntryState::Expired => "expired",
             EntryState::Forgotten => "forgotten",
             EntryState::Retired(reason) => reason.as_str(),
+            EntryState::Invalidated => "invalidated",
+            EntryState::Ended => "ended",
+            EntryState::Held => "held",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a read asks for: at which moment, which entries, how many.
 
-use remem_core::{Entry, EntryId, MemoryRef, Revision, RunId, Timestamp};
+use remem_core::{Entry, EntryId, InteractionId, MemoryRef, Revision, RunId, SessionId, Tier, Timestamp, Typology};
 
 /// The moment a read looks at. Every read takes one, so none can forget that entries expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +14,18 @@ pub enum ReadAt {
         revision: Revision,
         /// The instant of this read.
         at: Timestamp,
+        /// The instant when the run began: what was true then is true to it.
+        since: Timestamp,
         /// The run itself and its completed children.
         own_runs: Vec<RunId>,
+    },
+    /// What was true at an instant, as far as it is known by now: statements by their windows, those that hold no more included. What
+    /// is not a statement counts as of now.
+    AsOf {
+        /// The instant in question.
+        then: Timestamp,
+        /// The instant of this read.
+        at: Timestamp,
     },
 }
 
@@ -24,7 +34,7 @@ impl ReadAt {
     #[must_use]
     pub fn instant(&self) -> Timestamp {
         match self {
-            ReadAt::Now(at) | ReadAt::Snapshot { at, .. } => *at,
+            ReadAt::Now(at) | ReadAt::Snapshot { at, .. } | ReadAt::AsOf { at, .. } => *at,
         }
     }
 }
@@ -38,6 +48,14 @@ pub struct Filter {
     pub created_from: Option<Timestamp>,
     /// Written before.
     pub created_to: Option<Timestamp>,
+    /// Of this tier.
+    pub tier: Option<Tier>,
+    /// Of this kind.
+    pub typology: Option<Typology>,
+    /// Hanging on this session.
+    pub session: Option<SessionId>,
+    /// Hanging on this chat thread.
+    pub interaction: Option<InteractionId>,
 }
 
 /// Where a page of a list (newest first) goes on: after this entry.

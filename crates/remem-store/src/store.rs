@@ -2,10 +2,11 @@
 
 use crate::kin::{Lineage, Signed, Trace};
 use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie};
+use crate::workshop::{ActionLink, Answer, RetentionCount, Rule};
 use async_trait::async_trait;
 use remem_core::{
-    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Rejection, Revision, RunId, Scope, Seq, Subject, TenantId,
-    Timestamp,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Rejection, Revision, RuleId, RunId, Scope, Seq, Subject,
+    TenantId, Timestamp, WorldId,
 };
 use tokio::sync::watch;
 
@@ -13,7 +14,8 @@ use tokio::sync::watch;
 ///
 /// Contracts that hold for every method: a scope or tenant that does not exist reads as empty, never as an error; no
 /// read returns an entry that is expired, erased or another tenant's; after `commit` has answered, every later read on
-/// any handle sees its effect.
+/// any handle sees its effect; and nobody sees a memory of one user but that user and the host (`Scope::actor`). Methods that take
+/// a tenant and no actor serve the host.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// The entry of that name, if it is live.
@@ -35,8 +37,34 @@ pub trait Store: Send + Sync {
     /// Counts of one memory.
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError>;
 
-    /// The tenant's memories in the order of their names, after `after`.
-    async fn scopes(&self, tenant: &TenantId, after: Option<&MemoryRef>, limit: u32, at: &ReadAt) -> Result<Vec<ScopeSummary>, StoreError>;
+    /// The tenant's memories that the actor may see, in the order of their names, after `after`.
+    async fn scopes(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        after: Option<&MemoryRef>,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<ScopeSummary>, StoreError>;
+
+    /// Every entry of a memory that answers a question or did, and still has its text: by the start of its window, then by time and
+    /// name. The newest `limit` of them.
+    async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError>;
+
+    /// The rules of a world, by name, after `after`.
+    async fn rules(&self, tenant: &TenantId, world: &WorldId, after: Option<&RuleId>, limit: u32) -> Result<Vec<Rule>, StoreError>;
+
+    /// A rule that the text restates, if it restates one: what `commit` would refuse it for.
+    async fn shadowed(&self, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError>;
+
+    /// The actions that rest on an entry, be it gone or not, oldest first.
+    async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError>;
+
+    /// What holds the tenant's entries, or those of one memory, as far as the actor may see them.
+    async fn retention(&self, tenant: &TenantId, actor: &Actor, memory_ref: Option<&MemoryRef>) -> Result<Vec<RetentionCount>, StoreError>;
+
+    /// Statements that ceased to be true before `before`, whose text is still there, and that no action rests on.
+    async fn faded(&self, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
 
     /// Events of the tenant's log after `after`, in order, without gaps.
     async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError>;
@@ -255,7 +283,7 @@ pub enum StoreError {
     #[error(transparent)]
     Rejected(#[from] Rejection),
     /// Somebody else was first: an expectation of the batch does not hold, a record is not as it was, what it is tied to has
-    /// ended, or a lease was taken over.
+    /// ended, a lease was taken over, or a slot was filled meanwhile.
     #[error("an entry changed since it was read")]
     Conflict,
     /// Too many writes are waiting; try again soon.

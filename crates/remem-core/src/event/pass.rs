@@ -10,10 +10,11 @@ pub struct Retired {
     pub memory_ref: String,
     /// The entry that is no longer part of it.
     pub memory_id: String,
-    /// `merged`, `superseded` or `compacted`.
+    /// `merged`, `superseded`, `compacted` or `invalidated`.
     pub reason: String,
-    /// The entry that stands in its place.
-    pub by: String,
+    /// The entry that stands in its place; a statement that was only taken back has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// Payload of `subject.forgotten`.

@@ -254,7 +254,7 @@ impl Engine {
     /// What has expired promises nothing any more, even before the purge pass has taken it away.
     pub(super) async fn source_stands(&self, tenant: &TenantId, info: &CommitmentInfo, now: Timestamp) -> Result<bool, EngineError> {
         let Some((memory_ref, id)) = &info.ties.source else { return Ok(true) };
-        let scope = Scope::new(tenant.clone(), memory_ref.clone());
+        let scope = Scope::new(tenant.clone(), memory_ref.clone()).as_host();
         Ok(self.parts.store.get(&scope, id, &ReadAt::Now(now)).await?.is_some())
     }
 

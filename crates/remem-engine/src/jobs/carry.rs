@@ -113,7 +113,7 @@ async fn perform(
     mut job: JobInfo,
 ) -> (JobInfo, Result<WorkReport, WorkError>) {
     if let Some(memory_ref) = job.memory_ref.clone() {
-        return one(engine, pass, Scope::new(tenant.clone(), memory_ref), held, job).await;
+        return one(engine, pass, Scope::new(tenant.clone(), memory_ref).as_host(), held, job).await;
     }
     loop {
         let memories = match engine.memories_after(tenant, job.after.as_ref()).await {
@@ -125,7 +125,7 @@ async fn perform(
             return (job, Ok(report));
         }
         for memory_ref in memories {
-            let (done, result) = one(engine, pass, Scope::new(tenant.clone(), memory_ref.clone()), held, job).await;
+            let (done, result) = one(engine, pass, Scope::new(tenant.clone(), memory_ref.clone()).as_host(), held, job).await;
             job = done;
             let kept = match result {
                 Ok(report) => keep(engine, tenant, held, &mut job, memory_ref, report).await,

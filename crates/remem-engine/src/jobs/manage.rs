@@ -7,7 +7,7 @@ use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use crate::registry::{self, Mode, Over, PASSES, Pass};
 use remem_core::admission::check_name;
-use remem_core::{Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, Scope, TenantId};
+use remem_core::{Actor, Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, Scope, TenantId};
 use remem_store::{Outcome, ReadAt, StoreError};
 use serde_json::{Map, Value};
 
@@ -56,7 +56,7 @@ impl Engine {
     ) -> Result<Started, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let (tenant, pass) = (caller.tenant(), memory_pass(pass)?);
-        let memory_ref = named(memory_ref)?;
+        let memory_ref = named(caller, memory_ref)?;
         let wanted = self.new_job(tenant, pass, memory_ref, options, Trigger::OnDemand).await?;
         let idempotency = self.idempotency("start-job", key, &digest(&wanted))?;
         for _ in 0..TRIES {
@@ -226,7 +226,7 @@ impl Engine {
         caller.require(Permission::MemoryAdmin)?;
         let (tenant, pass) = (caller.tenant(), memory_pass(pass)?);
         let Over::Memory { work, .. } = pass.over else { return Err(EngineError::NotFound) };
-        let job = self.new_job(tenant, pass, named(memory_ref)?, options, Trigger::OnDemand).await?;
+        let job = self.new_job(tenant, pass, named(caller, memory_ref)?, options, Trigger::OnDemand).await?;
         let job = JobInfo { id: String::new(), ..job };
         let (mut report, mut after) = (WorkReport::default(), None);
         loop {
@@ -236,7 +236,7 @@ impl Engine {
             };
             let Some(last) = memories.last().cloned() else { return Ok(report) };
             for memory_ref in memories {
-                let one = Job::new(self, Scope::new(tenant.clone(), memory_ref), job.clone(), Mode::DryRun, None);
+                let one = Job::new(self, Scope::new(tenant.clone(), memory_ref).as_host(), job.clone(), Mode::DryRun, None);
                 report = report.and(work(self, &one).await.map_err(refusal)?);
             }
             if job.memory_ref.is_some() {
@@ -249,7 +249,7 @@ impl Engine {
     /// Names of the tenant's memories, in order.
     pub(crate) async fn memories_after(&self, tenant: &TenantId, after: Option<&MemoryRef>) -> Result<Vec<MemoryRef>, EngineError> {
         let at = ReadAt::Now(self.now_for(tenant).await?);
-        Ok(self.parts.store.scopes(tenant, after, PAGE, &at).await?.into_iter().map(|scope| scope.memory_ref).collect())
+        Ok(self.parts.store.scopes(tenant, &Actor::Host, after, PAGE, &at).await?.into_iter().map(|scope| scope.memory_ref).collect())
     }
 
     /// Has a pass work while the caller waits, after any other activation of it that is under way. Leaves a job behind that
@@ -286,8 +286,8 @@ pub(crate) fn memory_passes() -> impl Iterator<Item = &'static Pass> {
 }
 
 /// A malformed name is refused: what waits for ever for a memory that cannot be helps nobody.
-pub(crate) fn named(memory_ref: Option<&str>) -> Result<Option<MemoryRef>, Rejection> {
-    memory_ref.map(|text| MemoryRef::parse(text).ok_or(Rejection::MalformedName { field: "memoryRef" })).transpose()
+pub(crate) fn named(caller: &Caller, memory_ref: Option<&str>) -> Result<Option<MemoryRef>, Rejection> {
+    memory_ref.map(|text| caller.memory_ref(text).ok_or(Rejection::MalformedName { field: "memoryRef" })).transpose()
 }
 
 /// What a caller who waits is told.

@@ -137,7 +137,7 @@ async fn written(engine: &Engine, tenant: &TenantId, events: &[Event]) -> Result
             _ => continue,
         };
         let Some((memory_ref, id)) = MemoryRef::parse(name.0).zip(EntryId::parse(name.1)) else { continue };
-        let entry = engine.parts.store.get(&Scope::new(tenant.clone(), memory_ref), &id, &at).await?;
+        let entry = engine.parts.store.get(&Scope::new(tenant.clone(), memory_ref).as_host(), &id, &at).await?;
         entries.extend(entry.map(|entry| Told { entry, seq: event.seq, at: event.at }));
     }
     Ok(entries)

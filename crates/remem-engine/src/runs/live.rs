@@ -5,6 +5,7 @@
 //! executed again after a crash repeats it and gets the answers of the first time.
 
 use super::{Fresh, Run};
+use crate::caller::named;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::secrets::{Rules, RunSecrets};
@@ -13,7 +14,7 @@ use remem_core::redact::SecretValue;
 use remem_core::run::NodeDone;
 use remem_core::workflow::Node;
 use remem_core::{
-    Admitted, Batch, Cause, Draft, EntryId, Event, EventBody, Idempotency, MemoryRef, Policy, Precondition, PrincipalId, RecordKind,
+    Actor, Admitted, Batch, Cause, Draft, EntryId, Event, EventBody, Idempotency, MemoryRef, Policy, Precondition, PrincipalId, RecordKind,
     Rejection, Revision, RunId, Scope, TenantId, Timestamp, Workflow,
 };
 use remem_store::{Outcome, ReadAt, StoreError};
@@ -158,12 +159,13 @@ impl<'e> Live<'e> {
     pub fn read_at(&self, at: Timestamp) -> ReadAt {
         let children = self.run.state.children.iter().filter_map(|child| RunId::parse(child));
         let own_runs = std::iter::once(self.run.id.clone()).chain(children).collect();
-        ReadAt::Snapshot { revision: self.revision, at, own_runs }
+        ReadAt::Snapshot { revision: self.revision, at, since: Timestamp(self.run.state.started_at), own_runs }
     }
 
     /// The scope of a name inside the run's tenant, the only one it reaches.
     pub fn scope(&self, memory_ref: &str) -> Option<Scope> {
-        MemoryRef::parse(memory_ref).map(|memory_ref| Scope::new(self.tenant.clone(), memory_ref))
+        let actor = PrincipalId::parse(&self.run.state.principal)?;
+        Some(Scope::new(self.tenant.clone(), named(&actor, memory_ref)?).acting(Actor::User(actor)))
     }
 
     /// The value of a secret that the run may use. From now on nothing that the run writes can hold it.
@@ -222,7 +224,8 @@ impl<'e> Live<'e> {
 
     /// Deletes an entry with the next commit. In a replay, repeats what the first run's delete did.
     pub fn delete(&mut self, memory_ref: &str, id: &str) {
-        let (Some(memory_ref), Some(id)) = (MemoryRef::parse(memory_ref), EntryId::parse(id)) else { return };
+        let (Some(scope), Some(id)) = (self.scope(memory_ref), EntryId::parse(id)) else { return };
+        let memory_ref = scope.memory_ref;
         let Some(facts) = &mut self.facts else {
             return self.staged.push(Step::Delete { memory_ref, id });
         };

@@ -3,11 +3,12 @@
 
 use async_trait::async_trait;
 use remem_core::{
-    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, Subject, TenantId, Timestamp,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject, TenantId,
+    Timestamp, WorldId,
 };
 use remem_store::{
-    Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RowCursor, ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store,
-    StoreError, StoreFeatures, Tie, Trace, Work,
+    ActionLink, Answer, Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RetentionCount, RowCursor, Rule, ScopeStats,
+    ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, Work,
 };
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -98,9 +99,40 @@ impl Store for Meddler {
         self.step()?;
         self.inner.stats(scope, at).await
     }
-    async fn scopes(&self, tenant: &TenantId, after: Option<&MemoryRef>, limit: u32, at: &ReadAt) -> Result<Vec<ScopeSummary>, StoreError> {
+    async fn scopes(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        after: Option<&MemoryRef>,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<ScopeSummary>, StoreError> {
         self.step()?;
-        self.inner.scopes(tenant, after, limit, at).await
+        self.inner.scopes(tenant, actor, after, limit, at).await
+    }
+    async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
+        self.step()?;
+        self.inner.slot(scope, slot, limit).await
+    }
+    async fn rules(&self, tenant: &TenantId, world: &WorldId, after: Option<&RuleId>, limit: u32) -> Result<Vec<Rule>, StoreError> {
+        self.step()?;
+        self.inner.rules(tenant, world, after, limit).await
+    }
+    async fn shadowed(&self, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError> {
+        self.step()?;
+        self.inner.shadowed(tenant, world, text).await
+    }
+    async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
+        self.step()?;
+        self.inner.links(scope, id).await
+    }
+    async fn retention(&self, tenant: &TenantId, actor: &Actor, memory_ref: Option<&MemoryRef>) -> Result<Vec<RetentionCount>, StoreError> {
+        self.step()?;
+        self.inner.retention(tenant, actor, memory_ref).await
+    }
+    async fn faded(&self, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        self.step()?;
+        self.inner.faded(tenant, before, limit).await
     }
     async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
         self.step()?;

@@ -267,7 +267,7 @@ impl Side for Database {
     }
 
     async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError> {
-        let (transaction, _) = self.store.gate().open(READ, Role::App, Identity::tenant(tenant), Vec::new()).await?;
+        let (transaction, _) = self.store.gate().open(READ, Role::App, Identity::keeper(tenant), Vec::new()).await?;
         Ok(Box::new(Reader { transaction, tenant: tenant.clone() }))
     }
 
@@ -277,7 +277,7 @@ impl Side for Database {
         let (payload, hash) = (column(&page, |r| r.payload.as_str()), column(&page, |r| r.hash.as_slice()));
         let (run_seq, recorded_at) = (column(&page, |r| r.run_seq), column(&page, |r| r.recorded_at));
         let put = call(PUT_EVENTS, &[&name, &seq, &revision, &at, &run, &run_seq, &recorded_at, &kind, &payload, &hash]);
-        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put]).await.map(|_| ())
+        self.store.gate().write(Role::App, Identity::keeper(tenant), vec![put]).await.map(|_| ())
     }
 
     async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), CopyError> {
@@ -286,7 +286,7 @@ impl Side for Database {
         }
         let (name, id, memory_ref) = (tenant.as_str(), column(&page, |r| r.scope_id), column(&page, |r| r.memory_ref.as_str()));
         let put = call(PUT_SCOPES, &[&name, &id, &memory_ref]);
-        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put]).await?;
+        self.store.gate().write(Role::App, Identity::keeper(tenant), vec![put]).await?;
         Ok(())
     }
 
@@ -299,20 +299,20 @@ impl Side for Database {
         let (body, at) = (column(&page, |r| r.body.as_slice()), column(&page, |r| r.at));
         let (revision, outcomes) = (column(&page, |r| r.revision), column(&page, |r| r.outcomes.as_str()));
         let put = call(PUT_REPEATS, &[&name, &operation, &key, &body, &at, &revision, &outcomes]);
-        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put]).await.map(|_| ())
+        self.store.gate().write(Role::App, Identity::keeper(tenant), vec![put]).await.map(|_| ())
     }
 
     /// As the worker: the application may not forget what makes a repetition safe.
     async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError> {
         let name = tenant.as_str();
-        self.store.gate().write(Role::Worker, Identity::tenant(tenant), vec![call(DROP_REPEATS, &[&name, &before])]).await.map(|_| ())
+        self.store.gate().write(Role::Worker, Identity::keeper(tenant), vec![call(DROP_REPEATS, &[&name, &before])]).await.map(|_| ())
     }
 
     async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.as_str();
         self.store
             .gate()
-            .write(Role::App, Identity::tenant(tenant), vec![call(DROP_RECORDS, &[&name]), call(DROP_REVIEWS, &[&name])])
+            .write(Role::App, Identity::keeper(tenant), vec![call(DROP_RECORDS, &[&name]), call(DROP_REVIEWS, &[&name])])
             .await
             .map(|_| ())
     }
@@ -329,7 +329,7 @@ impl Side for Database {
         let (version, at, body) = (column(&reviews, |r| r.version), column(&reviews, |r| r.at), column(&reviews, |r| r.body.as_str()));
         let due = column(&reviews, |r| r.due);
         let inert = call(PUT_REVIEWS, &[&name, &kind, &key, &version, &at, &body, &due]);
-        self.store.gate().write(Role::App, Identity::tenant(tenant), vec![put, inert]).await.map(|_| ())
+        self.store.gate().write(Role::App, Identity::keeper(tenant), vec![put, inert]).await.map(|_| ())
     }
 
     async fn put_replaced(&self, tenant: &TenantId, page: Vec<ReplacedRow>) -> Result<(), StoreError> {
@@ -351,6 +351,6 @@ impl Side for Database {
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
         let name = tenant.as_str();
         let calls = vec![call(PUT_DUE, &[&name]), call(PUT_CLOCK, &[&name, &clock.revision, &clock.seq, &clock.at, &clock.chain])];
-        self.store.gate().write(Role::App, Identity::tenant(tenant), calls).await.map(|_| ())
+        self.store.gate().write(Role::App, Identity::keeper(tenant), calls).await.map(|_| ())
     }
 }

@@ -59,7 +59,7 @@ fn hash(id: &str) -> Vec<u8> {
 }
 
 async fn write(gate: &Gate, tenant: &TenantId, call: Call<'_>) -> Result<(), StoreError> {
-    gate.write(Role::App, Identity::tenant(tenant), vec![call]).await.map(|_| ())
+    gate.write(Role::App, Identity::keeper(tenant), vec![call]).await.map(|_| ())
 }
 
 pub(super) async fn put_replaced(gate: &Gate, tenant: &TenantId, page: &[ReplacedRow]) -> Result<(), StoreError> {

@@ -3,10 +3,10 @@
 
 use super::load::{RecordRow, Repeat, Working};
 use super::save::{NewRecord, RunPlace, Writes};
-use super::{entry, lineage, tie};
+use super::{entry, lineage, tie, workshop};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::{Link, chain_hash};
-use remem_core::{Batch, Change, EventBody, Precondition, Rejection, Revision, Seq};
+use remem_core::{Batch, Change, EventBody, Precondition, RecordKind, Rejection, Revision, Seq};
 use remem_store::{Committed, Outcome, StoreError};
 
 /// How many characters of an id the ordered indexes hold.
@@ -39,6 +39,18 @@ pub(super) fn apply<'a>(batch: &'a Batch, working: &mut Working, writes: &mut Wr
             Change::Forget { memory_ref, id } => lineage::forget(batch, working, writes, (memory_ref, id), before),
             Change::Revive { memory_ref, id } => lineage::revive(batch, working, writes, (memory_ref, id), before),
             Change::Sign { memory_ref, id, pass, signature } => lineage::sign(working, writes, (memory_ref, id), *pass, signature),
+            Change::Close { memory_ref, id, closing, by } => {
+                workshop::close(batch, working, writes, (memory_ref, id), (*closing, by.as_ref()), before)
+            }
+            Change::End { memory_ref, id } => workshop::end(batch, working, writes, (memory_ref, id), before),
+            Change::Strip { memory_ref, id, before: faded } => workshop::strip(batch, working, writes, (memory_ref, id), *faded, before),
+            Change::Strengthen { memory_ref, id, evidence } => {
+                workshop::strengthen(batch, working, writes, (memory_ref, id), evidence, before)
+            }
+            Change::Link { memory_ref, id, action, reference } => {
+                workshop::link(batch, working, writes, (memory_ref, id), (action, reference), before)
+            }
+            Change::Rule { world, id, body } => workshop::rule(batch, working, writes, (world, id), body.as_ref(), before),
             Change::Hold => hold(batch, working, writes, before),
             Change::Release => release(batch, working, writes),
             Change::Record { .. } => record(batch, working, writes, change, before),
@@ -117,16 +129,19 @@ fn record<'a>(batch: &Batch, working: &mut Working, writes: &mut Writes<'a>, cha
 }
 
 fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
-    batch.changes().iter().all(|change| {
-        let Change::Record { kind, key, precondition, .. } = change else { return true };
-        let version = working.records.get(&(*kind, key.clone())).map(|record| record.version);
-        let holds = match precondition {
+    let is_like = |kind: RecordKind, key: &String, wanted: &Precondition| {
+        let version = working.records.get(&(kind, key.clone())).map(|record| record.version);
+        match wanted {
             Precondition::None => true,
             Precondition::Absent => version.is_none(),
             Precondition::Version(expected) => version == Some(*expected),
-        };
-        holds && tie::holds(working, batch, change)
-    })
+        }
+    };
+    batch.record_expectations().iter().all(|expected| is_like(expected.kind, &expected.key, &expected.precondition))
+        && batch.changes().iter().all(|change| {
+            let Change::Record { kind, key, precondition, .. } = change else { return true };
+            is_like(*kind, key, precondition) && tie::holds(working, batch, change)
+        })
 }
 
 fn append(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, change: &Change, body: &EventBody) {

@@ -10,6 +10,7 @@ use crate::stored::content_hash;
 pub(super) struct Scopes {
     pub id: Vec<i64>,
     pub memory_ref: Vec<String>,
+    pub owner: Vec<Option<String>>,
     pub documents: Vec<i64>,
     pub words: Vec<i64>,
     pub next_row: Vec<i64>,
@@ -22,6 +23,7 @@ impl Scopes {
         for (memory_ref, scope) in working.scopes.iter().filter(|(_, scope)| scope.changed && scope.new == new) {
             scopes.id.push(scope.scope_id);
             scopes.memory_ref.push(memory_ref.as_str().to_owned());
+            scopes.owner.push(memory_ref.owner().map(str::to_owned));
             scopes.documents.push(scope.documents);
             scopes.words.push(scope.words);
             scopes.next_row.push(scope.next_row);
@@ -88,6 +90,15 @@ pub(super) struct Entries<'a> {
     pub scan: Vec<i64>,
     pub content_hash: Vec<Vec<u8>>,
     pub revision: Vec<i64>,
+    pub owner: Vec<Option<&'a str>>,
+    pub session: Vec<Option<&'a str>>,
+    pub interaction: Vec<Option<&'a str>>,
+    pub world: Vec<&'a str>,
+    pub slot: Vec<Option<&'a str>>,
+    pub valid_at: Vec<Option<i64>>,
+    pub invalid_at: Vec<Option<i64>>,
+    pub trust: Vec<&'a str>,
+    pub evidence: Vec<String>,
 }
 
 impl<'a> Entries<'a> {
@@ -109,6 +120,15 @@ impl<'a> Entries<'a> {
             scan: entries.iter().map(|e| e.admitted.scan().cast_signed()).collect(),
             content_hash: entries.iter().map(|e| content_hash(e.admitted.content().as_bytes()).to_vec()).collect(),
             revision: entries.iter().map(|e| e.revision).collect(),
+            owner: entries.iter().map(|e| e.admitted.scope().memory_ref.owner()).collect(),
+            session: entries.iter().map(|e| e.admitted.facets().session.as_ref().map(|id| id.as_str())).collect(),
+            interaction: entries.iter().map(|e| e.admitted.facets().interaction.as_ref().map(|id| id.as_str())).collect(),
+            world: entries.iter().map(|e| e.admitted.facets().world.as_str()).collect(),
+            slot: entries.iter().map(|e| e.admitted.facets().slot.as_deref()).collect(),
+            valid_at: entries.iter().map(|e| e.admitted.facets().valid_at.map(|t| t.0)).collect(),
+            invalid_at: entries.iter().map(|e| e.admitted.facets().invalid_at.map(|t| t.0)).collect(),
+            trust: entries.iter().map(|e| e.admitted.facets().trust.as_str()).collect(),
+            evidence: entries.iter().map(|e| e.admitted.facets().evidence.to_text()).collect(),
         }
     }
 
@@ -116,9 +136,11 @@ impl<'a> Entries<'a> {
         let e = self;
         call(
             "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, metadata, created_at,
-               expires_at, written_by, written_by_run, scan, content_hash, rev_from)
+               expires_at, written_by, written_by_run, scan, content_hash, rev_from, owner, session, interaction, world, slot, valid_at,
+               invalid_at, trust, evidence)
              SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::bytea[], $9::text[],
-               $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bytea[], $17::bigint[])",
+               $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bytea[], $17::bigint[],
+               $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::bigint[], $24::bigint[], $25::text[], $26::text[])",
             &[
                 tenant,
                 &e.scope,
@@ -137,6 +159,15 @@ impl<'a> Entries<'a> {
                 &e.scan,
                 &e.content_hash,
                 &e.revision,
+                &e.owner,
+                &e.session,
+                &e.interaction,
+                &e.world,
+                &e.slot,
+                &e.valid_at,
+                &e.invalid_at,
+                &e.trust,
+                &e.evidence,
             ],
         )
     }
@@ -153,6 +184,10 @@ pub(super) struct States {
     pub run: Vec<Option<String>>,
     pub by: Vec<Option<i64>>,
     pub support: Vec<i64>,
+    pub valid_at: Vec<Option<i64>>,
+    pub invalid_at: Vec<Option<i64>>,
+    pub ended_at: Vec<Option<i64>>,
+    pub evidence: Vec<String>,
 }
 
 impl States {
@@ -167,6 +202,10 @@ impl States {
             states.run.push(state.run.clone());
             states.by.push(state.by);
             states.support.push(state.support);
+            states.valid_at.push(state.valid_at);
+            states.invalid_at.push(state.invalid_at);
+            states.ended_at.push(state.ended_at);
+            states.evidence.push(state.evidence.clone());
         }
         states
     }

@@ -82,7 +82,7 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
     let support: Vec<i64> = page.iter().map(|row| row.support).collect();
     let look = call(THERE, &[&name, &scopes, &ids, &scans, &texts, &tags, &notes, &from, &to, &reasons, &runs, &support]);
     let calls = vec![call(TAKE_TURNS, &[&name]), look, call(COUNTERS, &[&name, &scopes])];
-    let (transaction, answers) = gate.open(BEGIN, Role::App, Identity::tenant(tenant), calls).await?;
+    let (transaction, answers) = gate.open(BEGIN, Role::App, Identity::keeper(tenant), calls).await?;
     let mut changes = Changes::default();
     for row in &answers[2] {
         changes.counters.insert(get(row, 0)?, Counters { documents: get(row, 1)?, words: get(row, 2)?, next_row: get(row, 3)? });
@@ -154,6 +154,10 @@ impl<'a> Changes<'a> {
                 run: row.removed_by_run.clone(),
                 by: None,
                 support: row.support,
+                valid_at: None,
+                invalid_at: None,
+                ended_at: None,
+                evidence: String::new(),
             };
             self.index.states.insert((row.scope_id, old.row_id), state);
         }

@@ -6,7 +6,7 @@ use super::save::{NewEntry, NewText, Writes};
 use super::{lineage, tie};
 use crate::stored::content_hash;
 use crate::terms;
-use remem_core::{Admitted, Batch, EntryId, MemoryRef, Revision};
+use remem_core::{Admitted, Batch, EntryId, MemoryRef, Revision, Tier};
 use remem_store::Outcome;
 use serde_json::Value;
 
@@ -66,6 +66,12 @@ pub(super) fn put<'a>(
         replaced_by: None,
         replacement_erased: false,
         stands_for_others: false,
+        persistent: admitted.tier() == Tier::Persistent,
+        valid_at: admitted.facets().valid_at.map(|at| at.0),
+        invalid_at: admitted.facets().invalid_at.map(|at| at.0),
+        ended_at: None,
+        evidence: admitted.facets().evidence.to_text(),
+        linked: false,
     };
     let made_from = sources.iter().filter_map(|source| working.entries.get(source));
     made_from.for_each(|source| writes.link((scope_id, row_id), (source.scope_id, source.row_id)));
@@ -75,10 +81,10 @@ pub(super) fn put<'a>(
 }
 
 fn scope_or_create<'w>(working: &'w mut Working, memory_ref: &MemoryRef) -> &'w mut ScopeRow {
-    let next_scope = &mut working.next_scope;
+    let last_scope = &mut working.clock.scopes;
     let scope = working.scopes.entry(memory_ref.clone()).or_insert_with(|| {
-        *next_scope += 1;
-        ScopeRow { scope_id: *next_scope - 1, documents: 0, words: 0, next_row: 1, changed: true, new: true }
+        *last_scope += 1;
+        ScopeRow { scope_id: *last_scope, documents: 0, words: 0, next_row: 1, changed: true, new: true }
     });
     scope.changed = true;
     scope
@@ -101,12 +107,20 @@ pub(super) fn remove(
     if ended != (reason == "expired") {
         return Outcome::Nothing;
     }
-    let revision = tick(batch, working, before).0.cast_signed();
+    let (revision, at) = (tick(batch, working, before).0.cast_signed(), working.clock.at.0);
+    let mut held = false;
     if let Some(entry) = working.entries.get_mut(&place) {
-        entry.end(batch, revision, reason);
+        held = entry.linked;
+        entry.end(batch, revision, at, if held { "held" } else { reason });
         writes.state(entry);
         let row = (entry.scope_id, entry.row_id);
+        if held {
+            writes.unsign(row.0, row.1);
+        }
         tie::untie(working, writes, row);
+    }
+    if held {
+        return Outcome::Removed;
     }
     if reason == "expired" || working.snapshots.values().all(|held| *held >= revision) {
         erase(batch, working, writes, &place, false);
@@ -125,7 +139,7 @@ pub(super) fn erase_ended(
 ) -> Outcome {
     let place = (memory_ref.clone(), id.clone());
     let oldest = working.snapshots.values().min().copied().unwrap_or(i64::MAX);
-    let spent = |entry: &EntryRow| matches!(entry.reason.as_deref(), Some("deleted" | "compacted"));
+    let spent = |entry: &EntryRow| matches!(entry.reason.as_deref(), Some("deleted" | "compacted" | "closed"));
     let free = |entry: &EntryRow| !entry.erased && spent(entry) && entry.rev_to.is_some_and(|end| end <= oldest);
     if !working.entries.get(&place).is_some_and(free) {
         return Outcome::Nothing;

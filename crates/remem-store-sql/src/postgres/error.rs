@@ -2,6 +2,7 @@
 //! the code and the name of the constraint go on.
 
 use deadpool_postgres::{PoolError, TimeoutType};
+use remem_core::RuleId;
 use remem_store::StoreError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
@@ -80,6 +81,23 @@ pub(super) fn no_connection(error: PoolError) -> StoreError {
             other => other,
         },
         other => unavailable(DatabaseError::Connection(other.to_string())),
+    }
+}
+
+/// What the schema refuses and the seam has a word for.
+pub(super) enum Refusal {
+    /// A slot was filled meanwhile.
+    Raced,
+    /// A text restates this rule.
+    Shadow(RuleId),
+}
+
+pub(super) fn refusal(error: &Error) -> Option<Refusal> {
+    let refused = error.as_db_error()?;
+    match refused.constraint()? {
+        "one_truth_per_slot" | "one_active_procedure" => Some(Refusal::Raced),
+        "entry_rule_shadow" => refused.detail().and_then(RuleId::parse).map(Refusal::Shadow),
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::error::{DatabaseError, failed, no_connection, unavailable};
 use deadpool_postgres::{Object, Pool};
-use remem_core::TenantId;
+use remem_core::{Actor, Scope, TenantId};
 use remem_store::{KeyHash, StoreError};
 use std::pin::Pin;
 use std::task::Poll;
@@ -32,13 +32,29 @@ pub(crate) enum Role {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Identity<'a> {
     tenant: Option<&'a TenantId>,
+    user: &'a str,
     key: Option<&'a KeyHash>,
 }
 
 impl<'a> Identity<'a> {
-    /// A tenant. Rows that belong to one of its users stay out of sight: nobody acts for a single user yet.
+    /// A tenant. Rows that belong to one of its users stay out of sight.
     pub fn tenant(tenant: &'a TenantId) -> Identity<'a> {
         Identity { tenant: Some(tenant), ..Identity::default() }
+    }
+
+    /// Somebody of a tenant.
+    pub fn acting(tenant: &'a TenantId, actor: &'a Actor) -> Identity<'a> {
+        Identity { tenant: Some(tenant), user: actor.as_str(), key: None }
+    }
+
+    /// Whoever reaches for a memory.
+    pub fn of(scope: &'a Scope) -> Identity<'a> {
+        Identity::acting(&scope.tenant, &scope.actor)
+    }
+
+    /// The host, at the memories of all users of a tenant.
+    pub fn keeper(tenant: &'a TenantId) -> Identity<'a> {
+        Identity::acting(tenant, &Actor::Host)
     }
 
     /// Whoever presents a key, before it is known whose it is.
@@ -52,8 +68,10 @@ impl<'a> Identity<'a> {
     }
 }
 
-const SET_IDENTITY: &str =
-    "SELECT set_config('app.tenant_id', $1, true), set_config('app.user_id', '', true), set_config('app.key_hash', $2, true)";
+/// The setting that names who is acting. It names an identity and no capability, so that whatever is somebody's own can rest on it.
+pub(super) const SESSION_VAR_USER_ID: &str = "app.user_id";
+
+const SET_IDENTITY: &str = "SELECT set_config('app.tenant_id', $1, true), set_config($4, $3, true), set_config('app.key_hash', $2, true)";
 
 /// A statement and its parameters.
 pub(crate) struct Call<'a> {
@@ -127,7 +145,7 @@ impl Gate {
         let tenant = who.tenant.map_or("", TenantId::as_str);
         let key = who.key.map(|hash| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>()).unwrap_or_default();
         let transaction = Transaction { db: Some(self.connection(role).await?), deadline: self.deadline };
-        let mut all = vec![call(SET_IDENTITY, &[&tenant, &key])];
+        let mut all = vec![call(SET_IDENTITY, &[&tenant, &key, &who.user, &SESSION_VAR_USER_ID])];
         all.extend(calls);
         let mut answers = transaction.trip(Some(begin), all, commit).await.map_err(Failed::into_store)?;
         answers.remove(0);

@@ -6,13 +6,13 @@
 
 use super::apply::apply;
 use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
-use super::error::concerns_one_batch;
+use super::error::{Refusal, concerns_one_batch, refusal};
 use super::gate::{Failed, Gate};
 use super::load::load;
 use super::save::{ClockColumns, Saving, Writes, calls};
 use super::shared::Shared;
 use crate::queue::{Job, Leading, Queue, Waiting, hear, tell};
-use remem_core::{Batch, Revision, TenantId};
+use remem_core::{Actor, Batch, Rejection, Revision, TenantId};
 use remem_store::{Committed, StoreError};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -43,9 +43,27 @@ async fn lead(shared: &Shared, tenant: &TenantId, commits: &Commits) {
             leading.done = true;
             return;
         }
-        metrics::histogram!("remem_commit_group_batches").record(group.len() as f64);
-        commit_group(shared, tenant, group).await;
+        for part in by_actor(group) {
+            metrics::histogram!("remem_commit_group_batches").record(part.len() as f64);
+            commit_group(shared, tenant, part).await;
+        }
     }
+}
+
+/// A transaction has one identity. What touches nobody's own memory goes with any; the rest, in its order, with its own.
+fn by_actor(group: Vec<Waiting>) -> Vec<Vec<Waiting>> {
+    let mut parts: Vec<(Option<Actor>, Vec<Waiting>)> = Vec::new();
+    for waiting in group {
+        let actor = waiting.batch.touches_owned().then(|| waiting.batch.actor());
+        match parts.last_mut() {
+            Some((known, part)) if actor.is_none() || known.is_none() || *known == actor => {
+                *known = known.take().or(actor);
+                part.push(waiting);
+            }
+            _ => parts.push((actor, vec![waiting])),
+        }
+    }
+    parts.into_iter().map(|(_, part)| part).collect()
 }
 
 async fn commit_group(shared: &Shared, tenant: &TenantId, group: Vec<Waiting>) {
@@ -57,7 +75,7 @@ async fn commit_group(shared: &Shared, tenant: &TenantId, group: Vec<Waiting>) {
                 tell(waiting.answer, result);
             }
         }
-        Err(Spoilt::ByOneBatch) if group.len() > 1 => {
+        Err(Spoilt::ByOneBatch(_)) if group.len() > 1 => {
             for waiting in group {
                 Box::pin(commit_group(shared, tenant, vec![waiting])).await;
             }
@@ -79,7 +97,8 @@ struct Applied {
 
 /// Why a whole group was not applied, or may not have been.
 enum Spoilt {
-    ByOneBatch,
+    /// What the schema refuses, as far as the seam has a word for it.
+    ByOneBatch(Option<Refusal>),
     ByStore(StoreError),
 }
 
@@ -87,7 +106,9 @@ impl Spoilt {
     /// Errors cannot be cloned: each caller gets one of the same kind.
     fn for_one(&self) -> StoreError {
         match self {
-            Spoilt::ByOneBatch => StoreError::Unavailable("the batch breaks a rule of the database".into()),
+            Spoilt::ByOneBatch(Some(Refusal::Raced)) => StoreError::Conflict,
+            Spoilt::ByOneBatch(Some(Refusal::Shadow(rule))) => Rejection::ShadowsRule { rule: rule.clone() }.into(),
+            Spoilt::ByOneBatch(None) => StoreError::Unavailable("the batch breaks a rule of the database".into()),
             Spoilt::ByStore(StoreError::Busy) => StoreError::Busy,
             Spoilt::ByStore(StoreError::Full) => StoreError::Full,
             Spoilt::ByStore(StoreError::Damaged(what)) => StoreError::Damaged(what),
@@ -104,6 +125,7 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
     let results: Vec<_> = group.iter().map(|batch| apply(batch, &mut working, &mut writes)).collect();
     writes.kin().seal();
     writes.retied.seal();
+    writes.workshop.seal();
     let (new_scopes, old_scopes) = (Scopes::of(&working, true), Scopes::of(&working, false));
     let (entries, clock, name) = (Entries::of(&writes.entries), ClockColumns::of(&working.clock), tenant.as_str());
     let (records, snapshots, rewrites) = (Records::of(&writes, false), Snapshots::of(&writes), Rewrites::of(&writes));
@@ -122,7 +144,7 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
     };
     let calls = calls(&saving, &writes);
     transaction.commit(calls).await.map_err(|error| match error {
-        Failed::Database(error) if concerns_one_batch(&error) => Spoilt::ByOneBatch,
+        Failed::Database(error) if concerns_one_batch(&error) => Spoilt::ByOneBatch(refusal(&error)),
         other => Spoilt::ByStore(other.into_store()),
     })?;
     let due = writes.next_expiry <= working.clock.at.0.saturating_add(SOON_MS);

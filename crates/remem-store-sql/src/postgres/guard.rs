@@ -50,7 +50,7 @@ pub(super) async fn check(client: &Client) -> Result<Server, GuardError> {
     let roles = super::schema::Roles::of(&server.database);
     check_role(client, &roles).await?;
     let mut gaps: Vec<String> = Vec::new();
-    for sql in [TABLES, POLICIES, FUNCTIONS, VIEWS, REVIEW] {
+    for sql in [TABLES, POLICIES, FUNCTIONS, VIEWS, REVIEW, TRIGGERS] {
         for row in client.query(sql, &[&roles.app]).await.map_err(failed)? {
             gaps.push(row.try_get(0).map_err(failed)?);
         }
@@ -107,7 +107,7 @@ const TABLES: &str = "SELECT format('table %s %s', c.relname, CASE WHEN NOT c.re
        ELSE 'does not force it on its owner' END)
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
      WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND NOT a.attisdropped AND c.relname <> 'tenant' AND $1::text IS NOT NULL
-       AND NOT (c.relrowsecurity AND c.relforcerowsecurity)";
+       AND NOT (c.relrowsecurity AND (c.relforcerowsecurity OR c.relname = 'rule'))";
 
 /// Tables without exactly the policies of postgres-walls.sql: the wall, and the one that lets a tenant's or a user's rows
 /// through. `polroles` is 0 for everybody.
@@ -119,8 +119,8 @@ const POLICIES: &str = "WITH tables AS (SELECT c.oid, c.relname FROM pg_class c 
          CASE relname WHEN 'api_key' THEN '((tenant_id = remem.current_tenant()) OR (hash = remem.current_key()))'
            ELSE '(tenant_id = remem.current_tenant())' END AS qual, '(tenant_id = remem.current_tenant())' AS checked FROM tables
        UNION ALL SELECT oid, relname, 'tenant_rows', true, 0::oid, 'true', 'true' FROM tables WHERE relname NOT IN ('scope', 'entry')
-       UNION ALL SELECT oid, relname, 'owner_or_shared', true, 0::oid, '((owner IS NULL) OR (owner = remem.current_user_id()))',
-         '((owner IS NULL) OR (owner = remem.current_user_id()))' FROM tables WHERE relname IN ('scope', 'entry')),
+       UNION ALL SELECT oid, relname, 'owner_or_shared', true, 0::oid, '((owner IS NULL) OR ((remem.current_user_id() = owner) OR (remem.current_user_id() = ''*''::text)))',
+         '((owner IS NULL) OR ((remem.current_user_id() = owner) OR (remem.current_user_id() = ''*''::text)))' FROM tables WHERE relname IN ('scope', 'entry')),
      found AS (SELECT t.oid, p.polname::text AS name, p.polpermissive AS permissive, p.polroles[1] AS role,
          pg_get_expr(p.polqual, t.oid) AS qual, pg_get_expr(p.polwithcheck, t.oid) AS checked
        FROM tables t JOIN pg_policy p ON p.polrelid = t.oid WHERE p.polcmd = '*' AND cardinality(p.polroles) = 1)
@@ -138,7 +138,16 @@ const FUNCTIONS: &str = "SELECT format('function %s is not the one that was inst
        WHERE $1::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
          WHERE n.nspname = 'remem' AND p.proname = w.name AND p.pronargs = 0 AND btrim(p.prosrc) = 'SELECT ' || w.source)
      UNION ALL SELECT format('function %s runs as its owner', p.proname) FROM pg_proc p
-       JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'remem' AND p.prosecdef";
+       JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'remem' AND p.prosecdef
+       AND p.proname NOT IN ('shadowed_rule', 'refuse_shadow')";
+
+/// What the schema itself refuses must still be refused: the guard of rules, of history and of what may not be deleted.
+const TRIGGERS: &str = "SELECT format('table entry lacks its trigger %s', w.name) FROM (VALUES ('a_rule_shadow', 'refuse_shadow'),
+         ('b_no_hard_delete', 'refuse_delete'), ('c_immutable', 'refuse_rewriting_history')) AS w (name, function)
+       WHERE $1::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+         WHERE t.tgrelid = 'remem.entry'::regclass AND t.tgname = w.name AND p.proname = w.function AND t.tgenabled IN ('O', 'A'))
+     UNION ALL SELECT 'the database does not know letters beyond ASCII (its character type is C), so that rules in other scripts are not guarded'
+       WHERE cardinality(public.show_trgm('日本')) = 0 OR abs(public.similarity('word', 'two words') - 4 / 11.0) > 1e-6";
 
 /// Whoever serves runs must not read what is under review, not even by a right that another role lends it.
 const REVIEW: &str = "SELECT format('role %s may read proposals', r.rolname) FROM pg_roles r

@@ -4,7 +4,7 @@
 use super::apply::tick;
 use super::gate::{Call, Gate, Identity, Role, call};
 use super::load::Working;
-use super::rows::{ENTRY_COLUMNS, entry as entry_of, get, get_u64};
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry as entry_of, get, get_u64};
 use super::save::Writes;
 use super::{entry, tie};
 use crate::stored::content_hash;
@@ -36,8 +36,10 @@ pub(super) fn retire(
     let revision = tick(batch, working, before).0.cast_signed();
     writes.unsign(scope, row);
     tie::retie(working, writes, (scope, row), reason, kept_row);
+    let (at, mut held) = (working.clock.at.0, false);
     if let Some(gone) = working.entries.get_mut(&place) {
-        gone.end(batch, revision, reason.as_str());
+        held = gone.linked && !reason.keeps_text();
+        gone.end(batch, revision, at, if held { "held" } else { reason.as_str() });
         (gone.replaced_by, gone.replacement_erased) = (Some(kept_row), false);
         writes.state(gone);
     }
@@ -49,7 +51,7 @@ pub(super) fn retire(
             writes.link((scope, kept_row), (scope, row));
         }
     }
-    if !reason.keeps_text() {
+    if !held && !reason.keeps_text() {
         if working.snapshots.values().all(|held| *held >= revision) {
             entry::erase(batch, working, writes, &place, false);
         } else {
@@ -74,10 +76,11 @@ pub(super) fn forget(
         return Outcome::Nothing;
     }
     let revision = tick(batch, working, before).0.cast_signed();
+    let at = working.clock.at.0;
     let Some(entry) = working.entries.get_mut(&place) else { return Outcome::Nothing };
     // Who deleted this one meant what was merged into it as well; that does not come back because this is forgotten, too.
-    let spare_merged = matches!(entry.reason.as_deref(), None | Some("merged" | "superseded"));
-    entry.rev_to = entry.rev_to.or(Some(revision));
+    let spare_merged = matches!(entry.reason.as_deref(), None | Some("merged" | "superseded" | "invalidated" | "held"));
+    (entry.rev_to, entry.ended_at) = (entry.rev_to.or(Some(revision)), entry.ended_at.or(Some(at)));
     entry.reason = Some("forgotten".to_owned());
     writes.state(entry);
     entry::erase(batch, working, writes, &place, spare_merged);
@@ -90,7 +93,11 @@ pub(super) fn let_go(working: &mut Working, writes: &mut Writes<'_>, (scope, row
     writes.next_expiry = 0;
     writes.kin().let_go(scope, row, spare_merged);
     // The rows that the group itself holds must not be taken for what they were.
-    for entry in working.entries.values_mut().filter(|entry| entry.scope_id == scope && entry.replaced_by == Some(row) && !entry.erased) {
+    for entry in working
+        .entries
+        .values_mut()
+        .filter(|entry| entry.scope_id == scope && entry.replaced_by == Some(row) && !entry.erased && !entry.linked)
+    {
         if matches!((entry.reason.as_deref(), spare_merged), (Some("superseded"), _) | (Some("merged"), false)) {
             entry.reason = Some("deleted".to_owned());
             writes.state(entry);
@@ -116,7 +123,7 @@ pub(super) fn revive(
     let revision = tick(batch, working, before).0.cast_signed();
     if let Some(entry) = working.entries.get_mut(&place) {
         entry.rev_from = if seen { entry.rev_from } else { revision };
-        (entry.rev_to, entry.reason, entry.replaced_by, entry.removed_by_run) = (None, None, None, None);
+        (entry.rev_to, entry.reason, entry.replaced_by, entry.removed_by_run, entry.ended_at) = (None, None, None, None, None);
         writes.state(entry);
         writes.next_expiry = writes.next_expiry.min(entry.expires_at.unwrap_or(i64::MAX));
     }
@@ -220,10 +227,13 @@ const UNSIGN: &str = "DELETE FROM remem.signature g USING unnest($2::bigint[], $
 const LET_GO: &str = "UPDATE remem.entry e SET removed_reason = 'deleted'
      FROM unnest($2::bigint[], $3::bigint[], $4::bool[]) AS o (scope_id, row_id, spare_merged)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.replaced_by = o.row_id AND e.replaced_by IS NOT NULL AND e.erased_at IS NULL
-       AND (e.removed_reason = 'superseded' OR (e.removed_reason = 'merged' AND NOT o.spare_merged))";
+       AND (e.removed_reason = 'superseded' OR (e.removed_reason = 'merged' AND NOT o.spare_merged))
+       AND NOT EXISTS (SELECT 1 FROM remem.action_link l WHERE l.tenant_id = $1 AND l.scope_id = e.scope_id AND l.row_id = e.row_id)";
 
-/// What consolidation may look at. (Entries that have an end are left to it.)
-const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent'";
+/// What consolidation may look at. (Entries that have an end are left to it, and what answers a question or holds for a while to
+/// whoever answers next.)
+const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent' AND e.slot IS NULL AND e.valid_at IS NULL
+  AND e.invalid_at IS NULL";
 const SCOPE: &str = "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
@@ -245,7 +255,7 @@ impl Gate {
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
         let (after, limit) = (after.map_or(0, |row| row.1), i64::from(limit));
         let asked = call(&sql, &[&t, &m, &after, &limit]);
-        let rows = self.read_in_order(Role::Worker, Identity::tenant(&scope.tenant), asked).await?;
+        let rows = self.read_in_order(Role::Worker, Identity::of(scope), asked).await?;
         rows.iter().map(|row| placed(scope, row)).collect()
     }
 
@@ -258,7 +268,7 @@ impl Gate {
         );
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
         let numbers: Vec<i64> = rows.iter().map(|row| row.1).collect::<BTreeSet<_>>().into_iter().collect();
-        let found = self.read(Role::Worker, Identity::tenant(&scope.tenant), &sql, &[&t, &m, &numbers]).await?;
+        let found = self.read(Role::Worker, Identity::of(scope), &sql, &[&t, &m, &numbers]).await?;
         let mut found = found.iter().map(|row| placed(scope, row)).collect::<Result<Vec<_>, StoreError>>()?;
         found.retain(|(row, _)| rows.contains(row)); // rows are numbered inside their memory: another one's are not meant
         found.sort_unstable_by_key(|(row, _)| *row);
@@ -275,7 +285,7 @@ impl Gate {
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
         let (after, limit) = (after.map_or(0, |row| row.1), i64::from(limit));
         let asked = call(&sql, &[&t, &m, &after, &limit]);
-        let rows = self.read_in_order(Role::Worker, Identity::tenant(&scope.tenant), asked).await?;
+        let rows = self.read_in_order(Role::Worker, Identity::of(scope), asked).await?;
         rows.iter().map(signed).collect()
     }
 
@@ -286,7 +296,7 @@ impl Gate {
              WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.id_hash = $3 AND e.id = $4"
         );
         let (t, m, hash) = (scope.tenant.as_str(), scope.memory_ref.as_str(), content_hash(id.as_str().as_bytes()).to_vec());
-        let rows = self.read(Role::App, Identity::tenant(&scope.tenant), &sql, &[&t, &m, &hash, &id.as_str()]).await?;
+        let rows = self.read(Role::App, Identity::of(scope), &sql, &[&t, &m, &hash, &id.as_str()]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let place: (i64, i64) = (get(row, 0)?, get(row, 1)?);
         let by: Option<&str> = get(row, 4)?;
@@ -294,25 +304,20 @@ impl Gate {
             state: state(get(row, 2)?)?,
             replaced_by: by.map(|id| EntryId::parse(id).ok_or(MALFORMED)).transpose()?,
             support: get_u64(row, 3)?,
-            sources: self.relatives(&scope.tenant, ["scope_id", "row_id", "source_scope", "source_row"], place).await?,
-            derivatives: self.relatives(&scope.tenant, ["source_scope", "source_row", "scope_id", "row_id"], place).await?,
+            sources: self.relatives(scope, ["scope_id", "row_id", "source_scope", "source_row"], place).await?,
+            derivatives: self.relatives(scope, ["source_scope", "source_row", "scope_id", "row_id"], place).await?,
         }))
     }
 
     /// Those at the other end of `lineage` from `place`; the columns of this end come first.
-    async fn relatives(
-        &self,
-        tenant: &TenantId,
-        [s, r, other_s, other_r]: [&str; 4],
-        place: (i64, i64),
-    ) -> Result<Vec<Relative>, StoreError> {
+    async fn relatives(&self, scope: &Scope, [s, r, other_s, other_r]: [&str; 4], place: (i64, i64)) -> Result<Vec<Relative>, StoreError> {
         let sql = format!(
             "SELECT s.memory_ref, e.id, e.removed_reason FROM remem.lineage l
              JOIN remem.entry e ON e.tenant_id = l.tenant_id AND e.scope_id = l.{other_s} AND e.row_id = l.{other_r}
              JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
              WHERE l.tenant_id = $1 AND l.{s} = $2 AND l.{r} = $3 ORDER BY e.created_at, e.id, s.memory_ref"
         );
-        let rows = self.read(Role::App, Identity::tenant(tenant), &sql, &[&tenant.as_str(), &place.0, &place.1]).await?;
+        let rows = self.read(Role::App, Identity::of(scope), &sql, &[&scope.tenant.as_str(), &place.0, &place.1]).await?;
         let relative = |row: &Row| {
             let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
             Ok(Relative { memory_ref, id, state: state(get(row, 2)?)? })
@@ -323,8 +328,8 @@ impl Gate {
     pub async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
         let (entries, innocent) = (format!("{CARRYING} {TRACED}"), format!("{CARRYING} {INNOCENT}"));
         let (t, digest) = (tenant.as_str(), subject.bytes().as_slice());
-        let entries = self.read(Role::App, Identity::tenant(tenant), &entries, &[&t, &digest]).await?;
-        let innocent = self.read(Role::App, Identity::tenant(tenant), &innocent, &[&t, &digest]).await?;
+        let entries = self.read(Role::App, Identity::keeper(tenant), &entries, &[&t, &digest]).await?;
+        let innocent = self.read(Role::App, Identity::keeper(tenant), &innocent, &[&t, &digest]).await?;
         let traced = |row: &Row| {
             let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
             let hash: Option<&[u8]> = get(row, 3)?;
@@ -348,7 +353,7 @@ impl Gate {
 }
 
 fn placed(scope: &Scope, row: &Row) -> Result<(RowCursor, Entry), StoreError> {
-    Ok((RowCursor(get(row, 11)?, get(row, 12)?), entry_of(row, &scope.memory_ref)?))
+    Ok((RowCursor(get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?), entry_of(row, &scope.memory_ref)?))
 }
 
 fn signed(row: &Row) -> Result<Signed, StoreError> {

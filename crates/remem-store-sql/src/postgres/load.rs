@@ -4,7 +4,7 @@ use super::gate::{Call, Gate, Identity, Role, Transaction, call};
 use super::rows::{get, get_bytes, get_u64};
 use super::tie::Place;
 use crate::stored::content_hash;
-use remem_core::{Batch, Change, EntryId, MemoryRef, RecordKind, Revision, RunId, Seq, TenantId, Timestamp};
+use remem_core::{Actor, Batch, Change, EntryId, MemoryRef, RecordKind, Revision, RunId, Seq, TenantId, Timestamp};
 use remem_store::StoreError;
 use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
@@ -16,6 +16,8 @@ pub(super) struct Clock {
     pub seq: Seq,
     pub at: Timestamp,
     pub chain: [u8; 32],
+    /// The number of the newest memory: who sees only some of them cannot count them.
+    pub scopes: i64,
 }
 
 /// A memory that the group touches.
@@ -51,12 +53,19 @@ pub(super) struct EntryRow {
     pub replacement_erased: bool,
     /// Whether others rest on its text.
     pub stands_for_others: bool,
+    pub persistent: bool,
+    pub valid_at: Option<i64>,
+    pub invalid_at: Option<i64>,
+    pub ended_at: Option<i64>,
+    pub evidence: String,
+    /// Whether an action rests on it.
+    pub linked: bool,
 }
 
 impl EntryRow {
     /// It is no part of its memory any more.
-    pub fn end(&mut self, batch: &Batch, revision: i64, reason: &str) {
-        self.rev_to = Some(revision);
+    pub fn end(&mut self, batch: &Batch, revision: i64, at: i64, reason: &str) {
+        (self.rev_to, self.ended_at) = (Some(revision), Some(at));
         self.reason = Some(reason.to_owned());
         self.removed_by_run = batch.run().map(|run| run.as_str().to_owned());
     }
@@ -81,7 +90,6 @@ pub(super) struct RecordRow {
 pub(super) struct Working {
     pub clock: Clock,
     pub scopes: HashMap<MemoryRef, ScopeRow>,
-    pub next_scope: i64,
     pub entries: HashMap<(MemoryRef, EntryId), EntryRow>,
     pub repeats: HashMap<(String, [u8; 32]), Repeat>,
     /// Versions of the records that the group names, as they are now.
@@ -89,6 +97,10 @@ pub(super) struct Working {
     pub fences: HashMap<String, u64>,
     /// How many events each run's log has.
     pub run_lengths: HashMap<String, u64>,
+    /// Actions that rest on entries that the group links.
+    pub links: HashSet<(i64, i64, String, String)>,
+    /// Those of the rules that the group names that are there.
+    pub rules: HashSet<(String, String)>,
     /// The revisions that runs hold; only if the group takes something away or lets go.
     pub snapshots: HashMap<String, i64>,
     /// Rows whose text this group erases.
@@ -97,12 +109,11 @@ pub(super) struct Working {
     pub first_ended: Option<i64>,
 }
 
-const LOCK_CLOCK: &str = "SELECT revision, seq, at, chain FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE";
+const LOCK_CLOCK: &str = "SELECT revision, seq, at, chain, scopes FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE";
 const START_CLOCK: &str =
     "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ($1, 0, 0, 0, $2) ON CONFLICT DO NOTHING";
 const SCOPES: &str =
     "SELECT memory_ref, scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND memory_ref = ANY($2)";
-const LAST_SCOPE: &str = "SELECT coalesce(max(scope_id), 0) FROM remem.scope WHERE tenant_id = $1";
 const ENTRIES: &str =
     "SELECT s.memory_ref, e.id, e.scope_id, e.row_id, e.rev_from, e.rev_to, e.erased_at IS NOT NULL, e.created_at, e.expires_at,
        CASE WHEN w.whole THEN e.content ELSE ''::bytea END, CASE WHEN w.whole THEN e.tags ELSE '' END,
@@ -110,7 +121,9 @@ const ENTRIES: &str =
        e.replaced_by IS NOT NULL AND coalesce((SELECT r.erased_at IS NOT NULL FROM remem.entry r
          WHERE r.tenant_id = $1 AND r.scope_id = e.scope_id AND r.row_id = e.replaced_by), false),
        w.whole AND EXISTS (SELECT 1 FROM remem.entry d WHERE d.tenant_id = $1 AND d.scope_id = e.scope_id
-         AND d.replaced_by = e.row_id AND d.replaced_by IS NOT NULL AND d.erased_at IS NULL), e.removed_by_run
+         AND d.replaced_by = e.row_id AND d.replaced_by IS NOT NULL AND d.erased_at IS NULL), e.removed_by_run,
+       e.tier = 'persistent', e.valid_at, e.invalid_at, e.ended_at, e.evidence, w.whole AND EXISTS (SELECT 1 FROM remem.action_link l
+         WHERE l.tenant_id = $1 AND l.scope_id = e.scope_id AND l.row_id = e.row_id)
      FROM unnest($2::text[], $3::bytea[], $4::bool[]) AS w (memory_ref, id_hash, whole)
      JOIN remem.scope s ON s.tenant_id = $1 AND s.memory_ref = w.memory_ref
      CROSS JOIN LATERAL (SELECT * FROM remem.entry e
@@ -126,9 +139,14 @@ const FENCES: &str = "SELECT pass, fence FROM remem.lease WHERE tenant_id = $1 A
 
 const RUNS: &str = "SELECT w.run, coalesce((SELECT max(run_seq) + 1 FROM remem.event e WHERE e.tenant_id = $1 AND e.run_id = w.run), 0)
      FROM unnest($2::text[]) AS w (run)";
+const RULES: &str = "SELECT r.world, r.id FROM unnest($2::text[], $3::text[]) AS w (world, id)
+     JOIN remem.rule r ON r.tenant_id = $1 AND r.world = w.world AND r.id = w.id";
+const LINKS: &str = "SELECT l.scope_id, l.row_id, l.action, l.reference FROM unnest($2::text[], $3::bytea[]) AS w (memory_ref, id_hash)
+     JOIN remem.scope s ON s.tenant_id = $1 AND s.memory_ref = w.memory_ref
+     JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = s.scope_id AND e.id_hash = w.id_hash
+     JOIN remem.action_link l ON l.tenant_id = $1 AND l.scope_id = e.scope_id AND l.row_id = e.row_id";
 const SNAPSHOTS: &str = "SELECT run_id, revision FROM remem.snapshot WHERE tenant_id = $1";
-const FIRST_ENDED: &str =
-    "SELECT min(rev_to) FROM remem.entry WHERE tenant_id = $1 AND erased_at IS NULL AND removed_reason IN ('deleted', 'compacted')";
+const FIRST_ENDED: &str = "SELECT min(rev_to) FROM remem.entry WHERE tenant_id = $1 AND erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed')";
 
 /// The names that a group mentions.
 struct Wanted<'a> {
@@ -142,6 +160,10 @@ struct Wanted<'a> {
     record_keys: Vec<&'a str>,
     passes: Vec<&'a str>,
     runs: Vec<&'a str>,
+    worlds: Vec<&'a str>,
+    rules: Vec<&'a str>,
+    /// Actions are linked.
+    links: bool,
     /// Something is taken away, or a run lets go.
     ends: bool,
 }
@@ -150,7 +172,7 @@ impl<'a> Wanted<'a> {
     fn of(group: &[&'a Batch]) -> Wanted<'a> {
         let (mut refs, mut passes) = (HashSet::new(), HashSet::new());
         let (mut entries, mut keys, mut records) = (HashMap::new(), HashSet::new(), HashSet::new());
-        let (mut runs, mut ends) = (HashSet::new(), false);
+        let (mut runs, mut ends, mut rules) = (HashSet::new(), false, HashSet::new());
         for batch in group {
             for change in batch.changes() {
                 refs.extend(change.memory_ref().map(MemoryRef::as_str));
@@ -164,6 +186,12 @@ impl<'a> Wanted<'a> {
                         }
                     }
                     Change::Emit { .. } => {}
+                    Change::Rule { world, id, .. } => {
+                        rules.insert((world.as_str(), id.as_str()));
+                    }
+                    Change::Strengthen { memory_ref, id, .. } => {
+                        entries.entry((memory_ref.as_str(), id.as_str())).or_insert(false);
+                    }
                     Change::Sign { memory_ref, id, .. } => {
                         entries.entry((memory_ref.as_str(), id.as_str())).or_insert(false);
                     }
@@ -186,6 +214,10 @@ impl<'a> Wanted<'a> {
                     | Change::Expire { memory_ref, id }
                     | Change::Erase { memory_ref, id }
                     | Change::Forget { memory_ref, id }
+                    | Change::Close { memory_ref, id, .. }
+                    | Change::End { memory_ref, id }
+                    | Change::Strip { memory_ref, id, .. }
+                    | Change::Link { memory_ref, id, .. }
                     | Change::Revive { memory_ref, id } => {
                         ends = true;
                         entries.insert((memory_ref.as_str(), id.as_str()), true);
@@ -196,6 +228,7 @@ impl<'a> Wanted<'a> {
                 refs.insert(expected.memory_ref.as_str());
                 entries.entry((expected.memory_ref.as_str(), expected.id.as_str())).or_insert(false);
             }
+            records.extend(batch.record_expectations().iter().map(|expected| (expected.kind.as_str(), expected.key.as_str())));
             keys.extend(batch.idempotency().map(|key| (key.operation, key.key.as_slice())));
             passes.extend(batch.fence().map(|fence| fence.pass));
             runs.extend(batch.run().map(RunId::as_str));
@@ -211,13 +244,16 @@ impl<'a> Wanted<'a> {
             record_keys: records.iter().map(|(_, key)| *key).collect(),
             passes: passes.into_iter().collect(),
             runs: runs.into_iter().collect(),
+            worlds: rules.iter().map(|(world, _)| *world).collect(),
+            rules: rules.iter().map(|(_, rule)| *rule).collect(),
+            links: group.iter().flat_map(|batch| batch.changes()).any(|change| matches!(change, Change::Link { .. })),
             ends,
         }
     }
 
     /// The clock comes first: once its row is locked, what the later statements see is what the last commit left.
     fn calls(&'a self, tenant: &'a &'a str) -> Vec<Call<'a>> {
-        let mut calls = vec![call(LOCK_CLOCK, &[tenant]), call(SCOPES, &[tenant, &self.refs]), call(LAST_SCOPE, &[tenant])];
+        let mut calls = vec![call(LOCK_CLOCK, &[tenant]), call(SCOPES, &[tenant, &self.refs])];
         if !self.entry_refs.is_empty() {
             calls.push(call(ENTRIES, &[tenant, &self.entry_refs, &self.entry_ids, &self.entry_whole]));
         }
@@ -233,6 +269,12 @@ impl<'a> Wanted<'a> {
         if !self.runs.is_empty() {
             calls.push(call(RUNS, &[tenant, &self.runs]));
         }
+        if !self.rules.is_empty() {
+            calls.push(call(RULES, &[tenant, &self.worlds, &self.rules]));
+        }
+        if self.links {
+            calls.push(call(LINKS, &[tenant, &self.entry_refs, &self.entry_ids]));
+        }
         if self.ends {
             calls.extend([call(SNAPSHOTS, &[tenant]), call(FIRST_ENDED, &[tenant])]);
         }
@@ -243,7 +285,8 @@ impl<'a> Wanted<'a> {
 /// Opens the group's transaction, locks the tenant's clock and reads what the batches name.
 pub(super) async fn load(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result<(Transaction, Working), StoreError> {
     let (wanted, name) = (Wanted::of(group), tenant.as_str());
-    let (transaction, mut answers) = gate.open("BEGIN", Role::App, Identity::tenant(tenant), wanted.calls(&name)).await?;
+    let actor = group.iter().find(|batch| batch.touches_owned()).map_or(Actor::Nobody, |batch| batch.actor());
+    let (transaction, mut answers) = gate.open("BEGIN", Role::App, Identity::acting(tenant, &actor), wanted.calls(&name)).await?;
     if answers[0].is_empty() {
         // The tenant's first write. What was read above was read without the lock: read it again.
         let zeros = [0u8; 32].to_vec();
@@ -263,12 +306,13 @@ fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, Store
     let mut working = Working {
         clock,
         scopes: next().iter().map(scope).collect::<Result<_, _>>()?,
-        next_scope: next().first().map_or(Ok(0), |row| get::<i64>(row, 0))? + 1,
         entries: HashMap::new(),
         repeats: HashMap::new(),
         records: HashMap::new(),
         fences: HashMap::new(),
         run_lengths: HashMap::new(),
+        links: HashSet::new(),
+        rules: HashSet::new(),
         snapshots: HashMap::new(),
         erased_rows: HashSet::new(),
         first_ended: None,
@@ -288,6 +332,13 @@ fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, Store
     if !wanted.runs.is_empty() {
         working.run_lengths = next().iter().map(|row| Ok((get(row, 0)?, get_u64(row, 1)?))).collect::<Result<_, StoreError>>()?;
     }
+    if !wanted.rules.is_empty() {
+        working.rules = next().iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Result<_, StoreError>>()?;
+    }
+    if wanted.links {
+        working.links =
+            next().iter().map(|row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?))).collect::<Result<_, StoreError>>()?;
+    }
     if wanted.ends {
         working.snapshots = next().iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Result<_, StoreError>>()?;
         working.first_ended = next().first().map_or(Ok(None), |row| get(row, 0))?;
@@ -296,7 +347,13 @@ fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, Store
 }
 
 pub(super) fn clock(row: &Row) -> Result<Clock, StoreError> {
-    Ok(Clock { revision: Revision(get_u64(row, 0)?), seq: Seq(get_u64(row, 1)?), at: Timestamp(get(row, 2)?), chain: get_bytes(row, 3)? })
+    Ok(Clock {
+        revision: Revision(get_u64(row, 0)?),
+        seq: Seq(get_u64(row, 1)?),
+        at: Timestamp(get(row, 2)?),
+        chain: get_bytes(row, 3)?,
+        scopes: get(row, 4)?,
+    })
 }
 
 fn name<T>(parsed: Option<T>) -> Result<T, StoreError> {
@@ -333,6 +390,12 @@ fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
         replacement_erased: get(row, 15)?,
         stands_for_others: get(row, 16)?,
         removed_by_run: get(row, 17)?,
+        persistent: get(row, 18)?,
+        valid_at: get(row, 19)?,
+        invalid_at: get(row, 20)?,
+        ended_at: get(row, 21)?,
+        evidence: get(row, 22)?,
+        linked: get(row, 23)?,
     };
     Ok(((name(MemoryRef::parse(get(row, 0)?))?, name(EntryId::parse(get(row, 1)?))?), found))
 }

@@ -1,7 +1,7 @@
 //! Upkeep: what is expired and where, old records, leases on passes.
 
 use super::gate::{Gate, Identity, Role, call};
-use super::rows::{ENTRY_COLUMNS, entry, get, get_u64};
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry, get, get_u64};
 use remem_core::{EntryId, Fence, MemoryRef, TenantId, Timestamp};
 use remem_store::{RowCursor, Stale, StoreError, Work};
 use tokio_postgres::Row;
@@ -18,14 +18,19 @@ impl Gate {
 
     pub async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
-                   WHERE e.tenant_id = $1 AND e.erased_at IS NULL AND e.removed_reason IN ('deleted', 'compacted')
+                   WHERE e.tenant_id = $1 AND e.erased_at IS NULL AND e.removed_reason IN ('deleted', 'compacted', 'closed')
                      AND e.rev_to <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)
                    ORDER BY e.rev_to LIMIT $2";
         self.names(tenant, sql, &[&tenant.as_str(), &i64::from(limit)]).await
     }
 
-    async fn names(&self, tenant: &TenantId, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        let rows = self.read(Role::Worker, Identity::tenant(tenant), sql, params).await?;
+    pub(super) async fn names(
+        &self,
+        tenant: &TenantId,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        let rows = self.read(Role::Worker, Identity::keeper(tenant), sql, params).await?;
         rows.iter()
             .map(|row| MemoryRef::parse(get(row, 0)?).zip(EntryId::parse(get(row, 1)?)).ok_or(StoreError::Damaged("a name is malformed")))
             .collect()
@@ -41,13 +46,13 @@ impl Gate {
         );
         let (name, after, scan, limited) = (tenant.as_str(), after.unwrap_or(RowCursor(0, 0)), scan.cast_signed(), i64::from(limit));
         let asked = call(&sql, &[&name, &after.0, &after.1, &scan, &limited]);
-        let rows = self.read_in_order(Role::Worker, Identity::tenant(tenant), asked).await?;
+        let rows = self.read_in_order(Role::Worker, Identity::keeper(tenant), asked).await?;
         let named = |row: &Row| {
-            let memory_ref = MemoryRef::parse(get(row, 13)?).ok_or(StoreError::Damaged("a name is malformed"))?;
+            let memory_ref = MemoryRef::parse(get(row, ENTRY_WIDTH + 2)?).ok_or(StoreError::Damaged("a name is malformed"))?;
             entry(row, &memory_ref)
         };
         let last = rows.last().filter(|_| rows.len() == limit as usize);
-        let next = last.map(|row| Ok::<_, StoreError>(RowCursor(get(row, 11)?, get(row, 12)?))).transpose()?;
+        let next = last.map(|row| Ok::<_, StoreError>(RowCursor(get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?))).transpose()?;
         Ok(Stale { entries: rows.iter().map(named).collect::<Result<_, _>>()?, next })
     }
 
@@ -70,14 +75,14 @@ impl Gate {
             call("SELECT 1 FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE", &[&name]),
             call(
                 "UPDATE remem.upkeep SET next_expiry = CASE
-                   WHEN EXISTS (SELECT 1 FROM remem.entry WHERE tenant_id = $1 AND erased_at IS NULL AND removed_reason IN ('deleted', 'compacted') AND rev_to
+                   WHEN EXISTS (SELECT 1 FROM remem.entry WHERE tenant_id = $1 AND erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed') AND rev_to
                      <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)) THEN 0
                    ELSE coalesce((SELECT min(expires_at) FROM remem.entry WHERE tenant_id = $1
                      AND rev_to IS NULL AND expires_at IS NOT NULL), 9223372036854775807) END WHERE tenant_id = $1",
                 &[&name],
             ),
         ];
-        self.write(Role::Worker, Identity::tenant(tenant), calls).await?;
+        self.write(Role::Worker, Identity::keeper(tenant), calls).await?;
         Ok(())
     }
 
@@ -90,14 +95,14 @@ impl Gate {
                    WHERE l.until <= excluded.until - $4 OR l.holder = excluded.holder
                    RETURNING fence";
         let (name, for_ms) = (tenant.as_str(), i64::try_from(for_ms).unwrap_or(i64::MAX / 4));
-        let answers = self.write(Role::Worker, Identity::tenant(tenant), vec![call(sql, &[&name, &pass, &holder, &for_ms])]).await?;
+        let answers = self.write(Role::Worker, Identity::keeper(tenant), vec![call(sql, &[&name, &pass, &holder, &for_ms])]).await?;
         answers.first().and_then(|rows| rows.first()).map(|row| Ok(Fence { pass, number: get_u64(row, 0)? })).transpose()
     }
 
     pub async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
         let sql = "UPDATE remem.lease SET until = 0 WHERE tenant_id = $1 AND pass = $2 AND fence = $3";
         let (name, number) = (tenant.as_str(), fence.number.cast_signed());
-        self.write(Role::Worker, Identity::tenant(tenant), vec![call(sql, &[&name, &fence.pass, &number])]).await?;
+        self.write(Role::Worker, Identity::keeper(tenant), vec![call(sql, &[&name, &fence.pass, &number])]).await?;
         Ok(())
     }
 }

@@ -26,6 +26,7 @@ mod search;
 mod shared;
 mod tie;
 mod verify;
+mod workshop;
 
 pub use connect::{Target, UrlError};
 pub use directory::PostgresDirectory;
@@ -36,11 +37,12 @@ use crate::stored::refuse_inert;
 use async_trait::async_trait;
 use gate::{Gate, Identity, Role, call};
 use remem_core::{
-    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, Subject, TenantId, Timestamp,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject, TenantId,
+    Timestamp, WorldId,
 };
 use remem_store::{
-    Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, Review, RowCursor, ScopeStats, ScopeSummary, Signed, Snapshot, Stale,
-    Store, StoreError, StoreFeatures, Tie, Trace, Work,
+    ActionLink, Answer, Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RetentionCount, Review, RowCursor, Rule,
+    ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, Work,
 };
 use shared::Shared;
 use std::sync::Arc;
@@ -202,8 +204,39 @@ impl Store for PostgresStore {
         self.shared.gate.stats(scope, at).await
     }
 
-    async fn scopes(&self, tenant: &TenantId, after: Option<&MemoryRef>, limit: u32, at: &ReadAt) -> Result<Vec<ScopeSummary>, StoreError> {
-        self.shared.gate.scopes(tenant, after, limit, at).await
+    async fn scopes(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        after: Option<&MemoryRef>,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<ScopeSummary>, StoreError> {
+        self.shared.gate.scopes(tenant, actor, after, limit, at).await
+    }
+
+    async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
+        self.shared.gate.slot(scope, slot, limit).await
+    }
+
+    async fn rules(&self, tenant: &TenantId, world: &WorldId, after: Option<&RuleId>, limit: u32) -> Result<Vec<Rule>, StoreError> {
+        self.shared.gate.rules(tenant, world, after, limit).await
+    }
+
+    async fn shadowed(&self, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError> {
+        self.shared.gate.shadowed(tenant, world, text).await
+    }
+
+    async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
+        self.shared.gate.links(scope, id).await
+    }
+
+    async fn retention(&self, tenant: &TenantId, actor: &Actor, memory_ref: Option<&MemoryRef>) -> Result<Vec<RetentionCount>, StoreError> {
+        self.shared.gate.retention(tenant, actor, memory_ref).await
+    }
+
+    async fn faded(&self, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        self.shared.gate.faded(tenant, before, limit).await
     }
 
     async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {

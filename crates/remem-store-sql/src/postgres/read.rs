@@ -3,34 +3,34 @@
 use super::gate::{Gate, Identity, Role, call};
 use super::rows::{ENTRY_COLUMNS, Param, Part, Statement, entry, get, get_bytes, get_u64};
 use crate::stored::content_hash;
-use remem_core::{Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq, TenantId, Timestamp};
+use remem_core::{Actor, Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq, TenantId, Timestamp};
 use remem_store::{Filter, Head, Page, ReadAt, ScopeStats, ScopeSummary, Snapshot, StoreError};
 use tokio_postgres::Row;
 
 impl Gate {
-    async fn ask(&self, tenant: &TenantId, statement: &Statement<'_>) -> Result<Vec<Row>, StoreError> {
-        self.read(Role::App, Identity::tenant(tenant), &statement.sql, &statement.params()).await
+    async fn ask(&self, who: Identity<'_>, statement: &Statement<'_>) -> Result<Vec<Row>, StoreError> {
+        self.read(Role::App, who, &statement.sql, &statement.params()).await
     }
 
     pub async fn entry(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
         let hash = content_hash(id.as_str().as_bytes());
         let mut statement = one_memory(&format!("SELECT {ENTRY_COLUMNS}"), scope, at);
         statement.push(" AND e.id_hash = ? AND e.id = ?", [Param::Bytes(&hash), Param::Text(id.as_str())]);
-        let rows = self.ask(&scope.tenant, &statement).await?;
+        let rows = self.ask(Identity::of(scope), &statement).await?;
         rows.first().map(|row| entry(row, &scope.memory_ref)).transpose()
     }
 
     pub async fn entries(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
         let statement = list(scope, filter, page, at);
         let call = call(&statement.sql, &statement.params());
-        let rows = self.read_in_order(Role::App, Identity::tenant(&scope.tenant), call).await?;
+        let rows = self.read_in_order(Role::App, Identity::of(scope), call).await?;
         rows.iter().map(|row| entry(row, &scope.memory_ref)).collect()
     }
 
     pub async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
         let columns =
             "SELECT count(*), coalesce(sum(octet_length(e.content)), 0)::bigint, min(e.created_at), max(e.created_at), count(e.expires_at)";
-        let rows = self.ask(&scope.tenant, &one_memory(columns, scope, at)).await?;
+        let rows = self.ask(Identity::of(scope), &one_memory(columns, scope, at)).await?;
         let Some(row) = rows.first() else { return Ok(ScopeStats::default()) };
         Ok(ScopeStats {
             entries: get_u64(row, 0)?,
@@ -44,6 +44,7 @@ impl Gate {
     pub async fn scopes(
         &self,
         tenant: &TenantId,
+        actor: &Actor,
         after: Option<&MemoryRef>,
         limit: u32,
         at: &ReadAt,
@@ -54,7 +55,7 @@ impl Gate {
             ") FROM remem.scope s WHERE s.tenant_id = ? AND s.memory_ref > ? ORDER BY s.memory_ref LIMIT ?",
             [Param::Text(tenant.as_str()), Param::Text(after.map_or("", MemoryRef::as_str)), Param::Number(limit.into())],
         );
-        let rows = self.ask(tenant, &statement).await?;
+        let rows = self.ask(Identity::acting(tenant, actor), &statement).await?;
         rows.iter()
             .map(|row| {
                 let memory_ref = MemoryRef::parse(get(row, 0)?).ok_or(StoreError::Damaged("a memory has a malformed name"))?;
@@ -134,7 +135,7 @@ fn of_memory<'a>(columns: &str, scope: &'a Scope) -> Statement<'a> {
 
 /// A snapshot is read in two parts, each in the order of its own index: what is still there, and what was taken away since.
 fn list<'a>(scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt) -> Statement<'a> {
-    let ReadAt::Snapshot { .. } = at else {
+    let (ReadAt::Snapshot { .. } | ReadAt::AsOf { .. }) = at else {
         let mut statement = of_memory("", scope);
         push_list(&mut statement, scope, filter, page, at, Part::There);
         return statement;
@@ -177,6 +178,7 @@ fn push_list<'a>(statement: &mut Statement<'a>, scope: &'a Scope, filter: &'a Fi
         }
     };
     push_created(statement, filter, created_at);
+    push_cell(statement, filter);
     if let Some(after) = &page.after {
         let (at, id) = (after.created_at.0, after.id.as_str());
         statement.push(
@@ -198,6 +200,22 @@ fn has_tag(fence: &str) -> String {
         " AND EXISTS (SELECT 1 FROM remem.entry_tag x WHERE x.tenant_id = e.tenant_id AND x.scope_id = e.scope_id
             AND x.tag = ? AND x.created_at = e.created_at AND x.id_head = left(e.id, 100) AND x.row_id = e.row_id{fence})"
     )
+}
+
+/// Which tier, kind, session and chat thread `e` must be of.
+pub(super) fn push_cell<'a>(statement: &mut Statement<'a>, filter: &'a Filter) {
+    let wanted = [
+        ("tier", filter.tier.map(|tier| tier.as_str())),
+        ("typology", filter.typology.map(|typology| typology.as_str())),
+        ("session", filter.session.as_ref().map(|id| id.as_str())),
+        ("interaction", filter.interaction.as_ref().map(|id| id.as_str())),
+    ];
+    for (column, value) in wanted.into_iter().filter_map(|(column, value)| Some((column, value?))) {
+        statement.push(&format!(" AND e.{column} = ?"), [Param::Text(value)]);
+    }
+    if filter.session.is_some() {
+        statement.push(" AND e.session IS NOT NULL", []); // what the index is about
+    }
 }
 
 pub(super) fn push_created<'a>(statement: &mut Statement<'a>, filter: &'a Filter, column: &str) {

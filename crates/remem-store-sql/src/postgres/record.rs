@@ -25,7 +25,7 @@ fn role(kind: RecordKind) -> Role {
 impl Gate {
     pub async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
         let sql = format!("SELECT {} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.key = $3", columns(kind));
-        let rows = self.read(role(kind), Identity::tenant(tenant), &sql, &[&tenant.as_str(), &kind.as_str(), &key]).await?;
+        let rows = self.read(role(kind), Identity::keeper(tenant), &sql, &[&tenant.as_str(), &kind.as_str(), &key]).await?;
         rows.first().map(|row| record(row, kind)).transpose()
     }
 
@@ -78,7 +78,7 @@ impl Gate {
     }
 
     async fn all(&self, tenant: &TenantId, kind: RecordKind, asked: Call<'_>) -> Result<Vec<Record>, StoreError> {
-        let rows = self.read_in_order(role(kind), Identity::tenant(tenant), asked).await?;
+        let rows = self.read_in_order(role(kind), Identity::keeper(tenant), asked).await?;
         rows.iter().map(|row| record(row, kind)).collect()
     }
 }

@@ -1,14 +1,18 @@
 //! Rows to values, and the one fragment that says which rows a reader may see.
 
 use super::error::failed;
-use remem_core::{Entry, EntryId, MemoryRef, Revision, RunId, Timestamp, entry::RevRange};
+use remem_core::entry::{Facets, RevRange};
+use remem_core::{Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, Timestamp, WorldId};
 use remem_store::{ReadAt, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
 
 /// Columns of an entry in the order that `entry` reads them.
 pub(super) const ENTRY_COLUMNS: &str =
-    "e.id, e.content, e.tags, e.metadata, e.created_at, e.expires_at, e.tier, e.typology, e.rev_from, e.rev_to, e.scan";
+    "e.id, e.content, e.tags, e.metadata, e.created_at, e.expires_at, e.tier, e.typology, e.rev_from, e.rev_to, e.scan, e.session,
+     e.interaction, e.world, e.slot, e.valid_at, e.invalid_at, e.trust, e.evidence";
+/// How many they are: what a statement selects beside them comes after.
+pub(super) const ENTRY_WIDTH: usize = 19;
 
 /// A column's value.
 pub(crate) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
@@ -44,8 +48,25 @@ pub(super) fn entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreErr
         expires_at: get::<Option<i64>>(row, 5)?.map(Timestamp),
         tier,
         typology,
+        facets: facets(row)?,
         visible: RevRange { from: Revision(get_u64(row, 8)?), to: get::<Option<i64>>(row, 9)?.map(|r| Revision(r.cast_unsigned())) },
         scan: get_u64(row, 10)?,
+    })
+}
+
+fn facets(row: &Row) -> Result<Facets, StoreError> {
+    let unreadable = || StoreError::Damaged("an entry cannot be read");
+    let (session, interaction): (Option<&str>, Option<&str>) = (get(row, 11)?, get(row, 12)?);
+    let (world, trust, evidence): (Option<&str>, &str, &str) = (get(row, 13)?, get(row, 17)?, get(row, 18)?);
+    Ok(Facets {
+        session: session.map(|id| SessionId::parse(id).ok_or_else(unreadable)).transpose()?,
+        interaction: interaction.map(|id| InteractionId::parse(id).ok_or_else(unreadable)).transpose()?,
+        world: world.map_or(Ok(WorldId::none()), |id| WorldId::parse(id).ok_or_else(unreadable))?,
+        slot: get(row, 14)?,
+        valid_at: get::<Option<i64>>(row, 15)?.map(Timestamp),
+        invalid_at: get::<Option<i64>>(row, 16)?.map(Timestamp),
+        trust: trust.parse().map_err(|_| unreadable())?,
+        evidence: Evidence::from_text(evidence).ok_or_else(unreadable)?,
     })
 }
 
@@ -113,9 +134,28 @@ impl<'a> Statement<'a> {
     pub fn push_part(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt, part: Part) {
         self.push("e.tenant_id = ?", [Param::Text(tenant)]);
         self.push(&format!(" AND e.scope_id = {scope_id}"), []);
+        let now = at.instant().0;
+        let holds = " AND (e.valid_at IS NULL OR e.valid_at <= ?) AND (e.invalid_at IS NULL OR e.invalid_at > ?";
         match at {
-            ReadAt::Now(_) => self.push(" AND e.rev_to IS NULL", []),
-            ReadAt::Snapshot { revision, own_runs, .. } => self.push_snapshot(*revision, own_runs, part),
+            ReadAt::Now(_) => {
+                self.push(" AND e.rev_to IS NULL", []);
+                self.push(&format!("{holds})"), [Param::Number(now), Param::Number(now)]);
+            }
+            ReadAt::Snapshot { revision, own_runs, since, .. } => {
+                self.push_snapshot(*revision, own_runs, part);
+                // What was closed since the snapshot is as it was. What the runs wrote themselves may hold from later on.
+                let seen = [Param::Number(now), Param::Number(since.0), Param::Number(revision.0.cast_signed())];
+                self.push(&format!("{holds} OR e.rev_to > ?)"), seen);
+            }
+            ReadAt::AsOf { then, .. } => {
+                match part {
+                    Part::There => self.push(" AND e.rev_to IS NULL", []),
+                    Part::Ended => self.push(" AND e.rev_to IS NOT NULL AND e.erased_at IS NULL AND e.removed_reason = 'invalidated'", []),
+                    Part::Both => self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.removed_reason = 'invalidated')", []),
+                }
+                let holds = " AND (e.typology <> 'semantic' OR (coalesce(e.valid_at, e.created_at) <= ? AND (e.invalid_at IS NULL OR e.invalid_at > ?)))";
+                self.push(holds, [Param::Number(then.0), Param::Number(then.0)]);
+            }
         }
         self.push(" AND (e.expires_at IS NULL OR e.expires_at > ?)", [Param::Number(at.instant().0)]);
     }

@@ -3,12 +3,13 @@
 use super::apply::id_head;
 use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
 use super::gate::{Call, call};
-use super::lineage;
 use super::load::{Clock, EntryRow, Repeat};
 use super::tie::{Place, Retied};
+use super::{lineage, workshop};
 use crate::terms::Words;
 use remem_core::{Admitted, RecordBody, RecordKind, Subject, Ties, Timestamp};
 use std::collections::HashMap;
+use tokio_postgres::types::ToSql;
 
 /// A row of `entry`.
 pub(super) struct NewEntry<'a> {
@@ -50,6 +51,8 @@ pub(super) struct Writes<'a> {
     pub records: HashMap<(RecordKind, &'a str), Option<NewRecord>>,
     /// What becomes of records that go with an entry.
     pub retied: Retied,
+    /// Actions that rest on entries, and rules.
+    pub workshop: workshop::Kept,
     /// The earliest end of a new entry.
     pub next_expiry: i64,
 }
@@ -98,6 +101,10 @@ pub(super) struct State {
     pub run: Option<String>,
     pub by: Option<i64>,
     pub support: i64,
+    pub valid_at: Option<i64>,
+    pub invalid_at: Option<i64>,
+    pub ended_at: Option<i64>,
+    pub evidence: String,
 }
 
 #[derive(Default)]
@@ -158,6 +165,7 @@ impl Default for Writes<'_> {
             repeats: Repeats::default(),
             records: HashMap::new(),
             retied: Retied::default(),
+            workshop: workshop::Kept::default(),
             next_expiry: i64::MAX,
         }
     }
@@ -251,6 +259,10 @@ impl Writes<'_> {
             run: entry.removed_by_run.clone(),
             by: entry.replaced_by,
             support: entry.support,
+            valid_at: entry.valid_at,
+            invalid_at: entry.invalid_at,
+            ended_at: entry.ended_at,
+            evidence: entry.evidence.clone(),
         };
         self.states.insert((entry.scope_id, entry.row_id), state);
     }
@@ -307,8 +319,8 @@ impl Writes<'_> {
     }
 }
 
-const NEW_SCOPES: &str = "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref, documents, words, next_row)
-     SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])";
+const NEW_SCOPES: &str = "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref, documents, words, next_row, owner)
+     SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[])";
 const COUNT_SCOPES: &str = "UPDATE remem.scope s SET documents = n.documents, words = n.words, next_row = n.next_row
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (scope_id, documents, words, next_row)
      WHERE s.tenant_id = $1 AND s.scope_id = n.scope_id";
@@ -329,9 +341,10 @@ const REWRITE: &str =
        AS o (scope_id, row_id, scan, content, tags, metadata, hash)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
 const STATE: &str = "UPDATE remem.entry e SET rev_from = o.rev_from, rev_to = o.rev_to, removed_reason = o.reason, removed_by_run = o.run,
-       replaced_by = o.by, support = o.support
-     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::bigint[])
-       AS o (scope_id, row_id, rev_from, rev_to, reason, run, by, support)
+       replaced_by = o.by, support = o.support, valid_at = o.valid_at, invalid_at = o.invalid_at, ended_at = o.ended_at, evidence = o.evidence
+     FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[],
+       $11::bigint[], $12::bigint[], $13::text[])
+       AS o (scope_id, row_id, rev_from, rev_to, reason, run, by, support, valid_at, invalid_at, ended_at, evidence)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id";
 const ERASE: &str = "UPDATE remem.entry e SET content = ''::bytea, tags = '[]', metadata = NULL, content_hash = NULL, erased_at = o.at
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS o (scope_id, row_id, at)
@@ -355,7 +368,7 @@ const OLD_REVIEWS: &str = "DELETE FROM remem.review r USING unnest($2::text[], $
      WHERE r.tenant_id = $1 AND r.kind = o.kind AND r.key = o.key";
 const OLD_RECORDS: &str = "DELETE FROM remem.record r USING unnest($2::text[], $3::text[]) AS o (kind, key)
      WHERE r.tenant_id = $1 AND r.kind = o.kind AND r.key = o.key";
-const SAVE_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3, at = $4, chain = $5 WHERE tenant_id = $1";
+const SAVE_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3, at = $4, chain = $5, scopes = $6 WHERE tenant_id = $1";
 const SAVE_DUE: &str = "INSERT INTO remem.upkeep AS u (tenant_id, next_expiry) VALUES ($1, $2)
      ON CONFLICT (tenant_id) DO UPDATE SET next_expiry = excluded.next_expiry WHERE u.next_expiry > excluded.next_expiry";
 
@@ -365,6 +378,7 @@ pub(super) struct ClockColumns {
     seq: i64,
     at: i64,
     chain: Vec<u8>,
+    scopes: i64,
 }
 
 impl ClockColumns {
@@ -374,6 +388,7 @@ impl ClockColumns {
             seq: clock.seq.0.cast_signed(),
             at: clock.at.0,
             chain: clock.chain.to_vec(),
+            scopes: clock.scopes,
         }
     }
 }
@@ -402,7 +417,7 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
             calls.push(call);
         }
     };
-    add(!new.id.is_empty(), call(NEW_SCOPES, &[t, &new.id, &new.memory_ref, &new.documents, &new.words, &new.next_row]));
+    add(!new.id.is_empty(), call(NEW_SCOPES, &[t, &new.id, &new.memory_ref, &new.documents, &new.words, &new.next_row, &new.owner]));
     add(!old.id.is_empty(), call(COUNT_SCOPES, &[t, &old.id, &old.documents, &old.words, &old.next_row]));
     add(!saving.entries.row.is_empty(), saving.entries.insert(t));
     let (g, p) = (&writes.old_tags, &writes.old_postings);
@@ -417,9 +432,13 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     add(!g.row.is_empty(), call(OLD_TAGS, &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row]));
     add(!p.row.is_empty(), call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]));
     let (s, e) = (saving.states, &writes.erasures);
-    add(!s.row.is_empty(), call(STATE, &[t, &s.scope, &s.row, &s.rev_from, &s.rev_to, &s.reason, &s.run, &s.by, &s.support]));
+    let (ended, window) = ((&s.reason, &s.run, &s.by, &s.support), (&s.valid_at, &s.invalid_at, &s.ended_at, &s.evidence));
+    let values: [&(dyn ToSql + Sync); 13] =
+        [t, &s.scope, &s.row, &s.rev_from, &s.rev_to, ended.0, ended.1, ended.2, ended.3, window.0, window.1, window.2, window.3];
+    add(!s.row.is_empty(), call(STATE, &values));
     add(!e.row.is_empty(), call(ERASE, &[t, &e.scope, &e.row, &e.at]));
     writes.kin.calls(t, &mut add);
+    writes.workshop.calls(t, &mut add);
     let h = saving.snapshots;
     add(!writes.released.is_empty(), call(RELEASE, &[t, &writes.released]));
     add(!h.run.is_empty(), call(HOLD, &[t, &h.run, &h.revision, &h.at]));
@@ -440,7 +459,7 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     writes.retied.next(t, &mut add);
     add(writes.next_expiry != i64::MAX, call(SAVE_DUE, &[t, &writes.next_expiry]));
     if let Some(clock) = saving.clock {
-        calls.push(call(SAVE_CLOCK, &[t, &clock.revision, &clock.seq, &clock.at, &clock.chain]));
+        calls.push(call(SAVE_CLOCK, &[t, &clock.revision, &clock.seq, &clock.at, &clock.chain, &clock.scopes]));
     }
     calls
 }

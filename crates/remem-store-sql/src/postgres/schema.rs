@@ -30,6 +30,7 @@ const SERIES: [(&str, &[Step]); 2] = [
             step!("postgres", 4, "0004_run"),
             step!("postgres", 5, "0005_lineage"),
             step!("postgres", 6, "0006_tie"),
+            step!("postgres", 7, "0007_workshop"),
         ],
     ),
 ];

@@ -6,8 +6,8 @@
 //! score until there are enough live ones.
 
 use super::gate::{Gate, Identity, Role};
-use super::read::{push_created, push_tags};
-use super::rows::{ENTRY_COLUMNS, Param, Statement, entry, get};
+use super::read::{push_cell, push_created, push_tags};
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Param, Statement, entry, get};
 use crate::terms;
 use remem_core::Scope;
 use remem_store::{Candidate, Filter, Probe, ReadAt, StoreError};
@@ -31,10 +31,10 @@ impl Gate {
             return Ok(Vec::new());
         }
         let statement = statement(scope, words.into_iter().collect(), filter, limit, at);
-        let rows = self.read(Role::App, Identity::tenant(&scope.tenant), &statement.sql, &statement.params()).await?;
+        let rows = self.read(Role::App, Identity::of(scope), &statement.sql, &statement.params()).await?;
         let mut hits = Vec::with_capacity(rows.len());
         for row in &rows {
-            hits.push(Candidate { entry: entry(row, &scope.memory_ref)?, score: get::<f64>(row, 11)? / PARTS });
+            hits.push(Candidate { entry: entry(row, &scope.memory_ref)?, score: get::<f64>(row, ENTRY_WIDTH)? / PARTS });
         }
         // The database breaks ties by the order of writing; among what is shown, newer comes first.
         hits.sort_by(|a, b| {
@@ -64,6 +64,7 @@ pub(super) fn statement<'a>(scope: &'a Scope, words: Vec<i64>, filter: &'a Filte
     statement.push(" AND e.row_id = k.row_id OFFSET 0) e WHERE true", []);
     push_tags(&mut statement, &filter.tags);
     push_created(&mut statement, filter, "e.created_at");
+    push_cell(&mut statement, filter);
     statement.push(" ORDER BY k.score DESC, k.row_id DESC LIMIT ?", [Param::Number(limit.into())]);
     statement
 }

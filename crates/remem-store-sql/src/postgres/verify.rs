@@ -21,7 +21,7 @@ impl Gate {
     /// Answers how many events and texts were checked.
     pub async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '5min'";
-        let (transaction, _) = self.open(begin, Role::Worker, Identity::tenant(tenant), Vec::new()).await?;
+        let (transaction, _) = self.open(begin, Role::Worker, Identity::keeper(tenant), Vec::new()).await?;
         let checking = Checking { transaction: &transaction, tenant: tenant.as_str() };
         let (expected, texts) = checking.texts().await?;
         let count = checking.chain().await? + texts;
@@ -106,7 +106,7 @@ impl Checking<'_> {
                 }
             }
         }
-        let rows = self.page("SELECT revision, seq, at, chain FROM remem.tenant_clock WHERE tenant_id = $1 LIMIT $2", &[]).await?;
+        let rows = self.page("SELECT revision, seq, at, chain, scopes FROM remem.tenant_clock WHERE tenant_id = $1 LIMIT $2", &[]).await?;
         let end = rows.first().map(clock).transpose()?.map_or((Seq(0), [0; 32]), |clock| (clock.seq, clock.chain));
         if end == (Seq(count), chain) { Ok(count) } else { Err(StoreError::Damaged("the event chain does not end where the clock says")) }
     }

@@ -4,7 +4,7 @@ use super::rows::scope_id;
 use super::{record, snapshot};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::{Link, chain_hash};
-use remem_core::{Batch, Change, EventBody, Rejection, Revision, RunId, Seq, TenantId, Timestamp};
+use remem_core::{Batch, Change, EntryId, EventBody, MemoryRef, Rejection, Revision, RunId, Seq, TenantId, Timestamp};
 use remem_store::{Committed, Outcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -48,9 +48,11 @@ pub(super) struct Applying<'a> {
     pub erased: bool,
     /// Set when the next record may be due at another time than before.
     pub retied: bool,
+    /// Rows that were closed for an entry that is yet to be put.
+    pub successors: Vec<(i64, &'a MemoryRef, &'a EntryId)>,
 }
 
-impl Applying<'_> {
+impl<'a> Applying<'a> {
     /// The inner result is the batch's own; the outer one is a statement that failed and spoils the transaction.
     pub fn run(&mut self) -> rusqlite::Result<Result<Committed, StoreError>> {
         if let Some(answer) = self.replay()? {
@@ -61,7 +63,8 @@ impl Applying<'_> {
         }
         let before = self.clock.revision;
         let mut outcomes = Vec::with_capacity(self.batch.changes().len());
-        for change in self.batch.changes() {
+        let batch: &'a Batch = self.batch;
+        for change in batch.changes() {
             let outcome = self.change(change, before)?;
             if outcome != Outcome::Nothing
                 && let Some(event) = change.event()
@@ -71,6 +74,7 @@ impl Applying<'_> {
             }
             outcomes.push(outcome);
         }
+        self.name_successors()?;
         let committed = Committed { revision: self.clock.revision, at: self.clock.at, outcomes, replayed: false };
         self.remember(&committed)?;
         Ok(Ok(committed))
@@ -85,7 +89,7 @@ impl Applying<'_> {
         self.clock.revision
     }
 
-    fn change(&mut self, change: &Change, before: Revision) -> rusqlite::Result<Outcome> {
+    fn change(&mut self, change: &'a Change, before: Revision) -> rusqlite::Result<Outcome> {
         match change {
             Change::Put { id, admitted, sources, .. } => self.put(id, admitted, sources, before),
             Change::Rewrite { id, admitted } => self.rewrite(id, admitted),
@@ -96,6 +100,12 @@ impl Applying<'_> {
             Change::Forget { memory_ref, id } => self.forget(memory_ref, id, before),
             Change::Revive { memory_ref, id } => self.revive(memory_ref, id, before),
             Change::Sign { memory_ref, id, pass, signature } => self.sign(memory_ref, id, *pass, signature),
+            Change::Close { memory_ref, id, closing, by } => self.close((memory_ref, id), *closing, by.as_ref(), before),
+            Change::End { memory_ref, id } => self.end(memory_ref, id, before),
+            Change::Strip { memory_ref, id, before: faded } => self.strip(memory_ref, id, *faded, before),
+            Change::Strengthen { memory_ref, id, evidence } => self.strengthen(memory_ref, id, evidence, before),
+            Change::Link { memory_ref, id, action, reference } => self.link_action((memory_ref, id), (action, reference), before),
+            Change::Rule { world, id, body } => self.rule(world, id, body.as_ref(), before),
             Change::Hold => {
                 let revision = self.tick(before);
                 snapshot::hold(self.db, self.batch, revision, self.clock.at)?;
@@ -173,6 +183,11 @@ impl Applying<'_> {
     fn preconditions_hold(&self) -> rusqlite::Result<bool> {
         for change in self.batch.changes() {
             if !record::holds(self.db, self.batch, change)? {
+                return Ok(false);
+            }
+        }
+        for expected in self.batch.record_expectations() {
+            if !record::is_like(self.db, self.batch.tenant(), expected.kind, &expected.key, &expected.precondition)? {
                 return Ok(false);
             }
         }

@@ -1,5 +1,6 @@
 //! Opens connections: version, pragmas (set and read back), migrations. No connection is used before it passed here.
 
+use super::identity;
 use remem_store::StoreError;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -20,13 +21,14 @@ pub(super) struct Migration {
     pub sql: &'static str,
 }
 
-pub(super) const TENANT_MIGRATIONS: [Migration; 6] = [
+pub(super) const TENANT_MIGRATIONS: [Migration; 7] = [
     Migration { name: "0001_memory", sql: include_str!("../../migrations/sqlite/0001_memory.sql") },
     Migration { name: "0002_owner_and_lease", sql: include_str!("../../migrations/sqlite/0002_owner_and_lease.sql") },
     Migration { name: "0003_record", sql: include_str!("../../migrations/sqlite/0003_record.sql") },
     Migration { name: "0004_run", sql: include_str!("../../migrations/sqlite/0004_run.sql") },
     Migration { name: "0005_lineage", sql: include_str!("../../migrations/sqlite/0005_lineage.sql") },
     Migration { name: "0006_tie", sql: include_str!("../../migrations/sqlite/0006_tie.sql") },
+    Migration { name: "0007_workshop", sql: include_str!("../../migrations/sqlite/0007_workshop.sql") },
 ];
 pub(super) const HOST_MIGRATIONS: [Migration; 1] =
     [Migration { name: "0001_directory", sql: include_str!("../../migrations/sqlite-host/0001_directory.sql") }];
@@ -95,6 +97,7 @@ pub(super) fn in_memory(migrations: &[Migration]) -> Result<Connection, StoreErr
 fn prepare(db: &Connection) -> Result<(), StoreError> {
     db.busy_timeout(BUSY_WAIT).map_err(failed)?;
     db.set_prepared_statement_cache_capacity(64);
+    identity::register(db).map_err(failed)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).map_err(failed)?;
     // Setting the journal mode answers with the new mode, hence the query.
     db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(())).map_err(failed)?;

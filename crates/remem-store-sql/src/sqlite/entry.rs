@@ -34,12 +34,13 @@ impl Applying<'_> {
         let revision = self.tick(before);
         let given = admitted.origin().and_then(|origin| origin.created_at);
         let created_at = given.map_or(self.clock.at, |t| t.min(self.clock.at));
-        let tags: Vec<&str> = admitted.tags().collect();
+        let (tags, facets): (Vec<&str>, _) = (admitted.tags().collect(), admitted.facets());
         self.db
             .prepare_cached(
                 "INSERT INTO entry (tenant_id, scope_id, id, tier, typology, content, tags, metadata, created_at, expires_at,
-                   written_by, written_by_run, scan, content_hash, rev_from)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                   written_by, written_by_run, scan, content_hash, rev_from, owner, session, interaction, world, slot, valid_at, invalid_at,
+                   trust, evidence)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
             )?
             .execute(params![
                 tenant.as_str(),
@@ -57,6 +58,15 @@ impl Applying<'_> {
                 admitted.scan().cast_signed(),
                 content_hash(admitted.content().as_bytes()),
                 revision.0,
+                admitted.scope().memory_ref.owner(),
+                facets.session.as_ref().map(|id| id.as_str()),
+                facets.interaction.as_ref().map(|id| id.as_str()),
+                facets.world.as_str(),
+                facets.slot,
+                facets.valid_at.map(|at| at.0),
+                facets.invalid_at.map(|at| at.0),
+                facets.trust.as_str(),
+                facets.evidence.to_text(),
             ])?;
         let row = self.db.last_insert_rowid();
         self.index(row, scope, id, admitted.content(), &tags, created_at)?;
@@ -93,15 +103,22 @@ impl Applying<'_> {
         // Deleting ends what a reader could still see; the purge pass ends what none can see any more.
         let condition = if reason == "expired" { "expires_at <= :at" } else { "(expires_at IS NULL OR expires_at > :at)" };
         let Some(entry) = self.find(memory_ref, id, &format!("rev_to IS NULL AND {condition}"))? else { return Ok(Outcome::Nothing) };
-        let revision = self.tick(before);
-        self.db
-            .prepare_cached("UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5 WHERE tenant_id = ?1 AND row_id = ?2")?
-            .execute(params![self.batch.tenant().as_str(), entry.row, revision.0, reason, self.batch.run().map(RunId::as_str)])?;
+        let (revision, held) = (self.tick(before), self.is_linked(entry.row)?);
+        self.take_away(entry.row, revision, if held { "held" } else { reason })?;
         self.untie(entry.scope, entry.row)?;
-        if reason == "expired" || !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
+        if held {
+            self.unsign(entry.scope, entry.row)?;
+        } else if reason == "expired" || !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
             self.erase(id, &entry, false)?;
         }
         Ok(Outcome::Removed)
+    }
+
+    pub(super) fn take_away(&self, row: i64, revision: Revision, reason: &str) -> rusqlite::Result<()> {
+        let sql =
+            "UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5, ended_at = ?6 WHERE tenant_id = ?1 AND row_id = ?2";
+        let (tenant, run) = (self.batch.tenant().as_str(), self.batch.run().map(RunId::as_str));
+        self.db.prepare_cached(sql)?.execute(params![tenant, row, revision.0, reason, run, self.clock.at.0]).map(|_| ())
     }
 
     /// Erases what was only taken away before.

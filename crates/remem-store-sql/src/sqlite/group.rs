@@ -8,7 +8,7 @@
 use super::apply::{self, Clock};
 use super::connection::failed;
 use super::tenant::State;
-use super::{maintain, record};
+use super::{identity, maintain, record, workshop};
 use crate::queue::{Job, Leading, Queue, Waiting, hear, tell};
 use remem_core::{Batch, Timestamp};
 use remem_store::{Committed, StoreError};
@@ -101,7 +101,8 @@ fn commit_group(db: &Connection, state: &State, mut group: Vec<Waiting>) {
             for waiting in group {
                 tell(waiting.answer, Err(same(&error)));
             }
-            tell(first.answer, Err(failed(error)));
+            let refused = workshop::refusal(db, &first.batch, &error);
+            tell(first.answer, Err(refused.unwrap_or_else(|| failed(error))));
             return;
         }
     };
@@ -168,8 +169,9 @@ fn apply_all<'a>(db: &Connection, state: &State, batches: impl Iterator<Item = &
     let loaded = clock.clone();
     let (mut results, mut next_expiry, mut erased, mut retied) = (Vec::new(), i64::MAX, false, false);
     for batch in batches {
-        let mut applying = apply::Applying { db, batch, clock: &mut clock, next_expiry: i64::MAX, erased: false, retied: false };
-        results.push(applying.run()?);
+        let mut applying =
+            apply::Applying { db, batch, clock: &mut clock, next_expiry: i64::MAX, erased: false, retied: false, successors: Vec::new() };
+        results.push(identity::acting(&batch.actor(), || applying.run())?);
         next_expiry = next_expiry.min(applying.next_expiry);
         erased |= applying.erased;
         retied |= applying.retied;

@@ -3,7 +3,7 @@
 
 use super::apply::Applying;
 use super::connection::failed;
-use super::rows::{ENTRY_COLUMNS, entry, scope_id};
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry, scope_id};
 use super::snapshot;
 use remem_core::{Entry, EntryId, MemoryRef, Reason, Revision, RunId, Scope, Subject, TenantId, Timestamp};
 use remem_store::{EntryState, Lineage, Outcome, Relative, RowCursor, Signed, StoreError, Trace, Traced};
@@ -57,10 +57,12 @@ impl Applying<'_> {
             return Ok(Outcome::Nothing);
         }
         let (tenant, revision) = (self.batch.tenant().as_str(), self.tick(before));
-        let sql = "UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5, replaced_by = ?6
+        let sql = "UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5, replaced_by = ?6, ended_at = ?7
                    WHERE tenant_id = ?1 AND row_id = ?2";
         let run = self.batch.run().map(RunId::as_str);
-        self.db.prepare_cached(sql)?.execute(params![tenant, gone.row, revision.0, reason.as_str(), run, kept.row])?;
+        let held = !reason.keeps_text() && self.is_linked(gone.row)?;
+        let stored = if held { "held" } else { reason.as_str() };
+        self.db.prepare_cached(sql)?.execute(params![tenant, gone.row, revision.0, stored, run, kept.row, self.clock.at.0])?;
         self.unsign(gone.scope, gone.row)?;
         self.retie(gone.scope, gone.row, reason, kept.row)?;
         if reason == Reason::Merged {
@@ -69,7 +71,7 @@ impl Applying<'_> {
             self.db.prepare_cached(sql)?.execute(params![tenant, gone.row, kept.row])?;
             self.link(kept.scope, kept.row, gone.scope, gone.row)?;
         }
-        if !reason.keeps_text() && !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
+        if !held && !reason.keeps_text() && !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
             self.erase(id, &gone, false)?;
         }
         Ok(Outcome::Removed)
@@ -84,11 +86,11 @@ impl Applying<'_> {
         let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else { return Ok(Outcome::Nothing) };
         let revision = self.tick(before);
         // Who deleted this one meant what was merged into it as well; that does not come back because this is forgotten, too.
-        let sql =
-            "SELECT removed_reason IS NULL OR removed_reason IN ('merged', 'superseded') FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
+        let sql = "SELECT removed_reason IS NULL OR removed_reason IN ('merged', 'superseded', 'invalidated', 'held') FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
         let spare_merged = self.db.prepare_cached(sql)?.query_row(params![tenant, row], |row| row.get(0))?;
-        let sql = "UPDATE entry SET rev_to = coalesce(rev_to, ?3), removed_reason = 'forgotten' WHERE tenant_id = ?1 AND row_id = ?2";
-        self.db.prepare_cached(sql)?.execute(params![tenant, row, revision.0])?;
+        let sql = "UPDATE entry SET rev_to = coalesce(rev_to, ?3), ended_at = coalesce(ended_at, ?4), removed_reason = 'forgotten'
+                   WHERE tenant_id = ?1 AND row_id = ?2";
+        self.db.prepare_cached(sql)?.execute(params![tenant, row, revision.0, self.clock.at.0])?;
         self.erase(id, &entry, spare_merged)?;
         Ok(Outcome::Removed)
     }
@@ -102,7 +104,7 @@ impl Applying<'_> {
         let revision = self.tick(before);
         let sql = format!(
             "UPDATE entry SET rev_from = CASE WHEN {} THEN ?3 ELSE rev_from END, rev_to = NULL, removed_reason = NULL,
-               removed_by_run = NULL, replaced_by = NULL WHERE tenant_id = ?1 AND row_id = ?2 RETURNING expires_at",
+               removed_by_run = NULL, replaced_by = NULL, ended_at = NULL WHERE tenant_id = ?1 AND row_id = ?2 RETURNING expires_at",
             snapshot::FREE
         );
         let values = params![self.batch.tenant().as_str(), entry.row, revision.0];
@@ -133,14 +135,17 @@ impl Applying<'_> {
     pub(super) fn let_go(&self, scope: i64, row: i64, spare_merged: bool) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET removed_reason = 'deleted'
                    WHERE tenant_id = ?1 AND scope_id = ?2 AND replaced_by = ?3 AND erased_at IS NULL
-                     AND (removed_reason = 'superseded' OR (removed_reason = 'merged' AND NOT ?4))";
+                     AND (removed_reason = 'superseded' OR (removed_reason = 'merged' AND NOT ?4))
+                     AND NOT EXISTS (SELECT 1 FROM action_link l WHERE l.row_id = entry.row_id)";
         self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), scope, row, spare_merged])?;
         Ok(())
     }
 }
 
-/// What consolidation may look at. (Entries that have an end are left to it.)
-const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent'";
+/// What consolidation may look at. (Entries that have an end are left to it, and what answers a question or holds for a while to
+/// whoever answers next.)
+const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent' AND e.slot IS NULL AND e.valid_at IS NULL
+  AND e.invalid_at IS NULL";
 
 pub(super) fn unsigned(
     db: &Connection,
@@ -169,7 +174,7 @@ pub(super) fn entries_at(db: &Connection, scope: &Scope, rows: &[RowCursor]) -> 
 }
 
 fn placed(db: &Connection, sql: &str, params: impl Params, scope: &Scope) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    let found = |row: &Row<'_>| Ok((RowCursor(0, row.get(11)?), entry(row, &scope.memory_ref)?));
+    let found = |row: &Row<'_>| Ok((RowCursor(0, row.get(ENTRY_WIDTH)?), entry(row, &scope.memory_ref)?));
     db.prepare_cached(sql).and_then(|mut query| query.query_map(params, found)?.collect()).map_err(failed)
 }
 

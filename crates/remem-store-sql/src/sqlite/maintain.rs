@@ -2,7 +2,7 @@
 
 use super::apply::Clock;
 use super::connection::failed;
-use super::rows::{ENTRY_COLUMNS, entry};
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry};
 use super::{record, snapshot};
 use crate::stored::content_hash;
 use remem_core::event::{Link, chain_hash};
@@ -64,8 +64,8 @@ pub(super) fn stale(db: &Connection, tenant: &TenantId, scan: u64, after: Option
     );
     let params = params![tenant.as_str(), after.map_or(0, |row| row.1), scan.cast_signed(), limit];
     let found = |row: &Row<'_>| {
-        let (last, name): (i64, String) = (row.get(11)?, row.get(12)?);
-        let unreadable = || rusqlite::Error::InvalidColumnType(12, String::new(), rusqlite::types::Type::Text);
+        let (last, name): (i64, String) = (row.get(ENTRY_WIDTH)?, row.get(ENTRY_WIDTH + 1)?);
+        let unreadable = || rusqlite::Error::InvalidColumnType(ENTRY_WIDTH + 1, String::new(), rusqlite::types::Type::Text);
         Ok((last, entry(row, &MemoryRef::parse(&name).ok_or_else(unreadable)?)?))
     };
     let rows: Vec<(i64, Entry)> =

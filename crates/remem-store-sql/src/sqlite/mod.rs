@@ -7,6 +7,7 @@ mod connection;
 mod directory;
 mod entry;
 mod group;
+mod identity;
 mod lease;
 mod lineage;
 mod maintain;
@@ -16,6 +17,7 @@ mod rows;
 mod search;
 mod snapshot;
 mod tenant;
+mod workshop;
 
 use crate::stored::refuse_inert;
 pub(crate) use connection::failed;
@@ -23,11 +25,12 @@ pub use directory::SqliteDirectory;
 
 use async_trait::async_trait;
 use remem_core::{
-    Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RunId, Scope, Seq, Subject, TenantId, Timestamp,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject, TenantId,
+    Timestamp, WorldId,
 };
 use remem_store::{
-    Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, Review, RowCursor, ScopeStats, ScopeSummary, Signed, Snapshot, Stale,
-    Store, StoreError, StoreFeatures, Tie, Trace, Work,
+    ActionLink, Answer, Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RetentionCount, Review, RowCursor, Rule,
+    ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, Work,
 };
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -152,12 +155,23 @@ impl SqliteStore {
         .await
     }
 
+    /// Reads for the host.
     async fn read<T, F>(&self, tenant: &TenantId, query: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.tenant(tenant).await?.read(query).await
+        self.read_as(tenant, &Actor::Host, query).await
+    }
+
+    /// Reads for whoever acts.
+    async fn read_as<T, F>(&self, tenant: &TenantId, actor: &Actor, query: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let actor = actor.clone();
+        self.tenant(tenant).await?.read(move |db| identity::acting(&actor, || query(db))).await
     }
 }
 
@@ -184,12 +198,12 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T,
 impl Store for SqliteStore {
     async fn get(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
         let (s, id, at) = (scope.clone(), id.clone(), at.clone());
-        self.read(&scope.tenant, move |db| read::get(db, &s, &id, &at)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| read::get(db, &s, &id, &at)).await
     }
 
     async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
         let (s, filter, page, at) = (scope.clone(), filter.clone(), page.clone(), at.clone());
-        self.read(&scope.tenant, move |db| read::list(db, &s, &filter, &page, &at)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| read::list(db, &s, &filter, &page, &at)).await
     }
 
     async fn candidates(
@@ -201,17 +215,54 @@ impl Store for SqliteStore {
         at: &ReadAt,
     ) -> Result<Vec<Candidate>, StoreError> {
         let (s, probe, filter, at) = (scope.clone(), probe.clone(), filter.clone(), at.clone());
-        self.read(&scope.tenant, move |db| search::candidates(db, &s, &probe, &filter, limit, &at)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| search::candidates(db, &s, &probe, &filter, limit, &at)).await
     }
 
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
         let (s, at) = (scope.clone(), at.clone());
-        self.read(&scope.tenant, move |db| read::stats(db, &s, &at)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| read::stats(db, &s, &at)).await
     }
 
-    async fn scopes(&self, tenant: &TenantId, after: Option<&MemoryRef>, limit: u32, at: &ReadAt) -> Result<Vec<ScopeSummary>, StoreError> {
+    async fn scopes(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        after: Option<&MemoryRef>,
+        limit: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<ScopeSummary>, StoreError> {
         let (t, after, at) = (tenant.clone(), after.cloned(), at.clone());
-        self.read(tenant, move |db| read::scopes(db, &t, after.as_ref(), limit, &at)).await
+        self.read_as(tenant, actor, move |db| read::scopes(db, &t, after.as_ref(), limit, &at)).await
+    }
+
+    async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
+        let (s, slot) = (scope.clone(), slot.to_owned());
+        self.read_as(&scope.tenant, &scope.actor, move |db| workshop::slot(db, &s, &slot, limit)).await
+    }
+
+    async fn rules(&self, tenant: &TenantId, world: &WorldId, after: Option<&RuleId>, limit: u32) -> Result<Vec<Rule>, StoreError> {
+        let (t, world, after) = (tenant.clone(), world.clone(), after.cloned());
+        self.read(tenant, move |db| workshop::rules(db, &t, &world, after.as_ref(), limit)).await
+    }
+
+    async fn shadowed(&self, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError> {
+        let (t, world, text) = (tenant.clone(), world.clone(), text.to_owned());
+        self.read(tenant, move |db| workshop::shadowed(db, &t, &world, &text)).await
+    }
+
+    async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
+        let (s, id) = (scope.clone(), id.clone());
+        self.read_as(&scope.tenant, &scope.actor, move |db| workshop::links(db, &s, &id)).await
+    }
+
+    async fn retention(&self, tenant: &TenantId, actor: &Actor, memory_ref: Option<&MemoryRef>) -> Result<Vec<RetentionCount>, StoreError> {
+        let (t, memory_ref) = (tenant.clone(), memory_ref.cloned());
+        self.read_as(tenant, actor, move |db| workshop::retention(db, &t, memory_ref.as_ref())).await
+    }
+
+    async fn faded(&self, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+        let t = tenant.clone();
+        self.read(tenant, move |db| workshop::faded(db, &t, before, limit)).await
     }
 
     async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
@@ -241,22 +292,22 @@ impl Store for SqliteStore {
 
     async fn unsigned(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         let s = scope.clone();
-        self.read(&scope.tenant, move |db| lineage::unsigned(db, &s, after, limit)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| lineage::unsigned(db, &s, after, limit)).await
     }
 
     async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
         let s = scope.clone();
-        self.read(&scope.tenant, move |db| lineage::signatures(db, &s, after, limit)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| lineage::signatures(db, &s, after, limit)).await
     }
 
     async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         let (s, rows) = (scope.clone(), rows.to_vec());
-        self.read(&scope.tenant, move |db| lineage::entries_at(db, &s, &rows)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| lineage::entries_at(db, &s, &rows)).await
     }
 
     async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
         let (s, id) = (scope.clone(), id.clone());
-        self.read(&scope.tenant, move |db| lineage::lineage(db, &s, &id)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| lineage::lineage(db, &s, &id)).await
     }
 
     async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {

@@ -1,6 +1,7 @@
 //! Reads: get, list, stats, memories, events, clocks.
 
 use super::connection::failed;
+use super::identity::seen;
 use super::rows::{ENTRY_COLUMNS, Part, Statement, boxed, entry, scope_id};
 use remem_core::{Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq, TenantId, Timestamp};
 use remem_store::{Filter, Head, Page, ReadAt, ScopeStats, ScopeSummary, StoreError};
@@ -22,7 +23,7 @@ pub(super) fn list(db: &Connection, scope: &Scope, filter: &Filter, page: &Page,
 
 fn list_of(place: &Place<'_>, filter: &Filter, page: &Page, at: &ReadAt) -> Statement {
     let mut statement = Statement::new("");
-    if let ReadAt::Snapshot { .. } = at {
+    if let ReadAt::Snapshot { .. } | ReadAt::AsOf { .. } = at {
         statement.push("SELECT * FROM (", []);
         push_list(&mut statement, place, filter, page, at, Part::There);
         statement.push(") UNION ALL SELECT * FROM (", []);
@@ -42,6 +43,14 @@ struct Place<'a> {
 fn push_list(statement: &mut Statement, place: &Place<'_>, filter: &Filter, page: &Page, at: &ReadAt, part: Part) {
     let (tenant, scope_id) = (&place.scope.tenant, place.scope_id);
     statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
+    if let (Some(session), Part::There) = (&filter.session, part) {
+        statement.push("entry e INDEXED BY entry_session WHERE ", []);
+        statement.push_part(tenant, scope_id, at, part);
+        statement.push(" AND e.session = ?", boxed([&session.as_str().to_owned()]));
+        push_tags(statement, &filter.tags);
+        push_rest(statement, filter, page, "e");
+        return;
+    }
     // With a tag, walk the tag's own index in order and fetch each entry; CROSS JOIN keeps that order of loops. What was
     // taken away is little: it is looked at entry by entry, by an index that SQLite would not choose without figures.
     let order = match filter.tags.split_first() {
@@ -65,7 +74,12 @@ fn push_list(statement: &mut Statement, place: &Place<'_>, filter: &Filter, page
             "e"
         }
     };
+    push_rest(statement, filter, page, order);
+}
+
+fn push_rest(statement: &mut Statement, filter: &Filter, page: &Page, order: &str) {
     push_created(statement, filter, order);
+    push_cell(statement, filter);
     if let Some(after) = &page.after {
         let position = boxed([&after.created_at.0, &after.id.as_str().to_owned()]);
         statement.push(&format!(" AND ({order}.created_at, {order}.id) < (?, ?)"), position);
@@ -79,6 +93,19 @@ pub(super) fn push_tags(statement: &mut Statement, tags: &[String]) {
         let sql = " AND EXISTS (SELECT 1 FROM entry_tag x WHERE x.tenant_id = e.tenant_id AND x.scope_id = e.scope_id
                      AND x.tag = ? AND x.created_at = e.created_at AND x.id = e.id)";
         statement.push(sql, boxed([tag]));
+    }
+}
+
+/// Which tier, kind, session and chat thread `e` must be of.
+pub(super) fn push_cell(statement: &mut Statement, filter: &Filter) {
+    let wanted = [
+        ("tier", filter.tier.map(|tier| tier.as_str())),
+        ("typology", filter.typology.map(|typology| typology.as_str())),
+        ("session", filter.session.as_ref().map(|id| id.as_str())),
+        ("interaction", filter.interaction.as_ref().map(|id| id.as_str())),
+    ];
+    for (column, value) in wanted.into_iter().filter_map(|(column, value)| Some((column, value?))) {
+        statement.push(&format!(" AND e.{column} = ?"), boxed([&value.to_owned()]));
     }
 }
 
@@ -116,7 +143,10 @@ pub(super) fn scopes(
     at: &ReadAt,
 ) -> Result<Vec<ScopeSummary>, StoreError> {
     let mut query = db
-        .prepare_cached("SELECT scope_id, memory_ref FROM scope WHERE tenant_id = ?1 AND memory_ref > ?2 ORDER BY memory_ref LIMIT ?3")
+        .prepare_cached(&format!(
+            "SELECT scope_id, memory_ref FROM scope WHERE tenant_id = ?1 AND memory_ref > ?2 AND {} ORDER BY memory_ref LIMIT ?3",
+            seen("scope")
+        ))
         .map_err(failed)?;
     let named = query
         .query_map(params![tenant.as_str(), after.map_or("", MemoryRef::as_str), limit], |row| Ok((row.get(0)?, row.get(1)?)))

@@ -19,12 +19,16 @@ fn version(db: &Connection, tenant: &TenantId, kind: RecordKind, key: &str) -> r
 /// Whether a record may be written as the batch wants it.
 pub(super) fn holds(db: &Connection, batch: &Batch, change: &Change) -> rusqlite::Result<bool> {
     let Change::Record { kind, key, precondition, ties, .. } = change else { return Ok(true) };
-    let holds = match precondition {
+    Ok(is_like(db, batch.tenant(), *kind, key, precondition)? && source_holds(db, batch, ties)?)
+}
+
+/// Whether a record is as it is expected to be.
+pub(super) fn is_like(db: &Connection, tenant: &TenantId, kind: RecordKind, key: &str, wanted: &Precondition) -> rusqlite::Result<bool> {
+    Ok(match wanted {
         Precondition::None => true,
-        Precondition::Absent => version(db, batch.tenant(), *kind, key)?.is_none(),
-        Precondition::Version(expected) => version(db, batch.tenant(), *kind, key)? == Some(*expected),
-    };
-    Ok(holds && source_holds(db, batch, ties)?)
+        Precondition::Absent => version(db, tenant, kind, key)?.is_none(),
+        Precondition::Version(expected) => version(db, tenant, kind, key)? == Some(*expected),
+    })
 }
 
 /// What has ended gives rise to nothing any more. An entry that the batch itself puts is not there yet.

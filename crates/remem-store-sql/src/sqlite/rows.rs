@@ -1,13 +1,18 @@
 //! Rows to values, and the one fragment that says which rows a reader may see.
 
-use remem_core::{Entry, EntryId, MemoryRef, Revision, RunId, TenantId, Timestamp, entry::RevRange};
+use super::identity::seen;
+use remem_core::entry::{Facets, RevRange};
+use remem_core::{Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, TenantId, Timestamp, WorldId};
 use remem_store::ReadAt;
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// Columns of an entry in the order that `entry` reads them.
 pub(super) const ENTRY_COLUMNS: &str =
-    "e.id, e.content, e.tags, e.metadata, e.created_at, e.expires_at, e.tier, e.typology, e.rev_from, e.rev_to, e.scan";
+    "e.id, e.content, e.tags, e.metadata, e.created_at, e.expires_at, e.tier, e.typology, e.rev_from, e.rev_to, e.scan, e.session,
+     e.interaction, e.world, e.slot, e.valid_at, e.invalid_at, e.trust, e.evidence";
+/// How many they are: what a statement selects beside them comes after.
+pub(super) const ENTRY_WIDTH: usize = 19;
 
 pub(super) fn entry(row: &Row<'_>, memory_ref: &MemoryRef) -> rusqlite::Result<Entry> {
     let (id, tags, metadata): (String, String, Option<String>) = (row.get(0)?, row.get(2)?, row.get(3)?);
@@ -23,8 +28,25 @@ pub(super) fn entry(row: &Row<'_>, memory_ref: &MemoryRef) -> rusqlite::Result<E
         expires_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
         tier: tier.parse().map_err(|_| unreadable(6))?,
         typology: typology.parse().map_err(|_| unreadable(7))?,
+        facets: facets(row)?,
         visible: RevRange { from: Revision(row.get(8)?), to: row.get::<_, Option<u64>>(9)?.map(Revision) },
         scan: row.get::<_, i64>(10)?.cast_unsigned(),
+    })
+}
+
+fn facets(row: &Row<'_>) -> rusqlite::Result<Facets> {
+    let unreadable = |column| rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text);
+    let text = |column| row.get::<_, Option<String>>(column);
+    let (trust, evidence): (String, String) = (row.get(17)?, row.get(18)?);
+    Ok(Facets {
+        session: text(11)?.map(|id| SessionId::parse(&id).ok_or_else(|| unreadable(11))).transpose()?,
+        interaction: text(12)?.map(|id| InteractionId::parse(&id).ok_or_else(|| unreadable(12))).transpose()?,
+        world: text(13)?.map_or(Ok(WorldId::none()), |id| WorldId::parse(&id).ok_or_else(|| unreadable(13)))?,
+        slot: text(14)?,
+        valid_at: row.get::<_, Option<i64>>(15)?.map(Timestamp),
+        invalid_at: row.get::<_, Option<i64>>(16)?.map(Timestamp),
+        trust: trust.parse().map_err(|_| unreadable(17))?,
+        evidence: Evidence::from_text(&evidence).ok_or_else(|| unreadable(18))?,
     })
 }
 
@@ -63,10 +85,29 @@ impl Statement {
 
     /// As `push_live`, of a part: an index that holds only what is there cannot serve a condition on both.
     pub fn push_part(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt, part: Part) {
-        self.push("e.tenant_id = ? AND e.scope_id = ?", boxed([&tenant.as_str().to_owned(), &scope]));
+        self.push("e.tenant_id = ? AND e.scope_id = ? AND ", boxed([&tenant.as_str().to_owned(), &scope]));
+        self.push(&seen("e"), []);
+        let now = at.instant().0;
+        let holds = " AND (e.valid_at IS NULL OR e.valid_at <= ?) AND (e.invalid_at IS NULL OR e.invalid_at > ?";
         match at {
-            ReadAt::Now(_) => self.push(" AND e.rev_to IS NULL", []),
-            ReadAt::Snapshot { revision, own_runs, .. } => self.push_snapshot(*revision, own_runs, part),
+            ReadAt::Now(_) => {
+                self.push(" AND e.rev_to IS NULL", []);
+                self.push(&format!("{holds})"), boxed([&now, &now]));
+            }
+            ReadAt::Snapshot { revision, own_runs, since, .. } => {
+                self.push_snapshot(*revision, own_runs, part);
+                // What was closed since the snapshot is as it was. What the runs wrote themselves may hold from later on.
+                self.push(&format!("{holds} OR e.rev_to > ?)"), boxed([&now, &since.0, &revision.0]));
+            }
+            ReadAt::AsOf { then, .. } => {
+                match part {
+                    Part::There => self.push(" AND e.rev_to IS NULL", []),
+                    Part::Ended => self.push(" AND e.rev_to IS NOT NULL AND e.erased_at IS NULL AND e.removed_reason = 'invalidated'", []),
+                    Part::Both => self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.removed_reason = 'invalidated')", []),
+                }
+                let holds = " AND (e.typology <> 'semantic' OR (coalesce(e.valid_at, e.created_at) <= ? AND (e.invalid_at IS NULL OR e.invalid_at > ?)))";
+                self.push(holds, boxed([&then.0, &then.0]));
+            }
         }
         self.push(" AND (e.expires_at IS NULL OR e.expires_at > ?)", boxed([&at.instant().0]));
     }
@@ -111,17 +152,20 @@ impl<T: ToSql + Clone + 'static> CloneSql for T {
     }
 }
 
+/// The memory of that name, if whoever acts may know of it.
 pub(super) fn scope_id(db: &Connection, tenant: &TenantId, memory_ref: &MemoryRef) -> rusqlite::Result<Option<i64>> {
-    db.prepare_cached("SELECT scope_id FROM scope WHERE tenant_id = ?1 AND memory_ref = ?2")?
-        .query_row(params![tenant.as_str(), memory_ref.as_str()], |row| row.get(0))
-        .optional()
+    let sql = format!("SELECT scope_id FROM scope WHERE tenant_id = ?1 AND memory_ref = ?2 AND {}", seen("scope"));
+    db.prepare_cached(&sql)?.query_row(params![tenant.as_str(), memory_ref.as_str()], |row| row.get(0)).optional()
 }
 
 pub(super) fn scope_id_or_create(db: &Connection, tenant: &TenantId, memory_ref: &MemoryRef) -> rusqlite::Result<i64> {
     if let Some(id) = scope_id(db, tenant, memory_ref)? {
         return Ok(id);
     }
-    db.prepare_cached("INSERT INTO scope (tenant_id, memory_ref) VALUES (?1, ?2)")?
-        .execute(params![tenant.as_str(), memory_ref.as_str()])?;
+    db.prepare_cached("INSERT INTO scope (tenant_id, memory_ref, owner) VALUES (?1, ?2, ?3)")?.execute(params![
+        tenant.as_str(),
+        memory_ref.as_str(),
+        memory_ref.owner()
+    ])?;
     Ok(db.last_insert_rowid())
 }

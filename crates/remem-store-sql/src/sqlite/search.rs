@@ -1,8 +1,8 @@
 //! Lexical search: the tenant's own FTS5 index, entered through the memory's key.
 
 use super::connection::failed;
-use super::read::{push_created, push_tags};
-use super::rows::{ENTRY_COLUMNS, Statement, boxed, entry, scope_id};
+use super::read::{push_cell, push_created, push_tags};
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Statement, boxed, entry, scope_id};
 use remem_core::Scope;
 use remem_store::{Candidate, Filter, Probe, ReadAt, StoreError};
 use rusqlite::Connection;
@@ -28,8 +28,11 @@ pub(super) fn candidates(
     statement.push_live(&scope.tenant, scope_id, at);
     push_tags(&mut statement, &filter.tags);
     push_created(&mut statement, filter, "e");
+    push_cell(&mut statement, filter);
     statement.push(" ORDER BY badness, e.created_at DESC, e.id DESC LIMIT ?", boxed([&limit]));
-    statement.query(db, |row| Ok(Candidate { entry: entry(row, &scope.memory_ref)?, score: -row.get::<_, f64>(11)? })).map_err(failed)
+    statement
+        .query(db, |row| Ok(Candidate { entry: entry(row, &scope.memory_ref)?, score: -row.get::<_, f64>(ENTRY_WIDTH)? }))
+        .map_err(failed)
 }
 
 /// Every term is a quoted string: nothing that a caller types is syntax.

@@ -7,7 +7,7 @@ use remem_store::{Snapshot, StoreError};
 use rusqlite::{Connection, params};
 
 /// An entry that is gone, whose text is not, and that no other entry keeps for itself (see `Reason::keeps_text`).
-pub(super) const SPENT: &str = "erased_at IS NULL AND removed_reason IN ('deleted', 'compacted')";
+pub(super) const SPENT: &str = "erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed')";
 
 /// Of an entry that was taken away: no open snapshot is older than its end, so none can show it.
 pub(super) const FREE: &str = "NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.tenant_id = entry.tenant_id AND s.revision < entry.rev_to)";

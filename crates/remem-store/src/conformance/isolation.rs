@@ -43,6 +43,6 @@ async fn view(store: &dyn Store, s: &Scope) -> String {
         view.push_str(&format!("{event:?}\n"));
     }
     let (stats, head) = (store.stats(s, &now).await.expect("read"), store.head(&s.tenant).await.expect("read"));
-    let scopes = store.scopes(&s.tenant, None, 100, &now).await.expect("read");
+    let scopes = store.scopes(&s.tenant, &remem_core::Actor::Nobody, None, 100, &now).await.expect("read");
     view + &format!("{stats:?} {head:?} {scopes:?}")
 }

@@ -17,11 +17,14 @@ mod snapshots;
 mod standing;
 mod ties;
 mod time;
+mod workshop;
 mod writes;
 
 use crate::read::{Filter, Page, ReadAt};
 use crate::store::{Committed, Outcome, Review, Store};
-use remem_core::{Admission, Admitted, Batch, Draft, Entry, EntryId, MemoryRef, Policy, Redactor, Scope, TenantId, Timestamp};
+use remem_core::{
+    Admission, Admitted, Batch, Draft, Entry, EntryId, Facets, MemoryRef, Policy, Redactor, Scope, SessionId, TenantId, Timestamp,
+};
 
 /// Runs every check against `store`.
 pub async fn exercise<S: Store + Review>(store: &S) {
@@ -40,6 +43,7 @@ pub async fn exercise<S: Store + Review>(store: &S) {
     standing::exercise(store).await;
     lineage::exercise(store).await;
     signatures::exercise(store).await;
+    workshop::exercise(store).await;
     isolation::exercise(store).await;
 }
 
@@ -54,6 +58,11 @@ pub fn scope(tenant: &str, memory_ref: &str) -> Scope {
 /// An entry id for a check.
 pub fn id(name: &str) -> EntryId {
     EntryId::parse(name).expect("a test's id")
+}
+
+/// What hangs on a session.
+pub fn in_session(name: &str) -> Facets {
+    Facets { session: SessionId::parse(name), ..Facets::default() }
 }
 
 /// A draft with that text.

@@ -21,7 +21,7 @@ async fn what_does_not_exist_reads_as_empty(store: &dyn Store) {
     assert_eq!(store.stats(&s, &now).await.expect("read"), ScopeStats::default());
     assert!(store.events(&s.tenant, Seq(0), 10).await.expect("read").is_empty());
     assert_eq!(store.head(&s.tenant).await.expect("read"), crate::store::Head::default());
-    assert!(store.scopes(&s.tenant, None, 10, &now).await.expect("read").is_empty());
+    assert!(store.scopes(&s.tenant, &remem_core::Actor::Nobody, None, 10, &now).await.expect("read").is_empty());
 }
 
 async fn lists_are_newest_first_and_pages_join_up(store: &dyn Store) {
@@ -61,6 +61,7 @@ async fn filters_narrow(store: &dyn Store) {
             tags: tags.iter().map(|t| (*t).to_owned()).collect(),
             created_from: from.map(|ms| NOON.plus_ms(ms)),
             created_to: to.map(|ms| NOON.plus_ms(ms)),
+            ..Filter::default()
         };
         let after = after.map(|(ms, name)| Position { created_at: NOON.plus_ms(ms), id: id(name) });
         let found = store.list(&s, &filter, &Page { limit: 10, after }, &at).await.expect("read");
@@ -86,10 +87,10 @@ async fn memories_are_listed_with_their_counts(store: &dyn Store) {
     }
     let s = scope("reads-scopes", "a");
     let now = ReadAt::Now(NOON);
-    let listed = store.scopes(&s.tenant, None, 10, &now).await.expect("read");
+    let listed = store.scopes(&s.tenant, &remem_core::Actor::Nobody, None, 10, &now).await.expect("read");
     let pairs: Vec<_> = listed.iter().map(|x| (x.memory_ref.as_str(), x.entries)).collect();
     assert_eq!(pairs, [("a", 1), ("b", 2), ("c", 0)]);
-    let rest = store.scopes(&s.tenant, Some(&s.memory_ref), 1, &now).await.expect("read");
+    let rest = store.scopes(&s.tenant, &remem_core::Actor::Nobody, Some(&s.memory_ref), 1, &now).await.expect("read");
     assert_eq!(rest.iter().map(|x| x.memory_ref.as_str()).collect::<Vec<_>>(), ["b"]);
     let stats = store.stats(&scope("reads-scopes", "b"), &now).await.expect("read");
     assert_eq!((stats.entries, stats.content_bytes, stats.oldest, stats.newest), (2, 8, Some(NOON), Some(NOON)));
@@ -104,7 +105,7 @@ async fn a_snapshot_stays_what_it_was(store: &dyn Store) {
     let run = RunId::parse("run-1").expect("valid");
     let own = Batch::new(s.tenant.clone(), NOON).in_run(run.clone()).put(id("own"), admit(&s, draft("word"), NOON));
     store.commit(own).await.expect("stored");
-    let snapshot = |ms: i64, own_runs: Vec<RunId>| ReadAt::Snapshot { revision, at: NOON.plus_ms(ms), own_runs };
+    let snapshot = |ms: i64, own_runs: Vec<RunId>| ReadAt::Snapshot { revision, at: NOON.plus_ms(ms), since: NOON, own_runs };
     assert_eq!(names(&all(store, &s, &snapshot(0, vec![])).await), ["short", "before"]);
     assert_eq!(names(&all(store, &s, &snapshot(0, vec![run.clone()])).await), ["short", "own", "before"]);
     assert_eq!(names(&all(store, &s, &snapshot(5, vec![])).await), ["before"], "time outranks the snapshot");

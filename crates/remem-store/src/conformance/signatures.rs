@@ -1,7 +1,7 @@
 //! Signatures: what consolidation has looked at and what not, and that a signature never outlives its text.
 
 use super::memory::Memory;
-use super::{NOON, admit, admit_by, draft, id, scope};
+use super::{NOON, admit, admit_by, draft, id, in_session, scope};
 use crate::store::{Outcome, RowCursor, Store};
 use remem_core::{Draft, Reason, Tier};
 
@@ -34,7 +34,7 @@ async fn what_may_be_looked_at_is_listed_in_pages(store: &dyn Store) {
     m.put(&["a", "b", "c", "d", "gone", "merged"]).await;
     let odd = [
         ("ends", Draft { expires_at: Some(NOON.plus_ms(10)), ..draft("word ends") }),
-        ("session", Draft { tier: Tier::Session, ..draft("word session") }),
+        ("session", Draft { tier: Tier::Session, facets: in_session("s1"), ..draft("word session") }),
     ];
     for (name, draft) in odd {
         m.commit(m.batch().put(id(name), admit(&m.s, draft, NOON))).await;

@@ -27,7 +27,7 @@ pub(super) async fn release(store: &dyn Store, scope: &Scope, name: &str) {
 }
 
 pub(super) fn seen_by(revision: Revision, runs: &[&str]) -> ReadAt {
-    ReadAt::Snapshot { revision, at: NOON, own_runs: runs.iter().map(|name| run(name)).collect() }
+    ReadAt::Snapshot { revision, at: NOON, since: NOON, own_runs: runs.iter().map(|name| run(name)).collect() }
 }
 
 async fn a_snapshot_shows_what_was_there(store: &dyn Store) {
@@ -86,7 +86,7 @@ async fn time_outranks_a_snapshot(store: &dyn Store) {
     let s = scope("snapshots-time", "m");
     put(store, &s, "ends", Draft { expires_at: Some(NOON.plus_ms(10)), ..draft("ends") }, NOON).await;
     let revision = hold(store, &s, "run_1").await;
-    let later = ReadAt::Snapshot { revision, at: NOON.plus_ms(10), own_runs: vec![run("run_1")] };
+    let later = ReadAt::Snapshot { revision, at: NOON.plus_ms(10), since: NOON, own_runs: vec![run("run_1")] };
     assert!(all(store, &s, &later).await.is_empty());
     let expire = Batch::new(s.tenant.clone(), NOON.plus_ms(10)).expire(s.memory_ref.clone(), id("ends"));
     store.commit(expire).await.expect("applied");

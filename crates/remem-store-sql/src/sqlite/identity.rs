@@ -1,0 +1,82 @@
+//! Who is acting, for one statement or one batch, and the host's own functions that the schema calls: what row-level security and
+//! pg_trgm are on PostgreSQL. A connection without these functions can write nothing.
+//!
+//! A connection is used by one thread at a time and only inside `acting`, so the name is kept by the thread: it is there while the
+//! work runs and gone afterwards, whatever the work did.
+
+use remem_core::Actor;
+use remem_core::trgm::{Trigrams, is_guarded};
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::{Connection, Result};
+use std::cell::RefCell;
+
+thread_local! {
+    static USER: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// What a reader may see of a table that has owners.
+pub(super) fn seen(table: &str) -> String {
+    format!("({table}.owner IS NULL OR app_user_id() IN ({table}.owner, '*'))")
+}
+
+/// Runs `work` as this one.
+pub(super) fn acting<T>(actor: &Actor, work: impl FnOnce() -> T) -> T {
+    struct Restore(Option<String>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            USER.set(self.0.take());
+        }
+    }
+    let name = Some(actor.as_str()).filter(|name| !name.is_empty()).map(str::to_owned);
+    let _restore = Restore(USER.replace(name));
+    work()
+}
+
+/// Gives a connection the functions that the schema calls. INNOCUOUS, because the schema is not trusted to call anything else; who
+/// is acting changes between statements, so that one is not deterministic.
+pub(super) fn register(db: &Connection) -> Result<()> {
+    let plain = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
+    let pure = plain | FunctionFlags::SQLITE_DETERMINISTIC;
+    db.create_scalar_function("app_user_id", 0, plain, |_| Ok(USER.with_borrow(Clone::clone)))?;
+    // SQLite's own `length` ends at U+0000.
+    db.create_scalar_function("trgm_guarded", 1, pure, |given| Ok(is_guarded(given.get_raw(0).as_str().map_err(|_| unreadable())?)))?;
+    db.create_scalar_function("trgm_least", 1, pure, |given| Ok(*trigrams(given, 0)?.sizes().start() as u64))?;
+    db.create_scalar_function("trgm_most", 1, pure, |given| Ok(*trigrams(given, 0)?.sizes().end() as u64))?;
+    db.create_scalar_function("trgm_shadows", 2, pure, |given| {
+        let rule = Trigrams::from_bytes(given.get_raw(0).as_blob().map_err(|_| unreadable())?).ok_or_else(unreadable)?;
+        Ok(trigrams(given, 1)?.shadows(&rule))
+    })
+}
+
+fn unreadable() -> rusqlite::Error {
+    rusqlite::Error::InvalidColumnType(0, String::new(), rusqlite::types::Type::Blob)
+}
+
+fn trigrams(given: &Context<'_>, argument: usize) -> Result<Trigrams> {
+    Ok(Trigrams::of(given.get_raw(argument).as_str().map_err(|_| unreadable())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remem_core::PrincipalId;
+
+    fn user() -> Option<String> {
+        USER.with_borrow(Clone::clone)
+    }
+
+    #[test]
+    fn nobody_acts_afterwards() {
+        let ada = Actor::User(PrincipalId::parse("ada").unwrap());
+        acting(&ada, || {
+            assert_eq!(user().as_deref(), Some("ada"));
+            acting(&Actor::Host, || assert_eq!(user().as_deref(), Some("*")));
+            assert_eq!(user().as_deref(), Some("ada"));
+            acting(&Actor::Nobody, || assert_eq!(user(), None));
+        });
+        assert_eq!(user(), None);
+        let panicked = std::panic::catch_unwind(|| acting(&Actor::Host, || panic!("on purpose")));
+        assert!(panicked.is_err());
+        assert_eq!(user(), None);
+    }
+}
