@@ -192,7 +192,7 @@ async fn the_boundary_is_exact_on_both_sides() {
     // All fractions of words around 17/20, the fraction itself among them. Hashes of trigrams may coincide, so what counts
     // is what both sides make of the texts.
     let mut pairs = Vec::new();
-    for whole in 1..=400 {
+    for whole in 1..=400usize {
         let least = (17 * whole / 20).saturating_sub(1);
         pairs.extend((least..=whole.min(least + 3)).map(|part| (all[..whole].join(" "), all[..part].join(" "))));
     }
