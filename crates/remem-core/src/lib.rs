@@ -17,6 +17,7 @@ pub mod entry;
 pub mod event;
 pub mod ids;
 pub mod infer;
+pub mod mirror;
 pub mod permission;
 pub mod policy;
 pub mod proposal;
@@ -28,6 +29,7 @@ pub mod rewrite;
 pub mod run;
 pub mod schedule;
 pub mod subject;
+pub mod trgm;
 pub mod webhook;
 pub mod workflow;
 
@@ -40,6 +42,7 @@ pub use event::{Event, EventBody, EventKind, RunPosition};
 pub use ids::{
     Actor, EntryId, InteractionId, MemoryRef, PrincipalId, Revision, RuleId, RunId, Scope, Seq, SessionId, TenantId, Timestamp, WorldId,
 };
+pub use mirror::{Pii, PiiKind, TraceShape, find_pii, mask, trace_shape};
 pub use permission::Permission;
 pub use policy::Policy;
 pub use query::Query;
@@ -49,4 +52,5 @@ pub use rejection::Rejection;
 pub use run::{RunState, RunStatus};
 pub use schedule::Timing;
 pub use subject::Subject;
+pub use trgm::Trigrams;
 pub use workflow::{AgentRef, Workflow};

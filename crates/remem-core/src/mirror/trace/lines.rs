@@ -1,0 +1,106 @@
+//! Owns traces written line by line: stacks, logs, exchanges over HTTP. Each has lines of its own kind, and it takes several
+//! to make a trace. It may not judge by words within a sentence.
+
+use super::TraceShape;
+use regex::RegexSet;
+use std::sync::LazyLock;
+
+/// How much of a line is looked at: what it is, its beginning tells.
+const LINE_BYTES_MAX: usize = 1_000;
+/// Lines of a log that make a dump.
+const LOG_LINES_MIN: usize = 3;
+/// Frames that make a stack.
+const FRAMES_MIN: usize = 2;
+/// Frames that make a stack when all of it stands in one line.
+const FLAT_FRAMES_MIN: usize = 3;
+/// Headers that make an exchange of a request or status line.
+const HEADERS_MIN: usize = 2;
+
+/// What a line can be. Each is a row of [`LINES`], at its own number.
+#[derive(Clone, Copy)]
+enum Line {
+    PythonHead,
+    PythonFrame,
+    AtFrame,
+    AtPlace,
+    NumberedFrame,
+    BacktraceHead,
+    GoHead,
+    GoFrame,
+    RubyFrame,
+    HashFrame,
+    Log,
+    HttpStart,
+    Header,
+}
+
+const KINDS: usize = 13;
+
+const LINES: [&str; KINDS] = [
+    r"Traceback \(most recent call last\)",
+    r#"^\s*File \\?"[^"]+", line \d+"#,
+    // at pkg.Class.method(File.java:12), at f (/a/b.js:1:2), at A.B() in C:\c.cs:line 3
+    r"^\s*at (?:async |new )?[\w$.<>\[\]/@ `]+\s?\(.*?(?::\d+|Native Method|Unknown Source|<anonymous>)\)|^\s*at (?:file://)?[/\w.@-]+:\d+:\d+$|^\s*at .+ in .+:line \d+",
+    r"^\s+at \S+:\d+(?::\d+)?$",
+    r"^\s*\d+:\s+(?:0x[0-9a-f]+\s+-\s+)?\S*\w\S*$",
+    r"^\s*(?:stack backtrace:|thread '[^']*'.* panicked at )",
+    r"^goroutine \d+ \[[\w ,.]+\]:",
+    r"^\s+\S+\.go:\d+(?: \+0x[0-9a-f]+)?$",
+    r"^\s*(?:from )?\S+\.(?:rb|ex|exs|erl):\d+:in |^\s+\([\w. -]+\) lib/\S+:\d+: ",
+    r"^\s*#\d+\s+(?:0x[0-9a-f]+ in )?\S.*(?:\(\d+\): |\) at \S+:\d+|\{main\})",
+    LOG,
+    r"^(?:[<>] )?(?:(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS) \S+ HTTP/\d|HTTP/\d(?:\.\d)? \d{3}\b)",
+    r"^(?:[<>] )?[A-Za-z][A-Za-z0-9-]{1,40}: ?\S",
+];
+
+// An instant with its level in any order, logfmt, syslog, access logs, klog and logcat.
+const LOG: &str = r#"(?x) ^\s*(?:
+    [\[(]? (?:\d{4}[-/]\d\d[-/]\d\d[T\ ])? \d\d:\d\d:\d\d (?:[.,]\d+)? (?:Z|\ ?[+-]\d\d:?\d\d|\ UTC)? [\])]? [\s|:-]*
+        (?:\[[\w.\#:/\ -]{1,60}\]\s*)? (?:\S{1,60}\s+)? [\[<(]? (?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|ERR|FATAL|CRITICAL|SEVERE|
+        (?-u:\b)(?:trace|debug|info|notice|warn|error|crit|emerg)[\]>)]) [\])>]? (?:[\s:|\[-]|$)
+    | [\[<(]? (?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|SEVERE) [\])>]? [\s:|-]* [\[(]? \d{4}[-/]\d\d[-/]\d\d[T\ ]\d\d:\d\d
+    | (?:time|ts|timestamp|t)="?\d[^\s"]*(?:\ [^\s"=]+)?"?\ .*(?:level|lvl|severity)=
+    | (?:level|lvl|severity)="?\w+"?\ .*(?:time|ts|msg)=
+    | [A-Z][a-z]{2}\ +\d{1,2}\ \d\d:\d\d:\d\d\ \S+\ [\w./@-]+(?:\[\d+\])?:\s
+    | \S+\ \S+\ \S+\ \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d\ [+-]\d{4}\]\ "
+    | [IWEFD]\d{4}\ \d\d:\d\d:\d\d\.\d+\s
+    | \d\d-\d\d\ \d\d:\d\d:\d\d\.\d+\ +\d+\ +\d+\ [VDIWEF]\ 
+)"#;
+
+static LINE: LazyLock<RegexSet> = LazyLock::new(|| RegexSet::new(LINES).expect("constant patterns compile"));
+
+// Frames within a line, for stacks whose line breaks were lost.
+static FLAT: LazyLock<regex::Regex> = LazyLock::new(|| {
+    regex::Regex::new(r#"\bat (?:async )?[\w$.<>]+ ?\([^()\s]+:\d+\)|File \\?"[^"]+", line \d+"#).expect("a constant pattern compiles")
+});
+
+/// The shape of a text by its lines.
+pub(super) fn shape(text: &str) -> Option<TraceShape> {
+    let mut counts = [0; KINDS];
+    for line in text.lines().flat_map(|line| line.split("\\n")) {
+        let end = (0..=line.len().min(LINE_BYTES_MAX)).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0);
+        LINE.matches(&line[..end]).into_iter().for_each(|kind| counts[kind] += 1);
+    }
+    let count = |line: Line| counts[line as usize];
+    let flat = FLAT.find_iter(text).take(FLAT_FRAMES_MIN).count();
+    if is_stack(count) || flat >= FLAT_FRAMES_MIN || flat > 0 && count(Line::PythonHead) > 0 {
+        Some(TraceShape::StackTrace)
+    } else if count(Line::HttpStart) > 0 && count(Line::Header) >= HEADERS_MIN {
+        Some(TraceShape::HttpExchange)
+    } else if count(Line::Log) >= LOG_LINES_MIN {
+        Some(TraceShape::LogDump)
+    } else {
+        None
+    }
+}
+
+fn is_stack(count: impl Fn(Line) -> usize) -> bool {
+    let several = |line: Line| count(line) >= FRAMES_MIN;
+    let numbered = several(Line::NumberedFrame) && count(Line::BacktraceHead) + count(Line::AtPlace) > 0;
+    several(Line::PythonFrame)
+        || several(Line::AtFrame)
+        || several(Line::RubyFrame)
+        || several(Line::HashFrame)
+        || numbered
+        || count(Line::GoHead) > 0 && count(Line::GoFrame) > 0
+}

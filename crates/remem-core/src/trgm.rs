@@ -1,0 +1,168 @@
+//! Trigrams exactly as PostgreSQL's `pg_trgm` makes them in a UTF-8 database, and the guard's verdict over two sets of them.
+//! One definition for the program and both stores; it may not round: the verdict is taken in whole numbers.
+//!
+//! A text falls into words (runs of letters and decimal digits); every word, in small letters and with two spaces before
+//! and one behind, gives each three characters that follow one another. What counts is which trigrams there are, not how
+//! often or where: order, repetition, case and punctuation do not matter.
+//!
+//! Letters are those of the compiler's Unicode tables. A database with older tables sees fewer letters, never more
+//! (`remem-store-sql/tests/trgm.rs` holds the two against each other).
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+
+/// Texts below this many characters are not guarded: short rules are alike by nature.
+pub const GUARD_FLOOR_CHARS: usize = 100;
+
+/// Sets shadow each other when they share more than 17 of 20 trigrams. At 17 of 20 they do not.
+const SHARED: u64 = 17;
+const OF: u64 = 20;
+
+/// Whether the guard looks at a text: characters, as the `length` of both databases counts them.
+#[must_use]
+pub fn is_guarded(text: &str) -> bool {
+    text.chars().nth(GUARD_FLOOR_CHARS - 1).is_some()
+}
+
+/// The trigrams of a text: distinct 24-bit values in ascending order.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Trigrams(Vec<u32>);
+
+impl Trigrams {
+    /// Those of a text.
+    #[must_use]
+    pub fn of(text: &str) -> Trigrams {
+        let mut found = Vec::with_capacity(text.len());
+        let mut window = [' '; 3];
+        for c in text.chars() {
+            if is_word(c) {
+                window = [window[1], window[2], small(c)];
+                found.push(key(window));
+            } else if window[2] != ' ' {
+                found.push(key([window[1], window[2], ' ']));
+                window = [' '; 3];
+            }
+        }
+        if window[2] != ' ' {
+            found.push(key([window[1], window[2], ' ']));
+        }
+        found.sort_unstable();
+        found.dedup();
+        Trigrams(found)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the text had no word at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// As stored: three bytes each, the most significant first, so that stored order is the order of values.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.0.iter().flat_map(|value| value.to_be_bytes().into_iter().skip(1)).collect()
+    }
+
+    /// From what [`to_bytes`](Trigrams::to_bytes) wrote; `None` for anything it cannot have written.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Trigrams> {
+        let (triples, rest) = bytes.as_chunks::<3>();
+        let values: Vec<u32> = triples.iter().map(|&[a, b, c]| u32::from_be_bytes([0, a, b, c])).collect();
+        (rest.is_empty() && values.is_sorted_by(|a, b| a < b)).then_some(Trigrams(values))
+    }
+
+    /// How many trigrams both have, and how many there are in either: numerator and denominator of the similarity.
+    #[must_use]
+    pub fn similarity(&self, other: &Trigrams) -> (usize, usize) {
+        let (mut left, mut right, mut both) = (self.0.as_slice(), other.0.as_slice(), 0);
+        while let ([a, after_a @ ..], [b, after_b @ ..]) = (left, right) {
+            match a.cmp(b) {
+                Ordering::Less => left = after_a,
+                Ordering::Greater => right = after_b,
+                Ordering::Equal => (left, right, both) = (after_a, after_b, both + 1),
+            }
+        }
+        (both, self.len() + other.len() - both)
+    }
+
+    /// Whether one text says what the other says: more than 17 of 20 trigrams in common.
+    #[must_use]
+    pub fn shadows(&self, other: &Trigrams) -> bool {
+        let (both, either) = self.similarity(other);
+        OF * both as u64 > SHARED * either as u64
+    }
+
+    /// The sizes of all sets that can shadow this one. Two sets have at most the smaller in common and together at least
+    /// the larger, so no other size can; every size in the range does, if one of the two holds the other.
+    #[must_use]
+    pub fn sizes(&self) -> RangeInclusive<usize> {
+        let (len, shared, of) = (self.len(), SHARED as usize, OF as usize);
+        (shared * len / of + 1)..=((of * len).saturating_sub(1) / shared)
+    }
+}
+
+/// A set tells its text, so only its size is shown.
+impl fmt::Debug for Trigrams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Trigrams({})", self.len())
+    }
+}
+
+/// Letters and decimal digits. Other numbers (²), signs and the underscore divide words.
+fn is_word(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_alphanumeric() } else { c.is_alphabetic() || c.general_category() == GeneralCategory::DecimalNumber }
+}
+
+/// The small letter, one for one and whatever stands around it: a final sigma is no special case, and of the two
+/// characters that a capital dotted I becomes, the first is taken, as the server's library does.
+fn small(c: char) -> char {
+    if c.is_ascii() { c.to_ascii_lowercase() } else { c.to_lowercase().next().unwrap_or(c) }
+}
+
+/// Three characters as 24 bits: their bytes if there are three, else three bytes of a checksum of them.
+fn key(trigram: [char; 3]) -> u32 {
+    let (mut bytes, mut len) = ([0; 12], 0);
+    for c in trigram {
+        len += c.encode_utf8(&mut bytes[len..]).len();
+    }
+    if len == 3 {
+        return u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]);
+    }
+    let [first, second, third, _] = checksum(&bytes[..len]).to_le_bytes();
+    u32::from_be_bytes([0, first, second, third])
+}
+
+/// PostgreSQL's oldest CRC-32: the table of the reflected polynomial, walked in the other direction. A mistake of long
+/// ago that indexes depend on, and so do we.
+fn checksum(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc: u32, &byte| TABLE[usize::from((crc >> 24) as u8 ^ byte)] ^ (crc << 8))
+}
+
+static TABLE: [u32; 256] = table();
+
+const fn table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        let (mut value, mut bit) = (at as u32, 0);
+        while bit < 8 {
+            value = (value >> 1) ^ (0xEDB8_8320 * (value & 1));
+            bit += 1;
+        }
+        table[at] = value;
+        at += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests;

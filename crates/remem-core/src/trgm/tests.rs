@@ -1,0 +1,120 @@
+//! The rules of trigrams one by one; the server itself is asked in `remem-store-sql/tests/trgm.rs`.
+
+use super::*;
+use proptest::prelude::*;
+
+fn of(text: &str) -> Trigrams {
+    Trigrams::of(text)
+}
+
+/// The first `len` values of the number line, from `start` on: sets of any size and overlap.
+fn values(start: u32, len: usize) -> Trigrams {
+    Trigrams((start..start + len as u32).collect())
+}
+
+#[test]
+fn a_word_has_two_spaces_before_and_one_behind() {
+    let text = |set: &Trigrams| set.to_bytes().chunks(3).map(|chunk| String::from_utf8_lossy(chunk).into_owned()).collect::<Vec<_>>();
+    assert_eq!(text(&of("Cat")), ["  c", " ca", "at ", "cat"]);
+    assert_eq!(text(&of("a")), ["  a", " a "]);
+    assert_eq!(text(&of("x_y 7")), ["  7", "  x", "  y", " 7 ", " x ", " y "]);
+    assert!(of("").is_empty() && of(" -- !? ²³ 👍 \u{301}").is_empty());
+}
+
+#[test]
+fn wide_characters_are_hashed_as_the_server_does() {
+    // As `show_trgm` prints them on a UTF-8 database.
+    assert_eq!(of("日本").to_bytes(), [0x1e, 0x22, 0xe9, 0x20, 0x3d, 0x17, 0x83, 0x6e, 0x53]);
+    assert_eq!(of("é").to_bytes(), [0xe6, 0x9b, 0x54, 0xe8, 0x2c, 0x48]);
+}
+
+#[test]
+fn small_letters_come_one_for_one() {
+    assert_eq!(of("ΟΔΟΣ"), of("οδοσ"));
+    assert_ne!(of("ΟΔΟΣ"), of("οδος"), "no rule for the sigma at the end");
+    assert_eq!(of("İ"), of("i"));
+    assert_eq!(of("ÄÖ"), of("äö"));
+    assert_eq!(of("٣٤٥").len(), 4, "digits of other scripts are of words");
+    assert_eq!(of("a²b"), of("a b"), "other numbers are not");
+}
+
+#[test]
+fn seventeen_of_twenty_is_let_through_and_the_next_fraction_is_not() {
+    let whole = values(0, 20);
+    assert_eq!(whole.similarity(&values(0, 17)), (17, 20));
+    assert!(!whole.shadows(&values(0, 17)));
+    assert!(whole.shadows(&values(0, 18)));
+    // Of all fractions with a denominator up to 400, the smallest above 17/20 and the largest below.
+    let (above, below) = ((329, 387), (334, 393));
+    assert!(values(0, above.1).shadows(&values(0, above.0)), "{above:?}");
+    assert!(!values(0, below.1).shadows(&values(0, below.0)), "{below:?}");
+    assert!(!of("").shadows(&of("")), "nothing is like nothing");
+}
+
+#[test]
+fn the_floor_counts_characters() {
+    assert!(!is_guarded(&"é".repeat(99)) && is_guarded(&"é".repeat(100)));
+    assert!(!is_guarded("") && !is_guarded(&"日".repeat(99)) && is_guarded(&"x".repeat(101)));
+}
+
+#[test]
+fn only_what_was_written_is_read() {
+    for bad in [&[1, 2][..], &[0, 0, 2, 0, 0, 1], &[0, 0, 1, 0, 0, 1], &[0, 0, 1, 0]] {
+        assert_eq!(Trigrams::from_bytes(bad), None);
+    }
+    assert_eq!(Trigrams::from_bytes(&[]), Some(Trigrams::default()));
+    assert_eq!(Trigrams::from_bytes(&[0, 1, 0, 0, 1, 1]), Some(values(256, 2)));
+}
+
+#[test]
+fn nothing_of_the_text_is_shown() {
+    assert_eq!(format!("{:?}", of("cat")), "Trigrams(4)");
+}
+
+/// Words of several scripts, with what stands between them.
+fn text() -> impl Strategy<Value = String> {
+    proptest::collection::vec("[a-zA-Z0-9]{1,7}|[äöüßñéÇ]{1,4}|[日本語規則]{1,3}|[α-ωΣ]{1,5}|[ء-ي]{1,4}|[क-ह]{1,4}|\\PC{1,4}", 0..30)
+        .prop_map(|words| words.join(" "))
+}
+
+proptest! {
+    #[test]
+    fn order_repetition_case_and_punctuation_do_not_count(words in proptest::collection::vec("[a-z0-9éäя日]{1,8}", 1..12), turn in 0usize..12) {
+        let plain = of(&words.join(" "));
+        let mut turned = words.clone();
+        turned.rotate_left(turn % words.len());
+        turned.push(words[0].clone());
+        prop_assert_eq!(&plain, &of(&turned.join(" -- ")));
+        prop_assert_eq!(&plain, &of(&words.join("_").to_uppercase()));
+        prop_assert_eq!(&plain, &of(&format!("({})!", words.join(", "))));
+    }
+
+    #[test]
+    fn bytes_come_back(text in text()) {
+        let set = of(&text);
+        prop_assert!(set.0.is_sorted_by(|a, b| a < b) && set.0.iter().all(|&value| value < 1 << 24));
+        prop_assert_eq!(set.to_bytes().len(), 3 * set.len());
+        prop_assert_eq!(Trigrams::from_bytes(&set.to_bytes()), Some(set));
+    }
+
+    #[test]
+    fn a_text_and_its_words_are_counted_right(a in text(), b in text()) {
+        let (left, right) = (of(&a), of(&b));
+        let (both, either) = left.similarity(&right);
+        prop_assert_eq!(both, left.0.iter().filter(|value| right.0.contains(value)).count());
+        prop_assert_eq!(of(&format!("{a} {b}")).len(), either);
+        prop_assert_eq!((both, either), right.similarity(&left));
+        prop_assert_eq!(left.shadows(&right), right.shadows(&left));
+        prop_assert_eq!(left.shadows(&left), !left.is_empty());
+    }
+
+    /// Sound: a size outside never shadows. Tight: a size inside does, if one set holds the other.
+    #[test]
+    fn the_sizes_are_those_that_can_shadow(len in 0usize..400, other in 0usize..500, shift in 0u32..40) {
+        let set = values(0, len);
+        prop_assert_eq!(set.sizes().contains(&other), set.shadows(&values(0, other)));
+        if set.shadows(&values(shift, other)) {
+            prop_assert!(set.sizes().contains(&other));
+        }
+    }
+}
