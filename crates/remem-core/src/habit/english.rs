@@ -27,19 +27,23 @@ pub(super) const CONDITIONS: &[&str] = &[
     "after", "any time", "before", "each time", "every time", "for", "if", "on", "when", "whenever", "while",
 ];
 
+/// Of these, the ones that say that it comes again.
+pub(super) const REPEATING: &[&str] = &["any time", "each time", "every time", "whenever"];
+
 pub(super) const SPEAKERS: &[&str] = &["i", "we"];
 
 /// Those whose custom is a way of working.
 #[rustfmt::skip]
 pub(super) const PEOPLE: &[&str] = &[
     "agents", "everybody", "everyone", "i", "operators", "our team", "the agent", "the assistant", "the operator", "the team",
-    "the user", "we", "you", "you should", "we should", "you must", "we must",
+    "the user", "we", "we must", "we should", "you must", "you should",
 ];
 
 pub(super) const DO_NOT: &[&str] = &["do not", "don't", "dont"];
 pub(super) const ADVERBS: &[&str] = &["always", "first", "never", "normally", "only", "typically", "usually"];
 pub(super) const CUSTOM: &[&str] = &["generally", "normally", "often", "typically", "usually"];
-pub(super) const PREFER: &[&str] = &["'d rather", "i'd rather", "prefer", "prefers", "we'd rather", "would prefer", "would rather"];
+pub(super) const PREFER: &[&str] =
+    &["i'd prefer", "i'd rather", "prefer", "prefers", "we'd prefer", "we'd rather", "would prefer", "would rather"];
 /// What a thing looks like, or where it goes.
 pub(super) const SHAPING: &[&str] =
     &["deliver", "display", "export", "format", "post", "present", "render", "save", "send", "share", "show", "write"];
@@ -64,12 +68,12 @@ pub(super) const NO_DEEDS: &[&str] = &[
 /// After "don't": no rule, but a word to somebody, or a state.
 #[rustfmt::skip]
 pub(super) const NOT_FORBIDDEN: &[&str] = &[
-    "agree", "bother", "care", "forget", "get", "hesitate", "know", "like", "matter", "need", "panic", "recall", "remember", "see",
+    "agree", "believe", "bother", "care", "feel", "forget", "get", "guess", "hesitate", "hope", "know", "like", "matter", "need", "panic", "recall", "remember", "see",
     "seem", "think", "understand", "wait", "worry",
 ];
 
-/// A thing that only the moment tells.
-pub(super) const POINTING: &[&str] = &["it", "that", "them", "these", "this", "those"];
+/// What begins a thing that only the moment tells: the one at hand, and none of its kind.
+pub(super) const DEFINITE: &[&str] = &["her", "him", "it", "me", "that", "the", "them", "these", "this", "those", "us"];
 
 /// Verbs by which a sentence tells that something is so.
 #[rustfmt::skip]

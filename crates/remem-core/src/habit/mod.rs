@@ -62,27 +62,41 @@ fn stated(sentence: &Sentence<'_>, at: usize) -> bool {
 
 /// "always sign", "never deploy", "don't page", and the same of whoever speaks.
 fn firm(sentence: &Sentence<'_>, at: usize) -> bool {
-    let speaks = sentence.any(at, PEOPLE).unwrap_or(0);
-    let at = at + speaks;
-    if ["always", "never"].contains(&sentence.word(at)) {
-        return acts(sentence, at + 1);
-    }
-    let Some(count) = sentence.any(at, DO_NOT).filter(|_| speaks == 0) else { return false };
-    acts(sentence, at + count) && !NOT_FORBIDDEN.contains(&sentence.word(at + count)) && !POINTING.contains(&sentence.word(at + count + 1))
+    let forbids = |count| works(sentence, at + count) && !DEFINITE.contains(&sentence.word(at + count + 1));
+    always(sentence, at) || sentence.any(at, DO_NOT).is_some_and(forbids)
 }
 
-/// "when reviewing rules, I check the sources", "for reports, use the template".
+fn always(sentence: &Sentence<'_>, at: usize) -> bool {
+    let at = at + sentence.any(at, PEOPLE).unwrap_or(0);
+    ["always", "never"].contains(&sentence.word(at)) && acts(sentence, at + 1)
+}
+
+/// "when reviewing rules, I check the sources", "whenever a scan fails, open a ticket", "if it fails, never promote it".
 fn conditional(sentence: &Sentence<'_>, at: usize) -> bool {
     let Some(count) = sentence.any(at, CONDITIONS) else { return false };
-    let from = at + count + 1;
-    let comma = (from - 1..sentence.words.len()).find(|at| sentence.words[*at].mark == Some(',')).map(|at| at + 1);
-    let spoken = |at: usize| SPEAKERS.contains(&sentence.word(at)) && acts(sentence, skip_adverb(sentence, at + 1));
+    let comma = (at + count..sentence.words.len()).find(|at| sentence.words[*at].mark == Some(',')).map(|at| at + 1);
+    // What one does on Monday is a plan; what one does when reviewing is a habit.
+    let timeless = sentence.any(at, REPEATING).is_some() || sentence.word(at) == "when";
+    let spoken = |at: usize| timeless && SPEAKERS.contains(&sentence.word(at)) && works(sentence, skip_adverb(sentence, at + 1));
     if let Some(then) = comma {
         let then = then + sentence.any(then, OPENERS).unwrap_or(0);
-        return spoken(then) || firm(sentence, then) || imperative(sentence, then);
+        let asked = general(sentence, at, then) && (firm(sentence, then) || imperative(sentence, then));
+        return spoken(then) || asked || always(sentence, then);
     }
     // Without a comma only a speaker tells where the clause ends.
-    sentence.word(at) != "for" && (from + 1..sentence.words.len()).any(spoken)
+    (at + count + 2..sentence.words.len()).any(spoken)
+}
+
+/// Whether a condition is of a kind that comes again: "whenever …", "when reviewing", "before every release", "for tickets".
+fn general(sentence: &Sentence<'_>, at: usize, then: usize) -> bool {
+    let head = sentence.word(at + 1);
+    let any = sentence.find(at + 1, &["any", "each", "every"]).is_some_and(|place| place < then);
+    let named = sentence.word(at) == "for" && !DEFINITE.contains(&head);
+    sentence.any(at, REPEATING).is_some() || any || named || (head.len() > 4 && head.ends_with("ing"))
+}
+
+fn works(sentence: &Sentence<'_>, at: usize) -> bool {
+    acts(sentence, at) && !NOT_FORBIDDEN.contains(&sentence.word(at))
 }
 
 fn skip_adverb(sentence: &Sentence<'_>, at: usize) -> usize {
@@ -96,7 +110,7 @@ fn prefers(sentence: &Sentence<'_>, at: usize) -> bool {
         return true;
     }
     // A name of one or two words may stand before it.
-    (at + 1..at + 4).any(|at| verb(at).is_some()) && !["is", "are"].contains(&sentence.word(at + 1))
+    (at + 1..at + 3).any(|at| verb(at).is_some())
 }
 
 /// "use tabs for code", "use Linear instead of Jira".
@@ -108,7 +122,8 @@ fn tool(sentence: &Sentence<'_>, at: usize) -> bool {
 
 /// "format dates as ISO", "send reports in Slack".
 fn shape(sentence: &Sentence<'_>, at: usize) -> bool {
-    let shapes = SHAPING.contains(&sentence.word(at)) && sentence.words[at].mark.is_none() && !sentence.has(at, FINITE);
+    let named = sentence.words.get(at).is_some_and(|word| word.mark.is_none()) && !DEFINITE.contains(&sentence.word(at + 1));
+    let shapes = SHAPING.contains(&sentence.word(at)) && named && !sentence.has(at, FINITE);
     shapes && sentence.find(at + 2, &["as", "in"]).is_some_and(|place| place + 1 < sentence.words.len())
 }
 
@@ -121,9 +136,18 @@ fn customary(sentence: &Sentence<'_>, at: usize) -> bool {
 /// A command: a standing form ("make sure …"), or a verb with its object.
 fn commands(sentence: &Sentence<'_>, at: usize) -> bool {
     let standing = sentence.any(at, COMMANDS).is_some_and(|count| sentence.words.len() > at + count);
-    let forbids =
-        sentence.any(at, DO_NOT).is_some_and(|count| acts(sentence, at + count) && !NOT_FORBIDDEN.contains(&sentence.word(at + count)));
-    standing || forbids || imperative(sentence, at)
+    standing || forbids(sentence, at) || imperative(sentence, at) || asks_when(sentence, at)
+}
+
+fn forbids(sentence: &Sentence<'_>, at: usize) -> bool {
+    sentence.any(at, DO_NOT).is_some_and(|count| works(sentence, at + count))
+}
+
+/// "when you are done, send it".
+fn asks_when(sentence: &Sentence<'_>, at: usize) -> bool {
+    let comma = (at..sentence.words.len()).find(|at| sentence.words[*at].mark == Some(','));
+    let then = comma.map(|comma| comma + 1 + sentence.any(comma + 1, OPENERS).unwrap_or(0));
+    sentence.any(at, CONDITIONS).is_some() && then.is_some_and(|then| imperative(sentence, then) || forbids(sentence, then))
 }
 
 fn imperative(sentence: &Sentence<'_>, at: usize) -> bool {

@@ -24,9 +24,11 @@ const STATED: &[&str] = &[
     "When reviewing rules, I check the sources first",
     "When reviewing rules I check the sources first",
     "Whenever a scan fails, open a ticket",
-    "Before a release, run the gate",
+    "Before every release, run the gate",
+    "When reviewing rules, check the sources",
+    "If coverage drops, never promote the rule",
+    "When a scan fails I open a ticket",
     "For release notes, use British spelling",
-    "If coverage drops, don't promote the rule",
     "When we deploy we watch the graphs",
     "Use Linear for tickets",
     "We use Linear for tickets",
@@ -49,6 +51,12 @@ const PLAIN: &[&str] = &[
     "don't forget to sign it",
     "Send the report to Otto",
     "Keep answers short",
+    "When you are done, send me the link",
+    "Before the release, run the gate",
+    "If coverage drops, don't promote the rule",
+    "Don't merge the branch",
+    "Send the report in Slack",
+    "For the demo, use staging",
 ];
 
 #[rustfmt::skip]
@@ -87,6 +95,12 @@ const NEITHER: &[&str] = &[
     "Run was green",
     "The preferred language is Czech",
     "We met at noon",
+    "For context, I work on Atlas",
+    "On Monday, I fly to Vienna",
+    "If I remember correctly, we met before",
+    "When I look at it, I think it works",
+    "You always forget the tests",
+    "Otto said Nadia prefers tea",
 ];
 
 /// The sentences that are not what they should be.
