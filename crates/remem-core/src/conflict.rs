@@ -67,7 +67,7 @@ pub enum Placing<I> {
     /// The row says it already: it takes the new evidence, and its trust is that of its best source.
     Same(I),
     /// It stands from its start to `to`, after the rows in `close` were ended at the instants beside them. A row that is
-    /// ended at its own start, or before, has lost.
+    /// ended at its own start has lost.
     Stands {
         /// Its end.
         to: Option<Timestamp>,
@@ -124,8 +124,8 @@ fn beats(new: &Window, old: &Window) -> bool {
     (new.trust, new.created_at, &new.value) > (old.trust, old.created_at, &old.value)
 }
 
-/// The row that ends at `at`, without a successor, because somebody took it back; nobody takes back what is trusted more
-/// than not at all without being trusted.
+/// The row that ends at `at`, without a successor, because somebody took it back. Whom nobody vouches for can take back
+/// only what nobody vouches for.
 #[must_use]
 pub fn retract<I: Clone>(at: Timestamp, trust: Trust, windows: &[Placed<I>]) -> Option<I> {
     let row = as_of(at, windows)?;

@@ -43,7 +43,6 @@ pub use agent::Agent;
 pub use batch::{Batch, Cause, Change, Expectation, Fence, Idempotency, Reason};
 pub use commitment::Commitment;
 pub use compound::{Episode, Pattern, Speaker};
-pub use conflict::Window;
 pub use entry::{Draft, Entry, Origin, Tier, Typology};
 pub use event::{Event, EventBody, EventKind, RunPosition};
 pub use ids::{EntryId, MemoryRef, PrincipalId, Revision, RunId, Scope, Seq, TenantId, Timestamp};

@@ -114,9 +114,9 @@ fn is_clock(word: &str) -> bool {
 }
 
 /// Speakers of a transcript that are no label of a fact.
-const SPEAKERS: &[&str] = &["agent", "ai", "assistant", "bot", "caller", "customer", "human", "me", "operator", "user", "you"];
+const SPEAKERS: &[&str] = &["agent", "ai", "assistant", "bot", "human", "me", "operator", "user", "you"];
 /// Those that may be a label, and speak when others do.
-const PARTIES: &[&str] = &["client", "developer", "function", "model", "system", "support", "tool"];
+const PARTIES: &[&str] = &["caller", "client", "customer", "developer", "function", "model", "system", "support", "tool"];
 /// Words of the past only: a button that says "Save" is not speaking.
 const SPOKEN: &[&str] = &["added", "answered", "asked", "exclaimed", "explained", "replied", "said", "shouted", "told", "wrote"];
 /// Fields that only a call of a tool has.

@@ -65,6 +65,7 @@ const SEMANTIC: &[&str] = &[
     "Deadline: Friday",
     "Owner: Otto\nFormat: PDF\nStatus: open",
     "User: Nadia",
+    "Customer: Globex of Vienna, since 2019",
     "System: Debian 12 on ARM",
     "The gate covers world X",
     "The operator was working on coverage for world X",

@@ -3,7 +3,7 @@
 
 use super::{Episode, Pattern, PatternKind, Speaker, normal, own_slot};
 use crate::habit::phrase::sentences;
-use crate::habit::{Habit, habit};
+use crate::habit::{Habit, habit, opening};
 use crate::slots::procedural_slot;
 use std::collections::BTreeMap;
 
@@ -33,12 +33,12 @@ fn may_order<I>(episode: &Episode<'_, I>) -> bool {
     matches!(episode.speaker, Speaker::Operator | Speaker::Unknown) && !episode.is_untrusted()
 }
 
-/// The sentences of a text that state a rule.
+/// The sentences of a text that state a rule, without the words of courtesy before it.
 fn rules(text: &str) -> impl Iterator<Item = &str> {
     let stated = sentences(text)
         .into_iter()
         .filter(|sentence| (WORDS_MIN..=WORDS_MAX).contains(&sentence.words.len()) && habit(sentence) == Some(Habit::Stated));
-    stated.map(|sentence| sentence.text)
+    stated.filter_map(|sentence| sentence.words.get(opening(&sentence)).map(|first| &sentence.text[first.start..]))
 }
 
 fn pattern<I: Clone + Ord>(slot: String, said: &[Said<'_, '_, I>]) -> Option<Pattern<I>> {

@@ -99,10 +99,7 @@ fn a_thread_leaves_what_was_said_and_put_right() {
         does(6, "t", "b"),
     ];
     let patterns = compound_thread(&episodes(&rows));
-    assert_eq!(
-        shown(&patterns),
-        [("stated", "And never page me at night", 4, &[4][..]), ("correction", "send reports as PDF", 3, &[1, 3])]
-    );
+    assert_eq!(shown(&patterns), [("stated", "never page me at night", 4, &[4][..]), ("correction", "send reports as PDF", 3, &[1, 3])]);
     assert_eq!(patterns[1].slot, "report|format");
     assert_eq!((patterns[1].trust, patterns[1].evidence.units(), patterns[1].threads.len()), (Trust::Operator, 4, 1));
     let many: Vec<Row> =
