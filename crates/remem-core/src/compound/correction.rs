@@ -1,0 +1,109 @@
+//! correction: what the operator put right after the same tool more than once. The wording is the operator's, without the
+//! "no" before it. An objection without a wording says only that something was wrong, and teaches nothing.
+
+use super::{Episode, Pattern, PatternKind, Segment, Speaker, normal, own_slot};
+use crate::habit::phrase::{Sentence, sentences};
+use crate::slots::procedural_slot;
+use std::collections::BTreeMap;
+
+/// How soon after an act an objection is about it, in turns.
+const TURNS_MAX: usize = 3;
+/// How often a tool must be objected to.
+const TIMES_MIN: usize = 2;
+const WEIGHT: u32 = 3;
+const WORDS_MIN: usize = 2;
+const WORDS_MAX: usize = 40;
+
+/// An objection: what was said instead, if anything, and where.
+type Objection<'e, 'a, I> = (Option<&'a str>, &'e Episode<'a, I>);
+
+/// One pattern a tool: the wording that was used most, then last.
+pub(super) fn patterns<'a, I: Clone + Ord>(segments: &[Segment<'_, 'a, I>]) -> Vec<Pattern<I>> {
+    let mut tools: BTreeMap<&'a str, Vec<Objection<'_, 'a, I>>> = BTreeMap::new();
+    for segment in segments {
+        for (at, episode) in segment.iter().enumerate() {
+            let heard = episode.speaker == Speaker::Operator && !episode.is_untrusted();
+            let Some(instead) = heard.then(|| objection(episode.text)).flatten() else { continue };
+            let before = segment[at.saturating_sub(TURNS_MAX)..at].iter().rev();
+            let act = before.clone().filter(|act| matches!(act.speaker, Speaker::Agent | Speaker::Tool)).find_map(|act| act.tool);
+            if let Some(tool) = act {
+                tools.entry(tool).or_default().push((instead, episode));
+            }
+        }
+    }
+    let often = tools.into_iter().filter(|(_, objections)| objections.len() >= TIMES_MIN);
+    often.filter_map(|(tool, objections)| pattern(tool, objections)).collect()
+}
+
+fn pattern<I: Clone + Ord>(tool: &str, mut objections: Vec<Objection<'_, '_, I>>) -> Option<Pattern<I>> {
+    objections.sort_by(|a, b| (a.1.at, &a.1.id).cmp(&(b.1.at, &b.1.id)));
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    objections.iter().filter_map(|(instead, _)| *instead).for_each(|text| *times.entry(normal(text)).or_default() += 1);
+    let worded = objections.iter().filter_map(|(instead, _)| *instead);
+    // Of equally many the last one stays: `max_by_key` returns it.
+    let text = worded.max_by_key(|text| times.get(&normal(text)).copied())?;
+    let slot = procedural_slot(text).unwrap_or_else(|| own_slot(PatternKind::Correction, &[tool, &normal(text)]));
+    let sources: Vec<&Episode<'_, I>> = objections.iter().map(|(_, episode)| *episode).collect();
+    Some(Pattern::of(PatternKind::Correction, slot, text.to_owned(), WEIGHT, &sources))
+}
+
+/// What is wanted instead, if a text objects.
+fn objection(text: &str) -> Option<Option<&str>> {
+    let sentences = sentences(text);
+    let first = sentences.first().filter(|first| !first.quoted)?;
+    let after = opened(first)?;
+    let rest = first.slice(after, first.words.len());
+    // "No. Use staging." and "Undo that. Use staging."
+    let next = sentences.get(1).map(|second| &second.text[second.words.first().map_or(0, |word| word.start)..]);
+    let wording = |text: &str| Sentence::read(text).is_some_and(|sentence| is_wording(&sentence));
+    Some([Some(rest), next].into_iter().flatten().map(|text| text.trim_end_matches('.')).find(|text| wording(text)))
+}
+
+/// Where the objection ends and the rest of its sentence begins.
+fn opened(sentence: &Sentence<'_>) -> Option<usize> {
+    let at = sentence.any(0, SOFTENERS).unwrap_or(0);
+    if let Some(count) = sentence.any(at, UNDO) {
+        return Some(at + count);
+    }
+    let mut end = at + sentence.any(at, OBJECTIONS)?;
+    let marked = sentence.words[end - 1].mark.is_some() || end == sentence.words.len();
+    // "No idea" and "no problem" object to nothing.
+    let bare = ["no", "nope", "wrong", "actually"].contains(&sentence.word(end - 1)) && !marked;
+    if bare && sentence.any(end, COMMANDING).is_none() {
+        return None;
+    }
+    while let Some(count) = sentence.any(end, OBJECTIONS) {
+        end += count;
+    }
+    Some(end)
+}
+
+/// Words that can stand as a rule: neither a question nor a mere "that again".
+fn is_wording(sentence: &Sentence<'_>) -> bool {
+    let words = (WORDS_MIN..=WORDS_MAX).contains(&sentence.words.len());
+    let telling = sentence.words.iter().any(|word| !POINTING.contains(&word.text.as_str()));
+    words && telling && !sentence.question && !sentence.quoted
+}
+
+const SOFTENERS: &[&str] = &["hm", "hmm", "oh", "please", "sorry", "wait", "well"];
+
+#[rustfmt::skip]
+const OBJECTIONS: &[&str] = &[
+    "actually", "i meant", "i said", "instead", "no", "nope", "not like that", "not like this", "not quite", "not that", "not this", "not what i asked",
+    "not what i meant", "not what i wanted", "rather", "that is not right", "that is not what i asked", "that is not what i meant",
+    "that is wrong", "that's not it", "that's not right", "that's not what i asked", "that's not what i meant", "that's not what i wanted",
+    "that's wrong", "this is wrong", "wrong",
+];
+
+/// What takes an act back.
+#[rustfmt::skip]
+const UNDO: &[&str] = &[
+    "change it back", "change that back", "put it back", "revert", "revert it", "revert that", "revert this", "roll back", "roll it back",
+    "roll that back", "take it back", "take that back", "undo", "undo it", "undo that", "undo this",
+];
+
+/// What may follow a bare "no" without a comma.
+const COMMANDING: &[&str] =
+    &["always", "do", "don't", "i meant", "i said", "keep", "make", "never", "not", "put", "send", "the other", "use", "write"];
+
+const POINTING: &[&str] = &["again", "and", "it", "please", "that", "the", "then", "this", "thanks", "you", "thank"];

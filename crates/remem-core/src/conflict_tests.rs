@@ -1,0 +1,359 @@
+//! Windows and successions against a reference: a plain table from millisecond to what was said last.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+const DOMAIN: i64 = 40;
+
+fn window(from: i64, value: &str, trust: Trust) -> Window {
+    Window { from: Timestamp(from), to: None, trust, created_at: Timestamp(1_000), value: value.to_owned() }
+}
+
+/// The rows of one slot, as a store would keep them.
+#[derive(Default)]
+struct Rows {
+    slot: Vec<Placed<usize>>,
+    /// Kept without a slot.
+    apart: Vec<Window>,
+    same: usize,
+    count: usize,
+}
+
+impl Rows {
+    fn put(&mut self, new: &Window) -> Placing<usize> {
+        let placing = resolve(new, &self.slot);
+        self.count += 1;
+        let mut placed = new.clone();
+        match &placing {
+            Placing::Same(id) => {
+                let row = self.slot.iter_mut().find(|row| row.id == *id).unwrap();
+                row.window.trust = row.window.trust.max(new.trust);
+                self.same += 1;
+            }
+            Placing::Apart(_) => self.apart.push(placed),
+            Placing::Loses(_) => {
+                placed.to = Some(placed.from);
+                self.slot.push(Placed { id: self.count, window: placed });
+            }
+            Placing::Stands { to, close } => {
+                for (id, at) in close {
+                    let row = self.slot.iter_mut().find(|row| row.id == *id).unwrap();
+                    assert!(row.window.to.is_none_or(|to| *at <= to), "a close never makes a window longer");
+                    row.window.to = Some(*at);
+                }
+                placed.to = *to;
+                self.slot.push(Placed { id: self.count, window: placed });
+            }
+        }
+        placing
+    }
+
+    fn end(&mut self, at: i64, trust: Trust) -> Option<usize> {
+        let id = retract(Timestamp(at), trust, &self.slot)?;
+        self.slot.iter_mut().find(|row| row.id == id).unwrap().window.to = Some(Timestamp(at));
+        Some(id)
+    }
+
+    fn table(&self) -> Vec<Option<String>> {
+        (0..DOMAIN).map(|at| as_of(Timestamp(at), &self.slot).map(|row| row.window.value.clone())).collect()
+    }
+
+    fn holders(&self, at: i64, only: impl Fn(&Window) -> bool) -> usize {
+        self.slot.iter().filter(|row| only(&row.window) && row.window.contains(Timestamp(at))).count()
+    }
+}
+
+/// What was said last, for every millisecond.
+fn reference(said: &[(i64, String)]) -> Vec<Option<String>> {
+    let by_time: BTreeMap<i64, &String> = said.iter().map(|(from, value)| (*from, value)).collect();
+    (0..DOMAIN).map(|at| by_time.range(..=at).next_back().map(|(_, value)| (*value).clone())).collect()
+}
+
+fn replay(said: &[(i64, String)]) -> Rows {
+    let mut rows = Rows::default();
+    said.iter().for_each(|(from, value)| drop(rows.put(&window(*from, value, Trust::Tool))));
+    rows
+}
+
+#[test]
+fn the_first_answer_stands_alone() {
+    assert_eq!(resolve::<usize>(&window(5, "a", Trust::Tool), &[]), Placing::Stands { to: None, close: vec![] });
+}
+
+#[test]
+fn a_newer_answer_closes_the_present_one() {
+    let mut rows = replay(&[(5, "a".into())]);
+    assert_eq!(rows.put(&window(9, "b", Trust::Model)), Placing::Stands { to: None, close: vec![(1, Timestamp(9))] });
+    assert_eq!(rows.put(&window(12, "b", Trust::Model)), Placing::Same(2));
+}
+
+#[test]
+fn inv_41_a_late_answer_is_born_closed() {
+    let mut rows = replay(&[(20, "new".into())]);
+    assert_eq!(rows.put(&window(5, "old", Trust::Tool)), Placing::Stands { to: Some(Timestamp(20)), close: vec![] });
+    assert_eq!(rows.put(&window(10, "mid", Trust::Tool)), Placing::Stands { to: Some(Timestamp(20)), close: vec![(2, Timestamp(10))] });
+    assert!(rows.slot.iter().all(|row| row.window.to.is_none_or(|to| row.window.from <= to)));
+}
+
+#[test]
+fn at_one_start_the_better_believed_wins_then_the_newer() {
+    let rows = [Placed { id: 1, window: window(5, "a", Trust::Tool) }];
+    let wins = Placing::Stands { to: None, close: vec![(1, Timestamp(5))] };
+    assert_eq!(resolve(&window(5, "b", Trust::Operator), &rows), wins);
+    assert_eq!(resolve(&window(5, "b", Trust::Model), &rows), Placing::Loses(1));
+    let at = |created_at: i64, value: &str| Window { created_at: Timestamp(created_at), ..window(5, value, Trust::Tool) };
+    assert_eq!(resolve(&at(1_001, "b"), &rows), wins);
+    assert_eq!(resolve(&at(999, "b"), &rows), Placing::Loses(1));
+    // Nothing else tells them apart: the same one stands, whichever came first.
+    assert_eq!(resolve(&at(1_000, "b"), &rows), wins);
+    assert_eq!(resolve(&at(1_000, "A"), &rows), Placing::Loses(1));
+}
+
+#[test]
+fn a_loser_is_in_nobodys_way() {
+    let mut rows = replay(&[(5, "b".into()), (5, "a".into())]);
+    assert!(rows.slot[1].window.is_empty());
+    assert_eq!(rows.put(&window(5, "a", Trust::Operator)), Placing::Stands { to: None, close: vec![(1, Timestamp(5))] });
+    assert_eq!(rows.holders(5, |_| true), 1);
+}
+
+#[test]
+fn untrusted_answers_take_nothing_from_trusted_ones() {
+    let mut rows = replay(&[(5, "a".into())]);
+    for start in [5, 6, 39] {
+        assert_eq!(rows.put(&window(start, "x", Trust::Untrusted)), Placing::Apart(1));
+    }
+    assert_eq!(rows.put(&window(7, "a", Trust::Untrusted)), Placing::Same(1));
+    // Before the trusted one begins there is nothing to take.
+    assert_eq!(rows.put(&window(1, "x", Trust::Untrusted)), Placing::Stands { to: Some(Timestamp(5)), close: vec![] });
+}
+
+#[test]
+fn an_untrusted_answer_that_came_first_does_not_bound_a_trusted_one() {
+    let mut rows = Rows::default();
+    rows.put(&window(3, "x", Trust::Untrusted));
+    rows.put(&window(9, "y", Trust::Untrusted));
+    assert_eq!(rows.put(&window(1, "a", Trust::Tool)), Placing::Stands { to: None, close: vec![(1, Timestamp(3)), (2, Timestamp(9))] });
+    assert_eq!(rows.table()[1..], vec![Some("a".to_owned()); 39]);
+    assert_eq!(rows.slot.len(), 3, "all are kept");
+}
+
+#[test]
+fn to_vouch_for_an_answer_that_was_cut_short_makes_it_whole() {
+    let mut rows = Rows::default();
+    rows.put(&window(3, "a", Trust::Untrusted));
+    assert_eq!(resolve(&window(5, "a", Trust::Tool), &rows.slot), Placing::Same(1));
+    rows.put(&window(8, "x", Trust::Untrusted));
+    assert_eq!(rows.put(&window(5, "a", Trust::Tool)), Placing::Stands { to: None, close: vec![(1, Timestamp(5)), (2, Timestamp(8))] });
+    assert_eq!(rows.table()[3..], vec![Some("a".to_owned()); 37]);
+}
+
+#[test]
+fn an_end_that_was_told_holds() {
+    let told = Window { to: Some(Timestamp(8)), ..window(5, "b", Trust::Tool) };
+    let rows = [Placed { id: 1, window: window(1, "a", Trust::Tool) }, Placed { id: 2, window: window(30, "c", Trust::Tool) }];
+    assert_eq!(resolve(&told, &rows[1..]), Placing::Stands { to: Some(Timestamp(8)), close: vec![] });
+    assert_eq!(resolve(&told, &rows[..1]), Placing::Stands { to: Some(Timestamp(8)), close: vec![(1, Timestamp(5))] });
+    // An end before the start is none before the start.
+    let never = Window { to: Some(Timestamp(2)), ..told };
+    assert_eq!(resolve(&never, &rows[1..]), Placing::Stands { to: Some(Timestamp(5)), close: vec![] });
+}
+
+#[test]
+fn what_is_taken_back_ends_without_a_successor() {
+    let mut rows = replay(&[(5, "a".into()), (20, "b".into())]);
+    assert_eq!(rows.end(3, Trust::Operator), None, "nothing holds yet");
+    assert_eq!(rows.end(12, Trust::Untrusted), None);
+    assert_eq!(rows.end(12, Trust::Operator), Some(1));
+    assert_eq!(as_of(Timestamp(15), &rows.slot), None);
+    // A late answer ends where its predecessor was taken back, and one in the gap where the next begins.
+    assert_eq!(rows.put(&window(8, "c", Trust::Tool)), Placing::Stands { to: Some(Timestamp(12)), close: vec![(1, Timestamp(8))] });
+    assert_eq!(rows.put(&window(14, "d", Trust::Tool)), Placing::Stands { to: Some(Timestamp(20)), close: vec![] });
+}
+
+#[test]
+fn what_is_said_stays_out_of_logs() {
+    let row = Placed { id: 1, window: window(5, "the secret plan", Trust::Tool) };
+    assert!(!format!("{row:?}").contains("secret"));
+}
+
+/// A procedure: when it was stated, how it is believed, and what superseded it.
+struct Procedure {
+    at: Timestamp,
+    trust: Trust,
+    superseded_by: Option<usize>,
+    slotted: bool,
+}
+
+fn procedures(list: &[(i64, Trust)]) -> Vec<Procedure> {
+    let mut rows: Vec<Procedure> = Vec::new();
+    for (at, trust) in list {
+        let id = rows.len();
+        let active = rows.iter().position(|row| row.slotted && row.superseded_by.is_none());
+        let known = active.map(|id| Active { id, at: rows[id].at, trust: rows[id].trust });
+        let mut new = Procedure { at: Timestamp(*at), trust: *trust, superseded_by: None, slotted: true };
+        match succeed(Timestamp(*at), *trust, known) {
+            Succession::First => {}
+            Succession::Supersedes(old) => rows[old].superseded_by = Some(id),
+            Succession::Superseded(by) => new.superseded_by = Some(by),
+            Succession::Apart(_) => new.slotted = false,
+        }
+        rows.push(new);
+    }
+    rows
+}
+
+#[test]
+fn procedures_follow_one_another() {
+    let active = |at: i64, trust: Trust| Some(Active { id: 7, at: Timestamp(at), trust });
+    for (at, trust, before, expected) in [
+        (5, Trust::Model, None, Succession::First),
+        (5, Trust::Model, active(4, Trust::Operator), Succession::Supersedes(7)),
+        (5, Trust::Operator, active(6, Trust::Model), Succession::Superseded(7)),
+        (5, Trust::Model, active(5, Trust::Operator), Succession::Superseded(7)),
+        (5, Trust::Operator, active(5, Trust::Model), Succession::Supersedes(7)),
+        (5, Trust::Tool, active(5, Trust::Tool), Succession::Supersedes(7)),
+        (9, Trust::Untrusted, active(5, Trust::Model), Succession::Apart(7)),
+        (9, Trust::Untrusted, None, Succession::First),
+        (9, Trust::Untrusted, active(5, Trust::Untrusted), Succession::Supersedes(7)),
+        (1, Trust::Model, active(5, Trust::Untrusted), Succession::Supersedes(7)),
+    ] {
+        assert_eq!(succeed(Timestamp(at), trust, before.clone()), expected, "{at} {trust:?} {before:?}");
+    }
+}
+
+fn any_trust() -> impl Strategy<Value = Trust> {
+    (0..Trust::ALL.len()).prop_map(|at| Trust::ALL[at])
+}
+
+/// Steps of any kind: a statement (sometimes with an end), or a retraction.
+fn steps() -> impl Strategy<Value = Vec<(i64, Option<i64>, u8, Trust, bool)>> {
+    let end = prop_oneof![3 => Just(None), 1 => (0..12i64).prop_map(Some)];
+    prop::collection::vec((0..DOMAIN, end, 0..4u8, any_trust(), prop::bool::weighted(0.15)), 0..30)
+}
+
+fn walk(steps: &[(i64, Option<i64>, u8, Trust, bool)], mut look: impl FnMut(&Rows, &Rows)) -> Rows {
+    let mut rows = Rows::default();
+    for (nth, (at, lasts, value, trust, ends)) in steps.iter().enumerate() {
+        let before = Rows { slot: rows.slot.clone(), apart: rows.apart.clone(), same: rows.same, count: rows.count };
+        let created_at = Timestamp(nth as i64);
+        let to = lasts.map(|lasts| Timestamp(at + lasts));
+        match ends {
+            true => drop(rows.end(*at, *trust)),
+            false => drop(rows.put(&Window { created_at, to, ..window(*at, &format!("v{value}"), *trust) })),
+        }
+        look(&before, &rows);
+    }
+    rows
+}
+
+proptest! {
+    #[test]
+    fn inv_40_windows_stay_disjoint(steps in steps()) {
+        let rows = walk(&steps, |_, _| {});
+        for at in -1..2 * DOMAIN {
+            // INV-45: whoever asks what held at an instant gets one answer.
+            prop_assert!(rows.holders(at, |_| true) <= 1, "two rows hold at {at}");
+        }
+        for row in &rows.slot {
+            prop_assert!(row.window.to.is_none_or(|to| row.window.from <= to), "INV-41");
+        }
+    }
+
+    #[test]
+    fn inv_44_whatever_was_said_is_kept(steps in steps()) {
+        let rows = walk(&steps, |before, after| {
+            assert!(after.slot.len() >= before.slot.len() && after.apart.len() >= before.apart.len());
+            for (old, new) in before.slot.iter().zip(&after.slot) {
+                assert_eq!((old.id, old.window.from, &old.window.value), (new.id, new.window.from, &new.window.value));
+            }
+        });
+        prop_assert_eq!(rows.slot.len() + rows.apart.len() + rows.same, rows.count);
+    }
+
+    #[test]
+    fn inv_45_as_of_is_what_was_said_last(said in prop::collection::vec((0..DOMAIN, 0..3u8), 0..20)) {
+        let mut said: Vec<(i64, String)> = said.into_iter().map(|(from, value)| (from, value.to_string())).collect();
+        said.sort();
+        said.dedup_by_key(|(from, _)| *from);
+        prop_assert_eq!(replay(&said).table(), reference(&said));
+    }
+
+    #[test]
+    fn inv_41_the_order_of_arrival_does_not_matter(
+        starts in prop::collection::btree_set(0..DOMAIN, 0..14), order in any::<prop::sample::Index>(), seed in any::<u64>()
+    ) {
+        let mut said: Vec<(i64, String)> = starts.iter().map(|from| (*from, format!("v{from}"))).collect();
+        let expected = reference(&said);
+        shuffle(&mut said, seed ^ order.index(usize::MAX) as u64);
+        let rows = replay(&said);
+        prop_assert_eq!(rows.table(), expected);
+        let ends: BTreeSet<Option<Timestamp>> = rows.slot.iter().map(|row| row.window.to).collect();
+        prop_assert_eq!(ends.len(), said.len(), "each ends where its successor begins");
+    }
+
+    #[test]
+    fn inv_62_trusted_time_is_never_lost_to_untrusted(steps in steps()) {
+        let trusted = |window: &Window| window.trust != Trust::Untrusted;
+        let mut step = 0;
+        walk(&steps, |before, after| {
+            let vouched = steps[step].3 != Trust::Untrusted;
+            step += 1;
+            for at in 0..DOMAIN {
+                assert!(vouched || after.holders(at, trusted) >= before.holders(at, trusted), "lost {at}");
+            }
+        });
+        // Without the untrusted steps, the trusted rows hold at the very same instants.
+        let alone: Vec<_> = steps.iter().filter(|step| step.3 != Trust::Untrusted).copied().collect();
+        let unique = |list: &[(i64, Option<i64>, u8, Trust, bool)]| list.iter().all(|step| !step.4);
+        if unique(&steps) {
+            let (all, alone) = (walk(&distinct(&steps), |_, _| {}), walk(&distinct(&alone), |_, _| {}));
+            for at in 0..DOMAIN {
+                prop_assert_eq!(all.holders(at, trusted), alone.holders(at, trusted), "at {}", at);
+            }
+        }
+    }
+
+    #[test]
+    fn inv_42_at_most_one_procedure_is_active(list in prop::collection::vec((0..20i64, any_trust()), 1..40)) {
+        let rows = procedures(&list);
+        prop_assert_eq!(rows.iter().filter(|row| row.slotted && row.superseded_by.is_none()).count(), 1);
+        let trusted = rows.iter().any(|row| row.trust != Trust::Untrusted);
+        let active = rows.iter().find(|row| row.slotted && row.superseded_by.is_none()).unwrap();
+        prop_assert!(!trusted || active.trust != Trust::Untrusted);
+        // The newest of those that may be.
+        let best = rows.iter().filter(|row| !trusted || row.trust != Trust::Untrusted).map(|row| (row.at, row.trust)).max();
+        prop_assert_eq!(Some((active.at, active.trust)), best);
+    }
+
+    #[test]
+    fn inv_43_supersession_ends(list in prop::collection::vec((0..20i64, any_trust()), 1..40)) {
+        let rows = procedures(&list);
+        for start in 0..rows.len() {
+            let (mut at, mut steps) = (start, 0);
+            while let Some(next) = rows[at].superseded_by {
+                (at, steps) = (next, steps + 1);
+                prop_assert!(steps <= rows.len(), "a circle");
+            }
+            prop_assert!(rows[at].slotted || at == start);
+        }
+    }
+}
+
+/// The same steps with a value of their own each, so that none says what another does.
+fn distinct(steps: &[(i64, Option<i64>, u8, Trust, bool)]) -> Vec<(i64, Option<i64>, u8, Trust, bool)> {
+    let mut seen = 0;
+    let value = |step: &(i64, Option<i64>, u8, Trust, bool)| {
+        seen += 1;
+        (step.0, None, seen, step.3, step.4)
+    };
+    steps.iter().map(value).collect()
+}
+
+fn shuffle<T>(list: &mut [T], mut seed: u64) {
+    for at in (1..list.len()).rev() {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        list.swap(at, (seed >> 33) as usize % (at + 1));
+    }
+}

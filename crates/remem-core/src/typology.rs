@@ -1,0 +1,142 @@
+//! Typology: which kind of memory a text is, when nobody says so. What tells of one event, as it was said, is an episode;
+//! what tells how to work is a procedure; anything else is a fact. Words and shapes only: no model, and the same answer
+//! every time. May not look at where a text is to be kept.
+//!
+//! A transcript is looked for first, because people in it give orders too; a whole line of them is still an episode.
+
+use crate::entry::Typology;
+use crate::habit::phrase::{Sentence, sentences};
+use crate::habit::{habit, is_past};
+use serde_json::Value;
+
+/// How many values of a JSON text are looked at for a call of a tool.
+const VALUES_MAX: usize = 64;
+
+/// The kind of a text.
+#[must_use]
+pub fn classify(text: &str) -> Typology {
+    let text = text.trim();
+    if is_call(text) || is_dialogue(text) || is_quotation(text) {
+        return Typology::Episodic;
+    }
+    let sentences = sentences(text);
+    if sentences.iter().any(|sentence| habit(sentence).is_some()) {
+        return Typology::Procedural;
+    }
+    if sentences.iter().any(is_account) { Typology::Episodic } else { Typology::Semantic }
+}
+
+/// A call of a tool or its answer, as JSON.
+fn is_call(text: &str) -> bool {
+    let json = text.trim_start_matches("```json").trim_matches('`').trim();
+    if !json.starts_with(['{', '[']) {
+        return false;
+    }
+    let Ok(value) = serde_json::from_str::<Value>(json) else { return false };
+    let (mut waiting, mut seen) = (vec![&value], 0);
+    while let Some(value) = waiting.pop().filter(|_| seen < VALUES_MAX) {
+        seen += 1;
+        match value {
+            Value::Array(items) => waiting.extend(items.iter().rev()),
+            Value::Object(fields) => {
+                let has = |names: &[&str]| names.iter().any(|name| fields.contains_key(*name));
+                if has(CALLS) || (has(CALLED) && has(GIVEN)) {
+                    return true;
+                }
+                waiting.extend(fields.values());
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Lines that begin with who speaks. One line is enough where the speaker can be nothing else; a name may be a label, so
+/// names must take turns.
+fn is_dialogue(text: &str) -> bool {
+    let turns: Vec<(String, bool, &str)> = text.lines().filter_map(turn).collect();
+    let speaker = |name: &str| SPEAKERS.contains(&name);
+    let party = |name: &str| speaker(name) || PARTIES.contains(&name);
+    let spoken = turns.iter().any(|(name, _, said)| speaker(name) && said.split_whitespace().nth(2).is_some());
+    let timed = turns.iter().any(|(_, timed, _)| *timed);
+    let between = turns.iter().filter(|(name, _, _)| party(name)).count() > 1;
+    let comes_back = turns.iter().enumerate().any(|(at, turn)| turns[..at].iter().any(|before| before.0 == turn.0));
+    spoken || timed || between || (turns.len() > 2 && comes_back)
+}
+
+/// The speaker of a line in lower case, whether a time stands before it, and what follows.
+fn turn(line: &str) -> Option<(String, bool, &str)> {
+    let line = line.trim().trim_start_matches(['*', '#', '_', ' ']);
+    let (clock, rest) = match line.split_once(' ') {
+        Some((head, rest)) if is_clock(head.trim_matches(['[', ']', '(', ')'])) => (true, rest.trim_start_matches(['-', '–', ' '])),
+        _ => (false, line),
+    };
+    let (name, said) = rest.split_once(':')?;
+    let name = name.trim_matches(['*', '_', ' ', '<', '>']);
+    let named = (1..=24).contains(&name.chars().count()) && name.split_whitespace().count() <= 2 && name.starts_with(char::is_alphabetic);
+    // "https://…" and "10:30" have a colon as well.
+    let apart = said.is_empty() || said.starts_with([' ', '*']);
+    (named && apart).then(|| (name.to_lowercase(), clock, said))
+}
+
+/// Somebody's words in quotation marks, next to a word that says that they were spoken.
+fn is_quotation(text: &str) -> bool {
+    let quote = |c: char| ['"', '“', '”', '„'].contains(&c);
+    let marks: Vec<usize> = text.char_indices().filter(|(_, c)| quote(*c)).map(|(at, _)| at).collect();
+    marks.chunks_exact(2).any(|pair| {
+        let (before, after) = (&text[..pair[0]], text[pair[1]..].trim_start_matches(quote));
+        let near = before.split_whitespace().rev().take(2).chain(after.split_whitespace().take(3));
+        near.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase()).any(|word| SPOKEN.contains(&word.as_str()))
+    })
+}
+
+/// What the speaker did, and at what time of day.
+fn is_account(sentence: &Sentence<'_>) -> bool {
+    let clock = (0..sentence.words.len()).any(|at| {
+        let hour =
+            sentence.word(at).bytes().all(|byte| byte.is_ascii_digit()) && ["am", "pm", "a.m", "p.m"].contains(&sentence.word(at + 1));
+        hour || is_clock(sentence.word(at))
+    });
+    let did = |at: usize| (at + 1..at + 4).any(|at| is_past(sentence.word(at)));
+    clock && !sentence.question && (0..sentence.words.len()).any(|at| ["i", "we"].contains(&sentence.word(at)) && did(at))
+}
+
+/// `14:05`, `9:30am`, `5pm`, `2026-03-01T14:05Z`.
+fn is_clock(word: &str) -> bool {
+    let word = word.rsplit_once(['t', 'T']).map_or(word, |(_, time)| time);
+    let bare = ["am", "pm", "z", "Z"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
+    let number = |text: &str, most: u32| (1..=2).contains(&text.len()) && text.parse::<u32>().is_ok_and(|value| value < most);
+    let mut parts = bare.split(':');
+    let hour = parts.next().is_some_and(|part| number(part, 24));
+    let rest: Vec<&str> = parts.collect();
+    let fine = rest.iter().all(|part| number(part.split(['.', '+']).next().unwrap_or(part), 60));
+    hour && fine && rest.len() <= 2 && (!rest.is_empty() || (bare.len() < word.len() && word.ends_with('m')))
+}
+
+/// Speakers of a transcript that are no label of a fact.
+const SPEAKERS: &[&str] = &["agent", "ai", "assistant", "bot", "human", "me", "operator", "user", "you"];
+/// Those that may be a label, and speak when others do.
+const PARTIES: &[&str] = &["caller", "client", "customer", "developer", "function", "model", "system", "support", "tool"];
+/// Words of the past only: a button that says "Save" is not speaking.
+const SPOKEN: &[&str] = &["added", "answered", "asked", "exclaimed", "explained", "replied", "said", "shouted", "told", "wrote"];
+/// Fields that only a call of a tool has.
+const CALLS: &[&str] = &[
+    "function_call",
+    "toolCall",
+    "toolCallId",
+    "toolName",
+    "toolUse",
+    "tool_call",
+    "tool_call_id",
+    "tool_calls",
+    "tool_name",
+    "tool_use",
+    "tool_use_id",
+];
+/// What is called, and what it is given: together they are a call.
+const CALLED: &[&str] = &["function", "method", "name", "tool"];
+const GIVEN: &[&str] = &["args", "arguments", "input", "parameters", "params"];
+
+#[cfg(test)]
+#[path = "typology_tests.rs"]
+mod tests;
