@@ -175,6 +175,7 @@ async fn keys_end_and_are_revoked_at_once() {
         label: "short".into(),
         permissions: vec![Permission::MemoryRead],
         expires_at: Some(Timestamp(NOON.0 + 10)),
+        principal: None,
     };
     let record = host.engine.add_key("short-lived", request).await.unwrap().unwrap();
     let status = async || {
