@@ -233,9 +233,11 @@ async fn every_bad_token_is_refused_for_its_own_reason_and_all_look_alike() {
     let world = World::new(rules()).await;
     let rows = [badly_signed(), badly_claimed()].concat();
     assert!(rows.len() >= 50, "{}", rows.len());
+    let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/identity.md")).unwrap();
     for (what, expected, token) in rows {
         assert_eq!(why(&token), Some(expected), "{what}");
         assert_eq!(world.engine.authenticate(&token).await.unwrap_err(), Denied::Unknown, "{what}");
+        assert!(documented.contains(&format!("| `{}` |", expected.as_str())), "docs/identity.md lacks {}", expected.as_str());
     }
     // Good in itself; the tenant is not there, and does not come into being by it.
     let stranger = token(json!({"tenant": "nobody"}));
