@@ -70,7 +70,7 @@ struct Held {
     looked: Option<Instant>,
     /// When an unknown key was last the reason.
     asked: Option<Instant>,
-    /// How many looks there were.
+    /// How many looks have ended.
     looks: u64,
     /// Why the last look failed. A look that was abandoned counts as one that reached nobody.
     failure: Option<KeysetError>,
@@ -118,7 +118,7 @@ impl<P: Place> Remembered<P> {
         let failed_before = {
             let mut held = self.held();
             let now = Some(Instant::now());
-            (held.looked, held.looks) = (now, held.looks + 1);
+            held.looked = now;
             held.asked = if unknown_key { now } else { held.asked };
             held.failure.replace(KeysetError::Unreachable)
         };
@@ -127,6 +127,7 @@ impl<P: Place> Remembered<P> {
             Found::Document(bytes) => PublicKeys::parse(&bytes).map(Some),
         });
         let mut held = self.held();
+        held.looks += 1;
         match found {
             Ok(new) => {
                 if let Some(keys) = new {
@@ -151,17 +152,17 @@ impl<P: Place> Remembered<P> {
 #[async_trait]
 impl<P: Place> Keyset for Remembered<P> {
     async fn keys(&self, look_again: bool) -> Result<Arc<PublicKeys>, KeysetError> {
-        if self.is_due(look_again) {
-            let looks = self.held().looks;
-            // Whoever has keys need not wait for another one's look.
-            let turn = match self.believed() {
-                Some(_) if !look_again => self.looking.try_lock().ok(),
-                _ => Some(self.looking.lock().await),
-            };
-            // Somebody may have looked while this one waited for its turn.
-            if turn.is_some() && self.held().looks == looks {
-                self.look(look_again).await;
-            }
+        let looks = self.held().looks;
+        // Whoever has keys need not wait for another one's look; whoever lacks one does.
+        let turn = match self.believed() {
+            Some(_) if look_again => Some(self.looking.lock().await),
+            Some(_) if self.is_due(false) => self.looking.try_lock().ok(),
+            Some(_) => None,
+            None => Some(self.looking.lock().await),
+        };
+        let looked_meanwhile = self.held().looks != looks;
+        if turn.is_some() && !looked_meanwhile && self.is_due(look_again) {
+            self.look(look_again).await;
         }
         let failure = self.held().failure.unwrap_or(KeysetError::Unreachable);
         self.believed().ok_or(failure)
