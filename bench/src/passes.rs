@@ -55,7 +55,7 @@ impl Bench {
         let parts = Parts::new(store, directory, Arc::new(SystemClock), Arc::new(RandomIds), HostKey::new([7; 32]));
         let engine = Engine::new(Parts { policy: Policy::default(), ..parts });
         let tenant = TenantId::parse("bench").context("a tenant's name")?;
-        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
         engine.add_key("bench", request).await.map_err(told)?;
         let caller = engine.authenticate("bench").await.map_err(|denied| anyhow!("{denied}"))?;
         Ok(Bench { engine, caller })

@@ -1,7 +1,9 @@
-//! Who is asking: the tenant and rights that a key proved. Only authentication makes one.
+//! Who is asking: the tenant and rights that a key or a token proved. Only authentication makes one.
 
+use crate::bearer::KeyPrint;
 use crate::error::EngineError;
 use remem_core::{Actor, MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId};
+use remem_core::{MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId, Timestamp};
 use remem_store::KeyHash;
 
 /// An authenticated caller.
@@ -11,8 +13,18 @@ pub struct Caller {
     pub(crate) principal: PrincipalId,
     pub(crate) permissions: Vec<Permission>,
     pub(crate) shapes: ShapePolicy,
-    /// The hash of the key it came in with; `None` for commands that open the data themselves.
-    pub(crate) key: Option<KeyHash>,
+    pub(crate) proof: Proof,
+}
+
+/// What the caller came in with, to ask later whether it is still good.
+#[derive(Clone, Debug)]
+pub(crate) enum Proof {
+    /// Nothing: a command that opens the data itself.
+    Local,
+    /// The key of this hash.
+    Key(KeyHash),
+    /// A token: good until then, and as long as the issuer has the key that signed it.
+    Token { until: Timestamp, key: KeyPrint },
 }
 
 impl Caller {
@@ -22,7 +34,7 @@ impl Caller {
         &self.tenant
     }
 
-    /// The key it acts with.
+    /// The user it acts as.
     #[must_use]
     pub fn principal(&self) -> &PrincipalId {
         &self.principal

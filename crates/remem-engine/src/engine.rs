@@ -1,5 +1,6 @@
 //! The engine: the parts that every operation shares. Operations themselves live one to a file.
 
+use crate::bearer::Bearer;
 use crate::caller::Caller;
 use crate::commitments::CommitmentRules;
 use crate::error::EngineError;
@@ -47,6 +48,8 @@ pub struct Parts {
     pub proposals: Settings,
     /// Where tenants and keys are kept.
     pub directory: Arc<dyn Directory>,
+    /// Accepts tokens of an issuer; without it only keys come in.
+    pub bearer: Option<Bearer>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Fresh names.
@@ -90,6 +93,7 @@ impl Parts {
             review: Desk::default(),
             proposals: Settings::default(),
             directory,
+            bearer: None,
             clock,
             ids,
             post: Arc::new(RecordedPost::default()),

@@ -1,6 +1,6 @@
 //! Tenants and keys: who may come in, and with which rights. Keys are shown once and kept as keyed hashes.
 
-use crate::caller::Caller;
+use crate::caller::{Caller, Proof};
 use crate::engine::Engine;
 use crate::error::{Denied, EngineError};
 use remem_core::admission::check_name;
@@ -27,25 +27,38 @@ pub struct KeyRequest {
     pub permissions: Vec<Permission>,
     /// From when it is refused.
     pub expires_at: Option<Timestamp>,
+    /// Who acts with it; the key itself if absent.
+    pub principal: Option<PrincipalId>,
 }
 
 const LABEL_CHARS_MAX: usize = 100;
+/// Who acts in commands that open the data themselves.
+const LOCAL: &str = "local";
+
+/// Names that the host itself acts under: nobody from outside is called so.
+pub(crate) fn is_of_the_host(name: &str) -> bool {
+    name == LOCAL || name == crate::commitments::fire::HOST
+}
 
 impl Engine {
     fn key_hash(&self, text: &str) -> KeyHash {
         *blake3::keyed_hash(&self.parts.key.derive("remembrancer api key v1"), text.as_bytes()).as_bytes()
     }
 
-    /// Who holds this key.
+    /// Who holds this key, or whom this token proves. What is shaped like a token is one, where tokens are accepted.
     pub async fn authenticate(&self, text: &str) -> Result<Caller, Denied> {
+        if let Some(caller) = self.caller_by_token(text).await {
+            return caller;
+        }
         self.caller_of(self.key_hash(text)).await
     }
 
-    /// Whether the caller's key is still good: what ends a long stream when its key is revoked.
+    /// Whether the caller's key or token is still good: what ends a long stream when it is not.
     pub async fn still_valid(&self, caller: &Caller) -> Result<(), Denied> {
-        match caller.key {
-            Some(hash) => self.caller_of(hash).await.map(|_| ()),
-            None => Ok(()),
+        match &caller.proof {
+            Proof::Local => Ok(()),
+            Proof::Key(hash) => self.caller_of(*hash).await.map(|_| ()),
+            Proof::Token { until, key } => self.token_still_valid(*until, key).await,
         }
     }
 
@@ -60,14 +73,20 @@ impl Engine {
             return Err(Denied::Expired);
         }
         let tenant = self.parts.directory.tenant(&record.tenant).await.map_err(|_| Denied::Unavailable)?.ok_or(Denied::Unknown)?;
-        Ok(Caller { tenant: record.tenant, principal: record.id, permissions: record.permissions, shapes: tenant.shapes, key: Some(hash) })
+        Ok(Caller {
+            tenant: record.tenant,
+            principal: record.principal,
+            permissions: record.permissions,
+            shapes: tenant.shapes,
+            proof: Proof::Key(hash),
+        })
     }
 
     /// A caller with every right inside `tenant`, for commands that open the data themselves.
     pub async fn local_caller(&self, tenant: &TenantId) -> Result<Caller, EngineError> {
         let found = self.parts.directory.tenant(tenant).await?.ok_or(EngineError::NotFound)?;
-        let principal = PrincipalId::parse("local").expect("a valid name");
-        Ok(Caller { tenant: found.id, principal, permissions: Permission::ALL.to_vec(), shapes: found.shapes, key: None })
+        let principal = PrincipalId::parse(LOCAL).expect("a valid name");
+        Ok(Caller { tenant: found.id, principal, permissions: Permission::ALL.to_vec(), shapes: found.shapes, proof: Proof::Local })
     }
 
     /// Creates a tenant or changes its settings; answers whether it is new.
@@ -115,6 +134,12 @@ impl Engine {
         }
         self.no_secret_in("label", &request.tenant, &request.label).await?;
         self.no_secret_in("tenant", &request.tenant, request.tenant.as_str()).await?;
+        if let Some(principal) = &request.principal {
+            if is_of_the_host(principal.as_str()) {
+                return Err(Rejection::Invalid { field: "principal", rule: "must not be a name that the host itself acts under" }.into());
+            }
+            self.no_secret_in("principal", &request.tenant, principal.as_str()).await?;
+        }
         if request.expires_at.is_some_and(|end| end <= self.now()) {
             return Err(Rejection::AlreadyExpired.into());
         }
@@ -124,8 +149,10 @@ impl Engine {
         let mut permissions = request.permissions;
         permissions.sort_unstable();
         permissions.dedup();
+        let id = self.parts.ids.key();
         let record = KeyRecord {
-            id: self.parts.ids.key(),
+            principal: request.principal.unwrap_or_else(|| id.clone()),
+            id,
             tenant: request.tenant,
             label: request.label,
             hash: self.key_hash(text),
@@ -137,7 +164,7 @@ impl Engine {
         Ok(self.parts.directory.add_key(&record).await?.then_some(record))
     }
 
-    /// Labels and tenants' names are stored in clear, like every name.
+    /// Labels and the names of tenants and principals are stored in clear, like every name.
     async fn no_secret_in(&self, field: &'static str, tenant: &TenantId, name: &str) -> Result<(), EngineError> {
         Ok(check_name(self.rules(tenant).await?.redactor(), field, name)?)
     }

@@ -7,6 +7,7 @@
 pub mod agents;
 pub mod archive;
 pub mod automations;
+pub mod bearer;
 pub mod caller;
 pub mod commitments;
 pub mod conformance;

@@ -1,6 +1,7 @@
-//! What the engine needs from outside and tests replace: the time, fresh names, somebody who posts to webhooks, and a
-//! language model.
+//! What the engine needs from outside and tests replace: the time, fresh names, the keys of an issuer of tokens, somebody who
+//! posts to webhooks, and a language model.
 
+use crate::bearer::PublicKeys;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,7 +10,7 @@ use remem_core::rewrite::Message;
 use remem_core::{EntryId, Event, PrincipalId, RunId, TenantId, Timestamp};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
 /// Tells the time.
@@ -30,6 +31,46 @@ pub trait Ids: Send + Sync {
     fn holder(&self) -> String;
     /// A fresh API key, unguessable.
     fn api_key(&self) -> Zeroizing<String>;
+}
+
+/// Knows the keys that an issuer of tokens signs with.
+#[async_trait]
+pub trait Keyset: Send + Sync {
+    /// The keys as they are now, or were lately. `look_again` says that a token names one that was not among them; since anybody
+    /// can say so, an implementation decides how often it believes it.
+    async fn keys(&self, look_again: bool) -> Result<Arc<PublicKeys>, KeysetError>;
+}
+
+/// Why there are no keys. Names a class, never an address or a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeysetError {
+    /// The file cannot be read.
+    Unreadable,
+    /// Nobody answered in time.
+    Timeout,
+    /// No connection, or it broke.
+    Unreachable,
+    /// An answer with a status other than 200.
+    Status(u16),
+    /// More than such a document holds.
+    TooLarge,
+    /// Not a JWKS document.
+    Malformed,
+}
+
+impl KeysetError {
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            KeysetError::Unreadable => "unreadable",
+            KeysetError::Timeout => "timeout",
+            KeysetError::Unreachable => "unreachable",
+            KeysetError::Status(_) => "status",
+            KeysetError::TooLarge => "too_large",
+            KeysetError::Malformed => "malformed",
+        }
+    }
 }
 
 /// Posts to URLs that strangers chose.
@@ -212,6 +253,43 @@ impl Ids for CountedIds {
     }
     fn api_key(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("remem_test-key-number-{:06}", self.next()))
+    }
+}
+
+/// Keys that tests set: what the issuer has, and what this host saw of it when it last looked.
+#[derive(Default)]
+pub struct SetKeyset {
+    seen: Mutex<Option<Arc<PublicKeys>>>,
+    issuer: Mutex<Option<Arc<PublicKeys>>>,
+    looked: AtomicU64,
+}
+
+impl SetKeyset {
+    /// The issuer has these from now on; they are seen at the next look.
+    pub fn set(&self, keys: PublicKeys) {
+        *self.issuer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
+    }
+
+    /// Looks.
+    pub fn look(&self) {
+        let keys = self.issuer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    /// How often it was asked to look again.
+    pub fn looked(&self) -> u64 {
+        self.looked.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Keyset for SetKeyset {
+    async fn keys(&self, look_again: bool) -> Result<Arc<PublicKeys>, KeysetError> {
+        if look_again {
+            self.looked.fetch_add(1, Ordering::SeqCst);
+            self.look();
+        }
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(KeysetError::Unreachable)
     }
 }
 

@@ -453,7 +453,7 @@ mod tests {
         let parts = Parts::new(store, directory, clock, Arc::new(CountedIds::default()), key);
         let engine = Engine::new(Parts { vault, test_secrets: vec![SecretValue::new("canary", "of the tests")], ..parts });
         let tenant = TenantId::parse("t").unwrap();
-        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
         engine.add_key("key", request).await.unwrap();
         let caller = engine.authenticate("key").await.unwrap();
         (engine, caller)

@@ -43,7 +43,8 @@ async fn world() -> World {
 
 async fn caller(engine: &Engine, tenant: &str) -> Caller {
     let tenant_id = TenantId::parse(tenant).unwrap();
-    let request = KeyRequest { tenant: tenant_id, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+    let request =
+        KeyRequest { tenant: tenant_id, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
     engine.add_key(tenant, request).await.unwrap();
     engine.authenticate(tenant).await.unwrap()
 }

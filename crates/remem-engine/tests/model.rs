@@ -35,7 +35,8 @@ impl Host {
         let port = ModelPort { model: model.clone(), key_secret: key_secret.map(str::to_owned), deadline: Duration::from_secs(5) };
         let parts = Parts::new(store.clone(), directory, clock, Arc::new(CountedIds::default()), HostKey::new([3; 32]));
         let engine = Engine::new(Parts { model: Some(port), vault: Some(VaultKey::new([1; 32])), policy, ..parts });
-        let request = KeyRequest { tenant: tenant(), label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+        let request =
+            KeyRequest { tenant: tenant(), label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
         engine.add_key("key", request).await.unwrap();
         let caller = engine.authenticate("key").await.unwrap();
         Host { engine, store, model, caller }
@@ -192,7 +193,7 @@ async fn the_ledger_is_read_in_pages_by_those_who_may() {
     let (again, _) = host.engine.model_calls(&host.caller, None, None).await.unwrap();
     assert!(again.iter().all(|call| call.body["requestHash"] == json!("[REDACTED:late]") && call.body["why"] == json!("accepted")));
     let all = Permission::ALL.into_iter().filter(|permission| *permission != Permission::MemoryAdmin).collect();
-    let request = KeyRequest { tenant: tenant(), label: String::new(), permissions: all, expires_at: None };
+    let request = KeyRequest { tenant: tenant(), label: String::new(), permissions: all, expires_at: None, principal: None };
     host.engine.add_key("other", request).await.unwrap();
     let other = host.engine.authenticate("other").await.unwrap();
     assert!(host.engine.model_calls(&other, None, None).await.is_err());

@@ -41,7 +41,7 @@ fn engine_over(ground: &Ground, settings: Settings, ids: Arc<CountedIds>) -> Arc
 
 async fn key(engine: &Engine, name: &str, permissions: &[Permission]) -> Caller {
     let tenant = TenantId::parse("t").unwrap();
-    let request = KeyRequest { tenant, label: name.to_owned(), permissions: permissions.to_vec(), expires_at: None };
+    let request = KeyRequest { tenant, label: name.to_owned(), permissions: permissions.to_vec(), expires_at: None, principal: None };
     engine.add_key(name, request).await.unwrap();
     engine.authenticate(name).await.unwrap()
 }

@@ -25,7 +25,7 @@ async fn start(folder: &Path, at: Timestamp, ids: u64) -> (Engine, Arc<FixedCloc
     let parts = Parts::new(store, directory, clock.clone(), counted, key);
     let engine = Engine::new(Parts { policy: Policy { purge_batch_max: 10, ..Policy::default() }, ..parts });
     let tenant = TenantId::parse("t").unwrap();
-    let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+    let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
     engine.add_key("key", request).await.unwrap();
     let caller = engine.authenticate("key").await.unwrap();
     (engine, clock, caller)

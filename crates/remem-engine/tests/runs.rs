@@ -46,7 +46,7 @@ impl Place {
 
     async fn caller(&self, engine: &Engine) -> Caller {
         let tenant = TenantId::parse("t").unwrap();
-        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
         engine.add_key("key", request).await.unwrap();
         engine.authenticate("key").await.unwrap()
     }

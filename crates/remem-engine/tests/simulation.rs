@@ -67,7 +67,8 @@ impl World {
         let mut callers = Vec::new();
         for name in ["one", "two"] {
             let tenant = TenantId::parse(name).unwrap();
-            let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+            let request =
+                KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
             engine.add_key(name, request).await.unwrap();
             callers.push(engine.authenticate(name).await.unwrap());
         }

@@ -94,6 +94,7 @@ async fn a_key_that_may_write_needs_no_right_to_read() {
         label: String::new(),
         permissions: permissions.to_vec(),
         expires_at: None,
+        principal: None,
     };
     node.engine.add_key("writer", request(&[Permission::MemoryWrite])).await.unwrap();
     node.engine.add_key("admin", request(&[Permission::MemoryAdmin])).await.unwrap();

@@ -13,7 +13,7 @@ pub use proposals::{Decided, ReviewDoor};
 
 use async_trait::async_trait;
 use remem_core::redact::SecretValue;
-use remem_core::{MemoryRef, Permission, Rejection, Revision, Seq, ShapePolicy, TenantId};
+use remem_core::{MemoryRef, Permission, PrincipalId, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::agents::Listed;
 use remem_engine::keys::KeyRequest;
 use remem_engine::proposals::ProposalError;
@@ -203,9 +203,15 @@ impl EngineDoor {
     }
 }
 
+fn principal(name: Option<&str>) -> Result<Option<PrincipalId>, Failure> {
+    let read = |name| PrincipalId::parse(name).ok_or_else(|| Problem::Rejected(Rejection::MalformedName { field: "principal" }).into());
+    name.map(read).transpose()
+}
+
 fn key_info(record: &KeyRecord) -> KeyInfo {
     KeyInfo {
         id: record.id.as_str().to_owned(),
+        principal: record.principal.as_str().to_owned(),
         tenant: record.tenant.as_str().to_owned(),
         label: record.label.clone(),
         scopes: record.permissions.iter().map(|p| p.as_str().to_owned()).collect(),
@@ -346,6 +352,7 @@ impl Door for EngineDoor {
             label: request.label,
             permissions: permissions.map_err(|_| Problem::UnknownScope)?,
             expires_at: request.expires_at.map(|t| t.0),
+            principal: principal(request.principal.as_deref())?,
         };
         let new = self.engine.create_key(&self.caller, request).await.map_err(fail)?;
         Ok(KeyCreated { key: new.text.to_string(), info: key_info(&new.record) })

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use common::{Host, MEMORY, NOON};
 use remem_core::{Permission, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Method, path, body, and the scope that is needed.
 type Call = (&'static str, String, &'static str, &'static str);
@@ -175,6 +175,7 @@ async fn keys_end_and_are_revoked_at_once() {
         label: "short".into(),
         permissions: vec![Permission::MemoryRead],
         expires_at: Some(Timestamp(NOON.0 + 10)),
+        principal: None,
     };
     let record = host.engine.add_key("short-lived", request).await.unwrap().unwrap();
     let status = async || {
@@ -190,6 +191,36 @@ async fn keys_end_and_are_revoked_at_once() {
     assert_eq!(revoke().await.status, StatusCode::NOT_FOUND, "revoking twice finds nothing");
     let listed = host.get("/v1/host/remembrancer/keys").await;
     assert!(!String::from_utf8(listed.bytes).unwrap().contains("short-lived"), "the key itself is nowhere");
+}
+
+/// What a key may do hangs on the key; who did it, on its principal. One key replaces another without a change of hands.
+#[tokio::test]
+async fn keys_of_one_principal_are_one_user() {
+    let host = Host::new().await;
+    let make = async |body: Value| {
+        let made = host.post("/v1/host/remembrancer/keys", body).await;
+        assert_eq!(made.status, StatusCode::CREATED, "{}", made.json());
+        made.json()
+    };
+    let scopes = ["runs:create", "runs:read", "secrets:manage"];
+    let (first, second) =
+        (make(json!({"scopes": scopes, "principal": "ana"})).await, make(json!({"scopes": scopes, "principal": "ana"})).await);
+    let own = make(json!({"scopes": scopes})).await;
+    assert_eq!((&first["principal"], &second["principal"], &own["principal"]), (&json!("ana"), &json!("ana"), &own["id"]));
+    assert_ne!(first["id"], second["id"]);
+    let text = |made: &Value| made["key"].as_str().unwrap().to_owned();
+    let body = json!({"value": "a secret of the user ana", "scope": "user"}).to_string();
+    let set = host.call(&text(&first), "PUT", "/v1/host/remembrancer/secrets/n", &[], body).await;
+    assert_eq!(set.status, StatusCode::CREATED, "{}", set.json());
+    let revoked = host.delete(&format!("/v1/host/remembrancer/keys/{}", first["id"].as_str().unwrap())).await;
+    assert_eq!(revoked.status, StatusCode::NO_CONTENT);
+    let listed = async |key: &str| host.call(key, "GET", "/v1/host/remembrancer/secrets", &[], "").await;
+    assert_eq!(listed(&text(&first)).await.code(), "key_revoked");
+    let (same, other) = (listed(&text(&second)).await.json(), listed(&text(&own)).await.json());
+    assert_eq!((same["secrets"].as_array().unwrap().len(), other["secrets"].as_array().unwrap().len()), (1, 0), "{same}");
+    let keys = host.get("/v1/host/remembrancer/keys").await.json();
+    let of_ana = keys["keys"].as_array().unwrap().iter().filter(|key| key["principal"] == "ana").count();
+    assert_eq!(of_ana, 2);
 }
 
 #[tokio::test]

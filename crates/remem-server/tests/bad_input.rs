@@ -188,6 +188,22 @@ fn path_rows() -> Vec<Row> {
             "validation_error",
         ),
         row("key without a scope", "POST", "/v1/host/remembrancer/keys", "{\"scopes\": []}", 422, "validation_error"),
+        row(
+            "key for a malformed principal",
+            "POST",
+            "/v1/host/remembrancer/keys",
+            format!("{{\"scopes\": [\"memory:read\"], \"principal\": \"{CANARY} \"}}"),
+            422,
+            "validation_error",
+        ),
+        row(
+            "key for a name that the host acts under",
+            "POST",
+            "/v1/host/remembrancer/keys",
+            "{\"scopes\": [\"memory:read\"], \"principal\": \"local\"}",
+            422,
+            "validation_error",
+        ),
         row("malformed tenant", "POST", "/v1/host/remembrancer/tenants", format!("{{\"id\": \"../{CANARY}\"}}"), 422, "validation_error"),
         row(
             "unknown shape policy",

@@ -322,6 +322,8 @@ fn blake3(count: u64, now: i64) -> Vec<u8> {
 fn key(tenant: &TenantId, number: u8) -> KeyRecord {
     KeyRecord {
         id: PrincipalId::parse(&format!("key_{number}")).unwrap(),
+        // Some of them are the same user's.
+        principal: PrincipalId::parse(&format!("user_{}", number % 4)).unwrap(),
         tenant: tenant.clone(),
         label: "Schlüssel".to_owned(),
         hash: [number; 32],

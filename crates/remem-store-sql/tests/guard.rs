@@ -184,7 +184,7 @@ async fn an_unprepared_database_is_refused() {
 #[tokio::test]
 async fn an_older_and_a_newer_schema_are_refused() {
     let database = Database::fresh().await;
-    for (series, last) in [("memory", 6), ("host", 1)] {
+    for (series, last) in [("memory", 6), ("host", 2)] {
         let drop = format!("DELETE FROM remem.schema_step WHERE series = '{series}' AND number = {last}");
         let mend = format!("INSERT INTO remem.schema_step (series, number, name) VALUES ('{series}', {last}, 'x')");
         let (found, needed) = (format!("({series}) is at step {}", last - 1), format!("needs step {last}"));
@@ -207,7 +207,7 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
     assert!(first.app_created);
     assert_eq!(
         first.applied,
-        ["0001_directory", "0001_memory", "0002_owner_and_lease", "0003_record", "0004_run", "0005_lineage", "0006_tie"]
+        ["0001_directory", "0002_principal", "0001_memory", "0002_owner_and_lease", "0003_record", "0004_run", "0005_lineage", "0006_tie"]
     );
     let (s, now) = (scope("a", "m"), ReadAt::Now(NOON));
     put(&database.open().await, &s, "e1", draft("kept"), NOON).await;
@@ -223,7 +223,7 @@ async fn migrating_twice_at_once_prepares_it_once() {
     let all = tokio::join!(migrated(url, PASSWORD), migrated(url, PASSWORD), migrated(url, PASSWORD));
     let all = [all.0.unwrap(), all.1.unwrap(), all.2.unwrap()];
     assert_eq!(all.iter().filter(|one| one.app_created).count(), 1);
-    assert_eq!(all.iter().map(|one| one.applied.len()).sum::<usize>(), 7, "each step once: {all:?}");
+    assert_eq!(all.iter().map(|one| one.applied.len()).sum::<usize>(), 8, "each step once: {all:?}");
     database.open().await;
 }
 

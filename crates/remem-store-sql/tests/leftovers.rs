@@ -8,10 +8,11 @@ mod support;
 
 use remem_core::{Batch, Draft, Reason, RunId, Scope, Subject};
 use remem_store::conformance::{NOON, admit, all, draft, id, names, put, scope};
-use remem_store::{EntryState, Filter, Outcome, Page, Probe, ReadAt, Store};
-use remem_store_sql::{Location, SqliteStore};
+use remem_store::{Directory, EntryState, Filter, Outcome, Page, Probe, ReadAt, Store};
+use remem_store_sql::postgres::{Target, migrate};
+use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use rusqlite::{Connection, params};
-use support::Database;
+use support::{Database, PASSWORD};
 
 /// Entries that lose their text in every way there is, each with a signature and a subject.
 async fn lose_texts(store: &dyn Store, s: &Scope) {
@@ -132,4 +133,47 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     store.verify(&s.tenant).await.unwrap();
     let db = Connection::open(old.path().join("tenants/a.db")).unwrap();
     assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 6);
+}
+
+/// Whom each key of a tenant acts as.
+async fn holders(directory: &dyn Directory) -> Vec<(String, String)> {
+    let keys = directory.keys(&scope("a", "m").tenant).await.unwrap();
+    keys.iter().map(|key| (key.id.as_str().to_owned(), key.principal.as_str().to_owned())).collect()
+}
+
+const OLD_KEYS: &str = "INSERT INTO tenant (tenant_id, created_at, shapes) VALUES ('a', 1, 'redact');
+     INSERT INTO api_key (tenant_id, key_id, label, hash, permissions, created_at) VALUES ('a', 'key_1', '', HASH1, 'memory:read', 1),
+       ('a', 'key_2', '', HASH2, 'memory:read', 2);";
+
+#[tokio::test]
+async fn sqlite_keys_of_before_are_each_their_own_principal() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Connection::open(folder.path().join("host.db")).unwrap();
+    db.execute_batch(include_str!("../migrations/sqlite-host/0001_directory.sql")).unwrap();
+    db.execute_batch(&OLD_KEYS.replace("HASH1", "zeroblob(32)").replace("HASH2", "randomblob(32)")).unwrap();
+    db.pragma_update(None, "application_id", 0x5265_6D65).unwrap();
+    db.pragma_update(None, "user_version", 1).unwrap();
+    drop(db);
+    let directory = SqliteDirectory::open(&Location::Folder(folder.path().into())).unwrap();
+    let own = |name: &str| (name.to_owned(), name.to_owned());
+    assert_eq!(holders(&directory).await, [own("key_1"), own("key_2")]);
+    assert_eq!(directory.find_key(&[0; 32]).await.unwrap().unwrap().principal.as_str(), "key_1");
+}
+
+#[tokio::test]
+async fn postgres_keys_of_before_are_each_their_own_principal() {
+    let database = Database::fresh().await;
+    let admin = database.admin().await;
+    let old = "ALTER TABLE remem.api_key DROP COLUMN principal; DELETE FROM remem.schema_step WHERE series = 'host' AND number = 2;
+               SET search_path = remem;";
+    let hash = |byte: &str| format!("decode(repeat('{byte}', 32), 'hex')");
+    let keys = OLD_KEYS.replace("HASH1", &hash("00")).replace("HASH2", &hash("01"));
+    admin.batch_execute(&format!("{old} {keys}")).await.unwrap();
+    let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD).await.unwrap();
+    assert_eq!(migrated.applied, ["0002_principal"]);
+    // Opening looks at the walls: they stand again.
+    let directory = database.open().await.directory();
+    let own = |name: &str| (name.to_owned(), name.to_owned());
+    assert_eq!(holders(&directory).await, [own("key_1"), own("key_2")]);
+    assert_eq!(directory.find_key(&[1; 32]).await.unwrap().unwrap().principal.as_str(), "key_2");
 }

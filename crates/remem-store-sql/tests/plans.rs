@@ -210,6 +210,7 @@ async fn use_the_directory(store: &PostgresStore) {
     let name = PrincipalId::parse("k").unwrap();
     let key = KeyRecord {
         id: name.clone(),
+        principal: name.clone(),
         tenant: tenant.clone(),
         label: String::new(),
         hash: [1; 32],

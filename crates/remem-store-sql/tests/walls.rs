@@ -71,6 +71,7 @@ async fn furnish(store: &PostgresStore, tenant: &str) -> String {
 fn key_of(tenant: &TenantId, name: &str, hash: [u8; 32]) -> KeyRecord {
     KeyRecord {
         id: PrincipalId::parse(name).unwrap(),
+        principal: PrincipalId::parse(name).unwrap(),
         tenant: tenant.clone(),
         label: name.to_owned(),
         hash,
@@ -129,7 +130,7 @@ const NEW_ROWS: [&str; 13] = [
     "INSERT INTO remem.snapshot (tenant_id, run_id, revision, at) VALUES ('T', 'run_9', 1, 1)",
     "INSERT INTO remem.record (tenant_id, kind, key, version, at, body) VALUES ('T', 'file', 'new', 1, 1, '{}')",
     "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes) VALUES ('T', 'put', 'k', 'b', 1, 1, '[]')",
-    "INSERT INTO remem.api_key (tenant_id, key_id, label, hash, permissions, created_at) VALUES ('T', 'new', 'l', 'h', '', 1)",
+    "INSERT INTO remem.api_key (tenant_id, key_id, principal, label, hash, permissions, created_at) VALUES ('T', 'new', 'new', 'l', 'h', '', 1)",
     "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, created_at, scan, rev_from)
        VALUES ('T', 1, 50, 'new', 'h', 'session', 'semantic', 'x', '[]', 1, 1, 1)",
     "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ('T', 1, 1, 1, 'h')

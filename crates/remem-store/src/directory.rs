@@ -21,8 +21,10 @@ pub struct Tenant {
 /// One key, without the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// Its public name, also the principal that acts with it.
+    /// Its public name.
     pub id: PrincipalId,
+    /// Who acts with it. Several keys may be the same principal's.
+    pub principal: PrincipalId,
     /// The tenant it opens.
     pub tenant: TenantId,
     /// What a person called it.

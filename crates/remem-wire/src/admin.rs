@@ -18,6 +18,9 @@ pub struct KeyCreate {
     /// From when it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Instant>,
+    /// Who acts with it; the key's own id if absent. Several keys may be one principal's, so that one can replace another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
 }
 
 /// A key that was just made: the only time its text is shown.
@@ -37,6 +40,8 @@ pub struct KeyCreated {
 pub struct KeyInfo {
     /// Its public name.
     pub id: String,
+    /// Who acts with it.
+    pub principal: String,
     /// The tenant it opens.
     pub tenant: String,
     /// What a person calls it.

@@ -161,7 +161,7 @@ impl Problem {
             Problem::BodyTooLarge { .. } => row(413, "payload_too_large", "the request body is larger than this host takes"),
             Problem::BodyTooSlow => row(408, "request_timeout", "the request body did not arrive in time"),
             Problem::UnsupportedMediaType => row(415, "unsupported_media_type", "send the body as application/json"),
-            Problem::Unauthenticated => row(401, "unauthenticated", "a valid API key is needed: send Authorization: Bearer <key>"),
+            Problem::Unauthenticated => row(401, "unauthenticated", "a valid API key or token is needed: send Authorization: Bearer <key>"),
             Problem::KeyExpired => row(401, "key_expired", "this API key has expired"),
             Problem::KeyRevoked => row(401, "key_revoked", "this API key was revoked"),
             Problem::Forbidden(_) => row(403, "forbidden", &self.text()),

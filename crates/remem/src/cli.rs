@@ -262,6 +262,9 @@ pub enum Key {
         /// From when it is refused (RFC 3339)
         #[arg(long, value_name = "INSTANT")]
         expires_at: Option<String>,
+        /// Who acts with it, if not the key itself: several keys of one user, or a key that replaces another
+        #[arg(long, value_name = "NAME")]
+        principal: Option<String>,
     },
     /// List a tenant's keys
     List,

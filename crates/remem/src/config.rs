@@ -8,6 +8,7 @@ use figment::providers::{Env, Format, Serialized, Toml};
 use remem_core::permission::{self, ROLES};
 use remem_core::schedule::zone;
 use remem_core::{Permission, Policy, ShapePolicy, Timing};
+use remem_engine::bearer::Algorithm;
 use remem_engine::commitments::{Arm, CommitmentRules};
 use remem_engine::proposals::{Activation, QUORUM_MAX, Settings};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,7 @@ pub struct Config {
     pub server: Server,
     pub storage: Storage,
     pub redaction: Redaction,
+    pub auth: Auth,
     pub agents: Agents,
     pub webhooks: Webhooks,
     pub proposals: Proposals,
@@ -78,6 +80,39 @@ pub struct Redaction {
     /// Registered secrets, one JSON object {"secretId", "secret", "tenant"?} a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Auth {
+    pub jwt: Jwt,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Jwt {
+    /// Who makes tokens; none are accepted if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// What this host is called in them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audience: Option<String>,
+    /// File or URL of the issuer's public keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jwks: Option<String>,
+    /// How tokens may be signed.
+    pub algorithms: Vec<String>,
+    /// How far the issuer's clock may be off.
+    pub leeway_seconds: u32,
+    /// The tenant of all tokens; each names its own if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The claim with the tenant.
+    pub tenant_claim: String,
+    /// The claim with the scopes.
+    pub scope_claim: String,
+    /// The claim that says who it speaks for.
+    pub principal_claim: String,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -199,6 +234,22 @@ impl Default for Storage {
 impl Default for Redaction {
     fn default() -> Redaction {
         Redaction { shapes: ShapePolicy::default().to_string(), secrets_file: None }
+    }
+}
+
+impl Default for Jwt {
+    fn default() -> Jwt {
+        Jwt {
+            issuer: None,
+            audience: None,
+            jwks: None,
+            algorithms: Algorithm::USUAL.map(|algorithm| algorithm.as_str().to_owned()).to_vec(),
+            leeway_seconds: 60,
+            tenant: None,
+            tenant_claim: "tenant".to_owned(),
+            scope_claim: "scope".to_owned(),
+            principal_claim: "sub".to_owned(),
+        }
     }
 }
 
@@ -369,13 +420,20 @@ mod tests {
     fn every_key_is_documented_with_its_default() {
         let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).unwrap();
         let config: toml::Table = toml::from_str(&toml::to_string(&Config::default()).unwrap()).unwrap();
-        for (section, keys) in &config {
-            for (key, value) in keys.as_table().unwrap() {
-                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                let row = format!("| `{section}.{key}` | `{value}` |");
-                assert!(documented.contains(&row), "docs/configuration.md lacks: {row}");
-            }
+        for (key, value) in leaves("", &config) {
+            let row = format!("| `{key}` | `{value}` |");
+            assert!(documented.contains(&row), "docs/configuration.md lacks: {row}");
         }
+    }
+
+    /// Every setting with its whole name, however deep its section lies.
+    fn leaves(place: &str, table: &toml::Table) -> Vec<(String, String)> {
+        let of = |(key, value): (&String, &toml::Value)| match value {
+            toml::Value::Table(section) => leaves(&format!("{place}{key}."), section),
+            toml::Value::String(text) => vec![(format!("{place}{key}"), text.clone())],
+            other => vec![(format!("{place}{key}"), other.to_string())],
+        };
+        table.iter().flat_map(of).collect()
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::agents;
 use crate::config::Config;
+use crate::jwt;
 use crate::model;
 use crate::post::Outbound;
 use crate::seams;
@@ -58,7 +59,7 @@ struct Storage {
 
 /// An engine on the configured store, and where that is; with `seams` also what conformance checks need.
 pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
-    let policy = config.policy()?;
+    let (policy, bearer) = (config.policy()?, jwt::bearer(&config.auth.jwt)?);
     let storage = match &config.storage.database {
         Some(url) => database(config, url).await?,
         None => embedded(config)?,
@@ -96,6 +97,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         review: Desk::over(storage.review),
         proposals: config.proposals()?,
         directory: storage.directory,
+        bearer,
         clock: storage.clock,
         ids: Arc::new(RandomIds),
         post: Arc::new(Outbound::new(config.webhooks.allow_private)),

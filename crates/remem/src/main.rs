@@ -6,6 +6,8 @@ mod commands;
 mod config;
 mod host;
 mod http_door;
+mod jwt;
+mod keyset;
 mod model;
 mod output;
 mod post;

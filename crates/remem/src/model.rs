@@ -80,7 +80,8 @@ fn endpoint(base: &str) -> anyhow::Result<Url> {
     Ok(url)
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether the URL leads to this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
     host == "localhost" || address.is_some_and(|address| address.is_loopback())

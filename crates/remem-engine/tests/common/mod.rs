@@ -58,7 +58,7 @@ impl Ground {
         let review = self.review.clone().map(Desk::over).unwrap_or_default();
         let engine = Arc::new(Engine::new(Parts { policy: self.policy.clone(), review, ..parts }));
         let tenant = TenantId::parse("t").unwrap();
-        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
         engine.add_key("key", request).await.unwrap();
         let caller = engine.authenticate("key").await.unwrap();
         Node { engine, caller, clock: self.clock.clone(), store: self.store.clone() }

@@ -69,7 +69,7 @@ impl Place {
         let engine = Arc::new(Engine::new(parts));
         let tenant = TenantId::parse(tenant).unwrap();
         let key = format!("key-{}", tenant.as_str());
-        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
         engine.add_key(&key, request).await.unwrap();
         let caller = engine.authenticate(&key).await.unwrap();
         Host { engine, caller, place: self.clone() }

@@ -74,7 +74,7 @@ impl App {
 #[openapi(
     info(
         title = "Remembrancer",
-        description = "The memory host for AI agents. Every path but the two documents, /health and /ready needs `Authorization: Bearer <key>`.",
+        description = "The memory host for AI agents. Every path but the two documents, /health and /ready needs `Authorization: Bearer <key>`, where the host accepts them also `Bearer <token>`: a JWT of its issuer.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     paths(runs::fork_run)
@@ -84,7 +84,8 @@ struct Api;
 fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     let mut document = Api::openapi();
     let components = document.components.get_or_insert_default();
-    let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    let what = "An API key, or a JWT of the issuer that the host trusts, if it trusts one";
+    let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(what)).build());
     components.add_security_scheme("key", bearer);
     document.security = Some(vec![utoipa::openapi::security::SecurityRequirement::new("key", Vec::<String>::new())]);
     let (router, document) = standing(under_review(OpenApiRouter::with_openapi(document)))
@@ -262,7 +263,7 @@ fn no_store(headers: &mut HeaderMap) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
-/// The door of the caller that a request's key names.
+/// The door of the caller that a request's key or token names.
 pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<EngineDoor, Failure> {
     let text = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let (scheme, key) = text.and_then(|t| t.split_once(' ')).ok_or(Problem::Unauthenticated)?;

@@ -32,7 +32,7 @@ impl Pages for RunFeed {
     }
 }
 
-/// The stream as an answer. It ends with its source, when the host stops, the key is revoked, or the store fails: the client
+/// The stream as an answer. It ends with its source, when the host stops, the key is revoked or the token ends, or the store fails: the client
 /// reconnects with its last event.
 pub(super) fn answer(pages: impl Pages, stopping: watch::Receiver<bool>, frame: fn(&Event) -> Option<Frame>) -> Response {
     let mut response = Sse::new(frames(pages, stopping, frame)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();

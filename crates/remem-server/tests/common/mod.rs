@@ -173,7 +173,7 @@ impl Host {
 
     pub async fn key(&self, tenant: &str, text: &str, permissions: &[Permission]) {
         let tenant = TenantId::parse(tenant).unwrap();
-        let request = KeyRequest { tenant, label: String::new(), permissions: permissions.to_vec(), expires_at: None };
+        let request = KeyRequest { tenant, label: String::new(), permissions: permissions.to_vec(), expires_at: None, principal: None };
         self.engine.add_key(text, request).await.unwrap();
     }
 

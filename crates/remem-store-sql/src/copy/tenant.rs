@@ -292,7 +292,7 @@ async fn publish(source: &dyn Side, target: &dyn Side, tenant: &Tenant) -> Resul
     }
     let there = target.directory().keys(&tenant.id).await?;
     let is_there = |key: &KeyRecord| {
-        let same = there.iter().find(|other| (&other.id, &other.hash) == (&key.id, &key.hash));
+        let same = there.iter().find(|other| (&other.id, &other.hash, &other.principal) == (&key.id, &key.hash, &key.principal));
         same.is_some_and(|other| other.revoked_at.is_some() || key.revoked_at.is_none())
     };
     if keys.iter().all(is_there) {

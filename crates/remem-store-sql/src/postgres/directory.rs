@@ -81,12 +81,13 @@ fn tenant(row: &Row) -> Result<Tenant, StoreError> {
     })
 }
 
-const KEY: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at FROM remem.api_key";
+const KEY: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal FROM remem.api_key";
 
 fn key(row: &Row) -> Result<KeyRecord, StoreError> {
     let permissions = get::<&str>(row, 4)?.split_whitespace().map(str::parse::<Permission>).collect::<Result<Vec<_>, _>>();
     Ok(KeyRecord {
         id: PrincipalId::parse(get(row, 0)?).ok_or_else(unreadable)?,
+        principal: PrincipalId::parse(get(row, 8)?).ok_or_else(unreadable)?,
         tenant: TenantId::parse(get(row, 1)?).ok_or_else(unreadable)?,
         label: get(row, 2)?,
         hash: get_bytes(row, 3)?,
@@ -149,12 +150,13 @@ impl Directory for PostgresDirectory {
     }
 
     async fn add_key(&self, key: &KeyRecord) -> Result<bool, StoreError> {
-        let sql = "INSERT INTO remem.api_key (tenant_id, key_id, label, hash, permissions, created_at, expires_at, revoked_at)
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant_id, hash) DO NOTHING RETURNING key_id";
+        let sql = "INSERT INTO remem.api_key (tenant_id, key_id, label, hash, permissions, created_at, expires_at, revoked_at, principal)
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (tenant_id, hash) DO NOTHING RETURNING key_id";
         let permissions = key.permissions.iter().map(|p| p.as_str()).collect::<Vec<_>>().join(" ");
-        let (tenant, id, hash) = (key.tenant.as_str(), key.id.as_str(), key.hash.as_slice());
+        let (tenant, id, hash, principal) = (key.tenant.as_str(), key.id.as_str(), key.hash.as_slice(), key.principal.as_str());
         let (expires_at, revoked_at) = (key.expires_at.map(|t| t.0), key.revoked_at.map(|t| t.0));
-        let change = call(sql, &[&tenant, &id, &key.label, &hash, &permissions, &key.created_at.0, &expires_at, &revoked_at]);
+        let (label, created_at) = (&key.label, key.created_at.0);
+        let change = call(sql, &[&tenant, &id, label, &hash, &permissions, &created_at, &expires_at, &revoked_at, &principal]);
         Ok(!self.change(Identity::tenant(&key.tenant), change).await?.is_empty())
     }
 

@@ -20,7 +20,7 @@ macro_rules! step {
 
 /// The host's own tables come first: the tenants' ones use their functions.
 const SERIES: [(&str, &[Step]); 2] = [
-    ("host", &[step!("postgres-host", 1, "0001_directory")]),
+    ("host", &[step!("postgres-host", 1, "0001_directory"), step!("postgres-host", 2, "0002_principal")]),
     (
         "memory",
         &[

@@ -30,8 +30,10 @@ pub(super) const TENANT_MIGRATIONS: [Migration; 7] = [
     Migration { name: "0006_tie", sql: include_str!("../../migrations/sqlite/0006_tie.sql") },
     Migration { name: "0007_workshop", sql: include_str!("../../migrations/sqlite/0007_workshop.sql") },
 ];
-pub(super) const HOST_MIGRATIONS: [Migration; 1] =
-    [Migration { name: "0001_directory", sql: include_str!("../../migrations/sqlite-host/0001_directory.sql") }];
+pub(super) const HOST_MIGRATIONS: [Migration; 2] = [
+    Migration { name: "0001_directory", sql: include_str!("../../migrations/sqlite-host/0001_directory.sql") },
+    Migration { name: "0002_principal", sql: include_str!("../../migrations/sqlite-host/0002_principal.sql") },
+];
 
 #[derive(Debug, thiserror::Error)]
 enum OpenError {

@@ -59,11 +59,12 @@ impl SqliteDirectory {
     }
 }
 
+const KEYS: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal FROM api_key";
+
 fn load(db: &Connection, version: i64) -> rusqlite::Result<Loaded> {
     let mut query = db.prepare_cached("SELECT tenant_id, created_at, shapes FROM tenant")?;
     let tenants = query.query_map([], tenant)?.collect::<rusqlite::Result<Vec<_>>>()?;
-    let mut query =
-        db.prepare_cached("SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at FROM api_key")?;
+    let mut query = db.prepare_cached(KEYS)?;
     let keys = query.query_map([], key)?.collect::<rusqlite::Result<Vec<_>>>()?;
     Ok(Loaded {
         version,
@@ -87,9 +88,11 @@ fn tenant(row: &Row<'_>) -> rusqlite::Result<Tenant> {
 
 fn key(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
     let (id, tenant, permissions): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
+    let principal: String = row.get(8)?;
     let permissions = permissions.split_whitespace().map(str::parse::<Permission>).collect::<Result<Vec<_>, _>>();
     Ok(KeyRecord {
         id: PrincipalId::parse(&id).ok_or_else(|| unreadable(0))?,
+        principal: PrincipalId::parse(&principal).ok_or_else(|| unreadable(8))?,
         tenant: TenantId::parse(&tenant).ok_or_else(|| unreadable(1))?,
         label: row.get(2)?,
         hash: row.get(3)?,
@@ -142,8 +145,8 @@ impl Directory for SqliteDirectory {
         let permissions: Vec<&str> = key.permissions.iter().map(|p| p.as_str()).collect();
         self.change(|db| {
             let added = db.execute(
-                "INSERT INTO api_key (key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (hash) DO NOTHING",
+                "INSERT INTO api_key (key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (hash) DO NOTHING",
                 params![
                     key.id.as_str(),
                     key.tenant.as_str(),
@@ -152,7 +155,8 @@ impl Directory for SqliteDirectory {
                     permissions.join(" "),
                     key.created_at.0,
                     key.expires_at.map(|t| t.0),
-                    key.revoked_at.map(|t| t.0)
+                    key.revoked_at.map(|t| t.0),
+                    key.principal.as_str()
                 ],
             )?;
             Ok(added == 1)

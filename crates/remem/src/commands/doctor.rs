@@ -77,11 +77,21 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
         Err(error) => findings.push(finding("tenants", false, error.to_string())),
     }
     findings.push(examine_vault(engine).await);
+    findings.push(examine_tokens(engine).await);
     let behind = engine.clock_behind_ms();
     findings.push(finding("clock", behind < 1_000, format!("{behind} ms behind the latest commit")));
     let supported: Vec<&str> = DIMENSIONS.iter().filter(|d| engine.capabilities().supports(d.name)).map(|d| d.name).collect();
     findings.push(finding("capabilities", true, supported.join(", ")));
     findings
+}
+
+async fn examine_tokens(engine: &Arc<Engine>) -> Finding {
+    match engine.token_keys().await {
+        None => finding("tokens", true, "off: auth.jwt is not set"),
+        Some(Ok(0)) => finding("tokens", false, "auth.jwt.jwks holds no key that can be used"),
+        Some(Ok(keys)) => finding("tokens", true, format!("{keys} keys of the issuer")),
+        Some(Err(error)) => finding("tokens", false, format!("auth.jwt.jwks cannot be used: {}", error.as_str())),
+    }
 }
 
 async fn examine_vault(engine: &Arc<Engine>) -> Finding {

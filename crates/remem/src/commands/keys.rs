@@ -13,23 +13,20 @@ use remem_wire::time::Instant;
 pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
     let tenant = Some(global.tenant.clone());
     match command {
-        Key::Create { scopes, role, label, expires_at } => {
+        Key::Create { scopes, role, label, expires_at, principal } => {
             let scopes = role.as_deref().map(scopes_of).transpose()?.unwrap_or_else(|| scopes.clone());
             create_tenant(global).await?;
             let expires_at = expires_at.as_deref().map(|t| instant(t, "--expires-at")).transpose()?;
             let scopes: Vec<String> = scopes.iter().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect();
-            let request = KeyCreate { tenant, label: label.clone(), scopes, expires_at };
+            let request = KeyCreate { tenant, label: label.clone(), scopes, expires_at, principal: principal.clone() };
             let created = own_door(global).await?.create_key(request).await?;
             if global.json {
                 return output::json(&created);
             }
             println!("{}", created.key);
-            eprintln!(
-                "{} of tenant {}: {}. The key is shown this once.",
-                created.info.id,
-                created.info.tenant,
-                created.info.scopes.join(", ")
-            );
+            let info = created.info;
+            let whose = if info.principal == info.id { String::new() } else { format!(", for {}", info.principal) };
+            eprintln!("{} of tenant {}{whose}: {}. The key is shown this once.", info.id, info.tenant, info.scopes.join(", "));
         }
         Key::List => {
             let list = own_door(global).await?.keys(TenantQuery { tenant }).await?;
@@ -38,9 +35,10 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
             }
             let show = |t: Option<Instant>| t.map_or_else(|| "-".to_owned(), |t| t.to_string());
             let rows = list.keys.iter().map(|k| {
-                vec![k.id.clone(), k.label.clone(), k.scopes.join(","), k.created_at.to_string(), show(k.expires_at), show(k.revoked_at)]
+                let (created, expires, revoked) = (k.created_at.to_string(), show(k.expires_at), show(k.revoked_at));
+                vec![k.id.clone(), k.principal.clone(), k.label.clone(), k.scopes.join(","), created, expires, revoked]
             });
-            output::table(&["ID", "LABEL", "SCOPES", "CREATED", "EXPIRES", "REVOKED"], rows.collect(), "no keys");
+            output::table(&["ID", "PRINCIPAL", "LABEL", "SCOPES", "CREATED", "EXPIRES", "REVOKED"], rows.collect(), "no keys");
         }
         Key::Revoke { id } => {
             own_door(global).await?.revoke_key(TenantQuery { tenant }, id).await?;

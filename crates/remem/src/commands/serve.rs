@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::host::{self, BOOTSTRAP_FILE, DEFAULT_TENANT};
+use crate::jwt;
 use anyhow::Context;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use remem_core::{Permission, TenantId};
@@ -29,6 +30,7 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     log_to_stderr(config)?;
     let host = host::open(config, seams).await?;
     let engine = host.engine;
+    jwt::check(&config.auth.jwt, &engine).await?;
     let key = bootstrap(config, &engine).await?;
     let listen = &config.server.listen;
     let listener =
@@ -83,7 +85,8 @@ async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<Firs
     if engine.local_caller(&tenant).await.is_err() {
         engine.ensure_tenant(tenant.clone(), engine.policy().shapes).await?;
     }
-    let request = KeyRequest { tenant, label: "bootstrap".to_owned(), permissions: Permission::ALL.to_vec(), expires_at: None };
+    let request =
+        KeyRequest { tenant, label: "bootstrap".to_owned(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
     if let Ok(key) = std::env::var(BOOTSTRAP_KEY) {
         let key = zeroize::Zeroizing::new(key);
         anyhow::ensure!(!key.trim().is_empty(), "{BOOTSTRAP_KEY} is set but empty");

@@ -113,7 +113,8 @@ async fn engine(port: u16) -> Engine {
     let clock = Arc::new(FixedClock::at(Timestamp(1_700_000_000_000)));
     let parts = Parts::new(store, directory, clock, Arc::new(CountedIds::default()), HostKey::new([3; 32]));
     let engine = Engine::new(Parts { model: super::port(&config).unwrap(), vault: Some(VaultKey::new([1; 32])), ..parts });
-    let request = KeyRequest { tenant: tenant(), label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None };
+    let request =
+        KeyRequest { tenant: tenant(), label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
     engine.add_key("key", request).await.unwrap();
     let caller = engine.authenticate("key").await.unwrap();
     for (name, value) in [("model-key", KEY), ("other", SECRET)] {

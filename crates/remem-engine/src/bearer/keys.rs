@@ -1,0 +1,259 @@
+//! The public keys that tokens are signed with: read from a JWKS document, and asked whether a signature is theirs. Pure: the
+//! document comes from the port `Keyset`. Only asymmetric algorithms exist here, so that a public key can never be taken for a
+//! shared secret.
+
+use crate::ports::KeysetError;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
+    RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512, RsaParameters,
+    RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Keys of one document at the most.
+const KEYS_MAX: usize = 100;
+/// Bytes of an RSA modulus: shorter ones can be broken, longer ones cost more than a request may.
+const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
+
+/// How a token is signed. Those with a shared secret, and none at all, have no name here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// RSA, PKCS#1 v1.5, SHA-256.
+    Rs256,
+    /// RSA, PKCS#1 v1.5, SHA-384.
+    Rs384,
+    /// RSA, PKCS#1 v1.5, SHA-512.
+    Rs512,
+    /// RSA, PSS, SHA-256.
+    Ps256,
+    /// RSA, PSS, SHA-384.
+    Ps384,
+    /// RSA, PSS, SHA-512.
+    Ps512,
+    /// ECDSA on P-256 with SHA-256.
+    Es256,
+    /// ECDSA on P-384 with SHA-384.
+    Es384,
+    /// Ed25519.
+    EdDsa,
+}
+
+impl Algorithm {
+    /// All that there are.
+    pub const ALL: [Algorithm; 9] = [
+        Algorithm::Rs256,
+        Algorithm::Rs384,
+        Algorithm::Rs512,
+        Algorithm::Ps256,
+        Algorithm::Ps384,
+        Algorithm::Ps512,
+        Algorithm::Es256,
+        Algorithm::Es384,
+        Algorithm::EdDsa,
+    ];
+    /// Those that are accepted if nobody says otherwise.
+    pub const USUAL: [Algorithm; 3] = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
+
+    /// The name in a token.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Algorithm::Rs256 => "RS256",
+            Algorithm::Rs384 => "RS384",
+            Algorithm::Rs512 => "RS512",
+            Algorithm::Ps256 => "PS256",
+            Algorithm::Ps384 => "PS384",
+            Algorithm::Ps512 => "PS512",
+            Algorithm::Es256 => "ES256",
+            Algorithm::Es384 => "ES384",
+            Algorithm::EdDsa => "EdDSA",
+        }
+    }
+
+    /// The algorithm of that name, letter by letter.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Algorithm> {
+        Algorithm::ALL.into_iter().find(|algorithm| algorithm.as_str() == name)
+    }
+
+    fn rsa(self) -> Option<&'static RsaParameters> {
+        match self {
+            Algorithm::Rs256 => Some(&RSA_PKCS1_2048_8192_SHA256),
+            Algorithm::Rs384 => Some(&RSA_PKCS1_2048_8192_SHA384),
+            Algorithm::Rs512 => Some(&RSA_PKCS1_2048_8192_SHA512),
+            Algorithm::Ps256 => Some(&RSA_PSS_2048_8192_SHA256),
+            Algorithm::Ps384 => Some(&RSA_PSS_2048_8192_SHA384),
+            Algorithm::Ps512 => Some(&RSA_PSS_2048_8192_SHA512),
+            Algorithm::Es256 | Algorithm::Es384 | Algorithm::EdDsa => None,
+        }
+    }
+}
+
+/// What a key is made of, by its type.
+enum Material {
+    Rsa { n: Vec<u8>, e: Vec<u8> },
+    P256(Vec<u8>),
+    P384(Vec<u8>),
+    Ed25519(Vec<u8>),
+}
+
+/// What tells a key from all others: a digest of its material.
+pub type KeyPrint = [u8; 32];
+
+/// One public key.
+pub struct PublicKey {
+    kid: Option<String>,
+    algorithm: Option<Algorithm>,
+    material: Material,
+    print: KeyPrint,
+}
+
+/// The keys of a document that can be used here.
+pub struct PublicKeys {
+    keys: Vec<PublicKey>,
+    left_out: usize,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    keys: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Jwk {
+    kty: String,
+    kid: Option<String>,
+    alg: Option<String>,
+    #[serde(rename = "use")]
+    purpose: Option<String>,
+    key_ops: Option<Vec<String>>,
+    crv: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+    d: Option<serde::de::IgnoredAny>,
+}
+
+impl PublicKeys {
+    /// Reads a JWKS document. What cannot be used (encryption keys, shared secrets, other curves, private keys, which have no
+    /// business there) is left out and counted.
+    pub fn parse(document: &[u8]) -> Result<PublicKeys, KeysetError> {
+        let document: Document = serde_json::from_slice(document).map_err(|_| KeysetError::Malformed)?;
+        if document.keys.len() > KEYS_MAX {
+            return Err(KeysetError::TooLarge);
+        }
+        let all = document.keys.len();
+        let keys: Vec<PublicKey> = document.keys.into_iter().filter_map(read).collect();
+        Ok(PublicKeys { left_out: all - keys.len(), keys })
+    }
+
+    /// How many can be used.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether none can be used.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// How many cannot be used.
+    #[must_use]
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Whether the key is (still) one of these.
+    pub(super) fn holds(&self, print: &KeyPrint) -> bool {
+        self.keys.iter().any(|key| key.print == *print)
+    }
+
+    /// The keys that a token may mean: those of its name, or the only one there is if it names none.
+    pub(super) fn named(&self, kid: Option<&str>) -> Vec<&PublicKey> {
+        match kid {
+            Some(kid) => self.keys.iter().filter(|key| key.kid.as_deref() == Some(kid)).collect(),
+            None if self.keys.len() == 1 => self.keys.iter().collect(),
+            None => Vec::new(),
+        }
+    }
+}
+
+impl PublicKey {
+    /// Whether such a signature can be this key's: by its type, and by what the document says it is for.
+    pub(super) fn fits(&self, algorithm: Algorithm) -> bool {
+        let by_type = match self.material {
+            Material::Rsa { .. } => algorithm.rsa().is_some(),
+            Material::P256(_) => algorithm == Algorithm::Es256,
+            Material::P384(_) => algorithm == Algorithm::Es384,
+            Material::Ed25519(_) => algorithm == Algorithm::EdDsa,
+        };
+        by_type && self.algorithm.is_none_or(|own| own == algorithm)
+    }
+
+    /// Whether the signature is this key's. One of another algorithm is not.
+    pub(super) fn signed(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+        let plain = |how: &'static dyn VerificationAlgorithm, point: &[u8]| UnparsedPublicKey::new(how, point).verify(message, signature);
+        let verified = match (&self.material, algorithm.rsa()) {
+            _ if !self.fits(algorithm) => return false,
+            (Material::Rsa { n, e }, Some(how)) => RsaPublicKeyComponents { n, e }.verify(how, message, signature),
+            (Material::Rsa { .. }, None) => return false,
+            (Material::P256(point), _) => plain(&ECDSA_P256_SHA256_FIXED, point),
+            (Material::P384(point), _) => plain(&ECDSA_P384_SHA384_FIXED, point),
+            (Material::Ed25519(point), _) => plain(&ED25519, point),
+        };
+        verified.is_ok()
+    }
+
+    pub(super) fn print(&self) -> KeyPrint {
+        self.print
+    }
+}
+
+fn read(value: Value) -> Option<PublicKey> {
+    let jwk: Jwk = serde_json::from_value(value).ok()?;
+    let for_signatures = jwk.purpose.as_deref().is_none_or(|purpose| purpose == "sig")
+        && jwk.key_ops.as_ref().is_none_or(|ops| ops.iter().any(|op| op == "verify"));
+    if !for_signatures || jwk.d.is_some() {
+        return None;
+    }
+    let algorithm = jwk.alg.as_deref().map(|name| Algorithm::parse(name).ok_or(())).transpose().ok()?;
+    let material = material(&jwk)?;
+    let print = print(&material);
+    let key = PublicKey { kid: jwk.kid, algorithm, material, print };
+    // A key whose two descriptions disagree is none.
+    algorithm.is_none_or(|own| key.fits(own)).then_some(key)
+}
+
+fn material(jwk: &Jwk) -> Option<Material> {
+    let bytes = |text: &Option<String>| URL_SAFE_NO_PAD.decode(text.as_deref()?).ok();
+    let part = |text: &Option<String>, length: usize| bytes(text).filter(|bytes| bytes.len() == length);
+    let point = |length: usize| Some([vec![4], part(&jwk.x, length)?, part(&jwk.y, length)?].concat());
+    match (jwk.kty.as_str(), jwk.crv.as_deref()) {
+        ("RSA", _) => {
+            let (n, e) = (bytes(&jwk.n)?, bytes(&jwk.e)?);
+            RSA_BYTES.contains(&n.len()).then_some(Material::Rsa { n, e })
+        }
+        ("EC", Some("P-256")) => Some(Material::P256(point(32)?)),
+        ("EC", Some("P-384")) => Some(Material::P384(point(48)?)),
+        ("OKP", Some("Ed25519")) => Some(Material::Ed25519(part(&jwk.x, 32)?)),
+        _ => None,
+    }
+}
+
+fn print(material: &Material) -> KeyPrint {
+    let (kind, first, second): (&[u8], &[u8], &[u8]) = match material {
+        Material::Rsa { n, e } => (b"rsa:", n, e),
+        Material::P256(point) => (b"p256", point, &[]),
+        Material::P384(point) => (b"p384", point, &[]),
+        Material::Ed25519(point) => (b"ed25", point, &[]),
+    };
+    let mut digest = blake3::Hasher::new();
+    digest.update(kind).update(&(first.len() as u64).to_le_bytes()).update(first).update(second);
+    *digest.finalize().as_bytes()
+}

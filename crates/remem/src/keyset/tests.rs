@@ -1,0 +1,170 @@
+//! When keys are looked at again, and what happens while that fails. Time is paused: it moves when a test says so.
+
+use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+const EMPTY: &str = r#"{"keys": []}"#;
+const ONE: &str = r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+
+/// Somewhere that tests decide about.
+struct Said {
+    answer: Mutex<Result<&'static str, KeysetError>>,
+    looks: AtomicUsize,
+    slow: Duration,
+}
+
+#[async_trait]
+impl Place for Arc<Said> {
+    async fn look(&self) -> Result<Found, KeysetError> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(self.slow).await;
+        self.answer.lock().unwrap().map(|text| Found::Document(text.as_bytes().to_vec()))
+    }
+}
+
+fn said(answer: Result<&'static str, KeysetError>, slow: Duration) -> (Arc<Said>, Remembered<Arc<Said>>) {
+    let place = Arc::new(Said { answer: Mutex::new(answer), looks: AtomicUsize::new(0), slow });
+    (place.clone(), Remembered::new(place, OF_URL))
+}
+
+async fn count(keys: &impl Keyset, look_again: bool) -> Result<usize, KeysetError> {
+    keys.keys(look_again).await.map(|keys| keys.len())
+}
+
+async fn pass(seconds: u64) {
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_are_remembered_for_five_minutes() {
+    let (place, keys) = said(Ok(ONE), Duration::ZERO);
+    for _ in 0..3 {
+        assert_eq!(count(&keys, false).await, Ok(1));
+    }
+    pass(299).await;
+    *place.answer.lock().unwrap() = Ok(EMPTY);
+    assert_eq!((count(&keys, false).await, place.looks.load(Ordering::SeqCst)), (Ok(1), 1));
+    pass(1).await;
+    assert_eq!((count(&keys, false).await, place.looks.load(Ordering::SeqCst)), (Ok(0), 2), "a document without keys counts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_key_is_worth_a_look_every_half_minute() {
+    let (place, keys) = said(Ok(EMPTY), Duration::ZERO);
+    assert_eq!(count(&keys, false).await, Ok(0));
+    *place.answer.lock().unwrap() = Ok(ONE);
+    assert_eq!(count(&keys, false).await, Ok(0), "without a reason, not yet");
+    assert_eq!(count(&keys, true).await, Ok(1));
+    *place.answer.lock().unwrap() = Ok(EMPTY);
+    for _ in 0..50 {
+        assert_eq!(count(&keys, true).await, Ok(1), "not because of every stranger");
+    }
+    pass(29).await;
+    assert_eq!((count(&keys, true).await, place.looks.load(Ordering::SeqCst)), (Ok(1), 2));
+    pass(1).await;
+    assert_eq!((count(&keys, true).await, place.looks.load(Ordering::SeqCst)), (Ok(0), 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_keys_serve_for_a_day_while_looking_fails() {
+    let (place, keys) = said(Ok(ONE), Duration::ZERO);
+    assert_eq!(count(&keys, false).await, Ok(1));
+    for failure in [Err(KeysetError::Timeout), Ok("<html>")] {
+        *place.answer.lock().unwrap() = failure;
+        pass(300).await;
+        assert_eq!(count(&keys, false).await, Ok(1));
+    }
+    let before = place.looks.load(Ordering::SeqCst);
+    pass(29).await;
+    assert_eq!((count(&keys, false).await, place.looks.load(Ordering::SeqCst)), (Ok(1), before), "it is not asked all the time");
+    pass(1).await;
+    assert_eq!((count(&keys, false).await, place.looks.load(Ordering::SeqCst)), (Ok(1), before + 1));
+    pass(24 * 3_600 - 630 - 1).await;
+    assert_eq!(count(&keys, false).await, Ok(1));
+    pass(1).await;
+    assert_eq!(count(&keys, false).await, Err(KeysetError::Malformed), "what nobody vouched for in a day is believed no more");
+    *place.answer.lock().unwrap() = Ok(ONE);
+    pass(30).await;
+    assert_eq!(count(&keys, false).await, Ok(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_at_once_look_once_and_whoever_has_keys_does_not_wait() {
+    let slow = Duration::from_secs(4);
+    let (place, keys) = said(Ok(ONE), slow);
+    let begun = Instant::now();
+    let answers = tokio::join!(count(&keys, false), count(&keys, true), count(&keys, false));
+    assert_eq!(answers, (Ok(1), Ok(1), Ok(1)));
+    assert_eq!((begun.elapsed(), place.looks.load(Ordering::SeqCst)), (slow, 1));
+    pass(300).await;
+    let begun = Instant::now();
+    let waits = async { (count(&keys, false).await, begun.elapsed()) };
+    let goes_on = async { (count(&keys, false).await, begun.elapsed()) };
+    assert_eq!(tokio::join!(waits, goes_on), ((Ok(1), slow), (Ok(1), Duration::ZERO)));
+    assert_eq!(place.looks.load(Ordering::SeqCst), 2);
+}
+
+/// A client that hangs up takes its look with it; the next one is not held up by that, nor does it look at once.
+#[tokio::test(start_paused = true)]
+async fn a_look_that_was_abandoned_is_made_up_for() {
+    let (place, keys) = said(Ok(ONE), Duration::from_secs(4));
+    assert!(tokio::time::timeout(Duration::from_millis(500), count(&keys, false)).await.is_err());
+    assert_eq!(count(&keys, false).await, Err(KeysetError::Unreachable));
+    pass(1).await;
+    assert_eq!((count(&keys, false).await, place.looks.load(Ordering::SeqCst)), (Ok(1), 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_is_read_again_when_it_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keys.json");
+    let keys = of_file(path.clone());
+    assert_eq!(count(&keys, false).await, Err(KeysetError::Unreadable));
+    std::fs::write(&path, ONE).unwrap();
+    assert_eq!(count(&keys, true).await, Err(KeysetError::Unreadable), "a second has not passed");
+    pass(1).await;
+    assert_eq!(count(&keys, false).await, Ok(1));
+    assert!(matches!(keys.place.look().await, Ok(Found::Same)), "an unchanged file is not read");
+    for half in ["", "{\"keys\": [", &" ".repeat(DOCUMENT_BYTES_MAX + 1)] {
+        std::fs::write(&path, half).unwrap();
+        pass(1).await;
+        assert_eq!(count(&keys, false).await, Ok(1), "a file that is being written takes nothing away");
+    }
+    std::fs::write(&path, EMPTY).unwrap();
+    pass(1).await;
+    assert_eq!(count(&keys, false).await, Ok(0));
+    // Another file in its place, of the same length.
+    let other = folder.path().join("other.json");
+    std::fs::write(&other, EMPTY.replace("[]", "{}")).unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    assert_eq!(keys.place.look().await.err(), Some(KeysetError::Malformed), "it was read");
+}
+
+/// Answers one request.
+async fn serve(listener: &TcpListener, answer: String) {
+    let (mut socket, _) = listener.accept().await.unwrap();
+    let mut read = Vec::new();
+    while !read.ends_with(b"\r\n\r\n") {
+        assert_ne!(socket.read_buf(&mut read).await.unwrap(), 0);
+    }
+    // Whoever has read enough hangs up.
+    let _ = socket.write_all(answer.as_bytes()).await;
+}
+
+#[tokio::test]
+async fn a_url_is_fetched_as_it_is_and_no_further() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: Url = format!("http://{}/keys", listener.local_addr().unwrap()).parse().unwrap();
+    let remote = Remote { url, client: OnceLock::new() };
+    let answer = |head: &str, body: &str| format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+    let look = async |text: String| tokio::join!(remote.look(), serve(&listener, text)).0;
+    assert!(matches!(look(answer("200 OK", ONE)).await, Ok(Found::Document(bytes)) if bytes == ONE.as_bytes()));
+    assert_eq!(look(answer("302 Found\r\nLocation: http://127.0.0.1:1/", "")).await.err(), Some(KeysetError::Status(302)));
+    assert_eq!(look(answer("404 Not Found", ONE)).await.err(), Some(KeysetError::Status(404)));
+    assert_eq!(look(answer("200 OK", &"x".repeat(DOCUMENT_BYTES_MAX + 1))).await.err(), Some(KeysetError::TooLarge));
+    assert_eq!(look("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{".to_owned()).await.err(), Some(KeysetError::Unreachable));
+    drop(listener);
+    assert_eq!(remote.look().await.err(), Some(KeysetError::Unreachable));
+}
