@@ -44,9 +44,8 @@ pub use admission::{Admission, Admitted, RuleText};
 pub use agent::Agent;
 pub use batch::{Batch, Cause, Change, Closing, Expectation, Fence, Idempotency, Reason};
 pub use commitment::Commitment;
-pub use entry::{Draft, Entry, Facets, Origin, Tier, Typology};
 pub use compound::{Episode, Pattern, Speaker};
-pub use entry::{Draft, Entry, Origin, Tier, Typology};
+pub use entry::{Draft, Entry, Facets, Origin, Tier, Typology};
 pub use event::{Event, EventBody, EventKind, RunPosition};
 pub use ids::{
     Actor, EntryId, InteractionId, MemoryRef, PrincipalId, Revision, RuleId, RunId, Scope, Seq, SessionId, TenantId, Timestamp, WorldId,

@@ -2,8 +2,7 @@
 
 use crate::bearer::KeyPrint;
 use crate::error::EngineError;
-use remem_core::{Actor, MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId};
-use remem_core::{MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId, Timestamp};
+use remem_core::{Actor, MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId, Timestamp};
 use remem_store::KeyHash;
 
 /// An authenticated caller.
