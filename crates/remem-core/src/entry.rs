@@ -148,6 +148,10 @@ pub struct Draft {
     pub tier: Tier,
     /// Kind; a plain put is semantic.
     pub typology: Typology,
+    /// The caller said nothing of its kind, or of its tier: what is above is only what would be taken for granted.
+    pub untyped: bool,
+    /// See `untyped`.
+    pub untiered: bool,
     /// Whom or what it is about, for whoever asks to be forgotten.
     pub subjects: Vec<Subject>,
     /// What it has beside its text.

@@ -23,6 +23,7 @@ pub mod infer;
 pub mod mirror;
 pub mod permission;
 pub mod policy;
+pub mod profile;
 pub mod promote;
 pub mod proposal;
 pub mod query;
@@ -53,6 +54,7 @@ pub use ids::{
 pub use mirror::{Pii, PiiKind, TraceShape, find_pii, mask, trace_shape};
 pub use permission::Permission;
 pub use policy::Policy;
+pub use profile::{Profile, Profiles};
 pub use query::Query;
 pub use record::{Precondition, Record, RecordBody, RecordKind, Sealed, Ties};
 pub use redact::{Redacted, Redactor, ShapePolicy};

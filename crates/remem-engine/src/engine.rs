@@ -13,7 +13,7 @@ use crate::secrets::{Rules, Secrets};
 use crate::vault::VaultKey;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
-use remem_core::{Agent, Idempotency, Policy, Record, Rejection, Revision, TenantId, Timestamp, Workflow};
+use remem_core::{Agent, Idempotency, Policy, Profiles, Record, Rejection, Revision, TenantId, Timestamp, Workflow};
 use remem_store::{Directory, ReadAt, Store};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -82,6 +82,8 @@ pub struct Parts {
     pub backups_kept_ms: Option<i64>,
     /// How promises are read where a tenant has no rules of its own.
     pub commitments: CommitmentRules,
+    /// How the agents of memories remember.
+    pub profiles: Profiles,
 }
 
 impl Parts {
@@ -110,6 +112,7 @@ impl Parts {
             agents: Vec::new(),
             backups_kept_ms: None,
             commitments: CommitmentRules::default(),
+            profiles: Profiles::default(),
         }
     }
 }

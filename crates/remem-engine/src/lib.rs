@@ -6,6 +6,7 @@
 
 pub mod agents;
 pub mod archive;
+pub mod audit;
 pub mod automations;
 pub mod bearer;
 pub mod caller;
@@ -31,10 +32,13 @@ pub mod runs;
 pub mod schedules;
 pub mod seal;
 pub mod secrets;
+pub mod sessions;
 pub mod tokens;
 pub mod vault;
 pub mod webhook;
+pub mod workshop;
 pub mod workspace;
+pub mod worlds;
 pub mod write;
 
 /// The secret that conformance checks resolve, and its second name.

@@ -4,7 +4,7 @@ use crate::caller::Caller;
 use crate::cursor;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use remem_core::{Entry, EntryId, Permission, Query, Revision};
+use remem_core::{Entry, EntryId, Permission, Query, Revision, Timestamp};
 use remem_store::{Filter, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary};
 
 /// What a list asks for.
@@ -18,6 +18,8 @@ pub struct ListRequest {
     pub cursor: Option<String>,
     /// Read at least this revision.
     pub at_least: Option<Revision>,
+    /// What was true at this instant, rather than now.
+    pub as_of: Option<Timestamp>,
 }
 
 /// One page of a list.
@@ -40,6 +42,8 @@ pub struct SearchRequest {
     pub filter: Filter,
     /// Read at least this revision.
     pub at_least: Option<Revision>,
+    /// What was true at this instant, rather than now.
+    pub as_of: Option<Timestamp>,
 }
 
 /// One hit of a search.
@@ -64,7 +68,7 @@ impl Engine {
     /// A page of entries, newest first.
     pub async fn list(&self, caller: &Caller, memory_ref: &str, request: ListRequest) -> Result<Listed, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let at = self.read_at(caller, request.at_least).await?;
+        let at = as_of(self.read_at(caller, request.at_least).await?, request.as_of);
         let Some(scope) = caller.scope(memory_ref) else { return Ok(Listed::default()) };
         let after = request.cursor.map(|c| cursor::open(&self.parts.key, &scope, &c)).transpose()?;
         let limit = self.parts.policy.list_limit(request.limit);
@@ -84,7 +88,7 @@ impl Engine {
     pub async fn search(&self, caller: &Caller, memory_ref: &str, request: SearchRequest) -> Result<Vec<Hit>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let query = Query::parse(&request.query, &self.parts.policy)?;
-        let at = self.read_at(caller, request.at_least).await?;
+        let at = as_of(self.read_at(caller, request.at_least).await?, request.as_of);
         let Some(scope) = caller.scope(memory_ref) else { return Ok(Vec::new()) };
         let limit = self.parts.policy.search_limit(request.limit);
         let probe = Probe::Lexical { terms: query.terms().to_vec() };
@@ -122,9 +126,14 @@ impl Engine {
         Ok((found, more))
     }
 
-    async fn show(&self, caller: &Caller, entries: Vec<Entry>, at: &ReadAt) -> Result<Vec<Entry>, EngineError> {
+    pub(crate) async fn show(&self, caller: &Caller, entries: Vec<Entry>, at: &ReadAt) -> Result<Vec<Entry>, EngineError> {
         let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
         let admission = rules.admission(&policy, at.instant());
         Ok(entries.into_iter().map(|entry| admission.review(entry)).collect())
     }
+}
+
+/// The moment of a read, or what was true at another one.
+fn as_of(at: ReadAt, then: Option<Timestamp>) -> ReadAt {
+    then.map_or_else(|| at.clone(), |then| ReadAt::AsOf { then, at: at.instant() })
 }

@@ -104,7 +104,7 @@ pub struct PassReport {
 }
 
 /// All passes.
-pub static PASSES: [Pass; 12] = [
+pub static PASSES: [Pass; 14] = [
     Pass {
         name: "purge",
         doc: "removes expired entries and makes erased text physically gone",
@@ -194,6 +194,32 @@ pub static PASSES: [Pass; 12] = [
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::fire::worth(engine, tenant)),
             run: |engine, tenant, mode, fence| Box::pin(passes::fire::run(engine, tenant, mode, fence)),
+        },
+    },
+    Pass {
+        name: passes::sessions::NAME,
+        doc: "ends sessions that rest for too long, and keeps what outlasts them",
+        period_ms: 5_000,
+        all_every: 720,
+        store_knows: Some(Work::Records),
+        lease_ms: LEASE_MS,
+        tenants_at_once: 2,
+        over: Over::Host {
+            worth: |engine, tenant| Box::pin(passes::sessions::worth(engine, tenant)),
+            run: |engine, tenant, mode, fence| Box::pin(passes::sessions::run(engine, tenant, mode, fence)),
+        },
+    },
+    Pass {
+        name: passes::sweep::NAME,
+        doc: "takes the text of statements that ceased to be true long ago, and counts what hangs on nothing",
+        period_ms: 3_600_000,
+        all_every: 24,
+        store_knows: None,
+        lease_ms: LEASE_MS,
+        tenants_at_once: 1,
+        over: Over::Host {
+            worth: |engine, tenant| Box::pin(passes::sweep::worth(engine, tenant)),
+            run: |engine, tenant, mode, fence| Box::pin(passes::sweep::run(engine, tenant, mode, fence)),
         },
     },
     Pass {

@@ -4,7 +4,7 @@ use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::entry::RevRange;
-use remem_core::{Admitted, Batch, Draft, Entry, EntryId, Permission, Rejection, Revision, Scope, TenantId, Timestamp};
+use remem_core::{Admitted, Batch, Draft, Entry, EntryId, Facets, Permission, Rejection, Revision, Scope, TenantId, Timestamp};
 use remem_store::{Committed, Outcome};
 
 /// Admission of more text than this is moved off the async threads.
@@ -50,6 +50,14 @@ impl Engine {
         // A batch of one and a single put are the same operation: a client may retry one as the other.
         let idempotency = self.idempotency("put", key, &digest(&scope, &drafts))?;
         let now = self.now_for(caller.tenant()).await?;
+        let (profile, drafts) = self.shape(caller, &scope, drafts, now).await?;
+        if !Engine::is_plain(&drafts) {
+            let (kept, committed) = self.put_placed(caller, &scope, (&profile, &drafts), idempotency).await?;
+            metrics::counter!("remem_entries_written_total").increment(kept.len() as u64);
+            self.has_new_entries(&scope.tenant);
+            let (revision, replayed) = (committed.revision, committed.replayed);
+            return Ok(Stored { entries: Engine::kept_entries(kept, &committed), revision, replayed });
+        }
         let admitted = self.admit(caller, &scope, drafts, now).await?;
         let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone()).idempotent(idempotency);
         for one in &admitted {
@@ -116,7 +124,13 @@ impl Engine {
         }
     }
 
-    async fn admit(&self, caller: &Caller, scope: &Scope, drafts: Vec<Draft>, now: Timestamp) -> Result<Vec<Admitted>, EngineError> {
+    pub(crate) async fn admit(
+        &self,
+        caller: &Caller,
+        scope: &Scope,
+        drafts: Vec<Draft>,
+        now: Timestamp,
+    ) -> Result<Vec<Admitted>, EngineError> {
         let policy = self.policy_of(caller);
         let rules = self.rules(&scope.tenant).await?;
         let admission = rules.admission(&policy, now);
@@ -136,23 +150,28 @@ impl Engine {
 /// first answer can be given again without keeping a copy of it, even after the entry was deleted.
 fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
     let entries = admitted.into_iter().zip(&committed.outcomes).filter_map(|(one, outcome)| match outcome {
-        Outcome::Stored { id, created_at } => Some(Entry {
-            id: id.clone(),
-            memory_ref: one.scope().memory_ref.clone(),
-            content: one.content().to_owned(),
-            tags: one.tags().map(str::to_owned).collect(),
-            metadata: one.metadata().and_then(|text| serde_json::from_str(text).ok()),
-            created_at: *created_at,
-            expires_at: one.expires_at(),
-            tier: one.tier(),
-            typology: one.typology(),
-            facets: one.facets().clone(),
-            visible: RevRange { from: committed.revision, to: None },
-            scan: one.scan(),
-        }),
+        Outcome::Stored { id, created_at } => Some(entry_of(one, id, *created_at, committed.revision)),
         Outcome::Recorded { .. } | Outcome::Done | Outcome::Removed | Outcome::Nothing => None,
     });
     Stored { entries: entries.collect(), revision: committed.revision, replayed: committed.replayed }
+}
+
+/// An entry as it was stored just now.
+pub(crate) fn entry_of(one: Admitted, id: &EntryId, created_at: Timestamp, revision: Revision) -> Entry {
+    Entry {
+        id: id.clone(),
+        memory_ref: one.scope().memory_ref.clone(),
+        content: one.content().to_owned(),
+        tags: one.tags().map(str::to_owned).collect(),
+        metadata: one.metadata().and_then(|text| serde_json::from_str(text).ok()),
+        created_at,
+        expires_at: one.expires_at(),
+        tier: one.tier(),
+        typology: one.typology(),
+        facets: one.facets().clone(),
+        visible: RevRange { from: revision, to: None },
+        scan: one.scan(),
+    }
 }
 
 fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
@@ -169,10 +188,27 @@ fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
         digest.part(&draft.expires_at.map_or([0; 8], |t| t.0.to_le_bytes()));
         digest.part(draft.tier.as_str().as_bytes());
         digest.part(draft.typology.as_str().as_bytes());
+        // A plain put has the digest that it always had: a retry may come from before an upgrade.
+        if draft.facets != Facets::default() {
+            facets(&mut digest, &draft.facets);
+        }
         digest.part(&(draft.subjects.len() as u64).to_le_bytes());
         for subject in &draft.subjects {
             digest.part(subject.bytes());
         }
     }
     digest
+}
+
+fn facets(digest: &mut Digest, facets: &Facets) {
+    let names = [facets.session.as_ref().map(|id| id.as_str()), facets.interaction.as_ref().map(|id| id.as_str()), facets.slot.as_deref()];
+    for name in names {
+        digest.part(&[u8::from(name.is_some())]);
+        digest.part(name.unwrap_or_default().as_bytes());
+    }
+    digest.part(facets.world.as_str().as_bytes());
+    digest.part(facets.trust.as_str().as_bytes());
+    for at in [facets.valid_at, facets.invalid_at] {
+        digest.part(&at.map_or(i64::MIN, |at| at.0).to_le_bytes());
+    }
 }

@@ -14,3 +14,5 @@ pub mod propose;
 pub mod purge;
 pub mod rescan;
 pub mod runs;
+pub mod sessions;
+pub mod sweep;

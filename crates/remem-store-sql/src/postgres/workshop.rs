@@ -21,6 +21,10 @@ fn is_live(entry: &EntryRow, batch: &Batch) -> bool {
     entry.rev_to.is_none() && entry.expires_at.is_none_or(|end| end > batch.at().0)
 }
 
+fn is_longer_history(entry: &EntryRow, from: Timestamp) -> bool {
+    entry.reason.as_deref() == Some("invalidated") && !entry.erased && entry.invalid_at.is_some_and(|to| to > from.0)
+}
+
 /// The one that takes its place is put afterwards: its row is the next of its memory, unless the group holds it already.
 pub(super) fn close(
     batch: &Batch,
@@ -31,6 +35,17 @@ pub(super) fn close(
     before: Revision,
 ) -> Outcome {
     let place = (memory_ref.clone(), id.clone());
+    if let Closing::Untrue(from) = closing
+        && working.entries.get(&place).is_some_and(|entry| is_longer_history(entry, from))
+    {
+        // It is history already; only its end was earlier than was known.
+        tick(batch, working, before);
+        if let Some(entry) = working.entries.get_mut(&place) {
+            entry.invalid_at = Some(from.0);
+            writes.state(entry);
+        }
+        return Outcome::Done;
+    }
     if !working.entries.get(&place).is_some_and(|entry| is_live(entry, batch)) {
         return Outcome::Nothing;
     }

@@ -31,6 +31,16 @@ impl<'a> Applying<'a> {
         by: Option<&'a EntryId>,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
+        if let Closing::Untrue(from) = closing
+            && let Some(past) =
+                self.find(memory_ref, id, &format!("removed_reason = 'invalidated' AND erased_at IS NULL AND invalid_at > {}", from.0))?
+        {
+            // It is history already; only its end was earlier than was known.
+            self.tick(before);
+            let sql = "UPDATE entry SET invalid_at = ?3 WHERE tenant_id = ?1 AND row_id = ?2";
+            self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), past.row, from.0])?;
+            return Ok(Outcome::Done);
+        }
         let Some(found) = self.find(memory_ref, id, LIVE)? else { return Ok(Outcome::Nothing) };
         let revision = self.tick(before);
         if let Closing::Untrue(from) = closing {

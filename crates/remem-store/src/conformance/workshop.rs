@@ -130,6 +130,15 @@ async fn an_answer_gives_way_and_stays_as_history(store: &dyn Store) {
     assert_eq!(history[1].ended_at, Some(NOON.plus_ms(50)));
     assert_eq!(history[1].entry.facets.invalid_at, Some(NOON.plus_ms(50)));
     assert_eq!(history[1].entry.content, "it is red", "both are kept");
+    // Heard of later still: it was grey from 20 on, until it was blue.
+    let between = batch(&s, 65)
+        .close(s.memory_ref.clone(), id("red"), Closing::Untrue(NOON.plus_ms(20)), Some(id("grey")))
+        .put(id("grey"), admit(&s, fact("it was grey", "colour", 20, Some(50)), NOON));
+    assert_eq!(commit(store, between).await.outcomes[0], Outcome::Done, "history is cut where it is known better");
+    for (ms, expected) in [(19, "red"), (20, "grey"), (49, "grey"), (50, "blue")] {
+        let then = ReadAt::AsOf { then: NOON.plus_ms(ms), at: NOON.plus_ms(70) };
+        assert_eq!(names(store, &s, &then).await, [expected], "as of {ms}");
+    }
     let last = store.slot(&s, "colour", 1).await.expect("read");
     assert_eq!(last[0].entry.id, id("blue"), "the newest");
     assert!(store.slot(&s, "size", 9).await.expect("read").is_empty());

@@ -1,0 +1,293 @@
+//! The profile of a memory: how its agent remembers. A declared value, checked at start: what is classified, what is masked, which
+//! world it speaks of, how long a session may rest. What is a contract (the guard's threshold and floor, the cells, the anchors)
+//! is not here, because no profile may change it.
+
+use crate::entry::{Draft, Tier, Typology};
+use crate::ids::{MemoryRef, Timestamp, WorldId};
+use crate::promote::UNITS_MIN;
+use crate::rejection::Rejection;
+use crate::slots;
+use crate::trust::{Evidence, Trust};
+use crate::typology::classify;
+
+/// A day in milliseconds.
+pub const DAY_MS: i64 = 86_400_000;
+
+/// How much the rule guard is leant on. The guard itself is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// The agent reasons about the rules themselves: whatever it states has to say of which world.
+    Primary,
+    /// The agent works with the rules and states how the work goes: the guard catches what should not have happened.
+    Backstop,
+}
+
+impl Guard {
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Guard::Primary => "primary",
+            Guard::Backstop => "backstop",
+        }
+    }
+}
+
+/// How the agent of a memory remembers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Its name.
+    pub name: String,
+    /// What is written without a kind is classified, and what states or orders something gets a slot, so that another answer takes
+    /// its place. Otherwise it is semantic, and has the slot that it is given.
+    pub classifies: bool,
+    /// Personal data is masked and what mirrors other systems is refused.
+    pub non_mirror: bool,
+    /// The world that statements speak of if they do not say.
+    pub world: WorldId,
+    /// How much the rule guard is leant on.
+    pub guard: Guard,
+    /// How long a session may rest before it is over.
+    pub session_idle_ms: i64,
+    /// How much evidence lets a claim outlast its session; see `promote`.
+    pub promotion_units: u32,
+    /// How long after it ceased to be true a statement keeps its text.
+    pub strip_after_ms: i64,
+}
+
+impl Profile {
+    /// For a plain agent: entries are what they are said to be.
+    #[must_use]
+    pub fn general() -> Profile {
+        Profile {
+            name: "general".to_owned(),
+            classifies: false,
+            non_mirror: false,
+            world: WorldId::none(),
+            guard: Guard::Backstop,
+            session_idle_ms: 30 * DAY_MS,
+            promotion_units: UNITS_MIN,
+            strip_after_ms: 730 * DAY_MS,
+        }
+    }
+
+    /// For an operator's collaborator: memory is a workshop and no copy of what is kept elsewhere.
+    #[must_use]
+    pub fn workshop() -> Profile {
+        Profile { name: "workshop".to_owned(), classifies: true, non_mirror: true, ..Profile::general() }
+    }
+
+    /// Refuses what cannot be: names the field and the rule.
+    pub fn check(&self) -> Result<(), Rejection> {
+        let invalid = |field, rule| Err(Rejection::Invalid { field, rule });
+        if WorldId::parse(&self.name).is_none() {
+            return invalid("profile", "must have a name of letters, digits and `_.:-`");
+        }
+        if !(DAY_MS..=365 * DAY_MS).contains(&self.session_idle_ms) {
+            return invalid("session_idle_days", "must be between 1 and 365");
+        }
+        if self.promotion_units < UNITS_MIN || self.promotion_units > 32 {
+            return invalid("promotion_units", "must be between 4 and 32: promotion can be made harder, not easier");
+        }
+        if !(30 * DAY_MS..=36_500 * DAY_MS).contains(&self.strip_after_ms) {
+            return invalid("strip_after_days", "must be between 30 and 36500");
+        }
+        if self.guard == Guard::Primary && !self.world.is_none() {
+            return invalid("world", "must not be given where the guard is primary: each statement says its own");
+        }
+        Ok(())
+    }
+
+    /// The draft as this memory takes it: its kind, world, slot, window and evidence. `who` is whoever says it.
+    pub fn shape(&self, mut draft: Draft, who: &str, now: Timestamp) -> Result<Draft, Rejection> {
+        if draft.untyped && self.classifies {
+            draft.typology = classify(&draft.content);
+            // A transcript is kept with its session; where somebody wants it for good, it is a statement.
+            match (draft.typology, draft.tier) {
+                (Typology::Episodic, Tier::Persistent) if draft.untiered => draft.tier = Tier::Session,
+                (Typology::Episodic, Tier::Persistent) => draft.typology = Typology::Semantic,
+                (_, Tier::Interaction) => draft.typology = Typology::Episodic,
+                _ => {}
+            }
+        } else if draft.untyped && draft.tier == Tier::Interaction {
+            draft.typology = Typology::Episodic;
+        }
+        if draft.typology == Typology::Semantic && draft.facets.world.is_none() {
+            if self.guard == Guard::Primary {
+                return Err(Rejection::Invalid { field: "world", rule: "is needed: this memory states what it says of a world" });
+            }
+            draft.facets.world = self.world.clone();
+        }
+        if draft.facets.slot.is_none() && self.classifies && draft.facets.trust != Trust::Untrusted {
+            draft.facets.slot = slot_of(draft.typology, &draft.content);
+        }
+        let is_slotted = draft.facets.slot.as_deref().is_some_and(|slot| !slot.starts_with(CLAIM));
+        if draft.typology == Typology::Semantic && is_slotted {
+            draft.facets.valid_at = draft.facets.valid_at.or(Some(now));
+        }
+        if draft.facets.evidence.is_empty() {
+            let thread = draft.facets.interaction.as_ref().map(|id| id.as_str()).or(draft.facets.session.as_ref().map(|id| id.as_str()));
+            draft.facets.evidence = Evidence::of(draft.facets.trust, thread.unwrap_or(""), who);
+        }
+        Ok(draft)
+    }
+}
+
+/// What a slot begins with that stands for a text itself: who says the same again, says nothing new.
+pub const CLAIM: char = '=';
+
+/// The question that a text answers; a text that answers none is its own.
+fn slot_of(typology: Typology, text: &str) -> Option<String> {
+    let found = match typology {
+        Typology::Episodic => return None,
+        Typology::Semantic => slots::semantic_slot(text).map(|(key, _)| key),
+        Typology::Procedural => slots::procedural_slot(text),
+    };
+    Some(found.unwrap_or_else(|| claim_slot(text)))
+}
+
+/// The slot of a text that answers no question.
+#[must_use]
+pub fn claim_slot(text: &str) -> String {
+    format!("{CLAIM}{}", &blake3::hash(normal(text).as_bytes()).to_hex()[..32])
+}
+
+/// Two texts with the same words in the same order say the same.
+#[must_use]
+pub fn normal(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
+}
+
+/// Which memories have which profile. The more a pattern says the sooner it counts; users' own memories are workshops and the
+/// tenant's are general unless a pattern says otherwise.
+#[derive(Clone, Debug)]
+pub struct Profiles {
+    declared: Vec<(String, Profile)>,
+    general: Profile,
+    workshop: Profile,
+}
+
+impl Default for Profiles {
+    fn default() -> Profiles {
+        Profiles { declared: Vec::new(), general: Profile::general(), workshop: Profile::workshop() }
+    }
+}
+
+impl Profiles {
+    /// With these besides: patterns (a name, or the beginning of one and `*`; `~/…` is everybody's own) and their profiles.
+    pub fn declare(declared: Vec<(String, Profile)>) -> Result<Profiles, Rejection> {
+        let mut declared = declared;
+        for (pattern, profile) in &declared {
+            profile.check()?;
+            let name = pattern.strip_suffix('*').unwrap_or(pattern);
+            let whole = name.strip_prefix("~/").map_or(name.to_owned(), |rest| format!("~x/{rest}"));
+            if pattern.is_empty() || name.contains('*') || MemoryRef::parse(&format!("{whole}x")).is_none() {
+                return Err(Rejection::Invalid { field: "memories", rule: "must be names, or beginnings of names followed by `*`" });
+            }
+        }
+        declared.sort_by_key(|(pattern, _)| (pattern.ends_with('*'), std::cmp::Reverse(pattern.len()), pattern.clone()));
+        if declared.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return Err(Rejection::Invalid { field: "memories", rule: "must not give one pattern two profiles" });
+        }
+        Ok(Profiles { declared, ..Profiles::default() })
+    }
+
+    /// The profile of a memory.
+    #[must_use]
+    pub fn of(&self, memory_ref: &MemoryRef) -> &Profile {
+        let name = memory_ref.as_str();
+        let own = memory_ref.owner().map(|owner| format!("~{}", &name[1 + owner.len()..]));
+        let name = own.as_deref().unwrap_or(name);
+        let fits = |pattern: &str| pattern.strip_suffix('*').map_or(pattern == name, |head| name.starts_with(head));
+        let standard = if own.is_some() { &self.workshop } else { &self.general };
+        self.declared.iter().find(|(pattern, _)| fits(pattern)).map_or(standard, |(_, profile)| profile)
+    }
+
+    /// All profiles by name, the two that are always there first.
+    pub fn all(&self) -> impl Iterator<Item = (Option<&str>, &Profile)> {
+        let standard = [(None, &self.general), (None, &self.workshop)];
+        standard.into_iter().chain(self.declared.iter().map(|(pattern, profile)| (Some(pattern.as_str()), profile)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::InteractionId;
+
+    fn name(text: &str) -> MemoryRef {
+        MemoryRef::parse(text).unwrap()
+    }
+
+    fn shaped(text: &str) -> Draft {
+        let draft = Draft { content: text.into(), untyped: true, untiered: true, ..Draft::default() };
+        Profile::workshop().shape(draft, "ada", Timestamp(5)).unwrap()
+    }
+
+    #[test]
+    fn the_name_of_a_memory_decides() {
+        let custom = Profile { name: "notes".into(), ..Profile::general() };
+        let wide = Profile { name: "team".into(), ..Profile::workshop() };
+        let profiles = Profiles::declare(vec![("~/notes".into(), custom), ("team-*".into(), wide)]).unwrap();
+        let of = |text: &str| profiles.of(&name(text)).name.clone();
+        assert_eq!(
+            [of("m"), of("~ada/ops"), of("~ada/notes"), of("team-a"), of("team")],
+            ["general", "workshop", "notes", "team", "general"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_at_the_start() {
+        let with = |change: fn(&mut Profile)| {
+            let mut profile = Profile { name: "p".into(), ..Profile::workshop() };
+            change(&mut profile);
+            Profiles::declare(vec![("x".into(), profile)]).map(|_| ())
+        };
+        assert_eq!(with(|_| {}), Ok(()));
+        assert!(with(|p| p.promotion_units = 3).is_err(), "promotion is never made easier");
+        assert!(with(|p| p.session_idle_ms = 0).is_err());
+        assert!(with(|p| p.strip_after_ms = DAY_MS).is_err());
+        assert!(with(|p| p.name = "a b".into()).is_err());
+        assert!(with(|p| (p.guard, p.world) = (Guard::Primary, WorldId::parse("w").unwrap())).is_err());
+        for pattern in ["", "a*b", "~", "a\\b"] {
+            assert!(Profiles::declare(vec![(pattern.into(), Profile::general())]).is_err(), "{pattern}");
+        }
+        let twice = vec![("x".to_owned(), Profile::general()), ("x".to_owned(), Profile::workshop())];
+        assert!(Profiles::declare(twice).is_err());
+    }
+
+    #[test]
+    fn a_workshop_sorts_what_it_is_told() {
+        let habit = shaped("Always send the weekly report as a table.");
+        assert_eq!((habit.tier, habit.typology), (Tier::Persistent, Typology::Procedural));
+        let fact = shaped("Nadia's role is release manager.");
+        assert_eq!((fact.typology, fact.facets.valid_at), (Typology::Semantic, Some(Timestamp(5))));
+        let talk = shaped("User: could you kick off the distillation?\nAgent: done.");
+        assert_eq!((talk.tier, talk.typology, talk.facets.slot), (Tier::Session, Typology::Episodic, None));
+        let claim = shaped("The operator is working on gate coverage.");
+        assert_eq!(claim.facets.slot, Some(claim_slot("the operator is working on   gate coverage")));
+        assert_eq!(claim.facets.valid_at, None);
+        assert_eq!(claim.facets.evidence.len(), 1);
+    }
+
+    #[test]
+    fn a_general_memory_takes_what_it_is_given() {
+        let draft = Draft { content: "Always send tables.".into(), untyped: true, untiered: true, ..Draft::default() };
+        let kept = Profile::general().shape(draft, "ada", Timestamp(5)).unwrap();
+        assert_eq!((kept.tier, kept.typology, kept.facets.slot), (Tier::Persistent, Typology::Semantic, None));
+        let mut turn = Draft { content: "hello".into(), untyped: true, tier: Tier::Interaction, ..Draft::default() };
+        turn.facets.interaction = InteractionId::parse("t1");
+        assert_eq!(Profile::general().shape(turn, "ada", Timestamp(5)).unwrap().typology, Typology::Episodic);
+    }
+
+    #[test]
+    fn where_the_guard_is_primary_a_statement_names_its_world() {
+        let primary = Profile { guard: Guard::Primary, ..Profile::workshop() };
+        let draft = Draft { content: "The gate is strict.".into(), ..Draft::default() };
+        assert!(primary.shape(draft.clone(), "ada", Timestamp(5)).is_err());
+        let mut named = draft;
+        named.facets.world = WorldId::parse("w").unwrap();
+        assert!(primary.shape(named, "ada", Timestamp(5)).is_ok());
+    }
+}

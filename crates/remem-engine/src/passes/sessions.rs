@@ -1,0 +1,70 @@
+//! sessions: ends sessions that rest for too long, and works off those that are over. A session that was idle when somebody came back
+//! is closed by that write; this pass finds those that nobody came back to, and whatever a node left half done.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::registry::{Mode, PassReport};
+use crate::sessions::{Session, State};
+use remem_core::{Batch, Fence, MemoryRef, Precondition, Record, RecordKind, Scope, SessionId, TenantId, Timestamp};
+use remem_store::{StoreError, Tie};
+
+/// The name in `PASSES`.
+pub(crate) const NAME: &str = "sessions";
+/// Sessions of one activation.
+const PAGE: u32 = 50;
+
+async fn due(engine: &Engine, tenant: &TenantId, now: Timestamp, limit: u32) -> Result<Vec<Record>, StoreError> {
+    engine.parts.store.tied(tenant, RecordKind::Session, &Tie::Due { until: now, after: None }, limit).await
+}
+
+/// Something due.
+pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
+    let now = engine.now_for(tenant).await?;
+    Ok(!due(engine, tenant, now, 1).await?.is_empty())
+}
+
+/// One activation.
+pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+    let now = engine.now_for(tenant).await?;
+    let records = due(engine, tenant, now, PAGE).await?;
+    let mut report = PassReport { examined: records.len() as u64, more: records.len() as u32 == PAGE, ..PassReport::default() };
+    for record in records {
+        if mode == Mode::DryRun {
+            report.changed += 1;
+            continue;
+        }
+        match one(engine, tenant, record, fence.clone(), now).await {
+            Ok(changed) => report.changed += u64::from(changed),
+            // Somebody wrote into the session, or closed it, at this very moment: it is looked at again.
+            Err(EngineError::Store(StoreError::Conflict)) => report.more = true,
+            Err(error) => return Err(error),
+        }
+    }
+    if report.more && mode != Mode::DryRun {
+        engine.passes.again(NAME, tenant);
+    }
+    Ok(report)
+}
+
+async fn one(engine: &Engine, tenant: &TenantId, record: Record, fence: Option<Fence>, now: Timestamp) -> Result<bool, EngineError> {
+    let version = record.version;
+    let session = Session::read(record)?;
+    let damaged = || StoreError::Damaged("a session names no memory");
+    let memory_ref = MemoryRef::parse(&session.memory_ref).ok_or_else(damaged)?;
+    let id = SessionId::parse(&session.session_id).ok_or_else(damaged)?;
+    let scope = Scope::new(tenant.clone(), memory_ref.clone()).as_host();
+    if session.state == State::Open {
+        let idle_ms = engine.parts.profiles.of(&memory_ref).session_idle_ms;
+        if !engine.is_idle(&scope, &session, idle_ms, now).await? {
+            let session = Session { activity_at: now.0, ..session };
+            let batch = Batch::new(tenant.clone(), now).fenced(fence);
+            let next = Some(now.plus_ms(idle_ms));
+            let batch = engine.set_session(tenant, batch, &session, Precondition::Version(version), next).await?;
+            engine.parts.store.commit(batch).await?;
+            return Ok(false);
+        }
+        engine.move_to_closing(tenant, session, version, None).await?;
+    }
+    engine.finish_session(tenant, &memory_ref, &id).await?;
+    Ok(true)
+}

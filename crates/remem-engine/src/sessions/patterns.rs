@@ -1,0 +1,67 @@
+//! Episodes of a session as `core/compound` reads them, and its patterns as drafts of persistent procedures. Who spoke and which
+//! tools were called stands in an entry's metadata: `speaker`, `tool`, `tools`.
+
+use super::close::Lasting;
+use remem_core::compound::{compound, compound_thread};
+use remem_core::{Draft, Entry, EntryId, Episode, Facets, Pattern, Speaker, Tier, Typology};
+use serde_json::Value;
+
+/// Tools of one entry that are looked at.
+const TOOLS_MAX: usize = 200;
+
+fn speaker(entry: &Entry) -> Speaker {
+    match entry.metadata.as_ref().and_then(|map| map.get("speaker")).and_then(Value::as_str) {
+        Some("operator" | "user") => Speaker::Operator,
+        Some("agent" | "assistant") => Speaker::Agent,
+        Some("tool") => Speaker::Tool,
+        _ => Speaker::Unknown,
+    }
+}
+
+pub(super) fn tools(entry: &Entry) -> Vec<&str> {
+    let Some(map) = &entry.metadata else { return Vec::new() };
+    let listed = map.get("tools").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    map.get("tool").and_then(Value::as_str).into_iter().chain(listed).take(TOOLS_MAX).collect()
+}
+
+/// One for the text, and one for each tool beyond the first.
+fn episodes(entries: &[Entry]) -> Vec<Episode<'_, EntryId>> {
+    let mut found = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.typology == Typology::Episodic) {
+        let thread = thread(entry);
+        let mut tools = tools(entry).into_iter();
+        let one = |text, tool| Episode {
+            id: entry.id.clone(),
+            at: entry.created_at,
+            thread,
+            speaker: speaker(entry),
+            tool,
+            text,
+            trust: entry.facets.trust,
+        };
+        found.push(one(entry.content.as_str(), tools.next()));
+        found.extend(tools.map(|tool| one("", Some(tool))));
+    }
+    found
+}
+
+/// The chat thread of an entry; a digest of one names it in its metadata.
+fn thread(entry: &Entry) -> &str {
+    let named = entry.metadata.as_ref().and_then(|map| map.get("interaction")).and_then(Value::as_str);
+    entry.facets.interaction.as_ref().map(|id| id.as_str()).or(named).unwrap_or("")
+}
+
+pub(super) fn of_session(entries: &[Entry]) -> Vec<Lasting> {
+    compound(&episodes(entries)).into_iter().map(|pattern| lasting(pattern, Tier::Persistent)).collect()
+}
+
+pub(super) fn of_thread(entries: &[Entry]) -> Vec<Lasting> {
+    compound_thread(&episodes(entries)).into_iter().map(|pattern| lasting(pattern, Tier::Session)).collect()
+}
+
+fn lasting(pattern: Pattern<EntryId>, tier: Tier) -> Lasting {
+    let facets = Facets { slot: Some(pattern.slot), trust: pattern.trust, evidence: pattern.evidence, ..Facets::default() };
+    let tags = vec![format!("source:compounded-{}", pattern.kind.as_str())];
+    let draft = Draft { content: pattern.text, tags, tier, typology: Typology::Procedural, facets, ..Draft::default() };
+    Lasting { draft, sources: pattern.sources }
+}

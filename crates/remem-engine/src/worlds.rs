@@ -1,0 +1,86 @@
+//! Rules of worlds: canonical texts that memory may not restate. They are no memory; they are written by whoever keeps the rules, and
+//! read by the guard alone (and by whoever wrote them).
+
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use remem_core::admission::check_name;
+use remem_core::{Batch, Permission, Rejection, Revision, RuleId, WorldId};
+use remem_store::{Outcome, Rule};
+
+/// A rule to be written.
+#[derive(Clone, Debug)]
+pub struct NewRule {
+    /// Its name in its world.
+    pub id: String,
+    /// What it says.
+    pub body: String,
+}
+
+impl Engine {
+    fn world(name: &str) -> Result<WorldId, Rejection> {
+        let world = WorldId::parse(name).ok_or(Rejection::MalformedName { field: "world" })?;
+        if world.is_none() { Err(Rejection::Invalid { field: "world", rule: "has no rules and can have none" }) } else { Ok(world) }
+    }
+
+    /// Writes rules of a world: all of them or none. One that is there is replaced.
+    pub async fn put_rules(&self, caller: &Caller, world: &str, rules: Vec<NewRule>) -> Result<Revision, EngineError> {
+        caller.require(Permission::MemoryAdmin)?;
+        let world = Engine::world(world)?;
+        let (limit, count) = (self.parts.policy.batch_entries_max, rules.len());
+        if count == 0 {
+            return Err(Rejection::Empty { field: "rules" }.into());
+        }
+        if count > limit {
+            return Err(Rejection::TooLarge { field: "rules", unit: "items", limit: limit as u64, actual: count as u64 }.into());
+        }
+        let now = self.now_for(caller.tenant()).await?;
+        let (secrets, policy) = (self.rules(caller.tenant()).await?, self.policy_of(caller));
+        check_name(secrets.redactor(), "world", world.as_str())?;
+        let mut batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
+        for rule in rules {
+            let id = RuleId::parse(&rule.id).ok_or(Rejection::MalformedName { field: "ruleId" })?;
+            check_name(secrets.redactor(), "ruleId", id.as_str())?;
+            let body = secrets.admission(&policy, now).rule(&rule.body)?;
+            batch = batch.rule(world.clone(), id, Some(body));
+        }
+        Ok(self.parts.store.commit(batch).await?.revision)
+    }
+
+    /// Takes a rule away.
+    pub async fn delete_rule(&self, caller: &Caller, world: &str, id: &str) -> Result<Revision, EngineError> {
+        caller.require(Permission::MemoryAdmin)?;
+        let (Some(world), Some(id)) = (WorldId::parse(world).filter(|world| !world.is_none()), RuleId::parse(id)) else {
+            return Err(EngineError::NotFound);
+        };
+        let now = self.now_for(caller.tenant()).await?;
+        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).rule(world, id, None);
+        let committed = self.parts.store.commit(batch).await?;
+        if committed.outcomes.first() == Some(&Outcome::Nothing) { Err(EngineError::NotFound) } else { Ok(committed.revision) }
+    }
+
+    /// The rules of a world by name, after `after`, and whether there are more.
+    pub async fn list_rules(
+        &self,
+        caller: &Caller,
+        world: &str,
+        after: Option<&str>,
+        limit: Option<u32>,
+    ) -> Result<(Vec<Rule>, bool), EngineError> {
+        caller.require(Permission::MemoryAdmin)?;
+        let Some(world) = WorldId::parse(world) else { return Ok((Vec::new(), false)) };
+        let limit = self.parts.policy.list_limit(limit);
+        let after = after.and_then(RuleId::parse);
+        let mut found = self.parts.store.rules(caller.tenant(), &world, after.as_ref(), limit.saturating_add(1)).await?;
+        let more = found.len() > limit as usize;
+        found.truncate(limit as usize);
+        Ok((found, more))
+    }
+
+    /// The rule that a text restates, if it restates one: what a put would be refused for.
+    pub async fn check_rule(&self, caller: &Caller, world: &str, text: &str) -> Result<Option<RuleId>, EngineError> {
+        caller.require(Permission::MemoryWrite)?;
+        let Some(world) = WorldId::parse(world) else { return Ok(None) };
+        Ok(self.parts.store.shadowed(caller.tenant(), &world, text).await?)
+    }
+}
