@@ -5,6 +5,7 @@ use super::close::Lasting;
 use remem_core::compound::{compound, compound_thread};
 use remem_core::{Draft, Entry, EntryId, Episode, Facets, Pattern, Speaker, Tier, Typology};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Tools of one entry that are looked at.
 const TOOLS_MAX: usize = 200;
@@ -24,14 +25,16 @@ pub(super) fn tools(entry: &Entry) -> Vec<&str> {
     map.get("tool").and_then(Value::as_str).into_iter().chain(listed).take(TOOLS_MAX).collect()
 }
 
-/// One for the text, and one for each tool beyond the first.
-fn episodes(entries: &[Entry]) -> Vec<Episode<'_, EntryId>> {
+/// An entry, and which part of it: its text and first tool, its second tool, and so on.
+type Part = (EntryId, usize);
+
+fn episodes(entries: &[Entry]) -> Vec<Episode<'_, Part>> {
     let mut found = Vec::new();
     for entry in entries.iter().filter(|entry| entry.typology == Typology::Episodic) {
         let thread = thread(entry);
-        let mut tools = tools(entry).into_iter();
-        let one = |text, tool| Episode {
-            id: entry.id.clone(),
+        let tools = tools(entry);
+        let one = |part, text, tool| Episode {
+            id: (entry.id.clone(), part),
             at: entry.created_at,
             thread,
             speaker: speaker(entry),
@@ -39,8 +42,8 @@ fn episodes(entries: &[Entry]) -> Vec<Episode<'_, EntryId>> {
             text,
             trust: entry.facets.trust,
         };
-        found.push(one(entry.content.as_str(), tools.next()));
-        found.extend(tools.map(|tool| one("", Some(tool))));
+        found.push(one(0, entry.content.as_str(), tools.first().copied()));
+        found.extend(tools.iter().enumerate().skip(1).map(|(part, tool)| one(part, "", Some(*tool))));
     }
     found
 }
@@ -59,9 +62,10 @@ pub(super) fn of_thread(entries: &[Entry]) -> Vec<Lasting> {
     compound_thread(&episodes(entries)).into_iter().map(|pattern| lasting(pattern, Tier::Session)).collect()
 }
 
-fn lasting(pattern: Pattern<EntryId>, tier: Tier) -> Lasting {
+fn lasting(pattern: Pattern<Part>, tier: Tier) -> Lasting {
     let facets = Facets { slot: Some(pattern.slot), trust: pattern.trust, evidence: pattern.evidence, ..Facets::default() };
     let tags = vec![format!("source:compounded-{}", pattern.kind.as_str())];
     let draft = Draft { content: pattern.text, tags, tier, typology: Typology::Procedural, facets, ..Draft::default() };
-    Lasting { draft, sources: pattern.sources }
+    let sources: BTreeSet<EntryId> = pattern.sources.into_iter().map(|(id, _)| id).collect();
+    Lasting { draft, sources: sources.into_iter().collect() }
 }
