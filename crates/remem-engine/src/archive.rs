@@ -229,7 +229,8 @@ impl Engine {
         let before = store.get(&scope, &output, &ReadAt::Now(self.now_for(tenant).await?)).await?.ok_or(EngineError::NotFound)?;
         let (policy, rules, now) = (self.policy_of(caller), self.rules(tenant).await?, self.now_for(tenant).await?);
         let admission = rules.admission(&policy, now);
-        let admitted = admission.admit(&scope, Draft { content: plain, tags: before.tags.clone(), ..Draft::default() })?;
+        let admitted = admission
+            .admit(&scope, Draft { content: plain, tags: before.tags.clone(), facets: before.facets.clone(), ..Draft::default() })?;
         let id = self.parts.ids.entry();
         let sources = lineage.sources.into_iter().map(|one| (one.memory_ref, one.id)).collect();
         let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());

@@ -4,7 +4,7 @@
 #[path = "common/world.rs"]
 mod world;
 
-use remem_core::{Change, Draft, EntryId, Reason, Tier, Timestamp};
+use remem_core::{Change, Draft, EntryId, Reason, Tier, Timestamp, Trust};
 use remem_engine::EngineError;
 use remem_engine::jobs::WorkError;
 use remem_engine::recall::SearchRequest;
@@ -116,7 +116,8 @@ async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
     assert_eq!(place.meddler.inner.ended(host.tenant(), 9).await.unwrap().len(), 3);
     assert!(host.run_pass("purge").await.changed >= 3);
     assert!(place.meddler.inner.ended(host.tenant(), 9).await.unwrap().is_empty());
-    let snapshot = ReadAt::Snapshot { revision: remem_core::Revision(4), at: host.engine.now(), since: host.engine.now(), own_runs: vec![] };
+    let snapshot =
+        ReadAt::Snapshot { revision: remem_core::Revision(4), at: host.engine.now(), since: host.engine.now(), own_runs: vec![] };
     let id = EntryId::parse(&ids[0]).unwrap();
     assert!(place.meddler.inner.get(&host.scope("m"), &id, &snapshot).await.unwrap().is_none(), "erased with the last reader");
     let replay = host.replay(&ended).await;
@@ -240,4 +241,20 @@ async fn a_store_that_fails_now_and_then_loses_nothing() {
 
 fn in_session() -> remem_core::Facets {
     remem_core::Facets { session: remem_core::SessionId::parse("s1"), ..remem_core::Facets::default() }
+}
+
+#[tokio::test]
+async fn a_digest_of_untrusted_texts_is_untrusted() {
+    for (trust, expected) in [(Trust::Untrusted, true), (Trust::Tool, false)] {
+        let place = Place::new();
+        let host = place.host().await;
+        fill(&host, 20).await;
+        let facets = remem_core::Facets { trust, ..remem_core::Facets::default() };
+        host.put_draft("m", Draft { content: "A page said so.".into(), facets, ..Draft::default() }).await;
+        host.work("compact", "m", all()).await.unwrap();
+        let live = host.live("m").await;
+        assert_eq!(live.len(), 1);
+        assert_eq!(live[0].tags.iter().any(|tag| tag == "source:untrusted"), expected, "trust never rises");
+        assert_eq!(live[0].facets.trust == Trust::Untrusted, expected);
+    }
 }

@@ -101,7 +101,8 @@ fn said(text: &str) -> Draft {
 }
 
 fn by(trust: Trust, draft: Draft) -> Draft {
-    Draft { facets: Facets { trust, ..draft.facets.clone() }, ..draft }
+    let facets = Facets { trust, ..draft.facets.clone() };
+    Draft { facets, ..draft }
 }
 
 fn turn(thread: &str, speaker: &str, tool: Option<&str>, text: &str) -> Draft {
@@ -549,4 +550,27 @@ async fn a_repeated_put_answers_like_the_first_time() {
     assert_eq!(ids(&first), ids(&second));
     assert_eq!(ids(&put("l").await.unwrap()), ids(&first), "who says the same again gets what is there");
     assert_eq!(shop.list("~/ops").await.len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_said_in_passing_takes_nobodys_place() {
+    let shop = Shop::open().await;
+    let fact = shop.tell("Nadia's role is release manager.").await;
+    let passing =
+        Draft { tier: Tier::Session, typology: Typology::Semantic, content: "Nadia's role is tester.".into(), ..Draft::default() };
+    shop.put("~/ops", passing).await.unwrap();
+    let history = shop.engine.history(&shop.ada, "~/ops", fact.facets.slot.as_deref().unwrap()).await.unwrap();
+    assert_eq!(history.iter().map(|answer| answer.state.as_str()).collect::<Vec<_>>(), ["live"]);
+}
+
+/// A rule that came after the claim: the claim is not promoted, and the session closes all the same.
+#[tokio::test]
+async fn a_promoted_rule_is_no_claim() {
+    let shop = Shop::open().await;
+    let claim = by(Trust::Operator, in_world(Typology::Semantic, Tier::Session, "w1", RULE));
+    shop.put("~/ops", claim).await.unwrap();
+    shop.rule("w1").await;
+    let closed = shop.engine.close_session(&shop.ada, "~/ops").await.unwrap();
+    assert_eq!((closed.state, closed.promoted, closed.ended), (State::Closed, 0, 1));
+    assert!(shop.list("~/ops").await.is_empty());
 }

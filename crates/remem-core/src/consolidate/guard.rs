@@ -7,6 +7,7 @@
 //! costs truth.
 
 use super::features::{is_word, lower, overlap, trigrams};
+use crate::admission::UNTRUSTED_TAG;
 
 /// Tags a caller does not filter by: they say where an entry comes from, and the survivor of a merge takes them over.
 const PROVENANCE: [&str; 2] = ["source:", "compacted-from:"];
@@ -27,6 +28,11 @@ impl Item {
     #[must_use]
     pub fn plain(text: impl Into<String>) -> Item {
         Item { text: text.into(), tags: Vec::new(), metadata: None }
+    }
+
+    /// Nobody vouches for it: it stands for nothing that somebody vouches for, and the other way round.
+    pub(super) fn is_untrusted(&self) -> bool {
+        self.tags.iter().any(|tag| tag == UNTRUSTED_TAG)
     }
 
     /// The tags a caller filters by.
@@ -57,7 +63,8 @@ pub(super) fn near((common, all): (u64, u64)) -> bool {
 
 /// Whoever found the member by a tag or by its metadata must find the leader by the same.
 pub(super) fn keeps_labels(member: &Item, leader: &Item) -> bool {
-    (member.metadata.is_none() || member.metadata == leader.metadata)
+    member.is_untrusted() == leader.is_untrusted()
+        && (member.metadata.is_none() || member.metadata == leader.metadata)
         && member.labels().all(|label| leader.labels().any(|other| other == label))
 }
 

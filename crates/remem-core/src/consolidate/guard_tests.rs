@@ -172,3 +172,16 @@ fn a_merge_keeps_what_a_caller_can_filter_by() {
 fn the_list_of_fillers_is_sorted() {
     assert!(FILLERS.is_sorted());
 }
+
+#[test]
+fn what_nobody_vouches_for_stands_apart() {
+    let tagged = |text: &str| Item { tags: vec!["source:untrusted".into()], ..Item::plain(text) };
+    let text = "The build of the release branch takes about twenty minutes.";
+    assert!(may_merge(&Item::plain(text), &Item::plain(text)).is_some());
+    assert!(may_merge(&tagged(text), &tagged(text)).is_some());
+    assert!(may_merge(&Item::plain(text), &tagged(text)).is_none(), "it would stand for what is trusted");
+    assert!(may_merge(&tagged(text), &Item::plain(text)).is_none(), "it would be trusted");
+    let role = "Nadia's role is tester";
+    assert_ne!(crate::consolidate::slot::digests(&Item::plain(role)).0, 0);
+    assert_eq!(crate::consolidate::slot::digests(&tagged(role)), (0, 0), "it supersedes nothing");
+}

@@ -65,7 +65,7 @@ async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<Val
     // Every token that is kept is charged twice: half of them are as many as there are.
     let budget = (tokens as u64).max(BUDGET_MIN);
     let digest = gather::plan(group, budget, making.policy.content_bytes_max).await.map_err(|refusal| gather::refused(&refusal))?;
-    let (id, admitted) = (engine.parts.ids.entry(), making.admit(job, digest.text, "compaction")?);
+    let (id, admitted) = (engine.parts.ids.entry(), making.admit(job, digest.text, "compaction", group)?);
     let (memory_ref, byte_size) = (job.memory_ref(), admitted.content().len() as u64);
     let mut batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());
     batch = batch.put_from(id.clone(), admitted, gather::names(memory_ref, group));

@@ -151,7 +151,7 @@ async fn compose(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>, draft: &Draft)
     let sha256 = Archive::parse(bytes.as_bytes()).map(|archive| archive.sha256()).map_err(|_| broken())?;
     let rewrite = rewritten.and_then(|call| call.rewrite.as_ref());
     let text = rewrite.map_or_else(|| plan.digest.text.clone(), |rewrite| rewrite.text.clone());
-    let admitted = making.admit(job, text, "distillation")?;
+    let admitted = making.admit(job, text, "distillation", plan.entries)?;
     let byte_size = admitted.content().len() as u64;
     let done = Distilled { byte_size, ..plan.record(&sha256, id.as_str(), making.now.0) };
     let batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());

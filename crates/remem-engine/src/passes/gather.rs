@@ -7,7 +7,7 @@ use crate::jobs::{Job, WorkError};
 use crate::secrets::Rules;
 use crate::tokens::O200k;
 use remem_core::distill::{self, Digest, Limits, Refusal, Source};
-use remem_core::{Admitted, Draft, Entry, EntryId, MemoryRef, Policy, Timestamp};
+use remem_core::{Admitted, Draft, Entry, EntryId, Facets, MemoryRef, Policy, Timestamp, Trust, WorldId};
 use remem_store::{Filter, Page, Position, ReadAt};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -75,19 +75,25 @@ pub(crate) struct Making {
     pub policy: Policy,
     pub rules: Arc<Rules>,
     pub now: Timestamp,
+    /// The world that the memory speaks of.
+    world: WorldId,
 }
 
 impl Making {
     pub async fn new(engine: &Engine, job: &Job<'_>) -> Result<Making, EngineError> {
         let (policy, rules) = (engine.policy_for(job.tenant()).await?, engine.rules(job.tenant()).await?);
-        Ok(Making { policy, rules, now: engine.now_for(job.tenant()).await? })
+        let world = engine.parts.profiles.of(job.memory_ref()).world.clone();
+        Ok(Making { policy, rules, now: engine.now_for(job.tenant()).await?, world })
     }
 
-    /// The entry, through the same door as everybody's: what a text is made of vouches for nothing.
-    pub fn admit(&self, job: &Job<'_>, content: String, source: &str) -> Result<Admitted, WorkError> {
+    /// The entry, through the same door as everybody's: what a text is made of vouches for nothing. It is trusted no more than the
+    /// least trusted of its sources.
+    pub fn admit(&self, job: &Job<'_>, content: String, source: &str, entries: &[Entry]) -> Result<Admitted, WorkError> {
         let tags = vec![format!("{MADE_BY}{}", job.id()), format!("source:{source}")];
         let content = self.rules.redactor().clean_derived(&content, self.policy.shapes).text.into_string();
-        let draft = Draft { content, tags, ..Draft::default() };
+        let trust = entries.iter().map(|entry| entry.facets.trust).min().unwrap_or_default().meet(Trust::Model);
+        let facets = Facets { world: self.world.clone(), trust, ..Facets::default() };
+        let draft = Draft { content, tags, facets, ..Draft::default() };
         self.rules.admission(&self.policy, self.now).admit(job.scope(), draft).map_err(|_| {
             // A marker may be longer than what it replaces, so that the text does not fit any more.
             WorkError::Refused { code: "compaction_redaction_failed", details: Map::new() }
