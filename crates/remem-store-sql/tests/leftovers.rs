@@ -112,7 +112,7 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     as_before(&folder.path().join("tenants/a.db"), &old.path().join("tenants/a.db"));
 
     let store = SqliteStore::open(Location::Folder(old.path().into()), 1).unwrap();
-    let (now, then) = (ReadAt::Now(NOON), ReadAt::Snapshot { revision, at: NOON, own_runs: Vec::new() });
+    let (now, then) = (ReadAt::Now(NOON), ReadAt::Snapshot { revision, at: NOON, since: NOON, own_runs: Vec::new() });
     assert_eq!(names(&all(&store, &s, &now).await), ["b", "a"]);
     assert_eq!(names(&all(&store, &s, &then).await), ["held", "b", "a"], "the run still reads what was deleted");
     let tagged = Filter { tags: vec!["t".to_owned()], ..Filter::default() };
@@ -132,7 +132,7 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     assert_eq!(store.ended(&s.tenant, 9).await.unwrap(), [(s.memory_ref.clone(), id("a"))]);
     store.verify(&s.tenant).await.unwrap();
     let db = Connection::open(old.path().join("tenants/a.db")).unwrap();
-    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 6);
+    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 7);
 }
 
 /// Whom each key of a tenant acts as.
