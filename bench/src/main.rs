@@ -14,6 +14,7 @@ mod distill;
 mod facts;
 mod floor;
 mod footprint;
+mod guard;
 mod host;
 mod keepers;
 mod load;
@@ -95,6 +96,8 @@ enum Benchmark {
     Passes,
     /// Reading promises and firing what is due, against storing and plain loops over rows.
     Commitments,
+    /// Writes beside 20,000 rules that none may restate, against writes that are not guarded and a scan of all rules.
+    Guard,
     /// What digests keep of long conversations; not part of `all`, because it needs --locomo.
     Distill,
     /// All of these.
@@ -124,7 +127,7 @@ impl Setup {
         ensure!((1..=100).contains(&cli.starts), "--starts must be between 1 and 100");
         let remem = cli.remem.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/remem"));
         // The redactor and the plan of consolidation are measured in this process.
-        if !matches!(cli.benchmark, Benchmark::Redact | Benchmark::Consolidate | Benchmark::Passes | Benchmark::Commitments) {
+        if !matches!(cli.benchmark, Benchmark::Redact | Benchmark::Consolidate | Benchmark::Passes | Benchmark::Commitments | Benchmark::Guard) {
             ensure!(
                 remem.is_file(),
                 "there is no program at {}: build it with `cargo build --release -p remem`, or name it with --remem",
@@ -169,6 +172,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wants(Benchmark::Commitments) {
         commitments::run(&setup)?;
+    }
+    if wants(Benchmark::Guard) {
+        guard::run(&setup)?;
     }
     if wants(Benchmark::Puts) {
         puts::run(&setup)?;

@@ -10,18 +10,19 @@ mod support;
 use futures_util::future::join_all;
 use remem_core::event::{NodeEnded, RunEnded};
 use remem_core::{
-    Admission, Batch, Cause, Draft, EntryId, EventBody, Facets, Idempotency, MemoryRef, Origin, Policy, Precondition, PrincipalId, Reason,
-    Record, RecordBody, RecordKind, Redactor, Revision, RunId, Scope, Seq, Subject, TenantId, Tier, Ties, Timestamp,
+    Actor, Admission, Batch, Cause, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Policy, Precondition, PrincipalId, Reason,
+    Record, RecordBody, RecordKind, Redactor, Revision, RunId, Scope, Seq, Subject, TenantId, Ties, Timestamp,
 };
-use remem_store::conformance::{admit, admit_by, id, in_session};
+use remem_store::conformance::{admit, admit_by, id};
 use remem_store::{Filter, Page, Position, Probe, ReadAt, Review, Store, StoreError, Tie, Work};
 use remem_store_sql::{Location, PostgresStore, SqliteStore};
 use std::collections::{BTreeSet, HashMap};
+use support::workshop;
 
 const START: i64 = 1_700_000_000_000;
 const SEEDS: u64 = 6;
 const STEPS: u64 = 120;
-const MEMORIES: [&str; 3] = ["m", "m/2", "日本"];
+const MEMORIES: [&str; 4] = ["m", "m/2", "日本", "~ada/m"];
 const SUBJECTS: u64 = 4;
 /// Kinds of records that are tied, and what they wait for.
 const TIED: [RecordKind; 2] = [RecordKind::Commitment, RecordKind::Fire];
@@ -73,6 +74,8 @@ struct World {
     texts: HashMap<(Scope, EntryId), Draft>,
     /// Names that were put, memory by memory.
     known: HashMap<Scope, Vec<EntryId>>,
+    /// And those that answer a question.
+    answers: HashMap<Scope, Vec<EntryId>>,
 }
 
 fn run_id(name: &str) -> RunId {
@@ -103,22 +106,61 @@ impl World {
     fn draft(&mut self) -> Draft {
         let tags = (0..self.random.below(3)).map(|_| self.random.pick(&["x", "source:chat", "Ü"]).to_owned()).collect::<BTreeSet<String>>();
         let expires_at = (self.random.below(4) == 0).then(|| Timestamp(self.now + 1 + self.random.below(40) as i64));
-        let tier = if self.random.below(6) == 0 { Tier::Session } else { Tier::Persistent };
-        let facets = if tier == Tier::Session { in_session("s1") } else { Facets::default() };
         let subjects = (0..self.random.below(3)).map(|_| Subject::from_bytes([self.random.below(SUBJECTS) as u8; 32])).collect();
-        Draft { content: self.text(), tags: tags.into_iter().collect(), expires_at, tier, subjects, facets, ..Draft::default() }
+        let draft = Draft { content: self.text(), tags: tags.into_iter().collect(), expires_at, subjects, ..Draft::default() };
+        if self.random.below(2) == 0 {
+            let mut draft = workshop::drawn(draft, self.now, &mut |bound| self.random.below(bound));
+            draft.facets.slot = None; // see `answer`
+            return draft;
+        }
+        draft
+    }
+
+    /// An answer to a question, after everything else that the batch does: SQLite looks at windows as they come, PostgreSQL when all are
+    /// there, so that whoever makes room has to do it first.
+    fn answer(&mut self, batch: Batch, scope: &Scope) -> Batch {
+        self.count += 1;
+        let name = id(&format!("fresh{}", self.count));
+        loop {
+            let plain = Draft { content: self.text(), ..Draft::default() };
+            let draft = workshop::drawn(plain, self.now, &mut |bound| self.random.below(bound));
+            if draft.facets.slot.is_some() {
+                self.texts.insert((scope.clone(), name.clone()), draft.clone());
+                self.answers.entry(scope.clone()).or_default().push(name.clone());
+                return batch.put(name, admit(scope, draft, Timestamp(self.now)));
+            }
+        }
+    }
+
+    /// What happens to an answer, or to any entry.
+    fn workshop(&mut self, batch: Batch, scope: &Scope) -> Batch {
+        let answers = self.answers.get(scope).map_or(&[][..], |all| &all[all.len().saturating_sub(7)..]).to_vec();
+        let names = match self.random.below(3) {
+            0 => (self.mate(scope), self.mate(scope)),
+            _ if answers.is_empty() => (self.mate(scope), self.mate(scope)),
+            _ => (self.random.pick(&answers), self.random.pick(&answers)),
+        };
+        workshop::changed(batch, scope, names, self.now, &mut |bound| self.random.below(bound))
     }
 
     /// Some batches that are committed at once. The first commit of a tenant stands alone: it is what opens a file.
     fn group(&mut self) -> Vec<Batch> {
         let scope = self.scope();
         let size = if self.count > 5 && self.random.below(4) == 0 { 2 + self.random.below(4) } else { 1 };
+        if size == 1 && self.random.below(2) == 0 {
+            let batch = self.batch(&scope);
+            return vec![self.answer(batch, &scope)];
+        }
         (0..size).map(|_| self.batch(&scope)).collect()
     }
 
     fn batch(&mut self, scope: &Scope) -> Batch {
         self.now += [0, 1, 3, -5][self.random.below(4) as usize];
-        let mut batch = Batch::new(scope.tenant.clone(), Timestamp(self.now)).by(PrincipalId::parse("key_1").unwrap());
+        let mut batch = Batch::new(scope.tenant.clone(), Timestamp(self.now));
+        // Somebody, the owner of a memory, or the host.
+        if let Some(user) = self.random.pick(&[Some("key_1"), Some("key_1"), Some("ada"), None]) {
+            batch = batch.by(PrincipalId::parse(user).unwrap());
+        }
         if self.random.below(2) == 0 {
             batch = batch.in_run(run_id(self.random.pick(&RUNS)));
         }
@@ -132,12 +174,17 @@ impl World {
         if self.random.below(8) == 0 {
             batch = batch.expect(scope.memory_ref.clone(), self.name(), Revision(1 + self.random.below(self.count + 1)));
         }
+        if self.random.below(8) == 0 {
+            let wanted = self.random.pick(&[Precondition::Absent, Precondition::Version(1), Precondition::None]);
+            batch = batch.expect_record(self.random.pick(&TIED), format!("r{}", self.random.below(14)), wanted);
+        }
         batch
     }
 
     fn change(&mut self, batch: Batch, scope: &Scope) -> Batch {
         let now = Timestamp(self.now);
-        match self.random.below(54) {
+        match self.random.below(66) {
+            54..=65 => self.workshop(batch, scope),
             44..=53 => self.tie(batch, scope),
             24..=43 => self.kin(batch, scope),
             0..=2 => batch.delete(scope.memory_ref.clone(), self.name()),
@@ -276,7 +323,10 @@ impl World {
             Some(draft) if self.random.below(2) == 0 => draft,
             _ => self.draft(),
         };
-        let draft = Draft { expires_at: None, origin: None, ..draft };
+        // As whoever looks at stored entries again does it: only texts are new.
+        let kept = self.texts.get(&(scope.clone(), name.clone())).unwrap_or(&draft);
+        let (tier, typology, facets) = (kept.tier, kept.typology, kept.facets.clone());
+        let draft = Draft { expires_at: None, origin: None, tier, typology, facets, ..draft };
         self.texts.insert((scope.clone(), name.clone()), draft.clone());
         let (scan, now) = (1 + self.random.below(3), Timestamp(self.now));
         batch.rewrite(name.clone(), admit_by(scope, draft, now, scan))
@@ -287,7 +337,10 @@ impl World {
 fn told<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> String {
     match answer {
         Ok(value) => format!("{value:?}"),
-        Err(StoreError::Unavailable(_)) => "unavailable".to_owned(),
+        // Which of several reasons is told, where a batch gives several, is the store's to choose.
+        Err(StoreError::Unavailable(_) | StoreError::Conflict | StoreError::Rejected(remem_core::Rejection::ShadowsRule { .. })) => {
+            "refused".to_owned()
+        }
         Err(other) => format!("{other:?}"),
     }
 }
@@ -312,15 +365,27 @@ async fn view(store: &dyn Store, world: &World) -> Vec<String> {
         view.extend(view_work(store, tenant, now).await);
         view.extend(view_kin(store, tenant, world).await);
         view.extend(view_ties(store, tenant, world).await);
+        view.extend(view_workshop(store, tenant, world).await);
         for at in &moments {
-            view.push(told(store.scopes(tenant, &remem_core::Actor::Nobody, None, 100, at).await));
+            for actor in [Actor::Nobody, Actor::Host, workshop::user("ada")] {
+                view.push(told(store.scopes(tenant, &actor, None, 100, at).await));
+            }
             for memory in MEMORIES {
-                let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap());
+                let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap()).as_host();
                 view.extend(view_memory(store, &scope, at).await);
             }
         }
     }
     view
+}
+
+async fn view_workshop(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<String> {
+    let memories = MEMORIES.map(|memory| Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap()));
+    let names = memories.iter().flat_map(|scope| {
+        let all = world.known.get(scope).into_iter().chain(world.answers.get(scope));
+        all.flat_map(|names| names.iter().rev().take(8)).map(|name| (scope.clone(), name.clone())).collect::<Vec<_>>()
+    });
+    workshop::view(store, tenant, &memories, &names.collect::<Vec<_>>(), Timestamp(world.now)).await
 }
 
 async fn view_log(store: &dyn Store, tenant: &TenantId) -> Vec<String> {
@@ -368,7 +433,8 @@ async fn view_kin(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<St
     }
     for memory in MEMORIES {
         let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap());
-        for name in world.known.get(&scope).into_iter().flatten().rev().take(25) {
+        let (scope, names) = (scope.clone().as_host(), world.known.get(&scope).into_iter().chain(world.answers.get(&scope)));
+        for name in names.flat_map(|names| names.iter().rev().take(15)) {
             view.push(format!("{name} {}", told(store.lineage(&scope, name).await)));
         }
         let unsigned = store.unsigned(&scope, None, 10_000).await.unwrap();
@@ -435,7 +501,7 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Strin
     let whole = Page { limit: 10_000, after: None };
     let entries = store.list(scope, &Filter::default(), &whole, at).await.unwrap();
     let mut view = vec![told(store.stats(scope, at).await)];
-    view.extend(entries.iter().map(|e| format!("{e:?} {} {:?}", e.content, e.metadata)));
+    view.extend(entries.iter().map(workshop::shown));
     if let Some(middle) = entries.get(entries.len() / 2) {
         view.push(told(store.get(scope, &middle.id, at).await));
         let after = Some(Position { created_at: middle.created_at, id: middle.id.clone() });
@@ -480,7 +546,7 @@ async fn run(seed: u64, postgres: &PostgresStore) {
     // One database serves all seeds, each with tenants of its own; events and ids do not name them.
     let tenants = ["a", "b"].map(|name| TenantId::parse(&format!("{name}-{seed}")).unwrap()).to_vec();
     let mut world =
-        World { random: Random(seed), now: START, count: 0, snapshots: Vec::new(), tenants, texts: HashMap::new(), known: HashMap::new() };
+        World { random: Random(seed), now: START, count: 0, snapshots: Vec::new(), tenants, texts: HashMap::new(), known: HashMap::new(), answers: HashMap::new() };
     for tenant in world.tenants.clone() {
         let scope = Scope::new(tenant, MemoryRef::parse(MEMORIES[0]).unwrap());
         commit(stores, vec![world.batch(&scope)], "first").await;

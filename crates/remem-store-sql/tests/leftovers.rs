@@ -112,7 +112,7 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     as_before(&folder.path().join("tenants/a.db"), &old.path().join("tenants/a.db"));
 
     let store = SqliteStore::open(Location::Folder(old.path().into()), 1).unwrap();
-    let (now, then) = (ReadAt::Now(NOON), ReadAt::Snapshot { revision, at: NOON, own_runs: Vec::new() });
+    let (now, then) = (ReadAt::Now(NOON), ReadAt::Snapshot { revision, at: NOON, since: NOON, own_runs: Vec::new() });
     assert_eq!(names(&all(&store, &s, &now).await), ["b", "a"]);
     assert_eq!(names(&all(&store, &s, &then).await), ["held", "b", "a"], "the run still reads what was deleted");
     let tagged = Filter { tags: vec!["t".to_owned()], ..Filter::default() };
@@ -132,7 +132,40 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     assert_eq!(store.ended(&s.tenant, 9).await.unwrap(), [(s.memory_ref.clone(), id("a"))]);
     store.verify(&s.tenant).await.unwrap();
     let db = Connection::open(old.path().join("tenants/a.db")).unwrap();
-    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 6);
+    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 7);
+}
+
+/// The schema as the step before left it: what 0007 added is taken away again.
+const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule, remem.action_link;
+     DROP TRIGGER a_rule_shadow_put ON remem.entry; DROP TRIGGER a_rule_shadow_change ON remem.entry;
+     DROP TRIGGER b_no_hard_delete ON remem.entry; DROP TRIGGER c_immutable ON remem.entry;
+     DROP FUNCTION remem.refuse_shadow, remem.refuse_delete, remem.refuse_rewriting_history, remem.shadowed_rule;
+     ALTER TABLE remem.tenant_clock DROP COLUMN scopes; ALTER TABLE remem.scope DROP CONSTRAINT scope_owner_is_named;
+     ALTER TABLE remem.entry DROP COLUMN session, DROP COLUMN interaction, DROP COLUMN world, DROP COLUMN slot, DROP COLUMN valid_at,
+       DROP COLUMN invalid_at, DROP COLUMN ended_at, DROP COLUMN trust, DROP COLUMN evidence;
+     DELETE FROM remem.schema_step WHERE series = 'memory' AND number = 7";
+
+/// The step counts memories that the policies hide from whoever takes it.
+#[tokio::test]
+async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
+    let (database, s, t) = (Database::fresh().await, scope("a", "m"), scope("a", "n"));
+    let store = database.open().await;
+    for s in [&s, &t] {
+        put(&store, s, "old", draft("falcon"), NOON).await;
+    }
+    drop(store);
+    let admin = database.admin().await;
+    admin.batch_execute(WITHOUT_WORKSHOP).await.unwrap();
+    let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD).await.unwrap();
+    assert_eq!(migrated.applied, ["0007_workshop"]);
+    let store = database.open().await;
+    let third = scope("a", "third");
+    put(&store, &third, "new", draft("falcon"), NOON).await;
+    for s in [&s, &t, &third] {
+        assert_eq!(all(&store, s, &ReadAt::Now(NOON)).await.len(), 1);
+    }
+    store.commit(Batch::new(s.tenant.clone(), NOON).delete(s.memory_ref.clone(), id("old"))).await.unwrap();
+    store.verify(&s.tenant).await.unwrap();
 }
 
 /// Whom each key of a tenant acts as.

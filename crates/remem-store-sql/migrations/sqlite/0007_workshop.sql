@@ -112,27 +112,33 @@ CREATE TRIGGER w_entry_owner BEFORE INSERT ON entry WHEN NEW.owner IS NOT (SELEC
 CREATE TRIGGER a_rule_shadow_put BEFORE INSERT ON entry WHEN NEW.typology = 'semantic' AND NEW.world <> '-' AND trgm_guarded(NEW.content)
   BEGIN SELECT RAISE(ABORT, '23514:entry_rule_shadow') WHERE EXISTS (SELECT 1 FROM rule r WHERE r.tenant_id = NEW.tenant_id
     AND r.world = NEW.world AND r.size BETWEEN trgm_least(NEW.content) AND trgm_most(NEW.content) AND trgm_shadows(r.trigrams, NEW.content)); END;
+-- Whoever writes the same again (under other rules of redaction, say) makes nothing so that was not; and a text that was there before the
+-- rule, and restates it already, may still lose a secret.
 CREATE TRIGGER a_rule_shadow_change BEFORE UPDATE OF content, typology, world ON entry
   WHEN NEW.typology = 'semantic' AND NEW.world <> '-' AND trgm_guarded(NEW.content)
+    AND (NEW.content, NEW.typology, NEW.world) IS NOT (OLD.content, OLD.typology, OLD.world)
   BEGIN SELECT RAISE(ABORT, '23514:entry_rule_shadow') WHERE EXISTS (SELECT 1 FROM rule r WHERE r.tenant_id = NEW.tenant_id
-    AND r.world = NEW.world AND r.size BETWEEN trgm_least(NEW.content) AND trgm_most(NEW.content) AND trgm_shadows(r.trigrams, NEW.content)); END;
+    AND r.world = NEW.world AND r.size BETWEEN trgm_least(NEW.content) AND trgm_most(NEW.content) AND trgm_shadows(r.trigrams, NEW.content))
+    AND NOT (OLD.typology = 'semantic' AND OLD.world = NEW.world AND trgm_guarded(OLD.content)
+      AND EXISTS (SELECT 1 FROM rule r WHERE r.tenant_id = NEW.tenant_id AND r.world = NEW.world
+        AND r.size BETWEEN trgm_least(OLD.content) AND trgm_most(OLD.content) AND trgm_shadows(r.trigrams, OLD.content))); END;
 
 -- At any instant a question has one answer: the windows of a slot never overlap (an empty one overlaps nothing). Whoever closes one
 -- window and opens the next does it in this order.
 CREATE TRIGGER one_truth_put BEFORE INSERT ON entry
   WHEN NEW.typology = 'semantic' AND NEW.slot IS NOT NULL AND (NEW.rev_to IS NULL OR NEW.removed_reason = 'invalidated')
-    AND NEW.valid_at IS NOT NEW.invalid_at
+    AND coalesce(NEW.valid_at <> NEW.invalid_at, 1)
   BEGIN SELECT RAISE(ABORT, '23P01:one_truth_per_slot') WHERE EXISTS (SELECT 1 FROM entry o WHERE o.tenant_id = NEW.tenant_id
     AND o.scope_id = NEW.scope_id AND o.slot = NEW.slot AND o.typology = 'semantic' AND o.erased_at IS NULL
-    AND (o.rev_to IS NULL OR o.removed_reason = 'invalidated') AND o.valid_at IS NOT o.invalid_at
+    AND (o.rev_to IS NULL OR o.removed_reason = 'invalidated') AND coalesce(o.valid_at <> o.invalid_at, 1)
     AND (o.valid_at IS NULL OR NEW.invalid_at IS NULL OR o.valid_at < NEW.invalid_at)
     AND (NEW.valid_at IS NULL OR o.invalid_at IS NULL OR NEW.valid_at < o.invalid_at)); END;
 CREATE TRIGGER one_truth_change AFTER UPDATE OF slot, typology, valid_at, invalid_at, rev_to, removed_reason, erased_at ON entry
   WHEN NEW.typology = 'semantic' AND NEW.slot IS NOT NULL AND NEW.erased_at IS NULL AND (NEW.rev_to IS NULL OR NEW.removed_reason = 'invalidated')
-    AND NEW.valid_at IS NOT NEW.invalid_at
+    AND coalesce(NEW.valid_at <> NEW.invalid_at, 1)
   BEGIN SELECT RAISE(ABORT, '23P01:one_truth_per_slot') WHERE EXISTS (SELECT 1 FROM entry o WHERE o.tenant_id = NEW.tenant_id
     AND o.scope_id = NEW.scope_id AND o.slot = NEW.slot AND o.row_id <> NEW.row_id AND o.typology = 'semantic' AND o.erased_at IS NULL
-    AND (o.rev_to IS NULL OR o.removed_reason = 'invalidated') AND o.valid_at IS NOT o.invalid_at
+    AND (o.rev_to IS NULL OR o.removed_reason = 'invalidated') AND coalesce(o.valid_at <> o.invalid_at, 1)
     AND (o.valid_at IS NULL OR NEW.invalid_at IS NULL OR o.valid_at < NEW.invalid_at)
     AND (NEW.valid_at IS NULL OR o.invalid_at IS NULL OR NEW.valid_at < o.invalid_at)); END;
 

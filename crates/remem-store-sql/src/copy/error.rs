@@ -64,8 +64,8 @@ pub enum CopyError {
     /// The target went on by itself.
     #[error("tenant {0} at the target is ahead of the source: it was written to there after an earlier copy")]
     Ahead(TenantId),
-    /// Row-level security hides them, or they are lost.
-    #[error("tenant {tenant}: {written} entries were written, {found} can be read; entries of single users cannot be copied yet")]
+    /// Something hides them, or they are lost.
+    #[error("tenant {tenant}: {written} entries were written and {found} can be read, so the copy would not be whole")]
     Hidden {
         /// Whose.
         tenant: TenantId,
@@ -74,9 +74,6 @@ pub enum CopyError {
         /// Rows.
         found: u64,
     },
-    /// They would need an identity that nobody has yet.
-    #[error("tenant {0} has memories of single users, which cannot be copied into a database yet")]
-    Owned(TenantId),
     /// The comparison failed.
     #[error("tenant {tenant} is not the same at the target: {what} differ; run this again, and if it stays so, start with an empty target")]
     Mismatch {

@@ -10,10 +10,13 @@
 mod error;
 mod postgres;
 mod postgres_kin;
+mod postgres_workshop;
 pub(crate) mod rows;
 mod side;
 mod sqlite;
+mod sqlite_entry;
 mod sqlite_kin;
+mod sqlite_workshop;
 mod tenant;
 
 pub use error::{CopyError, End};
@@ -81,7 +84,7 @@ pub struct TenantReport {
     pub entries: u64,
     /// Events.
     pub events: u64,
-    /// Over clock, memories, entries, events and idempotency records, the same at both places; empty if nothing was copied.
+    /// Over clock, memories, entries, events, records, actions and rules, the same at both places; empty if nothing was copied.
     pub hash: String,
     /// Both places agree and the target passed its own check.
     pub verified: bool,

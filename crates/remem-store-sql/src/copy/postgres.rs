@@ -4,9 +4,10 @@
 //! Entries themselves are written by `crate::postgres::copy`, next to the statements of a commit that it shares.
 
 use super::error::{CopyError, End};
-use super::postgres_kin as kin;
+use super::{postgres_kin as kin, postgres_workshop as workshop};
 use super::rows::{
-    self, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ReplacedRow, ScopeRow, SubjectRow,
+    self, ActionRow, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ReplacedRow, RuleRow, ScopeRow,
+    SlotRow, SubjectRow,
 };
 use super::side::{Secret, Side, Snapshot};
 use crate::postgres::copy::put_entries;
@@ -135,6 +136,18 @@ impl Snapshot for Reader {
         kin::subjects(self, after).await
     }
 
+    async fn slots(&self, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError> {
+        workshop::slots(self, after).await
+    }
+
+    async fn actions(&self, after: &(i64, i64, String, String)) -> Result<Vec<ActionRow>, StoreError> {
+        workshop::actions(self, after).await
+    }
+
+    async fn rules(&self, after: &(String, String)) -> Result<Vec<RuleRow>, StoreError> {
+        workshop::rules(self, after).await
+    }
+
     async fn end(self: Box<Self>) -> Result<(), StoreError> {
         self.transaction.commit(Vec::new()).await.map_err(Failed::into_store).map(|_| ())
     }
@@ -181,6 +194,15 @@ fn entry(row: &Row) -> Result<EntryRow, StoreError> {
         owner: get(row, 18)?,
         removed_by_run: get(row, 19)?,
         support: get(row, 20)?,
+        session: get(row, 21)?,
+        interaction: get(row, 22)?,
+        world: get(row, 23)?,
+        slot: get(row, 24)?,
+        valid_at: get(row, 25)?,
+        invalid_at: get(row, 26)?,
+        ended_at: get(row, 27)?,
+        trust: get(row, 28)?,
+        evidence: get(row, 29)?,
     })
 }
 
@@ -217,13 +239,16 @@ const DROP_REVIEWS: &str = "DELETE FROM remem.review WHERE tenant_id = $1";
 const PUT_EVENTS: &str = "INSERT INTO remem.event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
      SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::text[],
        $10::bytea[]) ON CONFLICT DO NOTHING";
-const PUT_SCOPES: &str = "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref)
-     SELECT $1, * FROM unnest($2::bigint[], $3::text[]) ON CONFLICT DO NOTHING";
+const PUT_SCOPES: &str = "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref, owner)
+     SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::text[]) ON CONFLICT DO NOTHING";
 const PUT_REPEATS: &str = "INSERT INTO remem.idempotency (tenant_id, operation, key, body, at, revision, outcomes)
      SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[]) ON CONFLICT DO NOTHING";
 const DROP_REPEATS: &str = "DELETE FROM remem.idempotency WHERE tenant_id = $1 AND at < $2";
-const PUT_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ($1, $2, $3, $4, $5)
-     ON CONFLICT (tenant_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq, at = excluded.at, chain = excluded.chain";
+/// The next memory is numbered after the last one that came along.
+const PUT_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain, scopes)
+     SELECT $1, $2, $3, $4, $5, coalesce((SELECT max(scope_id) FROM remem.scope WHERE tenant_id = $1), 0)
+     ON CONFLICT (tenant_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq, at = excluded.at, chain = excluded.chain,
+       scopes = excluded.scopes";
 /// Ends and what was taken away came along: at once, and the first pass works out when it is due next. Nobody does that for
 /// records: whoever finds none due writes nothing.
 const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry, next_due) SELECT $1, 0, least(
@@ -280,14 +305,11 @@ impl Side for Database {
         self.store.gate().write(Role::App, Identity::keeper(tenant), vec![put]).await.map(|_| ())
     }
 
-    async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), CopyError> {
-        if page.iter().any(|row| row.owner.is_some()) {
-            return Err(CopyError::Owned(tenant.clone()));
-        }
+    async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError> {
         let (name, id, memory_ref) = (tenant.as_str(), column(&page, |r| r.scope_id), column(&page, |r| r.memory_ref.as_str()));
-        let put = call(PUT_SCOPES, &[&name, &id, &memory_ref]);
-        self.store.gate().write(Role::App, Identity::keeper(tenant), vec![put]).await?;
-        Ok(())
+        let owner = column(&page, |r| r.owner.as_deref());
+        let put = call(PUT_SCOPES, &[&name, &id, &memory_ref, &owner]);
+        self.store.gate().write(Role::App, Identity::keeper(tenant), vec![put]).await.map(|_| ())
     }
 
     async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError> {
@@ -346,6 +368,22 @@ impl Side for Database {
 
     async fn put_subjects(&self, tenant: &TenantId, page: Vec<SubjectRow>) -> Result<(), StoreError> {
         kin::put_subjects(self.store.gate(), tenant, &page).await
+    }
+
+    async fn put_slots(&self, tenant: &TenantId, page: Vec<SlotRow>) -> Result<(), StoreError> {
+        workshop::put_slots(self.store.gate(), tenant, &page).await
+    }
+
+    async fn put_actions(&self, tenant: &TenantId, page: Vec<ActionRow>) -> Result<(), StoreError> {
+        workshop::put_actions(self.store.gate(), tenant, &page).await
+    }
+
+    async fn drop_rules(&self, tenant: &TenantId) -> Result<(), StoreError> {
+        workshop::drop_rules(self.store.gate(), tenant).await
+    }
+
+    async fn put_rules(&self, tenant: &TenantId, page: Vec<RuleRow>) -> Result<(), StoreError> {
+        workshop::put_rules(self.store.gate(), tenant, &page).await
     }
 
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {

@@ -54,11 +54,11 @@ const PUT_SUBJECTS: &str = "INSERT INTO remem.entry_subject (tenant_id, subject,
      SELECT $1, w.subject, e.scope_id, e.row_id FROM unnest($2::bytea[], $3::bigint[], $4::bytea[]) AS w (subject, scope_id, id_hash)
      JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash ON CONFLICT DO NOTHING";
 
-fn hash(id: &str) -> Vec<u8> {
+pub(super) fn hash(id: &str) -> Vec<u8> {
     content_hash(id.as_bytes()).to_vec()
 }
 
-async fn write(gate: &Gate, tenant: &TenantId, call: Call<'_>) -> Result<(), StoreError> {
+pub(super) async fn write(gate: &Gate, tenant: &TenantId, call: Call<'_>) -> Result<(), StoreError> {
     gate.write(Role::App, Identity::keeper(tenant), vec![call]).await.map(|_| ())
 }
 

@@ -54,6 +54,15 @@ pub(crate) struct EntryRow {
     pub erased_at: Option<i64>,
     pub owner: Option<String>,
     pub support: i64,
+    pub session: Option<String>,
+    pub interaction: Option<String>,
+    pub world: Option<String>,
+    pub slot: Option<String>,
+    pub valid_at: Option<i64>,
+    pub invalid_at: Option<i64>,
+    pub ended_at: Option<i64>,
+    pub trust: String,
+    pub evidence: String,
 }
 
 impl EntryRow {
@@ -133,6 +142,33 @@ pub(crate) struct LinkRow {
     pub source_id: String,
 }
 
+/// The question that an entry answers. Travels after the entries: by then every window is the one that it has at the source.
+pub(crate) struct SlotRow {
+    pub scope_id: i64,
+    pub row_id: i64,
+    pub id: String,
+    pub slot: String,
+}
+
+/// An action that rests on an entry.
+pub(crate) struct ActionRow {
+    pub scope_id: i64,
+    pub row_id: i64,
+    pub action: String,
+    pub reference: String,
+    pub linked_at: i64,
+    pub linked_by: Option<String>,
+    pub id: String,
+}
+
+/// A rule of a world. What a place computes from its text is its own.
+pub(crate) struct RuleRow {
+    pub world: String,
+    pub id: String,
+    pub body: String,
+    pub at: i64,
+}
+
 /// Whom an entry is about.
 pub(crate) struct SubjectRow {
     pub subject: Vec<u8>,
@@ -144,7 +180,8 @@ pub(crate) struct SubjectRow {
 /// Columns in the order in which both places read them.
 pub(crate) const SCOPE: &str = "scope_id, memory_ref, owner";
 pub(crate) const ENTRY: &str = "scope_id, row_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
-     written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run, support";
+     written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run, support,
+     session, interaction, world, slot, valid_at, invalid_at, ended_at, trust, evidence";
 pub(crate) const EVENT: &str = "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
 pub(crate) const REPEAT: &str = "operation, key, body, at, revision, outcomes";
 
@@ -164,6 +201,8 @@ pub(crate) struct Digest {
     pub replaced: u64,
     pub links: u64,
     pub subjects: u64,
+    pub actions: u64,
+    pub rules: u64,
     /// Events that tell of a new entry (not of one that a replay only repeats): each has its row, erased or not.
     pub written: u64,
     sum: [u64; 4],
@@ -236,7 +275,9 @@ impl Digest {
         let fields = fields.maybe_number(row.expires_at).maybe_number(row.rev_to).maybe_number(row.erased_at);
         let fields = fields.maybe_text(row.written_by.as_ref()).maybe_text(row.written_by_run.as_ref());
         let fields = fields.maybe_bytes(row.content_hash.as_deref()).maybe_text(row.removed_reason.as_ref()).maybe_text(row.owner.as_ref());
-        self.add(&fields.maybe_text(row.removed_by_run.as_ref()));
+        let fields = fields.maybe_text(row.removed_by_run.as_ref()).maybe_text(row.session.as_ref()).maybe_text(row.interaction.as_ref());
+        let fields = fields.maybe_text(row.world.as_ref()).maybe_text(row.slot.as_ref()).maybe_number(row.valid_at);
+        self.add(&fields.maybe_number(row.invalid_at).maybe_number(row.ended_at).text(&row.trust).text(&row.evidence));
     }
 
     pub fn event(&mut self, row: &EventRow) {
@@ -275,11 +316,22 @@ impl Digest {
         self.add(&Fields::of("subject").numbers(&[row.scope_id]).bytes(&row.subject).text(&row.id));
     }
 
+    pub fn action(&mut self, row: &ActionRow) {
+        self.actions += 1;
+        let fields = Fields::of("action").numbers(&[row.scope_id, row.linked_at]).text(&row.id).text(&row.action);
+        self.add(&fields.text(&row.reference).maybe_text(row.linked_by.as_ref()));
+    }
+
+    pub fn rule(&mut self, row: &RuleRow) {
+        self.rules += 1;
+        self.add(&Fields::of("rule").numbers(&[row.at]).text(&row.world).text(&row.id).text(&row.body));
+    }
+
     /// All of it as one short text.
     pub fn hex(&self) -> String {
         let clock = &self.clock;
         let mut hasher = Fields::of("tenant").numbers(&[clock.revision, clock.seq, clock.at]).bytes(&clock.chain).0;
-        let kin = [self.replaced, self.links, self.subjects];
+        let kin = [self.replaced, self.links, self.subjects, self.actions, self.rules];
         for number in [self.scopes, self.entries, self.events, self.repeats, self.records].iter().chain(&kin).chain(&self.sum) {
             hasher.update(&number.to_le_bytes());
         }

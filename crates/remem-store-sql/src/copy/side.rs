@@ -2,7 +2,9 @@
 //! the same questions, so one driver serves every direction.
 
 use super::error::CopyError;
-use super::rows::{ClockRow, EntryRow, EventRow, LinkRow, RecordRow, RepeatRow, ReplacedRow, ScopeRow, SubjectRow};
+use super::rows::{
+    ActionRow, ClockRow, EntryRow, EventRow, LinkRow, RecordRow, RepeatRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
+};
 use async_trait::async_trait;
 use remem_core::TenantId;
 use remem_store::{Directory, Store, StoreError};
@@ -35,6 +37,12 @@ pub(crate) trait Snapshot: Send + Sync {
     async fn links(&self, after: [i64; 4]) -> Result<Vec<LinkRow>, StoreError>;
     /// After this subject of this memory and row.
     async fn subjects(&self, after: &(Vec<u8>, i64, i64)) -> Result<Vec<SubjectRow>, StoreError>;
+    /// After the entry of this memory and row.
+    async fn slots(&self, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError>;
+    /// After this action on this reference, of this memory and row.
+    async fn actions(&self, after: &(i64, i64, String, String)) -> Result<Vec<ActionRow>, StoreError>;
+    /// After the rule of this world and name.
+    async fn rules(&self, after: &(String, String)) -> Result<Vec<RuleRow>, StoreError>;
     async fn end(self: Box<Self>) -> Result<(), StoreError>;
 }
 
@@ -50,9 +58,9 @@ pub(crate) trait Side: Send + Sync {
     async fn keep_secret(&self, secret: &Secret) -> Result<Secret, CopyError>;
     async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError>;
     async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError>;
-    async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), CopyError>;
+    async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError>;
     /// Entries with what follows from them (tags, search index, counters). One that is there and was removed at the source
-    /// since is erased here, too.
+    /// since is erased here, too. One that is new or was changed has no slot yet.
     async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError>;
     async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError>;
     /// Drops records that the source has forgotten since an earlier copy.
@@ -67,6 +75,13 @@ pub(crate) trait Side: Send + Sync {
     /// Takes all subjects away: forgetting drops some, so a copy that goes on begins with them anew.
     async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_subjects(&self, tenant: &TenantId, page: Vec<SubjectRow>) -> Result<(), StoreError>;
+    /// Which questions entries answer, once all of their windows are what they are at the source.
+    async fn put_slots(&self, tenant: &TenantId, page: Vec<SlotRow>) -> Result<(), StoreError>;
+    /// Actions that rest on entries. They only come.
+    async fn put_actions(&self, tenant: &TenantId, page: Vec<ActionRow>) -> Result<(), StoreError>;
+    /// Takes all rules away, so that entries which are older than one of them can come.
+    async fn drop_rules(&self, tenant: &TenantId) -> Result<(), StoreError>;
+    async fn put_rules(&self, tenant: &TenantId, page: Vec<RuleRow>) -> Result<(), StoreError>;
     /// The tenant is complete: sets its clock, and when passes are due.
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError>;
 }

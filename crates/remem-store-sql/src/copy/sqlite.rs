@@ -3,10 +3,12 @@
 
 use super::error::{CopyError, End};
 use super::rows::{
-    self, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ReplacedRow, ScopeRow, SubjectRow,
+    self, ActionRow, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ReplacedRow, RuleRow, ScopeRow,
+    SlotRow, SubjectRow,
 };
 use super::side::{Secret, Side, Snapshot};
-use super::sqlite_kin as kin;
+use super::sqlite_entry::put_entry;
+use super::{sqlite_kin as kin, sqlite_workshop as workshop};
 use crate::private;
 use crate::sqlite::{Location, SqliteDirectory, SqliteStore, blocking, failed};
 use async_trait::async_trait;
@@ -147,6 +149,20 @@ impl Snapshot for Reader {
         self.read(move |db, tenant| kin::subjects(db, tenant, &after)).await
     }
 
+    async fn slots(&self, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError> {
+        self.read(move |db, tenant| workshop::slots(db, tenant, after)).await
+    }
+
+    async fn actions(&self, after: &(i64, i64, String, String)) -> Result<Vec<ActionRow>, StoreError> {
+        let after = after.clone();
+        self.read(move |db, tenant| workshop::actions(db, tenant, &after)).await
+    }
+
+    async fn rules(&self, after: &(String, String)) -> Result<Vec<RuleRow>, StoreError> {
+        let after = after.clone();
+        self.read(move |db, tenant| workshop::rules(db, tenant, &after)).await
+    }
+
     async fn end(self: Box<Self>) -> Result<(), StoreError> {
         Ok(())
     }
@@ -193,6 +209,15 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
         owner: row.get(18)?,
         removed_by_run: row.get(19)?,
         support: row.get(20)?,
+        session: row.get(21)?,
+        interaction: row.get(22)?,
+        world: row.get(23)?,
+        slot: row.get(24)?,
+        valid_at: row.get(25)?,
+        invalid_at: row.get(26)?,
+        ended_at: row.get(27)?,
+        trust: row.get(28)?,
+        evidence: row.get(29)?,
     })
 }
 
@@ -249,10 +274,9 @@ impl Side for Folder {
         self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_event(db, name.as_str(), row)).map_err(failed)).await
     }
 
-    async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), CopyError> {
+    async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError> {
         let name = tenant.clone();
-        let put = move |db: &Connection| page.iter().try_for_each(|row| put_scope(db, name.as_str(), row)).map_err(failed);
-        Ok(self.store.transact(tenant, put).await?)
+        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_scope(db, name.as_str(), row)).map_err(failed)).await
     }
 
     async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError> {
@@ -310,6 +334,32 @@ impl Side for Folder {
             .await
     }
 
+    async fn put_slots(&self, tenant: &TenantId, page: Vec<SlotRow>) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        self.store
+            .transact(tenant, move |db| page.iter().try_for_each(|row| workshop::put_slot(db, name.as_str(), row)).map_err(failed))
+            .await
+    }
+
+    async fn put_actions(&self, tenant: &TenantId, page: Vec<ActionRow>) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        self.store
+            .transact(tenant, move |db| page.iter().try_for_each(|row| workshop::put_action(db, name.as_str(), row)).map_err(failed))
+            .await
+    }
+
+    async fn drop_rules(&self, tenant: &TenantId) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        self.store.transact(tenant, move |db| workshop::drop_rules(db, name.as_str()).map_err(failed)).await
+    }
+
+    async fn put_rules(&self, tenant: &TenantId, page: Vec<RuleRow>) -> Result<(), StoreError> {
+        let name = tenant.clone();
+        self.store
+            .transact(tenant, move |db| page.iter().try_for_each(|row| workshop::put_rule(db, name.as_str(), row)).map_err(failed))
+            .await
+    }
+
     /// When passes are due is worked out by whoever opens the file.
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
         let name = tenant.clone();
@@ -352,94 +402,4 @@ fn put_repeat(db: &Connection, tenant: &str, row: &RepeatRow) -> rusqlite::Resul
                ON CONFLICT DO NOTHING";
     let values = params![tenant, row.operation, row.key, row.body, row.at, row.revision, row.outcomes];
     db.prepare_cached(sql)?.execute(values).map(|_| ())
-}
-
-fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
-    // Rules may have come and gone since: the text itself is compared, not only what it was held against.
-    let sql = "SELECT row_id, erased_at IS NULL
-                 AND (?4 IS NOT NULL OR (rev_to, scan, content, tags, metadata) IS NOT (?5, ?6, ?7, ?8, ?9)
-                   OR (rev_from, removed_reason, removed_by_run, support) IS NOT (?10, ?11, ?12, ?13))
-               FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3";
-    let text = (&row.content, &row.tags, &row.metadata);
-    let end = (row.rev_from, &row.removed_reason, &row.removed_by_run, row.support);
-    let key = (row.scope_id, &row.id, row.erased_at, row.rev_to, row.scan);
-    let values = params![tenant, key.0, key.1, key.2, key.3, key.4, text.0, text.1, text.2, end.0, end.1, end.2, end.3];
-    match db.prepare_cached(sql)?.query_row(values, |r| Ok((r.get(0)?, r.get(1)?))).optional()? {
-        None => insert_entry(db, tenant, row),
-        Some((row_id, true)) => change_entry(db, tenant, row_id, row),
-        Some(_) => Ok(()),
-    }
-}
-
-/// The file counts its rows itself.
-fn insert_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO entry (tenant_id, scope_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
-                 written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run, support)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
-    db.prepare_cached(sql)?.execute(params![
-        tenant,
-        row.scope_id,
-        row.id,
-        row.tier,
-        row.typology,
-        row.content,
-        row.tags,
-        row.metadata,
-        row.created_at,
-        row.expires_at,
-        row.written_by,
-        row.written_by_run,
-        row.scan,
-        row.content_hash,
-        row.rev_from,
-        row.rev_to,
-        row.removed_reason,
-        row.erased_at,
-        row.owner,
-        row.removed_by_run,
-        row.support,
-    ])?;
-    index_entry(db, tenant, db.last_insert_rowid(), row)
-}
-
-fn index_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> rusqlite::Result<()> {
-    if row.erased_at.is_some() {
-        return Ok(());
-    }
-    let index = "INSERT INTO entry_fts (rowid, scope_key, content) VALUES (?1, 's' || ?2, ?3)";
-    db.prepare_cached(index)?.execute(params![row_id, row.scope_id, row.content])?;
-    let tag = "INSERT INTO entry_tag (tenant_id, scope_id, tag, created_at, id) VALUES (?1, ?2, ?3, ?4, ?5)";
-    for name in tags(&row.tags)? {
-        db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
-    }
-    Ok(())
-}
-
-/// An earlier copy brought the text, and at the source it was taken away, erased, redacted or brought back since. What stands
-/// for it is written later (see `put_replaced`).
-fn change_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> rusqlite::Result<()> {
-    let sql = "SELECT content, tags FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
-    let (content, names): (String, String) =
-        db.prepare_cached(sql)?.query_row(params![tenant, row_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let index = "INSERT INTO entry_fts (entry_fts, rowid, scope_key, content) VALUES ('delete', ?1, 's' || ?2, ?3)";
-    db.prepare_cached(index)?.execute(params![row_id, row.scope_id, content])?;
-    let tag = "DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5";
-    for name in tags(&names)? {
-        db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
-    }
-    // A pass computed it from the text as it was; it computes it again.
-    let sql = "DELETE FROM signature WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3";
-    db.prepare_cached(sql)?.execute(params![tenant, row.scope_id, row_id])?;
-    let sql = "UPDATE entry SET content = ?3, tags = ?4, metadata = ?5, content_hash = ?6, scan = ?7, rev_to = ?8, removed_reason = ?9,
-                 erased_at = ?10, removed_by_run = ?11, rev_from = ?12, support = ?13, replaced_by = NULL WHERE tenant_id = ?1 AND row_id = ?2";
-    let text = (&row.content, &row.tags, &row.metadata, &row.content_hash);
-    let end = (row.rev_to, &row.removed_reason, row.erased_at, &row.removed_by_run);
-    let more = (row.rev_from, row.support);
-    let values = params![tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3, more.0, more.1];
-    db.prepare_cached(sql)?.execute(values)?;
-    index_entry(db, tenant, row_id, row)
-}
-
-fn tags(text: &str) -> rusqlite::Result<Vec<String>> {
-    serde_json::from_str(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e)))
 }

@@ -1,5 +1,10 @@
-//! One tenant from one place to the other: history first compared, then events, memories, entries, idempotency records,
-//! other records, the clock; then both places are compared, and only then tenant and keys are written.
+//! One tenant from one place to the other: history first compared, then events, memories, entries, what binds them together,
+//! idempotency records, other records, rules, the clock; then both places are compared, and only then tenant and keys are written.
+//!
+//! Rules come last, because a place refuses entries that restate one, and the source may hold some that were there before it. What
+//! an earlier copy brought of them goes before the entries come. It goes after the events: they bar the tenant's next commit (see
+//! `copy`), so that nothing can be written there while its guard is away, not even if the copy stops here for good. Without a new
+//! event there is neither a new entry nor another rule, and the rules stay where they are.
 
 use super::error::CopyError;
 use super::rows::{ClockRow, Digest};
@@ -18,7 +23,7 @@ pub(super) async fn copy(
     let id = &tenant.id;
     let snapshot = source.snapshot(id).await?;
     let clock = snapshot.clock().await?;
-    let has = refuse_other_history(snapshot.as_ref(), &clock, target, id).await?;
+    let there = refuse_other_history(snapshot.as_ref(), &clock, target, id).await?;
     if snapshot.has_open_runs().await? {
         return Err(CopyError::OpenRuns(id.clone()));
     }
@@ -29,7 +34,7 @@ pub(super) async fn copy(
     let progress = Progress { tenant: id.clone(), step: Step::Copying, entries, events };
     let digest = Digest::at(clock);
     let mut copying = Copying { snapshot: snapshot.as_ref(), target, progress, on_progress, digest };
-    copying.rows(has).await?;
+    copying.rows(there).await?;
     copying.compare().await?;
     let digest = copying.digest;
     snapshot.end().await?;
@@ -48,9 +53,16 @@ pub(super) async fn count(source: &dyn Side, tenant: &TenantId) -> Result<Tenant
     Ok(TenantReport { tenant: tenant.clone(), entries, events, hash: String::new(), verified: false, moved: false })
 }
 
-/// The target's events must be the first ones of the source: each hash covers all events before it. Answers the number of
-/// the last one that is there.
-async fn refuse_other_history(source: &dyn Snapshot, clock: &ClockRow, target: &dyn Side, tenant: &TenantId) -> Result<i64, CopyError> {
+/// How much of the log a target has.
+struct There {
+    /// The newest event that is there.
+    last: i64,
+    /// Everything up to the source's newest event was copied before, to the end.
+    whole: bool,
+}
+
+/// The target's events must be the first ones of the source: each hash covers all events before it.
+async fn refuse_other_history(source: &dyn Snapshot, clock: &ClockRow, target: &dyn Side, tenant: &TenantId) -> Result<There, CopyError> {
     let target = target.snapshot(tenant).await?;
     let there = target.clock().await?;
     let last = target.last_event().await?.unwrap_or((0, vec![0; 32]));
@@ -64,7 +76,7 @@ async fn refuse_other_history(source: &dyn Snapshot, clock: &ClockRow, target: &
         }
     }
     target.end().await?;
-    Ok(last.0)
+    Ok(There { last: last.0, whole: there.seq == clock.seq })
 }
 
 struct Copying<'a, 'p> {
@@ -81,15 +93,21 @@ impl Copying<'_, '_> {
         if (self.on_progress)(&self.progress).is_break() { Err(CopyError::Stopped) } else { Ok(()) }
     }
 
-    /// Everything, the clock last. `has` is the newest event that the target has.
-    async fn rows(&mut self, has: i64) -> Result<(), CopyError> {
+    /// Everything, the clock last.
+    async fn rows(&mut self, there: There) -> Result<(), CopyError> {
         self.tell()?;
-        self.events(has).await?;
+        self.events(there.last).await?;
+        if !there.whole {
+            self.target.drop_rules(&self.progress.tenant).await?;
+        }
         self.scopes().await?;
         self.entries().await?;
+        self.slots().await?;
         self.kin().await?;
+        self.actions().await?;
         self.repeats().await?;
         self.records().await?;
+        self.rules().await?;
         let (written, found) = (self.digest.written, self.digest.entries);
         if written != found {
             return Err(CopyError::Hidden { tenant: self.progress.tenant.clone(), written, found });
@@ -174,6 +192,41 @@ impl Copying<'_, '_> {
         Ok(())
     }
 
+    async fn slots(&mut self) -> Result<(), CopyError> {
+        let mut page = self.snapshot.slots((0, 0)).await?;
+        while let Some(last) = page.last() {
+            let after = (last.scope_id, last.row_id);
+            self.target.put_slots(&self.progress.tenant, page).await?;
+            self.tell()?;
+            page = self.snapshot.slots(after).await?;
+        }
+        Ok(())
+    }
+
+    async fn actions(&mut self) -> Result<(), CopyError> {
+        let mut page = self.snapshot.actions(&(0, 0, String::new(), String::new())).await?;
+        while let Some(last) = page.last() {
+            let after = (last.scope_id, last.row_id, last.action.clone(), last.reference.clone());
+            page.iter().for_each(|row| self.digest.action(row));
+            self.target.put_actions(&self.progress.tenant, page).await?;
+            self.tell()?;
+            page = self.snapshot.actions(&after).await?;
+        }
+        Ok(())
+    }
+
+    async fn rules(&mut self) -> Result<(), CopyError> {
+        let mut page = self.snapshot.rules(&(String::new(), String::new())).await?;
+        while let Some(last) = page.last() {
+            let after = (last.world.clone(), last.id.clone());
+            page.iter().for_each(|row| self.digest.rule(row));
+            self.target.put_rules(&self.progress.tenant, page).await?;
+            self.tell()?;
+            page = self.snapshot.rules(&after).await?;
+        }
+        Ok(())
+    }
+
     async fn repeats(&mut self) -> Result<(), CopyError> {
         let (mut after, mut oldest) = ((String::new(), Vec::new()), i64::MAX);
         loop {
@@ -221,6 +274,7 @@ impl Copying<'_, '_> {
     async fn read(&mut self, there: &dyn Snapshot) -> Result<Digest, CopyError> {
         let mut digest = Digest::at(there.clock().await?);
         read_kin(there, &mut digest).await?;
+        read_workshop(there, &mut digest).await?;
         let (mut after_event, mut after_scope, mut after_entry, mut after_repeat) = (0, 0, (0, 0), (String::new(), Vec::new()));
         let mut after_record = (String::new(), String::new());
         loop {
@@ -264,6 +318,20 @@ async fn read_kin(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyE
     }
 }
 
+async fn read_workshop(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
+    let (mut action, mut rule) = ((0, 0, String::new(), String::new()), (String::new(), String::new()));
+    loop {
+        let page = (there.actions(&action).await?, there.rules(&rule).await?);
+        page.0.iter().for_each(|row| digest.action(row));
+        page.1.iter().for_each(|row| digest.rule(row));
+        if page.0.is_empty() && page.1.is_empty() {
+            return Ok(());
+        }
+        action = page.0.into_iter().next_back().map_or(action, |row| (row.scope_id, row.row_id, row.action, row.reference));
+        rule = page.1.into_iter().next_back().map_or(rule, |row| (row.world, row.id));
+    }
+}
+
 fn difference(here: &Digest, there: &Digest) -> Option<&'static str> {
     let pairs = [
         (here.clock == there.clock, "clocks"),
@@ -275,6 +343,8 @@ fn difference(here: &Digest, there: &Digest) -> Option<&'static str> {
         (here.replaced == there.replaced, "numbers of entries that others stand for"),
         (here.links == there.links, "numbers of links between entries"),
         (here.subjects == there.subjects, "numbers of subjects"),
+        (here.actions == there.actions, "numbers of actions"),
+        (here.rules == there.rules, "numbers of rules"),
         (here == there, "contents of rows"),
     ];
     pairs.into_iter().find(|(same, _)| !same).map(|(_, what)| what)

@@ -12,6 +12,7 @@ use remem_core::TenantId;
 use remem_store::StoreError;
 use std::collections::HashMap;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 /// Plans are made anew, because tables that are being filled outgrow them; large pages may take their time.
 const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '5min'; SET LOCAL idle_in_transaction_session_timeout = '5min';
@@ -20,25 +21,32 @@ const TAKE_TURNS: &str = "SELECT pg_advisory_xact_lock(hashtextextended('remem c
 /// Rules may have come and gone since: the text itself is compared (its hash is null once it is erased), not only what it
 /// was held against.
 const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL, o.moved, o.other,
-       CASE WHEN o.other THEN e.content ELSE ''::bytea END, CASE WHEN o.other THEN e.tags ELSE '[]' END
+       CASE WHEN o.other THEN e.content ELSE ''::bytea END, CASE WHEN o.other THEN e.tags ELSE '[]' END,
+       CASE WHEN e.removed_reason = 'superseded' AND w.removed_reason = 'superseded' THEN e.replaced_by END
      FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::text[],
-         $11::text[], $12::bigint[])
-       AS w (scope_id, id_hash, scan, content_hash, tags, metadata, rev_from, rev_to, removed_reason, removed_by_run, support)
+         $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::text[])
+       AS w (scope_id, id_hash, scan, content_hash, tags, metadata, rev_from, rev_to, removed_reason, removed_by_run, support, valid_at,
+         invalid_at, ended_at, evidence)
      JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = w.scope_id AND e.id_hash = w.id_hash
      CROSS JOIN LATERAL (SELECT (w.scan, w.content_hash, w.tags, w.metadata) IS DISTINCT FROM
        (e.scan, e.content_hash, e.tags, e.metadata) AS other,
-       (w.rev_from, w.rev_to, w.removed_reason, w.removed_by_run, w.support) IS DISTINCT FROM
-       (e.rev_from, e.rev_to, e.removed_reason, e.removed_by_run, e.support) AS moved) o";
+       (w.rev_from, w.rev_to, w.removed_reason, w.removed_by_run, w.support, w.valid_at, w.invalid_at, w.ended_at, w.evidence)
+       IS DISTINCT FROM (e.rev_from, e.rev_to, e.removed_reason, e.removed_by_run, e.support, e.valid_at, e.invalid_at, e.ended_at,
+         e.evidence) AS moved) o";
+/// Its window may have moved to where another one is that moves only with a later page. It comes back when all entries are there.
+const UNSLOT: &str = "UPDATE remem.entry e SET slot = NULL FROM unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
+     WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id AND e.slot IS NOT NULL";
 const COUNTERS: &str = "SELECT scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND scope_id = ANY($2)";
 const COUNT: &str = "UPDATE remem.scope s SET documents = n.documents, words = n.words, next_row = n.next_row
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (scope_id, documents, words, next_row)
      WHERE s.tenant_id = $1 AND s.scope_id = n.scope_id";
 const INSERT: &str = "INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, metadata,
        created_at, expires_at, written_by, written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at,
-       removed_by_run, support)
+       removed_by_run, support, owner, session, interaction, world, valid_at, invalid_at, ended_at, trust, evidence)
      SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::bytea[], $6::text[], $7::text[], $8::bytea[], $9::text[],
        $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bytea[], $17::bigint[], $18::bigint[],
-       $19::text[], $20::bigint[], $21::text[], $22::bigint[])";
+       $19::text[], $20::bigint[], $21::text[], $22::bigint[], $23::text[], $24::text[], $25::text[], $26::text[], $27::bigint[],
+       $28::bigint[], $29::bigint[], $30::text[], $31::text[])";
 
 type IdHash = [u8; 16];
 
@@ -53,6 +61,8 @@ struct There {
     /// Only then.
     content: Vec<u8>,
     tags: Vec<String>,
+    /// What stands for it, if that is final.
+    by: Option<i64>,
 }
 
 #[derive(Default)]
@@ -80,7 +90,14 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
     let (from, to): (Vec<i64>, Vec<_>) = page.iter().map(|row| (row.rev_from, row.rev_to)).unzip();
     let (reasons, runs): (Vec<_>, Vec<_>) = page.iter().map(|row| (row.removed_reason.as_deref(), row.removed_by_run.as_deref())).unzip();
     let support: Vec<i64> = page.iter().map(|row| row.support).collect();
-    let look = call(THERE, &[&name, &scopes, &ids, &scans, &texts, &tags, &notes, &from, &to, &reasons, &runs, &support]);
+    let (valid, invalid): (Vec<_>, Vec<_>) = page.iter().map(|row| (row.valid_at, row.invalid_at)).unzip();
+    let (ended, evidence): (Vec<_>, Vec<&str>) = page.iter().map(|row| (row.ended_at, row.evidence.as_str())).unzip();
+    let (texts, ends) = ((&texts, &tags, &notes), (&from, &to, &reasons, &runs, &support));
+    let window = (&valid, &invalid, &ended, &evidence);
+    let values: [&(dyn ToSql + Sync); 16] = [
+        &name, &scopes, &ids, &scans, texts.0, texts.1, texts.2, ends.0, ends.1, ends.2, ends.3, ends.4, window.0, window.1, window.2, window.3,
+    ];
+    let look = call(THERE, &values);
     let calls = vec![call(TAKE_TURNS, &[&name]), look, call(COUNTERS, &[&name, &scopes])];
     let (transaction, answers) = gate.open(BEGIN, Role::App, Identity::keeper(tenant), calls).await?;
     let mut changes = Changes::default();
@@ -120,7 +137,8 @@ fn there(row: &Row) -> Result<((i64, IdHash), There), StoreError> {
     let damaged = || StoreError::Damaged("an entry cannot be read");
     let hash: IdHash = get::<&[u8]>(row, 1)?.try_into().map_err(|_| damaged())?;
     let tags = serde_json::from_str(get(row, 7)?).map_err(|_| damaged())?;
-    let there = There { row_id: get(row, 2)?, erased: get(row, 3)?, moved: get(row, 4)?, other: get(row, 5)?, content: get(row, 6)?, tags };
+    let (content, by) = (get(row, 6)?, get(row, 8)?);
+    let there = There { row_id: get(row, 2)?, erased: get(row, 3)?, moved: get(row, 4)?, other: get(row, 5)?, content, tags, by };
     Ok(((get(row, 0)?, hash), there))
 }
 
@@ -152,12 +170,12 @@ impl<'a> Changes<'a> {
                 rev_to: row.rev_to,
                 reason: row.removed_reason.clone(),
                 run: row.removed_by_run.clone(),
-                by: None,
+                by: old.by,
                 support: row.support,
-                valid_at: None,
-                invalid_at: None,
-                ended_at: None,
-                evidence: String::new(),
+                valid_at: row.valid_at,
+                invalid_at: row.invalid_at,
+                ended_at: row.ended_at,
+                evidence: row.evidence.clone(),
             };
             self.index.states.insert((row.scope_id, old.row_id), state);
         }
@@ -209,6 +227,17 @@ struct Columns<'a> {
     erased_at: Vec<Option<i64>>,
     removed_by_run: Vec<Option<&'a str>>,
     support: Vec<i64>,
+    owner: Vec<Option<&'a str>>,
+    session: Vec<Option<&'a str>>,
+    interaction: Vec<Option<&'a str>>,
+    world: Vec<Option<&'a str>>,
+    valid_at: Vec<Option<i64>>,
+    invalid_at: Vec<Option<i64>>,
+    ended_at: Vec<Option<i64>>,
+    trust: Vec<&'a str>,
+    evidence: Vec<&'a str>,
+    /// Entries that lose their slot for now.
+    moved: (Vec<i64>, Vec<i64>),
     counters: [Vec<i64>; 4],
 }
 
@@ -238,6 +267,16 @@ impl<'a> Columns<'a> {
             erased_at: new.iter().map(|(_, _, e)| e.erased_at).collect(),
             removed_by_run: new.iter().map(|(_, _, e)| e.removed_by_run.as_deref()).collect(),
             support: new.iter().map(|(_, _, e)| e.support).collect(),
+            owner: new.iter().map(|(_, _, e)| e.owner.as_deref()).collect(),
+            session: new.iter().map(|(_, _, e)| e.session.as_deref()).collect(),
+            interaction: new.iter().map(|(_, _, e)| e.interaction.as_deref()).collect(),
+            world: new.iter().map(|(_, _, e)| e.world.as_deref()).collect(),
+            valid_at: new.iter().map(|(_, _, e)| e.valid_at).collect(),
+            invalid_at: new.iter().map(|(_, _, e)| e.invalid_at).collect(),
+            ended_at: new.iter().map(|(_, _, e)| e.ended_at).collect(),
+            trust: new.iter().map(|(_, _, e)| e.trust.as_str()).collect(),
+            evidence: new.iter().map(|(_, _, e)| e.evidence.as_str()).collect(),
+            moved: changes.index.states.keys().copied().unzip(),
             counters: [
                 changes.counters.keys().copied().collect(),
                 counters(|c| c.documents),
@@ -274,8 +313,17 @@ impl<'a> Columns<'a> {
                 &e.erased_at,
                 &e.removed_by_run,
                 &e.support,
+                &e.owner,
+                &e.session,
+                &e.interaction,
+                &e.world,
+                &e.valid_at,
+                &e.invalid_at,
+                &e.ended_at,
+                &e.trust,
+                &e.evidence,
             ],
         );
-        vec![insert, call(COUNT, &[tenant, scope, documents, words, next_row])]
+        vec![insert, call(UNSLOT, &[tenant, &e.moved.0, &e.moved.1]), call(COUNT, &[tenant, scope, documents, words, next_row])]
     }
 }

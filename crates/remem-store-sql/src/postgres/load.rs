@@ -200,6 +200,13 @@ impl<'a> Wanted<'a> {
                         entries.insert((memory_ref.as_str(), id.as_str()), true);
                         entries.entry((memory_ref.as_str(), by.as_str())).or_insert(false);
                     }
+                    Change::Close { memory_ref, id, by, .. } => {
+                        ends = true;
+                        entries.insert((memory_ref.as_str(), id.as_str()), true);
+                        if let Some(by) = by {
+                            entries.entry((memory_ref.as_str(), by.as_str())).or_insert(false);
+                        }
+                    }
                     Change::Hold | Change::Release => ends = true,
                     Change::Rewrite { id, admitted } => {
                         entries.insert((admitted.scope().memory_ref.as_str(), id.as_str()), true);
@@ -214,7 +221,6 @@ impl<'a> Wanted<'a> {
                     | Change::Expire { memory_ref, id }
                     | Change::Erase { memory_ref, id }
                     | Change::Forget { memory_ref, id }
-                    | Change::Close { memory_ref, id, .. }
                     | Change::End { memory_ref, id }
                     | Change::Strip { memory_ref, id, .. }
                     | Change::Link { memory_ref, id, .. }

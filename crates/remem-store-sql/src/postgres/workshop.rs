@@ -21,10 +21,6 @@ fn is_live(entry: &EntryRow, batch: &Batch) -> bool {
     entry.rev_to.is_none() && entry.expires_at.is_none_or(|end| end > batch.at().0)
 }
 
-fn is_longer_history(entry: &EntryRow, from: Timestamp) -> bool {
-    entry.reason.as_deref() == Some("invalidated") && !entry.erased && entry.invalid_at.is_some_and(|to| to > from.0)
-}
-
 /// The one that takes its place is put afterwards: its row is the next of its memory, unless the group holds it already.
 pub(super) fn close(
     batch: &Batch,
@@ -35,28 +31,19 @@ pub(super) fn close(
     before: Revision,
 ) -> Outcome {
     let place = (memory_ref.clone(), id.clone());
-    if let Closing::Untrue(from) = closing
-        && working.entries.get(&place).is_some_and(|entry| is_longer_history(entry, from))
-    {
-        // It is history already; only its end was earlier than was known.
-        tick(batch, working, before);
-        if let Some(entry) = working.entries.get_mut(&place) {
-            entry.invalid_at = Some(from.0);
-            writes.state(entry);
-        }
-        return Outcome::Done;
-    }
     if !working.entries.get(&place).is_some_and(|entry| is_live(entry, batch)) {
-        return Outcome::Nothing;
+        return shorten(batch, working, writes, &place, closing, before);
     }
     let revision = tick(batch, working, before).0.cast_signed();
     let at = working.clock.at;
+    if let Some(kept) = by.and_then(|by| working.entries.get_mut(&(memory_ref.clone(), by.clone()))) {
+        kept.stands_for_others = true;
+    }
     let by = by.and_then(|by| successor(batch, working, memory_ref, by));
     let Some(entry) = working.entries.get_mut(&place) else { return Outcome::Nothing };
     let row = (entry.scope_id, entry.row_id);
     if let Closing::Untrue(from) = closing {
-        entry.valid_at = entry.valid_at.or(Some(entry.created_at.min(from.0)));
-        entry.invalid_at = Some(from.0);
+        untrue_from(entry, from);
         if from > at {
             writes.state(entry); // it holds until then
             return Outcome::Done;
@@ -68,6 +55,33 @@ pub(super) fn close(
     writes.unsign(row.0, row.1);
     tie::retie(working, writes, row, Reason::Superseded, by.unwrap_or(0));
     Outcome::Removed
+}
+
+/// What is over already may turn out to have been over earlier: a late answer takes time from it.
+fn shorten(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    place: &(MemoryRef, EntryId),
+    closing: Closing,
+    before: Revision,
+) -> Outcome {
+    let Closing::Untrue(from) = closing else { return Outcome::Nothing };
+    let over = |entry: &EntryRow| !entry.erased && entry.reason.as_deref() == Some("invalidated");
+    if !working.entries.get(place).is_some_and(|entry| over(entry) && entry.invalid_at.is_some_and(|end| end > from.0)) {
+        return Outcome::Nothing;
+    }
+    tick(batch, working, before);
+    if let Some(entry) = working.entries.get_mut(place) {
+        untrue_from(entry, from);
+        writes.state(entry);
+    }
+    Outcome::Done
+}
+
+fn untrue_from(entry: &mut EntryRow, from: Timestamp) {
+    entry.valid_at = entry.valid_at.or(Some(entry.created_at.min(from.0)));
+    entry.invalid_at = Some(from.0);
 }
 
 /// The row that an entry of the memory has, or will have when this batch puts it.

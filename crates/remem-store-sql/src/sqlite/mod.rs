@@ -137,7 +137,7 @@ impl SqliteStore {
         .await
     }
 
-    /// For the copy of a whole host: runs on the tenant's writer, all of it or nothing.
+    /// For the copy of a whole host: runs on the tenant's writer as the host, all of it or nothing.
     pub(crate) async fn transact<F>(&self, tenant: &TenantId, work: F) -> Result<(), StoreError>
     where
         F: FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static,
@@ -145,7 +145,7 @@ impl SqliteStore {
         let file = self.tenant(tenant).await?;
         file.write(move |db| {
             db.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
-            let done = work(db).and_then(|()| db.execute_batch("COMMIT").map_err(failed));
+            let done = identity::acting(&Actor::Host, || work(db)).and_then(|()| db.execute_batch("COMMIT").map_err(failed));
             if done.is_err() {
                 // The first error is the one to report.
                 let _ = db.execute_batch("ROLLBACK");

@@ -227,7 +227,7 @@ mod tests {
     fn a_snapshot_is_listed_by_two_indexes() {
         let scope = Scope::new(TenantId::parse("t").expect("a name"), MemoryRef::parse("m").expect("a name"));
         let own_runs = vec![RunId::parse("run_1").expect("a name")];
-        let at = ReadAt::Snapshot { revision: Revision(1), at: Timestamp(1), own_runs };
+        let at = ReadAt::Snapshot { revision: Revision(1), at: Timestamp(1), since: Timestamp(1), own_runs };
         for (tags, there) in [(vec![], "INDEX entry_list"), (vec!["x".to_owned(), "y".to_owned()], "SEARCH g USING")] {
             let (filter, page) = (Filter { tags, ..Filter::default() }, Page { limit: 20, after: None });
             let statement = list_of(&Place { scope: &scope, scope_id: 1 }, &filter, &page, &at);

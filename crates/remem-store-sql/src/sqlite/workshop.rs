@@ -31,22 +31,10 @@ impl<'a> Applying<'a> {
         by: Option<&'a EntryId>,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        if let Closing::Untrue(from) = closing
-            && let Some(past) =
-                self.find(memory_ref, id, &format!("removed_reason = 'invalidated' AND erased_at IS NULL AND invalid_at > {}", from.0))?
-        {
-            // It is history already; only its end was earlier than was known.
-            self.tick(before);
-            let sql = "UPDATE entry SET invalid_at = ?3 WHERE tenant_id = ?1 AND row_id = ?2";
-            self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), past.row, from.0])?;
-            return Ok(Outcome::Done);
-        }
-        let Some(found) = self.find(memory_ref, id, LIVE)? else { return Ok(Outcome::Nothing) };
+        let Some(found) = self.find(memory_ref, id, LIVE)? else { return self.shorten((memory_ref, id), closing, before) };
         let revision = self.tick(before);
         if let Closing::Untrue(from) = closing {
-            let sql =
-                "UPDATE entry SET invalid_at = ?3, valid_at = coalesce(valid_at, min(created_at, ?3)) WHERE tenant_id = ?1 AND row_id = ?2";
-            self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), found.row, from.0])?;
+            self.untrue_from(found.row, from)?;
             if from > self.clock.at {
                 return Ok(Outcome::Done); // it holds until then
             }
@@ -58,6 +46,22 @@ impl<'a> Applying<'a> {
             self.successors.push((found.row, memory_ref, by));
         }
         Ok(Outcome::Removed)
+    }
+
+    /// What is over already may turn out to have been over earlier: a late answer takes time from it.
+    fn shorten(&mut self, (memory_ref, id): (&MemoryRef, &EntryId), closing: Closing, before: Revision) -> rusqlite::Result<Outcome> {
+        let Closing::Untrue(from) = closing else { return Ok(Outcome::Nothing) };
+        let longer = format!("erased_at IS NULL AND removed_reason = 'invalidated' AND invalid_at > {}", from.0);
+        let Some(found) = self.find(memory_ref, id, &longer)? else { return Ok(Outcome::Nothing) };
+        self.tick(before);
+        self.untrue_from(found.row, from)?;
+        Ok(Outcome::Done)
+    }
+
+    fn untrue_from(&self, row: i64, from: Timestamp) -> rusqlite::Result<()> {
+        let sql =
+            "UPDATE entry SET invalid_at = ?3, valid_at = coalesce(valid_at, min(created_at, ?3)) WHERE tenant_id = ?1 AND row_id = ?2";
+        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), row, from.0]).map(|_| ())
     }
 
     pub(super) fn name_successors(&mut self) -> rusqlite::Result<()> {

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 #![allow(clippy::disallowed_methods, reason = "tests drive their own connections and read the machine's clock")]
 
+pub mod workshop;
+
 use remem_store_sql::postgres::{Options, PostgresStore, Target, migrate};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

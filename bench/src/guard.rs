@@ -1,0 +1,164 @@
+//! `guard`: what it costs that no memory may restate a rule. Writes of one client into a world with 20,000 rules, on both stores in
+//! this process, beside writes that are not guarded; and the look alone beside the literal one, which compares with every rule.
+
+use crate::Setup;
+use crate::database::{Database, Server, Session};
+use crate::table::{Sample, Table, ms, ratio};
+use anyhow::{Context, anyhow, ensure};
+use remem_core::{
+    Admission, Admitted, Batch, Draft, EntryId, Facets, MemoryRef, Policy, Redactor, RuleId, Scope, TenantId, Timestamp, WorldId,
+};
+use remem_store::Store;
+use remem_store_sql::postgres::{Options, PostgresStore, Target, migrate};
+use remem_store_sql::{Location, SqliteStore};
+use std::time::{Duration, Instant};
+
+const RULES: usize = 20_000;
+/// Rules of one transaction.
+const FILL: usize = 500;
+/// Writes of each figure, and looks of the literal peer, each of which takes as long as hundreds of others.
+const WRITES: usize = 2_000;
+const LOOKS: usize = 40;
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+const WORDS: [&str; 32] = [
+    "release", "review", "branch", "deploy", "ticket", "owner", "window", "backup", "schema", "tenant", "budget", "quarter", "invoice",
+    "network", "cluster", "replica", "incident", "pager", "runbook", "customer", "contract", "license", "region", "storage", "latency",
+    "traffic", "certificate", "password", "archive", "approval", "deadline", "milestone",
+];
+
+/// A text of about 210 characters that no other one is like.
+fn text(n: usize) -> String {
+    let mut seed = n as u64;
+    let mut text = format!("Rule {n}:");
+    while text.len() < 200 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text.push(' ');
+        text.push_str(WORDS[(seed >> 33) as usize % WORDS.len()]);
+    }
+    text
+}
+
+fn admission<R>(with: impl FnOnce(&Admission<'_>) -> R) -> R {
+    let (policy, redactor) = (Policy::default(), Redactor::empty());
+    with(&Admission { policy: &policy, redactor: &redactor, scan: 1, now: NOW })
+}
+
+fn world(name: &str) -> anyhow::Result<WorldId> {
+    WorldId::parse(name).context("a world's name")
+}
+
+fn scope() -> anyhow::Result<Scope> {
+    Ok(Scope::new(TenantId::parse("bench").context("a tenant's name")?, MemoryRef::parse("m").context("a memory's name")?))
+}
+
+fn statement(n: usize, world: &WorldId) -> anyhow::Result<Admitted> {
+    let facets = Facets { world: world.clone(), ..Facets::default() };
+    let draft = Draft { content: text(n), facets, ..Draft::default() };
+    admission(|admission| admission.admit(&scope()?, draft).map_err(|refused| anyhow!("{refused:?}")))
+}
+
+async fn fill(store: &dyn Store) -> anyhow::Result<()> {
+    let (tenant, rules) = (scope()?.tenant, world("w1")?);
+    for first in (0..RULES).step_by(FILL) {
+        let mut batch = Batch::new(tenant.clone(), NOW);
+        for n in first..first + FILL {
+            let body = admission(|admission| admission.rule(&text(n))).map_err(|refused| anyhow!("{refused:?}"))?;
+            batch = batch.rule(rules.clone(), RuleId::parse(&format!("r{n}")).context("a rule's name")?, Some(body));
+        }
+        store.commit(batch).await?;
+    }
+    Ok(())
+}
+
+/// Writes of texts that restate nothing, one after the other.
+async fn written(store: &dyn Store, kind: &str, world: &WorldId) -> anyhow::Result<Sample> {
+    let (tenant, mut nanos, begun) = (scope()?.tenant, Vec::with_capacity(WRITES), Instant::now());
+    for n in 0..WRITES {
+        let id = EntryId::parse(&format!("{kind}{n}")).context("an entry's name")?;
+        let batch = Batch::new(tenant.clone(), NOW).put(id, statement(RULES + n, world)?);
+        let sent = Instant::now();
+        store.commit(batch).await?;
+        nanos.push(sent.elapsed().as_nanos() as u64);
+    }
+    Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
+}
+
+/// The look alone, of every other text one that restates a rule.
+async fn looked(store: &dyn Store) -> anyhow::Result<Sample> {
+    let (tenant, rules, mut nanos, begun) = (scope()?.tenant, world("w1")?, Vec::with_capacity(WRITES), Instant::now());
+    for n in 0..WRITES {
+        let said = if n % 2 == 0 { text(RULES + n) } else { text(n * 7).to_uppercase() };
+        let sent = Instant::now();
+        let hit = store.shadowed(&tenant, &rules, &said).await?;
+        nanos.push(sent.elapsed().as_nanos() as u64);
+        ensure!(hit.is_some() == (n % 2 == 1), "text {n} restates a rule: {}", hit.is_some());
+    }
+    Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
+}
+
+/// The named peer: the condition as it is written down, over every rule of the world.
+fn literal(database: &Database<'_>) -> anyhow::Result<Sample> {
+    let session = Session::open(&database.url)?;
+    let sql = "SELECT max(similarity(body, $1)) > 0.85::real FROM remem.rule WHERE tenant_id = 'bench' AND world = 'w1'";
+    let (statement, mut nanos, begun) = (session.prepare(sql)?, Vec::with_capacity(LOOKS), Instant::now());
+    for n in 0..LOOKS {
+        let said = if n % 2 == 0 { text(RULES + n) } else { text(n * 7).to_uppercase() };
+        let sent = Instant::now();
+        let rows = session.query(&statement, &[&said])?;
+        nanos.push(sent.elapsed().as_nanos() as u64);
+        ensure!(rows.first().is_some_and(|row| row.get::<_, bool>(0) == (n % 2 == 1)), "the peer says otherwise of text {n}");
+    }
+    Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
+}
+
+fn row(name: &str, sample: &Sample, beside: &Sample) -> Vec<String> {
+    let mut cells = vec![name.to_owned(), sample.count().to_string()];
+    cells.extend(sample.percentiles());
+    cells.push(ratio(sample.percentile(50.0), beside.percentile(50.0)));
+    cells.push(ratio(sample.percentile(95.0), beside.percentile(95.0)));
+    cells
+}
+
+async fn figures(table: &mut Table, name: &str, store: &dyn Store) -> anyhow::Result<Sample> {
+    let free = written(store, "free", &world("-")?).await?;
+    let guarded = written(store, "guarded", &world("w1")?).await?;
+    let looked = looked(store).await?;
+    table.row(row(&format!("{name}, write that is not guarded"), &free, &free));
+    table.row(row(&format!("{name}, guarded write"), &guarded, &free));
+    table.row(row(&format!("{name}, the look alone"), &looked, &free));
+    Ok(looked)
+}
+
+pub fn run(setup: &Setup) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let mut table = Table::new(&["20,000 rules in the world", "times", "p50", "p95", "p99", "p50 : not guarded", "p95 : not guarded"]);
+    let sqlite = SqliteStore::open(Location::Folder(setup.fresh("guard")?), 2)?;
+    runtime.block_on(async {
+        fill(&sqlite).await?;
+        figures(&mut table, "SQLite", &sqlite).await
+    })?;
+    let server = Server::start(setup)?;
+    println!("PostgreSQL: {}", server.settings()?);
+    let database = server.fresh()?;
+    let looked = runtime.block_on(async {
+        let store = open(&database.url).await?;
+        let begun = Instant::now();
+        fill(&store).await?;
+        eprintln!("{RULES} rules written in {}", ms(begun.elapsed().as_secs_f64() * 1e3));
+        figures(&mut table, "PostgreSQL", &store).await
+    })?;
+    let literal = literal(&database)?;
+    table.row(row("PostgreSQL, peer: max(similarity()) over every rule", &literal, &looked));
+    table.print("## Guard: writes of one client beside 20,000 rules of about 210 characters (the peer's ratio is to the look)");
+    Ok(())
+}
+
+async fn open(url: &str) -> anyhow::Result<PostgresStore> {
+    migrate(&Target::parse(url).map_err(|error| anyhow!("{error}"))?, "of-the-application").await?;
+    let (place, name) = url.rsplit_once('/').context("a URL with a database")?;
+    let (_, host) = place.rsplit_once('@').context("a URL with a user")?;
+    let app = format!("postgres://{name}_app:of-the-application@{host}/{name}");
+    let (wait, deadline) = (Duration::from_secs(10), Duration::from_secs(60));
+    let target = Target::parse(&app).map_err(|error| anyhow!("{error}"))?;
+    Ok(PostgresStore::open(Options { target, worker: None, connections: 4, wait, deadline, local_ms: || 0 }).await?)
+}
