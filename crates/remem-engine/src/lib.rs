@@ -31,6 +31,7 @@ pub mod runs;
 pub mod schedules;
 pub mod seal;
 pub mod secrets;
+mod sight;
 pub mod tokens;
 pub mod vault;
 pub mod webhook;
