@@ -1,5 +1,6 @@
 //! The event: the stored, content-free record of a change. Ids, counts and reserved tags; never text a caller wrote.
 
+mod owner;
 mod pass;
 mod run;
 mod standing;
@@ -317,7 +318,7 @@ mod tests {
         let file = FileRef { path: "a/b.md".into(), version: 3 };
         let fault = Fault { code: "c".into(), message: "m".into() };
         let failed = RunFailed { error: fault, failed_node_id: Some("n".into()), duration_ms: 1 };
-        let started = RunStarted { workflow_id: "w".into(), source_run_id: None, parent_run_id: Some("run_1".into()) };
+        let started = RunStarted { workflow_id: "w".into(), source_run_id: None, parent_run_id: Some("run_1".into()), only_for: None };
         for body in [
             EventBody::Written(written),
             EventBody::Deleted(entry.clone()),

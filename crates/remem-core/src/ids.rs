@@ -118,7 +118,7 @@ name_type!(
 );
 
 /// The user in `~user/rest`, if both are well formed.
-fn owner_of(memory_ref: &str) -> Option<&str> {
+pub(crate) fn owner_of(memory_ref: &str) -> Option<&str> {
     let (user, rest) = memory_ref.strip_prefix('~')?.split_once('/')?;
     (!rest.is_empty() && PrincipalId::parse(user).is_some()).then_some(user)
 }

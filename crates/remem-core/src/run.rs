@@ -101,6 +101,9 @@ pub struct RunState {
     /// Where it was forked from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
+    /// The user whose own memory it works with: nobody else sees the run. Decided when it begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_for: Option<String>,
 }
 
 /// A node that has ended.

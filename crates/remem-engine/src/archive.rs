@@ -71,6 +71,11 @@ fn distillation_key(memory_ref: &str, source_digest: &str, budget: u64) -> Strin
 }
 
 impl Distilled {
+    /// Whether the index tells of it: it does of memories that are nobody's own.
+    pub(crate) fn is_indexed(&self) -> bool {
+        MemoryRef::parse(&self.memory_ref).is_some_and(|memory_ref| memory_ref.owner().is_none())
+    }
+
     fn to_map(&self) -> Map<String, Value> {
         let value = json!({
             "memoryRef": self.memory_ref, "sourceDigest": self.source_digest, "budget": self.budget, "sha256": self.sha256,
@@ -175,11 +180,12 @@ impl Engine {
     /// was registered since is left out.
     pub async fn archives(&self, caller: &Caller, memory_ref: &str) -> Result<Vec<Distilled>, EngineError> {
         caller.require(Permission::MemoryRead)?;
+        let Some(memory_ref) = caller.memory_ref(memory_ref) else { return Ok(Vec::new()) };
         let all = self.distillations(caller.tenant()).await?;
         let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
         let clean = |topic: &String| rules.redactor().clean(topic, policy.shapes).text.into_string();
         let shown = |one: Distilled| Distilled { topics: one.topics.iter().map(clean).collect(), ..one };
-        let mut found: Vec<Distilled> = all.into_iter().filter(|one| one.memory_ref == memory_ref).map(shown).collect();
+        let mut found: Vec<Distilled> = all.into_iter().filter(|one| one.memory_ref == memory_ref.as_str()).map(shown).collect();
         found.sort_by(|a, b| (a.at, &a.sha256).cmp(&(b.at, &b.sha256)));
         Ok(found)
     }
@@ -188,7 +194,8 @@ impl Engine {
     /// shown: it is for the rescan pass to mend.
     pub async fn archive(&self, caller: &Caller, memory_ref: &str, sha256: &str) -> Result<Kept, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let kept = self.kept_archive(caller.tenant(), memory_ref, sha256).await?;
+        let memory_ref = caller.memory_ref(memory_ref).ok_or(EngineError::NotFound)?;
+        let kept = self.kept_archive(caller.tenant(), memory_ref.as_str(), sha256).await?;
         if let Kept::Bytes(bytes) = &kept
             && self.rules(caller.tenant()).await?.redactor().touches(bytes, caller.shapes)
         {
@@ -238,9 +245,10 @@ impl Engine {
         let batch = batch.delete(scope.memory_ref.clone(), output);
         let renewed = Distilled { entry_id: id.as_str().to_owned(), ..done.clone() };
         let rest: Vec<Distilled> = all.iter().map(|one| if is_it(&one) { renewed.clone() } else { one.clone() }).collect();
-        let batch = self
-            .write_index(tenant, keep(batch, &admission, &renewed, &bytes, Precondition::None), &admission, &rest, Index::Forgetting)
-            .await?;
+        let mut batch = keep(batch, &admission, &renewed, &bytes, Precondition::None);
+        if renewed.is_indexed() {
+            batch = self.write_index(tenant, batch, &admission, &rest, Index::Forgetting).await?;
+        }
         let mut facts = record.body.clone();
         facts.insert("undoneAt".to_owned(), json!(now.rfc3339()));
         let batch = batch.set(RecordKind::ModelCall, record.key, Precondition::Version(record.version), admission.record(facts));
@@ -248,7 +256,8 @@ impl Engine {
         Ok(id)
     }
 
-    /// Writes the index of these distillations as part of a batch: on the condition that nobody else wrote it meanwhile.
+    /// Writes the index of these distillations as part of a batch: on the condition that nobody else wrote it meanwhile. Everybody
+    /// reads the file, so that it tells of the tenant's memories alone.
     pub(crate) async fn write_index(
         &self,
         tenant: &TenantId,
@@ -292,7 +301,7 @@ impl Engine {
 
 fn index_of(distilled: &[Distilled]) -> index::Index {
     let mut index = index::Index::default();
-    for one in distilled.iter().filter(|one| !one.erased) {
+    for one in distilled.iter().filter(|one| !one.erased && one.is_indexed()) {
         let listed = Listed {
             sha256: one.sha256.clone(),
             entry_id: one.entry_id.clone(),

@@ -1,6 +1,7 @@
 //! Who is asking: the tenant and rights that a key or a token proved. Only authentication makes one.
 
 use crate::bearer::KeyPrint;
+use crate::commitments::fire::HOST;
 use crate::error::EngineError;
 use remem_core::{Actor, MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId, Timestamp};
 use remem_store::KeyHash;
@@ -84,7 +85,9 @@ impl Caller {
 /// What `user` means by the name of a memory; `None` for what is no name, or somebody else's.
 pub(crate) fn named(user: &PrincipalId, name: &str) -> Option<MemoryRef> {
     let own = name.strip_prefix("~/").map(|rest| format!("~{user}/{rest}"));
-    MemoryRef::parse(own.as_deref().unwrap_or(name)).filter(|found| Actor::User(user.clone()).may_see(found))
+    // What the host starts by itself has no memory of its own: nobody could read it.
+    let reaches = |found: &MemoryRef| found.owner().is_none() || user.as_str() != HOST && Actor::User(user.clone()).may_see(found);
+    MemoryRef::parse(own.as_deref().unwrap_or(name)).filter(reaches)
 }
 
 #[cfg(test)]
@@ -98,6 +101,8 @@ mod tests {
         assert_eq!(name("~/ops").as_deref(), Some("~ada/ops"));
         assert_eq!(name("~ada/ops").as_deref(), Some("~ada/ops"));
         assert_eq!(name("ops").as_deref(), Some("ops"));
+        let host = PrincipalId::parse(HOST).unwrap();
+        assert_eq!((named(&host, "~/ops"), named(&host, "~ada/ops")), (None, None));
         assert_eq!((name("~bob/ops"), name("~/"), name("~*/ops"), name("~")), (None, None, None, None));
     }
 }

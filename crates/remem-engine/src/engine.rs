@@ -13,7 +13,7 @@ use crate::secrets::{Rules, Secrets};
 use crate::vault::VaultKey;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
-use remem_core::{Agent, Idempotency, Policy, Profiles, Record, Rejection, Revision, TenantId, Timestamp, Workflow};
+use remem_core::{Agent, Idempotency, MemoryRef, Policy, PrincipalId, Profiles, Record, Rejection, Revision, TenantId, Timestamp, Workflow};
 use remem_store::{Directory, ReadAt, Store};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -268,7 +268,12 @@ impl Engine {
         }
         let secret = self.parts.key.derive("remembrancer idempotency v1");
         let digest = |bytes: &[u8]| *blake3::keyed_hash(&secret, bytes).as_bytes();
-        Ok(Some(Idempotency { operation, key: digest(key.as_bytes()), body: digest(&body.0) }))
+        // A key for what is one user's own is that user's: whether others use the same one, they cannot tell.
+        let key = match body.owner() {
+            Some(owner) => digest(format!("{owner}\0{key}").as_bytes()),
+            None => digest(key.as_bytes()),
+        };
+        Ok(Some(Idempotency { operation, key, body: digest(&body.0) }))
     }
 }
 
@@ -296,7 +301,40 @@ impl Digest {
         self.0.extend(bytes);
     }
 
+    /// Begins the digest of a request that is one user's alone although it names no memory.
+    pub fn of_user(user: &PrincipalId) -> Digest {
+        let mut digest = Digest::default();
+        digest.part(format!("~{user}/-").as_bytes());
+        digest
+    }
+
+    /// Whose request it is, if it is one user's alone: it begins with the name of a memory of theirs.
+    fn owner(&self) -> Option<String> {
+        let (length, rest) = self.0.split_first_chunk::<8>()?;
+        let first = rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+        let memory_ref = MemoryRef::parse(std::str::from_utf8(first).ok()?)?;
+        memory_ref.owner().map(str::to_owned)
+    }
+
     pub fn bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_about_a_memory_of_ones_own_is_ones_own() {
+        let owner = |first: &str| {
+            let mut digest = Digest::default();
+            digest.part(first.as_bytes());
+            digest.part(b"more");
+            digest.owner()
+        };
+        assert_eq!((owner("~ada/ops").as_deref(), owner("ops"), owner("~/ops"), owner("")), (Some("ada"), None, None, None));
+        assert_eq!(Digest::of_user(&PrincipalId::parse("bob").unwrap()).owner().as_deref(), Some("bob"));
+        assert_eq!(Digest::default().owner(), None);
     }
 }

@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::sight::Sight;
 use remem_core::{Event, Permission, Revision, Seq, TenantId};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -11,12 +12,34 @@ use tokio::sync::watch;
 /// How long a stream waits before it looks again on its own: commits of other processes do not ring.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// Pages that one call looks through where nothing is for the caller.
+const PAGES_MAX: u32 = 64;
+
 impl Engine {
-    /// Events after `after`, oldest first.
-    pub async fn events(&self, caller: &Caller, after: Seq, limit: Option<u32>) -> Result<Vec<Event>, EngineError> {
+    /// Events after `after` that the caller may know of, oldest first, and the position that was reached: what is hidden is passed
+    /// over, so that nobody waits behind it.
+    pub async fn events(&self, caller: &Caller, after: Seq, limit: Option<u32>) -> Result<(Vec<Event>, Seq), EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let limit = limit.filter(|n| *n > 0).unwrap_or(self.parts.policy.events_page_max).min(self.parts.policy.events_page_max);
-        Ok(self.parts.store.events(caller.tenant(), after, limit).await?)
+        let page_max = self.parts.policy.events_page_max;
+        let limit = limit.filter(|n| *n > 0).unwrap_or(page_max).min(page_max) as usize;
+        let (mut shown, mut reached, mut sight) = (Vec::new(), after, Sight::of(caller.actor()));
+        for number in 0..PAGES_MAX {
+            // The first page is as long as what is wanted: mostly nothing is hidden.
+            let asked = if number == 0 { u32::try_from(limit).unwrap_or(page_max) } else { page_max };
+            let page = self.parts.store.events(caller.tenant(), reached, asked).await?;
+            let full = page.len() == asked as usize;
+            for event in page {
+                reached = event.seq;
+                shown.extend(sight.shown(self, caller.tenant(), event).await?);
+                if shown.len() == limit {
+                    return Ok((shown, reached));
+                }
+            }
+            if !full {
+                break;
+            }
+        }
+        Ok((shown, reached))
     }
 
     /// The newest event's position: where "from now on" begins.
@@ -72,10 +95,13 @@ impl Feed {
             if engine.still_valid(&self.caller).await.is_err() {
                 return Ok(None);
             }
-            let events = engine.events(&self.caller, self.after, Some(256)).await?;
-            if let Some(last) = events.last() {
-                self.after = last.seq;
+            let (events, reached) = engine.events(&self.caller, self.after, Some(256)).await?;
+            let moved = std::mem::replace(&mut self.after, reached) < reached;
+            if !events.is_empty() {
                 return Ok(Some(events));
+            }
+            if moved {
+                continue;
             }
             if let Ok(Err(_)) = tokio::time::timeout(LOOK_AGAIN, self.watch.changed()).await {
                 // The store closed the tenant's file for want of use; ask it for a new bell.

@@ -85,16 +85,44 @@ impl Heartbeat {
     }
 }
 
+/// The part of a name behind `~/` or the caller's own `~user/`; `None` if it is none of the caller's own.
+fn own_part<'a>(caller: &Caller, id: &'a str) -> Option<&'a str> {
+    let rest = id.strip_prefix('~')?;
+    rest.strip_prefix('/').or_else(|| rest.strip_prefix(caller.principal().as_str())?.strip_prefix('/'))
+}
+
+/// What a heartbeat over a memory is called everywhere. Over one user's own its name begins with whose it is: so no two users are
+/// in each other's way, and every event of it tells who may know of it.
+fn full_name(caller: &Caller, id: &str, memory_ref: &MemoryRef) -> Option<String> {
+    let own = own_part(caller, id);
+    let plain = own.unwrap_or(id);
+    match memory_ref.owner() {
+        _ if !is_name(plain) => None,
+        Some(owner) => Some(format!("~{owner}/{plain}")),
+        None => own.is_none().then(|| plain.to_owned()),
+    }
+}
+
+/// What a caller may mean by a name, in this order.
+fn names(caller: &Caller, id: &str) -> Vec<String> {
+    let (user, own) = (caller.principal(), own_part(caller, id));
+    if !is_name(own.unwrap_or(id)) {
+        return Vec::new();
+    }
+    match own {
+        Some(plain) => vec![format!("~{user}/{plain}")],
+        None => vec![format!("~{user}/{id}"), id.to_owned()],
+    }
+}
+
 impl Engine {
     /// Sets a heartbeat, or another under its name.
     pub async fn put_heartbeat(&self, caller: &Caller, id: &str, new: NewHeartbeat) -> Result<Heartbeat, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        if !is_name(id) {
-            return Err(Rejection::MalformedName { field: "heartbeatId" }.into());
-        }
         let scope = caller.scope_to_write(&new.memory_ref)?;
+        let id = &full_name(caller, id, &scope.memory_ref).ok_or(Rejection::MalformedName { field: "heartbeatId" })?;
         let rules = self.rules(caller.tenant()).await?;
-        for (field, name) in [("heartbeatId", id), ("memoryRef", new.memory_ref.as_str()), ("tag", new.tag.as_str())] {
+        for (field, name) in [("heartbeatId", id.as_str()), ("memoryRef", scope.memory_ref.as_str()), ("tag", new.tag.as_str())] {
             check_name(rules.redactor(), field, name)?;
         }
         let shape = Rejection::Invalid { field: "key", rule: "must be a short statement of what can be so, such as \"invoice cleared\"" };
@@ -104,7 +132,7 @@ impl Engine {
         }
         let known = self.all_heartbeats(caller.tenant()).await?;
         let (limit, actual) = (self.parts.policy.heartbeats_max as u64, known.len() as u64 + 1);
-        if actual > limit && known.iter().all(|one| one.id != id) {
+        if actual > limit && known.iter().all(|one| one.id != *id) {
             return Err(Rejection::TooLarge { field: "heartbeats", unit: "items", limit, actual }.into());
         }
         let every_ms = (i64::from(new.every_seconds) * 1_000).max(self.parts.policy.heartbeat_every_ms_min);
@@ -126,24 +154,31 @@ impl Engine {
         let ties = if enabled { Ties::due(now) } else { Ties::default() };
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
         self.parts.store.commit(batch.set_tied(RecordKind::Heartbeat, id.to_owned(), Precondition::None, body, ties)).await?;
-        self.load_heartbeat(caller.tenant(), id).await
+        self.load_heartbeat(caller, id).await
     }
 
     /// The heartbeat of that name.
     pub async fn heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        self.load_heartbeat(caller.tenant(), id).await
+        self.load_heartbeat(caller, id).await
     }
 
-    async fn load_heartbeat(&self, tenant: &TenantId, id: &str) -> Result<Heartbeat, EngineError> {
-        let record = if is_name(id) { self.parts.store.record(tenant, RecordKind::Heartbeat, id).await? } else { None };
-        Heartbeat::read(&record.ok_or(EngineError::NotFound)?)
+    /// The caller's own of that name, or the tenant's.
+    async fn load_heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, EngineError> {
+        for name in names(caller, id) {
+            if let Some(record) = self.parts.store.record(caller.tenant(), RecordKind::Heartbeat, &name).await? {
+                return Heartbeat::read(&record);
+            }
+        }
+        Err(EngineError::NotFound)
     }
 
     /// The tenant's heartbeats, by name.
     pub async fn heartbeats(&self, caller: &Caller) -> Result<Vec<Heartbeat>, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        self.all_heartbeats(caller.tenant()).await
+        let mut all = self.all_heartbeats(caller.tenant()).await?;
+        all.retain(|one| MemoryRef::parse(&one.memory_ref).is_none_or(|memory_ref| caller.may_see(&memory_ref)));
+        Ok(all)
     }
 
     async fn all_heartbeats(&self, tenant: &TenantId) -> Result<Vec<Heartbeat>, EngineError> {
@@ -155,9 +190,9 @@ impl Engine {
     /// Takes a heartbeat away.
     pub async fn remove_heartbeat(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        self.load_heartbeat(caller.tenant(), id).await?;
+        let id = self.load_heartbeat(caller, id).await?.id;
         let batch = Batch::new(caller.tenant().clone(), self.now_for(caller.tenant()).await?).by(caller.principal().clone());
-        self.parts.store.commit(batch.unset(RecordKind::Heartbeat, id.to_owned(), Precondition::None)).await?;
+        self.parts.store.commit(batch.unset(RecordKind::Heartbeat, id, Precondition::None)).await?;
         Ok(())
     }
 

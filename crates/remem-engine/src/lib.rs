@@ -33,6 +33,7 @@ pub mod schedules;
 pub mod seal;
 pub mod secrets;
 pub mod sessions;
+mod sight;
 pub mod tokens;
 pub mod vault;
 pub mod webhook;

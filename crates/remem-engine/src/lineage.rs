@@ -11,6 +11,9 @@ impl Engine {
     pub async fn lineage(&self, caller: &Caller, memory_ref: &str, id: &str) -> Result<Lineage, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else { return Err(EngineError::NotFound) };
-        self.parts.store.lineage(&scope, &id).await?.ok_or(EngineError::NotFound)
+        let mut lineage = self.parts.store.lineage(&scope, &id).await?.ok_or(EngineError::NotFound)?;
+        lineage.sources.retain(|one| caller.may_see(&one.memory_ref));
+        lineage.derivatives.retain(|one| caller.may_see(&one.memory_ref));
+        Ok(lineage)
     }
 }

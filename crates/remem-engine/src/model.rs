@@ -81,6 +81,8 @@ const PROMPT_TOO_LARGE: &str = "prompt_too_large";
 const ACCEPTED: &str = "accepted";
 /// How the name of a ledger entry begins.
 const PREFIX: &str = "call_";
+/// Ledger entries read at once.
+const PAGE: u32 = 500;
 /// How long a second attempt waits.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -214,17 +216,31 @@ impl Engine {
         if after.is_some_and(|after| !after.starts_with(PREFIX)) {
             return Err(Rejection::Invalid { field: "after", rule: "must be the nextAfter of an earlier page" }.into());
         }
-        let limit = self.parts.policy.list_limit(limit);
-        let wanted = limit.saturating_add(1);
-        let mut found = self.parts.store.records(caller.tenant(), RecordKind::ModelCall, PREFIX, after, wanted).await?;
-        let more = found.len() > limit as usize;
-        found.truncate(limit as usize);
+        let limit = self.parts.policy.list_limit(limit) as usize;
+        let (mut found, mut after) = (Vec::new(), after.map(str::to_owned));
+        while found.len() <= limit {
+            let page = self.parts.store.records(caller.tenant(), RecordKind::ModelCall, PREFIX, after.as_deref(), PAGE).await?;
+            let full = page.len() == PAGE as usize;
+            after = page.last().map(|last| last.key.clone());
+            found.extend(page.into_iter().filter(|record| is_shown(caller, record)));
+            if !full {
+                break;
+            }
+        }
+        let more = found.len() > limit;
+        found.truncate(limit);
         // A name that became a secret after it was kept is not shown either.
         let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
         let admission = rules.admission(&policy, self.now_for(caller.tenant()).await?);
         let shown = |record: Record| ModelCallInfo { id: record.key, at: record.at, body: admission.record(record.body).map().clone() };
         Ok((found.into_iter().map(shown).collect(), more))
     }
+}
+
+/// Whether the caller may know of the memory that a ledger entry is about.
+fn is_shown(caller: &Caller, record: &Record) -> bool {
+    let memory_ref = record.body.get("memoryRef").and_then(Value::as_str).and_then(MemoryRef::parse);
+    memory_ref.is_none_or(|memory_ref| caller.may_see(&memory_ref))
 }
 
 /// Asks, and once more if the failure may have been a passing one; all within the deadline.

@@ -215,7 +215,9 @@ impl Engine {
     /// The tenant's schedules, by pass.
     pub async fn schedules(&self, caller: &Caller) -> Result<Vec<Schedule>, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        self.all_schedules(caller.tenant()).await
+        let mut all = self.all_schedules(caller.tenant()).await?;
+        all.retain(|schedule| schedule.memory_ref.as_ref().is_none_or(|memory_ref| caller.may_see(memory_ref)));
+        Ok(all)
     }
 
     /// Takes a schedule away. Jobs that came of it go on.

@@ -336,12 +336,9 @@ impl Door for EngineDoor {
 
     async fn events(&self, query: EventsQuery) -> Result<EventPage, Failure> {
         let after = self.position(query.after.as_deref()).await?;
-        let events = self.engine.events(&self.caller, after, query.limit).await.map_err(fail)?;
+        let (events, reached) = self.engine.events(&self.caller, after, query.limit).await.map_err(fail)?;
         // A position beyond the end is answered with the end: a client that came from another host finds its way back.
-        let next_after = match events.last() {
-            Some(last) => last.seq.0,
-            None => after.0.min(self.engine.newest(&self.caller).await.map_err(fail)?.0),
-        };
+        let next_after = if reached == after { after.0.min(self.engine.newest(&self.caller).await.map_err(fail)?.0) } else { reached.0 };
         Ok(EventPage { events: events.iter().map(EventDoc::from).collect(), next_after })
     }
 

@@ -172,7 +172,11 @@ fn refused(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
         (new("persistent", "semantic", &[]), "23514:world_when_semantic", "world_when_semantic"),
         (changed("world = NULL", "plain"), "23514:world_when_semantic", "world_when_semantic"),
         (new("persistent", "procedural", &[("valid_at", "1")]), "23514:validity_is_semantic", "validity_is_semantic"),
-        (new("persistent", "semantic", &[("world", "'-'"), ("valid_at", "9"), ("invalid_at", "8")]), "23514:validity_order", "validity_order"),
+        (
+            new("persistent", "semantic", &[("world", "'-'"), ("valid_at", "9"), ("invalid_at", "8")]),
+            "23514:validity_order",
+            "validity_order",
+        ),
         // inv_40, inv_42: one truth, one way.
         (
             new("persistent", "semantic", &[("world", "'-'"), ("slot", "'q'"), ("valid_at", &noon)]),

@@ -37,8 +37,30 @@ impl Random {
 }
 
 const WORDS: [&str; 24] = [
-    "release", "review", "branch", "ticket", "window", "schema", "budget", "quarter", "Übergabe", "Änderung", "élan", "перевод", "правило",
-    "κανόνας", "規則", "変更", "確認", "リリース", "ありがとう", "第42条", "don't", "co-op", "version_7", "x86",
+    "release",
+    "review",
+    "branch",
+    "ticket",
+    "window",
+    "schema",
+    "budget",
+    "quarter",
+    "Übergabe",
+    "Änderung",
+    "élan",
+    "перевод",
+    "правило",
+    "κανόνας",
+    "規則",
+    "変更",
+    "確認",
+    "リリース",
+    "ありがとう",
+    "第42条",
+    "don't",
+    "co-op",
+    "version_7",
+    "x86",
 ];
 
 fn text(random: &mut Random, words: usize) -> String {
@@ -140,7 +162,10 @@ async fn plan(admin: &Client, owner: &str, said: &str) -> String {
     let row = admin.query_one(sql, &[]).await.unwrap();
     let (source, settings): (String, Vec<String>) = (row.get(0), row.get(1));
     let inner = source.split_once("SELECT r.id INTO hit").unwrap().1.split_once(';').unwrap().0;
-    let inner = format!("SELECT r.id {}", inner.replace("world_of", "'w1'").replace(" said", &format!(" '{said}'::text")).replace(", said", &format!(", '{said}'::text")));
+    let inner = format!(
+        "SELECT r.id {}",
+        inner.replace("world_of", "'w1'").replace(" said", &format!(" '{said}'::text")).replace(", said", &format!(", '{said}'::text"))
+    );
     let mut begin = format!("BEGIN; SET LOCAL ROLE {owner}; SET LOCAL app.tenant_id = 'a'");
     for setting in settings {
         let (name, value) = setting.split_once('=').unwrap();

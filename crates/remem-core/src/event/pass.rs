@@ -105,6 +105,9 @@ pub struct PassProgress {
     pub job_id: String,
     /// Its pass.
     pub pass: String,
+    /// The memory; all of the tenant's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_ref: Option<String>,
     /// What it is doing, in a word of this host.
     pub phase: String,
     /// Things done.
@@ -121,6 +124,9 @@ pub struct PassEnded {
     pub job_id: String,
     /// Its pass.
     pub pass: String,
+    /// The memory; all of the tenant's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_ref: Option<String>,
     /// `done`, `failed` or `cancelled`.
     pub outcome: String,
     /// Things looked at.

@@ -14,6 +14,9 @@ pub struct RunStarted {
     /// The run that started this one as a part of itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
+    /// The user whose own memory it works with: nobody else is told of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_for: Option<String>,
 }
 
 /// Payload of `run.completed`.

@@ -153,7 +153,9 @@ impl Engine {
             ..NewRun::default()
         };
         match self.prepare_run(tenant, &host, new).await {
-            Ok(start) => {
+            Ok(mut start) => {
+                // It is told a memory of one user, so that it is that user's to see; it reaches what is the tenant's, as ever.
+                start.state.only_for = given.owner();
                 let (batch, run) = self.starting(policy, tenant, start, batch).await?;
                 Ok((batch, Some(run)))
             }
@@ -293,6 +295,10 @@ pub(crate) struct Given<'a> {
 }
 
 impl Given<'_> {
+    fn owner(&self) -> Option<String> {
+        MemoryRef::parse(&self.commitment.memory_ref)?.owner().map(str::to_owned)
+    }
+
     fn names(&self) -> serde_json::Map<String, Value> {
         let names = json!({
             "commitmentId": self.id,

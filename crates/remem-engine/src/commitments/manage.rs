@@ -175,7 +175,7 @@ impl Engine {
         caller.require(Permission::MemoryWrite)?;
         let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
         for _ in 0..TRIES {
-            let info = self.load_commitment(tenant, id).await?.ok_or(EngineError::NotFound)?;
+            let info = self.commitment_of(caller, id).await?;
             let (now, rules) = (self.now_for(tenant).await?, self.rules(tenant).await?);
             let changed = match change {
                 Changed::Confirm => info.commitment.confirm(now, policy.commitment_wait_ms),

@@ -120,6 +120,11 @@ impl CommitmentInfo {
         self
     }
 
+    /// Whether the caller may know of it. One whose memory cannot be read is nobody's to see.
+    fn is_shown_to(&self, caller: &Caller) -> bool {
+        MemoryRef::parse(&self.commitment.memory_ref).is_some_and(|memory_ref| caller.may_see(&memory_ref))
+    }
+
     pub(crate) fn named(&self) -> CommitmentRef {
         named(&self.id, &self.commitment, self.source.as_ref())
     }
@@ -153,27 +158,39 @@ impl Engine {
         let limit = self.parts.policy.list_limit(query.limit) as usize;
         let unknown = Rejection::Invalid { field: "cursor", rule: "must be the nextCursor of an earlier page" };
         let after = query.after.as_deref().map(|cursor| place(cursor).ok_or(unknown)).transpose()?;
-        let (mut after, mut found, mut looked_at) = (after, Vec::new(), 0);
+        let memory_ref = match &query.memory_ref {
+            None => None,
+            Some(name) => match caller.memory_ref(name) {
+                Some(memory_ref) => Some(memory_ref),
+                None => return Ok(CommitmentPage { commitments: Vec::new(), next: None }),
+            },
+        };
+        // Where to go on is a place that the caller may know of; what is hidden counts for nothing.
+        let (mut reached, mut after, mut found, mut looked_at) = (after.clone(), after, Vec::new(), 0);
         while looked_at < LOOKED_AT_MAX {
             let tie = Tie::Due { until: Timestamp(i64::MAX), after: after.clone() };
             let page = self.parts.store.tied(caller.tenant(), RecordKind::Commitment, &tie, PAGE).await?;
             let full = page.len() == PAGE as usize;
-            looked_at += PAGE;
             for record in page {
                 after = record.ties.due.map(|due| (due, record.key.clone()));
-                let info = self.shown_commitment(caller, CommitmentInfo::read(record)?).await?;
-                if is_wanted(query, &info) {
+                let info = CommitmentInfo::read(record)?;
+                if !info.is_shown_to(caller) {
+                    continue;
+                }
+                (reached, looked_at) = (after.clone(), looked_at + 1);
+                let info = self.shown_commitment(caller, info).await?;
+                if is_wanted(query.state, memory_ref.as_ref(), &info) {
                     found.push(info);
                 }
                 if found.len() == limit {
-                    return Ok(CommitmentPage { commitments: found, next: after.map(cursor) });
+                    return Ok(CommitmentPage { commitments: found, next: reached.map(cursor) });
                 }
             }
             if !full {
                 return Ok(CommitmentPage { commitments: found, next: None });
             }
         }
-        Ok(CommitmentPage { commitments: found, next: after.map(cursor) })
+        Ok(CommitmentPage { commitments: found, next: reached.map(cursor) })
     }
 
     /// The commitment of that name.
@@ -184,8 +201,13 @@ impl Engine {
 
     /// The same for whoever just wrote it, and may be allowed no more than that.
     pub(crate) async fn written_commitment(&self, caller: &Caller, id: &str) -> Result<CommitmentInfo, EngineError> {
-        let info = self.load_commitment(caller.tenant(), id).await?.ok_or(EngineError::NotFound)?;
+        let info = self.commitment_of(caller, id).await?;
         self.shown_commitment(caller, info).await
+    }
+
+    /// The commitment of that name, if the caller may know of its memory.
+    pub(super) async fn commitment_of(&self, caller: &Caller, id: &str) -> Result<CommitmentInfo, EngineError> {
+        self.load_commitment(caller.tenant(), id).await?.filter(|info| info.is_shown_to(caller)).ok_or(EngineError::NotFound)
     }
 
     /// Which words of which entry led to a commitment.
@@ -245,9 +267,9 @@ impl Engine {
     }
 }
 
-fn is_wanted(query: &CommitmentQuery, info: &CommitmentInfo) -> bool {
-    query.state.is_none_or(|state| info.commitment.state == state)
-        && query.memory_ref.as_ref().is_none_or(|memory_ref| &info.commitment.memory_ref == memory_ref)
+fn is_wanted(state: Option<State>, memory_ref: Option<&MemoryRef>, info: &CommitmentInfo) -> bool {
+    state.is_none_or(|state| info.commitment.state == state)
+        && memory_ref.is_none_or(|memory_ref| info.commitment.memory_ref == memory_ref.as_str())
 }
 
 /// A place in the order of what happens next, as callers hold it.

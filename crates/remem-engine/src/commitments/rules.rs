@@ -103,7 +103,8 @@ impl Engine {
         let zone = new.zone.unwrap_or_else(utc);
         schedule::zone(&zone)?;
         self.check_delivery(caller.tenant(), &new.delivery).await?;
-        let rules = CommitmentRules { memory_ref: memory_ref.map(str::to_owned), arm, zone, delivery: new.delivery };
+        let rules =
+            CommitmentRules { memory_ref: memory.as_ref().map(|memory| memory.as_str().to_owned()), arm, zone, delivery: new.delivery };
         let now = self.now_for(caller.tenant()).await?;
         // What a run is to be given may hold what a caller wrote.
         let given = self.rules(caller.tenant()).await?;
@@ -130,8 +131,13 @@ impl Engine {
     pub(crate) async fn rules_of(&self, tenant: &TenantId, memory_ref: Option<&MemoryRef>) -> Result<CommitmentRules, EngineError> {
         for key in memory_ref.map(|memory_ref| key(Some(memory_ref))).into_iter().chain([key(None)]) {
             if let Some(record) = self.parts.store.record(tenant, RecordKind::CommitmentRules, &key).await? {
-                let rules = serde_json::from_value(Value::Object(record.body));
-                return rules.map_err(|_| StoreError::Damaged(UNREADABLE).into());
+                let rules: Result<CommitmentRules, _> = serde_json::from_value(Value::Object(record.body));
+                let mut rules = rules.map_err(|_| StoreError::Damaged(UNREADABLE))?;
+                // What is started is told the memory's name: for one user's own, that user decides what that is.
+                if rules.memory_ref.is_none() && memory_ref.is_some_and(|memory_ref| memory_ref.owner().is_some()) {
+                    rules.delivery = Delivery::default();
+                }
+                return Ok(rules);
             }
         }
         Ok(self.parts.commitments.clone())
@@ -140,7 +146,7 @@ impl Engine {
     async fn named_memory(&self, caller: &Caller, memory_ref: Option<&str>) -> Result<Option<MemoryRef>, EngineError> {
         let Some(name) = memory_ref else { return Ok(None) };
         let scope = caller.scope_to_write(name)?;
-        remem_core::admission::check_name(self.rules(caller.tenant()).await?.redactor(), "memoryRef", name)?;
+        remem_core::admission::check_name(self.rules(caller.tenant()).await?.redactor(), "memoryRef", scope.memory_ref.as_str())?;
         Ok(Some(scope.memory_ref))
     }
 

@@ -5,16 +5,17 @@
 
 mod report;
 
-pub use report::{Erased, Report, SignedReport, key_of, verify};
+pub use report::{Erased, Own, Report, SignedReport, key_of, verify};
 
 use crate::archive::{self, Distilled};
 use crate::caller::Caller;
 use crate::commitments::CommitmentInfo;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::jobs::manage::memory_pass;
 use crate::webhook::send::hex;
 use remem_core::event::SubjectForgotten;
-use remem_core::{Batch, EventBody, Permission, Precondition, RecordKind, Subject, TenantId};
+use remem_core::{Batch, EventBody, MemoryRef, Permission, Precondition, RecordKind, Subject, TenantId};
 use remem_store::{StoreError, Tie, Trace, Traced};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -46,6 +47,10 @@ struct Done {
     erased: Vec<Erased>,
     revived: Vec<(String, String)>,
     archives: Vec<String>,
+    /// The same in memories of single users: counted, not named.
+    own: Own,
+    /// The memories that something went from, by this call.
+    memories: HashSet<MemoryRef>,
     /// Commitments that had not ended and went with the entries.
     commitments: u64,
     /// Records of transactions that no report tells of yet.
@@ -89,7 +94,7 @@ impl Engine {
             return Ok(Forgotten { report: report.unsigned(), changed });
         }
         self.distil_again(caller, &done).await;
-        metrics::counter!("remem_entries_forgotten_total").increment(done.erased.len() as u64);
+        metrics::counter!("remem_entries_forgotten_total").increment(done.erased.len() as u64 + done.own.erased);
         let report = done.signed.unwrap_or_else(|| report.unsigned());
         Ok(Forgotten { report, changed })
     }
@@ -119,7 +124,9 @@ impl Engine {
     }
 
     async fn forgetting(&self, caller: &Caller) -> Result<Batch, EngineError> {
-        Ok(Batch::new(caller.tenant().clone(), self.now_for(caller.tenant()).await?).by(caller.principal().clone()))
+        let now = self.now_for(caller.tenant()).await?;
+        // A subject is forgotten wherever it is, also where the caller may not look.
+        Ok(Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).as_host())
     }
 
     /// What calls that did not come to their end have done already: this one's report tells of it.
@@ -167,11 +174,16 @@ impl Engine {
         let (tenant, now) = (caller.tenant(), self.now_for(caller.tenant()).await?);
         let (policy, rules) = (self.policy_of(caller), self.rules(tenant).await?);
         let admission = rules.admission(&policy, now);
-        let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
+        let batch = self.forgetting(caller).await?;
         let batch = carried.iter().fold(batch, |batch, one| archive::erase(batch, &admission, one));
         let rest: Vec<Distilled> = all.iter().filter(|one| !carried.contains(one)).cloned().collect();
-        let batch = self.write_index(tenant, batch, &admission, &rest, archive::Index::Forgetting).await?;
-        let part = Done { archives: carried.iter().map(|one| one.sha256.clone()).collect(), ..Done::default() };
+        let batch = if carried.iter().any(Distilled::is_indexed) {
+            self.write_index(tenant, batch, &admission, &rest, archive::Index::Forgetting).await?
+        } else {
+            batch
+        };
+        let mut part = Done::default();
+        part.note_archives(carried);
         let mut noted = done.clone();
         let batch = self.keep_part(caller, subject, part, &mut noted, batch).await?;
         self.parts.store.commit(batch).await?;
@@ -196,6 +208,7 @@ impl Engine {
                     batch = batch.revive(memory_ref.clone(), id.clone());
                 }
             }
+            done.memories.extend(page.iter().filter(|entry| !entry.erased).map(|entry| entry.memory_ref.clone()));
             let commitments = self.open_commitments(caller.tenant(), page).await?;
             let mut part = Done { commitments, ..Done::default() };
             part.note(self, page, trace, &[]);
@@ -239,9 +252,9 @@ impl Engine {
         let event = SubjectForgotten {
             report_id: done.id.clone(),
             subject: subject.short(),
-            erased: done.erased.len() as u64,
-            revived: done.revived.len() as u64,
-            archives: done.archives.len() as u64,
+            erased: done.erased.len() as u64 + done.own.erased,
+            revived: done.revived.len() as u64 + done.own.revived,
+            archives: done.archives.len() as u64 + done.own.archives,
         };
         let parts = std::mem::take(&mut done.parts).into_iter();
         let batch = parts.fold(batch, |batch, key| batch.unset(RecordKind::Progress, key, Precondition::None));
@@ -252,20 +265,20 @@ impl Engine {
 
     /// What was erased from an archive took others' facts with it: the memories are distilled anew from what is left.
     async fn distil_again(&self, caller: &Caller, done: &Done) {
-        let memories: HashSet<&str> = done.erased.iter().map(|one| one.memory_ref.as_str()).collect();
-        for memory_ref in memories {
+        for memory_ref in &done.memories {
             if let Err(error) = self.ask_for_distillation(caller, memory_ref).await {
                 tracing::warn!(%error, "a memory is not distilled again after something in it was forgotten");
             }
         }
     }
 
-    async fn ask_for_distillation(&self, caller: &Caller, memory_ref: &str) -> Result<(), EngineError> {
-        let again = self.distillations(caller.tenant()).await?.into_iter().filter(|one| one.memory_ref == memory_ref && one.erased);
+    async fn ask_for_distillation(&self, caller: &Caller, memory_ref: &MemoryRef) -> Result<(), EngineError> {
+        let again =
+            self.distillations(caller.tenant()).await?.into_iter().filter(|one| one.memory_ref == memory_ref.as_str() && one.erased);
         let Some(last) = again.max_by_key(|one| one.at) else { return Ok(()) };
         let mut options = Map::new();
         options.insert("tokenBudget".to_owned(), json!(last.budget));
-        self.start_job(caller, "distill", Some(memory_ref), options, None).await?;
+        self.ask_for(caller, memory_pass("distill")?, Some(memory_ref.clone()), options, None).await?;
         Ok(())
     }
 
@@ -294,26 +307,39 @@ impl Engine {
 
 impl Done {
     fn has_changed(&self) -> bool {
-        !(self.erased.is_empty() && self.archives.is_empty())
+        !(self.erased.is_empty() && self.archives.is_empty() && self.own.erased + self.own.archives == 0)
     }
 
     fn take(&mut self, part: Report) {
         self.erased.extend(part.erased);
         self.revived.extend(part.revived);
         self.archives.extend(part.archives);
+        self.own.add(part.own);
         self.commitments += part.commitments.unwrap_or(0);
     }
 
     /// Notes what a transaction over these entries did.
     fn note(&mut self, engine: &Engine, page: &[Traced], trace: &Trace, archives: &[Distilled]) {
         for entry in page.iter().filter(|entry| !entry.erased) {
-            self.erased.push(Erased::new(&engine.parts.key, entry));
+            match entry.memory_ref.owner() {
+                None => self.erased.push(Erased::new(&engine.parts.key, entry)),
+                Some(_) => self.own.erased += 1,
+            }
         }
         for (memory_ref, id, by) in &trace.innocent {
             if page.iter().any(|entry| &entry.memory_ref == memory_ref && &entry.id == by) {
-                self.revived.push((memory_ref.as_str().to_owned(), id.as_str().to_owned()));
+                match memory_ref.owner() {
+                    None => self.revived.push((memory_ref.as_str().to_owned(), id.as_str().to_owned())),
+                    Some(_) => self.own.revived += 1,
+                }
             }
         }
-        self.archives.extend(archives.iter().map(|one| one.sha256.clone()));
+        self.note_archives(archives);
+    }
+
+    fn note_archives(&mut self, archives: &[Distilled]) {
+        let (shared, own): (Vec<&Distilled>, Vec<&Distilled>) = archives.iter().partition(|one| one.is_indexed());
+        self.archives.extend(shared.iter().map(|one| one.sha256.clone()));
+        self.own.archives += own.len() as u64;
     }
 }

@@ -23,6 +23,25 @@ pub struct Erased {
     pub content_hash: String,
 }
 
+/// How much a forget did in memories of single users.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// Entries.
+    pub erased: u64,
+    /// Entries that stand by themselves again.
+    pub revived: u64,
+    /// Archives.
+    pub archives: u64,
+}
+
+impl Own {
+    pub(super) fn add(&mut self, more: Own) {
+        self.erased += more.erased;
+        self.revived += more.revived;
+        self.archives += more.archives;
+    }
+}
+
 /// What a forget did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -40,6 +59,8 @@ pub struct Report {
     pub revived: Vec<(String, String)>,
     /// Digests of the archives whose bytes are gone.
     pub archives: Vec<String>,
+    /// What of these was in memories of single users: counted with the others, and named nowhere.
+    pub own: Own,
     /// Commitments that had not ended and went with the entries; absent in reports from before there were any.
     pub commitments: Option<u64>,
     /// Until when copies of the storage may hold it, if the operator said how long they are kept.
@@ -88,7 +109,11 @@ impl Report {
             "tenant": self.tenant,
             "at": self.at,
             "subject": self.subject,
-            "counts": {"erased": self.erased.len(), "revived": self.revived.len(), "archives": self.archives.len()},
+            "counts": {
+                "erased": self.erased.len() as u64 + self.own.erased,
+                "revived": self.revived.len() as u64 + self.own.revived,
+                "archives": self.archives.len() as u64 + self.own.archives,
+            },
             "erased": self.erased.iter().map(erased).collect::<Vec<_>>(),
             "revived": self.revived.iter().map(revived).collect::<Vec<_>>(),
             "archives": self.archives,
@@ -109,7 +134,11 @@ impl Report {
         let erased = |one: &Value| {
             Some(Erased { memory_ref: text(one, "memoryRef")?, id: text(one, "id")?, content_hash: text(one, "contentHash")? })
         };
+        // What is counted and not named was in memories of single users.
+        let counted = |name: &str| map.get("counts").and_then(|counts| counts.get(name)).and_then(Value::as_u64).unwrap_or(0);
+        let unnamed = |name: &str| Some(counted(name).saturating_sub(list(name)?.len() as u64));
         Some(Report {
+            own: Own { erased: unnamed("erased")?, revived: unnamed("revived")?, archives: unnamed("archives")? },
             id: own("id")?,
             tenant: own("tenant")?,
             at: own("at")?,
@@ -210,6 +239,7 @@ impl Engine {
             erased: done.erased.clone(),
             revived: done.revived.clone(),
             archives: done.archives.clone(),
+            own: done.own,
             commitments: Some(done.commitments),
             backups_until: until,
         })

@@ -208,6 +208,7 @@ pub(super) fn ended(batch: Batch, active: &JobInfo, ended: JobInfo) -> Batch {
     batch.emit(EventBody::PassEnded(PassEnded {
         job_id: ended.id.clone(),
         pass: ended.pass.to_owned(),
+        memory_ref: ended.memory_ref.as_ref().map(|memory_ref| memory_ref.as_str().to_owned()),
         outcome: ended.state.as_str().to_owned(),
         examined: ended.examined,
         changed: ended.changed,

@@ -55,8 +55,20 @@ impl Engine {
         key: Option<&str>,
     ) -> Result<Started, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let (tenant, pass) = (caller.tenant(), memory_pass(pass)?);
         let memory_ref = named(caller, memory_ref)?;
+        self.ask_for(caller, memory_pass(pass)?, memory_ref, options, key).await
+    }
+
+    /// The same for a memory that need not be the caller's.
+    pub(crate) async fn ask_for(
+        &self,
+        caller: &Caller,
+        pass: &'static Pass,
+        memory_ref: Option<MemoryRef>,
+        options: Map<String, Value>,
+        key: Option<&str>,
+    ) -> Result<Started, EngineError> {
+        let tenant = caller.tenant();
         let wanted = self.new_job(tenant, pass, memory_ref, options, Trigger::OnDemand).await?;
         let idempotency = self.idempotency("start-job", key, &digest(&wanted))?;
         for _ in 0..TRIES {
@@ -147,7 +159,7 @@ impl Engine {
     /// One job.
     pub async fn job(&self, caller: &Caller, id: &str) -> Result<JobInfo, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        self.find_job(caller.tenant(), id).await?.ok_or(EngineError::NotFound)
+        self.find_job(caller.tenant(), id).await?.filter(|job| job.is_shown_to(caller)).ok_or(EngineError::NotFound)
     }
 
     /// The tenant's jobs, newest first, and whether there are more.
@@ -155,7 +167,8 @@ impl Engine {
         caller.require(Permission::MemoryAdmin)?;
         let (tenant, limit) = (caller.tenant(), self.parts.policy.list_limit(query.limit) as usize);
         let wanted = |job: &JobInfo| {
-            query.pass.as_deref().is_none_or(|pass| pass == job.pass)
+            job.is_shown_to(caller)
+                && query.pass.as_deref().is_none_or(|pass| pass == job.pass)
                 && query.state.is_none_or(|state| state == job.state)
                 && query.after.as_deref().is_none_or(|after| job.id.as_str() < after)
         };
@@ -246,10 +259,10 @@ impl Engine {
         }
     }
 
-    /// Names of the tenant's memories, in order.
+    /// Names of the memories that are the tenant's, in order. Those of one user are worked on when that user says so.
     pub(crate) async fn memories_after(&self, tenant: &TenantId, after: Option<&MemoryRef>) -> Result<Vec<MemoryRef>, EngineError> {
         let at = ReadAt::Now(self.now_for(tenant).await?);
-        Ok(self.parts.store.scopes(tenant, &Actor::Host, after, PAGE, &at).await?.into_iter().map(|scope| scope.memory_ref).collect())
+        Ok(self.parts.store.scopes(tenant, &Actor::Nobody, after, PAGE, &at).await?.into_iter().map(|scope| scope.memory_ref).collect())
     }
 
     /// Has a pass work while the caller waits, after any other activation of it that is under way. Leaves a job behind that
@@ -301,8 +314,12 @@ pub(crate) fn refusal(error: WorkError) -> EngineError {
 
 fn digest(job: &JobInfo) -> Digest {
     let mut digest = Digest::default();
-    digest.part(job.pass.as_bytes());
-    digest.part(job.memory_ref.as_ref().map_or("", |memory_ref| memory_ref.as_str()).as_bytes());
+    let (pass, memory_ref) = (job.pass.as_bytes(), job.memory_ref.as_ref().map_or("", |memory_ref| memory_ref.as_str()).as_bytes());
+    // What is one user's begins with its name.
+    let is_own = job.memory_ref.as_ref().is_some_and(|memory_ref| memory_ref.owner().is_some());
+    for part in if is_own { [memory_ref, pass] } else { [pass, memory_ref] } {
+        digest.part(part);
+    }
     // The names of a map are in order.
     digest.part(Value::Object(job.options.clone()).to_string().as_bytes());
     digest

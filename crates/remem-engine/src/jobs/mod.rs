@@ -14,6 +14,7 @@ pub use manage::{JobQuery, Started};
 pub use status::PassOverview;
 pub use work::{Job, Stop, WorkError, WorkFuture, WorkReport};
 
+use crate::caller::Caller;
 use crate::registry;
 use remem_core::{Admission, MemoryRef, Policy, Record, RecordBody, Redactor, ShapePolicy, Timestamp};
 use serde_json::{Map, Value, json};
@@ -198,6 +199,11 @@ impl JobInfo {
             after: None,
             version: 0,
         }
+    }
+
+    /// Whether the caller may know of it.
+    pub(crate) fn is_shown_to(&self, caller: &Caller) -> bool {
+        self.memory_ref.as_ref().is_none_or(|memory_ref| caller.may_see(memory_ref))
     }
 
     /// How long it took so far, or in all.

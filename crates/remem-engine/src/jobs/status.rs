@@ -31,12 +31,14 @@ impl Engine {
     pub async fn pass_overview(&self, caller: &Caller) -> Result<Vec<PassOverview>, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
-        let (here, schedules) = (self.pass_status(tenant), self.all_schedules(tenant).await?);
+        let (here, schedules) = (self.pass_status(tenant), self.schedules(caller).await?);
         let mut overview = Vec::new();
         for pass in &PASSES {
-            let here = here.iter().find(|status| status.name == pass.name).cloned();
             let over_memory = matches!(pass.over, Over::Memory { .. });
-            let active = if over_memory { self.active_jobs(tenant, pass.name).await? } else { Vec::new() };
+            // Of work over memories only its jobs tell: the latest activation may have been over somebody else's.
+            let here = here.iter().find(|status| status.name == pass.name && !over_memory).cloned();
+            let mut active = if over_memory { self.active_jobs(tenant, pass.name).await? } else { Vec::new() };
+            active.retain(|job| job.is_shown_to(caller));
             let (running, queued): (Vec<JobInfo>, Vec<JobInfo>) = active.into_iter().partition(|job| job.state == JobState::Running);
             let due = schedules.iter().filter(|schedule| schedule.enabled && schedule.pass == pass.name);
             let next_due = due.filter_map(|schedule| schedule.next_due).min();
@@ -51,7 +53,7 @@ impl Engine {
         let mut after: Option<String> = None;
         loop {
             let page = self.parts.store.records(caller.tenant(), RecordKind::Job, ENDED, after.as_deref(), PAGE).await?;
-            for job in page.iter().filter_map(JobInfo::read) {
+            for job in page.iter().filter_map(JobInfo::read).filter(|job| job.is_shown_to(caller)) {
                 if let Some(one) = overview.iter_mut().find(|one| one.pass.name == job.pass && one.ended.is_none()) {
                     one.ended = Some(job);
                 }

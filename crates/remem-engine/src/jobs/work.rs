@@ -258,7 +258,8 @@ impl<'a> Job<'a> {
             return None;
         }
         let (job_id, pass) = (self.id.clone(), (*pass).to_owned());
-        let body = EventBody::PassProgress(PassProgress { job_id, pass, phase: phase.clone(), done: *done, total: *total });
+        let memory_ref = kept.info.memory_ref.as_ref().map(|memory_ref| memory_ref.as_str().to_owned());
+        let body = EventBody::PassProgress(PassProgress { job_id, pass, memory_ref, phase: phase.clone(), done: *done, total: *total });
         kept.told = Some((phase.clone(), tenth));
         Some(body)
     }

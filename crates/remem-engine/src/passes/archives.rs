@@ -35,7 +35,11 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
     let batch = Batch::new(tenant.clone(), now).fenced(fence);
     let batch = page.iter().fold(batch, |batch, one| archive::erase(batch, &admission, one));
     let left: Vec<Distilled> = later.iter().chain(&rest).cloned().collect();
-    let batch = engine.write_index(tenant, batch, &admission, &left, Index::Forgetting).await?;
+    let batch = if page.iter().any(Distilled::is_indexed) {
+        engine.write_index(tenant, batch, &admission, &left, Index::Forgetting).await?
+    } else {
+        batch
+    };
     engine.parts.store.commit(batch).await?;
     Ok(report)
 }

@@ -8,6 +8,7 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{Mode, PassReport};
+use crate::sight::Sight;
 use crate::webhook::send::Attempt;
 use crate::webhook::{DeadLetter, Hook, dead_letter_key, texts};
 use remem_core::webhook::is_standing;
@@ -95,16 +96,22 @@ impl Round<'_> {
     /// Sends what one webhook is due, until there is nothing more, a failure, or the bound.
     async fn serve(&self, mut hook: Hook) -> Result<(Hook, PassReport), EngineError> {
         let (mut report, mut runs, mut kept) = (PassReport::default(), HashMap::new(), hook.after);
+        let mut sight = Sight::of(hook.actor());
         for page in 1..=PAGES_MAX {
             let events = {
                 let _turn = self.store_turns.acquire().await;
                 self.engine.parts.store.events(self.tenant, hook.after, PAGE).await?
             };
             for event in &events {
-                if !self.wants(&hook, event, &mut runs).await? {
+                let owner = if self.wants(&hook, event, &mut runs).await? {
+                    Some(sight.owner(self.engine, self.tenant, event).await?).filter(|owner| sight.sees(owner.as_deref()))
+                } else {
+                    None
+                };
+                let Some(owner) = owner else {
                     hook.after = event.seq;
                     continue;
-                }
+                };
                 if self.is_over(&report) {
                     return Ok((hook, PassReport { more: true, ..report }));
                 }
@@ -113,7 +120,7 @@ impl Round<'_> {
                     (hook.after, report.changed) = (event.seq, report.changed + 1);
                     continue;
                 }
-                let next = self.attempt(&mut hook, event, &mut report).await?;
+                let next = self.attempt(&mut hook, event, owner, &mut report).await?;
                 kept = hook.after;
                 if next == Next::Stop {
                     return Ok((hook, report));
@@ -153,14 +160,21 @@ impl Round<'_> {
     }
 
     /// One attempt at one event, and what it means for the webhook.
-    async fn attempt(&self, hook: &mut Hook, event: &Event, report: &mut PassReport) -> Result<Next, EngineError> {
+    async fn attempt(
+        &self,
+        hook: &mut Hook,
+        event: &Event,
+        only_for: Option<String>,
+        report: &mut PassReport,
+    ) -> Result<Next, EngineError> {
         let (attempt, policy) = (self.engine.send(self.tenant, hook, event).await, &self.engine.parts.policy);
-        let now = self.engine.now();
-        let health = &mut hook.health;
+        let (now, is_own) = (self.engine.now(), only_for.is_some());
         let error = match attempt {
             Attempt::Delivered => {
-                (health.attempts, health.next_attempt_at, health.last_success_at) = (0, None, Some(now));
-                health.deliveries += 1;
+                hook.note(is_own, |health| {
+                    (health.attempts, health.next_attempt_at, health.last_success_at) = (0, None, Some(now));
+                    health.deliveries += 1;
+                });
                 hook.after = event.seq;
                 report.changed += 1;
                 return self.save(hook, None).await;
@@ -172,16 +186,20 @@ impl Round<'_> {
             }
             Attempt::Failed(error) => error,
         };
-        health.attempts += 1;
-        health.failures += 1;
-        (health.last_failure_at, health.last_error) = (Some(now), Some(error.clone()));
-        if hook.paused || health.attempts < policy.webhook_attempts_max {
-            health.next_attempt_at = (!hook.paused).then(|| now.plus_ms(policy.webhook_wait_ms(health.attempts)));
+        hook.note(is_own, |health| {
+            health.attempts += 1;
+            health.failures += 1;
+            (health.last_failure_at, health.last_error) = (Some(now), Some(error.clone()));
+        });
+        let attempts = hook.health.attempts;
+        if hook.paused || attempts < policy.webhook_attempts_max {
+            let next = (!hook.paused).then(|| now.plus_ms(policy.webhook_wait_ms(attempts)));
+            hook.note(is_own, |health| health.next_attempt_at = next);
             self.save(hook, None).await?;
             return Ok(Next::Stop);
         }
-        let letter = dead_letter(event, health.attempts, error, now);
-        (health.attempts, health.next_attempt_at) = (0, None);
+        let letter = DeadLetter { only_for, ..dead_letter(event, attempts, error, now) };
+        hook.note(is_own, |health| (health.attempts, health.next_attempt_at) = (0, None));
         hook.after = event.seq;
         report.changed += 1;
         self.save(hook, Some(letter)).await
@@ -232,5 +250,5 @@ impl Round<'_> {
 
 fn dead_letter(event: &Event, attempts: u32, error: String, at: Timestamp) -> DeadLetter {
     let run = event.run.as_ref().map(|run| run.id.as_str().to_owned()).unwrap_or_default();
-    DeadLetter { seq: Seq(event.seq.0), kind: event.body.kind().as_str().to_owned(), run, attempts, error, at }
+    DeadLetter { seq: Seq(event.seq.0), kind: event.body.kind().as_str().to_owned(), run, attempts, error, at, only_for: None }
 }

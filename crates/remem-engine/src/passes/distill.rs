@@ -66,7 +66,7 @@ async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkR
     }
     let (batch, done) = compose(engine, job, &plan, draft).await?;
     engine.parts.store.commit(batch).await?;
-    Ok(WorkReport { changed: 1, detail: detail(&done, true), ..report })
+    Ok(WorkReport { changed: 1, detail: detail(&done, done.is_indexed()), ..report })
 }
 
 /// What is distilled. A run reads its snapshot; what was taken away since is left out, or it would outlast its deletion.
@@ -163,7 +163,9 @@ async fn compose(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>, draft: &Draft)
     batch = archive::keep(batch, &admission, &done, &bytes, engine.not_distilled(job.tenant(), &done).await?);
     let mut all = engine.distillations(job.tenant()).await?;
     all.push(done.clone());
-    batch = engine.write_index(job.tenant(), batch, &admission, &all, Index::Adding { markdown: job.flag("markdown") }).await?;
+    if done.is_indexed() {
+        batch = engine.write_index(job.tenant(), batch, &admission, &all, Index::Adding { markdown: job.flag("markdown") }).await?;
+    }
     if let Some(call) = rewritten {
         batch = batch.set(RecordKind::ModelCall, call.key.clone(), Precondition::Absent, call.body.clone());
     }
@@ -184,7 +186,7 @@ fn event(done: &Distilled, source_ids: Option<Vec<String>>) -> Compacted {
         source_count: done.source_count,
         trigger: "host-managed".to_owned(),
         byte_size: done.byte_size,
-        distillation: Some(Distillation { token_budget: done.budget, tokens_used: done.tokens_used, index_updated: true }),
+        distillation: Some(Distillation { token_budget: done.budget, tokens_used: done.tokens_used, index_updated: done.is_indexed() }),
     }
 }
 

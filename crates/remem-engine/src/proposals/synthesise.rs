@@ -165,9 +165,9 @@ impl Engine {
     }
 }
 
-/// What counts of a run: it ended well, nobody but its principal started it, and it repeats no other one.
+/// What counts of a run: it ended well, nobody but its principal started it, it repeats no other one, and everybody may know of it.
 fn trace(run: String, state: RunState) -> Option<RunTrace> {
-    let whole = state.status == RunStatus::Completed && state.parent.is_none() && state.source.is_none();
+    let whole = state.status == RunStatus::Completed && state.parent.is_none() && state.source.is_none() && state.only_for.is_none();
     let completed_at = state.completed_at.filter(|_| whole)?;
     let agent_id = (state.workflow_id == TURN).then(|| state.agent.map(|agent| agent.agent_id)).flatten();
     let inputs: Map<String, Value> = state.inputs;

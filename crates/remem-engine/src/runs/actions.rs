@@ -3,14 +3,22 @@
 use super::live::{Halt, Live};
 use super::reads::ListArgs;
 use super::{distill, probes};
-use remem_core::Draft;
+use crate::caller::named;
 use remem_core::workflow::Node;
+use remem_core::{Draft, PrincipalId};
 use serde_json::Value;
 
 /// The memory that a node works with: the one it names, or its agent's.
 pub(super) fn memory_of(node: &Node) -> Option<&str> {
     let named = node.config.get("memoryRef").and_then(Value::as_str);
     named.or_else(|| node.agent.as_ref().and_then(|agent| agent.memory_ref.as_deref()))
+}
+
+/// Whether a node names a memory that is this user's own.
+pub(super) fn names_own(user: &PrincipalId, node: &Node) -> bool {
+    let of_agent = node.agent.as_ref().and_then(|agent| agent.memory_ref.as_deref());
+    let named_here = ["memoryRef", "probeMemoryRef"].into_iter().filter_map(|name| node.config.get(name)?.as_str());
+    named_here.chain(of_agent).filter_map(|name| named(user, name)).any(|memory_ref| memory_ref.owner().is_some())
 }
 
 pub(super) fn needed_memory(node: &Node) -> Result<String, Halt> {

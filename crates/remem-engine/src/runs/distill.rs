@@ -30,7 +30,9 @@ pub(super) async fn run(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         let details = answer.get("details").map(Value::to_string).unwrap_or_default();
         return Err(Halt::fault(code, format!("the memory was not distilled: {details}")));
     }
-    live.emit_fact(EventBody::Compacted(told(&memory_ref, &answer)))?;
+    // The name in full: whoever reads the event has to know whose memory it is.
+    let full = live.scope(&memory_ref).ok_or(Rejection::MalformedName { field: "memoryRef" })?.memory_ref;
+    live.emit_fact(EventBody::Compacted(told(full.as_str(), &answer)))?;
     live.set(node.config.get("into").and_then(Value::as_str).unwrap_or("distillation"), answer);
     Ok(())
 }

@@ -66,8 +66,11 @@ impl Engine {
             return Err(Rejection::Invalid { field: "fromSeq", rule: "is needed for a branch" }.into());
         }
         let from_seq = fork.from_seq.unwrap_or(0);
-        let idempotency = self.idempotency("fork-run", key, &digest(&id, &fork))?;
         let log = self.whole_log(caller.tenant(), &id).await?;
+        if !self.sees_run(caller, log.first()) {
+            return Err(EngineError::NotFound);
+        }
+        let body = digest(&id, &fork);
         let unavailable = |reason| EngineError::ReplayUnavailable { from_seq, source_run: id.as_str().to_owned(), reason };
         let found = self.load_run(caller.tenant(), &id).await?;
         let (source, _) = match (found, log.is_empty()) {
@@ -87,6 +90,7 @@ impl Engine {
         }
         let origin = Source { run_id: id.as_str().to_owned(), from_seq, mode: fork.mode };
         let (state, facts) = self.forked(caller, source.state, &log, origin.clone(), fork.overlay).await?;
+        let idempotency = self.idempotency("fork-run", key, &body.of_run(&state))?;
         let (policy, name) = (self.policy_of(caller), self.parts.ids.run());
         let start = Start { id: name, state, facts, secrets: Vec::new(), idempotency };
         let Started { run, replayed } = self.begin(policy, caller.tenant(), start).await?;
@@ -132,6 +136,10 @@ impl Engine {
             Some(document) => remem_core::Workflow::parse(document)?,
             None => self.host_workflow(&state.workflow_id).cloned().ok_or(EngineError::UnknownWorkflow)?,
         };
+        // What was everybody's may name a memory of whoever forks it.
+        if state.only_for.is_none() {
+            state.only_for = self.only_for(caller.tenant(), caller.principal(), &workflow).await?;
+        }
         state.variables = workflow.start(&state.inputs)?;
         for node in &state.done {
             state.variables.extend(node.outputs.clone());

@@ -162,10 +162,15 @@ impl<'e> Live<'e> {
         ReadAt::Snapshot { revision: self.revision, at, since: Timestamp(self.run.state.started_at), own_runs }
     }
 
-    /// The scope of a name inside the run's tenant, the only one it reaches.
+    /// The scope of a name inside the run's tenant, the only one it reaches, as whoever started it. A run that everybody sees reaches
+    /// nobody's own memories, whatever came into what it runs since it began.
     pub fn scope(&self, memory_ref: &str) -> Option<Scope> {
         let actor = PrincipalId::parse(&self.run.state.principal)?;
-        Some(Scope::new(self.tenant.clone(), named(&actor, memory_ref)?).acting(Actor::User(actor)))
+        let memory_ref = named(&actor, memory_ref)?;
+        if memory_ref.owner().is_some() && memory_ref.owner() != self.run.state.only_for.as_deref() {
+            return None;
+        }
+        Some(Scope::new(self.tenant.clone(), memory_ref).acting(Actor::User(actor)))
     }
 
     /// The value of a secret that the run may use. From now on nothing that the run writes can hold it.
@@ -213,7 +218,8 @@ impl<'e> Live<'e> {
         if let Some(facts) = &mut self.facts {
             let fact = facts.pop_front();
             let Some(EventBody::Written(written)) = fact.as_ref().map(|fact| &fact.body) else { return Err(diverged()) };
-            let id = EntryId::parse(&written.memory_id).filter(|_| written.memory_ref == memory_ref).ok_or_else(diverged)?;
+            let same = written.memory_ref == scope.memory_ref.as_str();
+            let id = EntryId::parse(&written.memory_id).filter(|_| same).ok_or_else(diverged)?;
             let at = fact.as_ref().map_or(now, Event::happened_at);
             self.staged.push(Step::Repeat(EventBody::Written(written.clone()), at));
             return Ok(id);

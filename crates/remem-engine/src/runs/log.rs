@@ -24,6 +24,10 @@ impl Engine {
         caller.require(Permission::RunsRead)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
         let events = self.parts.store.run_events(caller.tenant(), &id, from, self.parts.policy.events_page_max).await?;
+        let first = if from == 0 { Vec::new() } else { self.parts.store.run_events(caller.tenant(), &id, 0, 1).await? };
+        if !self.sees_run(caller, first.first().or(events.first())) {
+            return Err(EngineError::NotFound);
+        }
         if let Some(last) = events.last() {
             return Ok((events.clone(), ends(last)));
         }
@@ -31,6 +35,11 @@ impl Engine {
         let (run, _) = self.load_run(caller.tenant(), &id).await?.ok_or(EngineError::NotFound)?;
         let seen = if from == 0 { Vec::new() } else { self.parts.store.run_events(caller.tenant(), &id, from - 1, 1).await? };
         Ok((events, run.state.status.is_terminal() && seen.last().is_some_and(ends)))
+    }
+
+    /// Whether a run that begins with this event is the caller's to see.
+    pub(super) fn sees_run(&self, caller: &Caller, first: Option<&Event>) -> bool {
+        first.and_then(|event| event.body.owner()).is_none_or(|user| user == caller.principal().as_str())
     }
 
     /// As `run_events`; if there is nothing yet and the run goes on, waits for it up to `wait`.
@@ -82,7 +91,8 @@ impl Engine {
     pub async fn run_feed(self: &Arc<Self>, caller: &Caller, id: &str, from: u64) -> Result<RunFeed, EngineError> {
         caller.require(Permission::RunsRead)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
-        if self.parts.store.run_events(caller.tenant(), &id, 0, 1).await?.is_empty() {
+        let first = self.parts.store.run_events(caller.tenant(), &id, 0, 1).await?;
+        if first.is_empty() || !self.sees_run(caller, first.first()) {
             return Err(EngineError::NotFound);
         }
         let watch = self.parts.store.watch(caller.tenant()).await?;

@@ -92,6 +92,13 @@ pub struct Run {
     pub state: RunState,
 }
 
+impl Run {
+    /// Whether the caller may know of it: one that works with a memory of one user is that user's alone.
+    pub(crate) fn is_shown_to(&self, caller: &Caller) -> bool {
+        self.state.only_for.as_deref().is_none_or(|user| user == caller.principal().as_str())
+    }
+}
+
 /// The answer to a start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Started {
@@ -111,8 +118,9 @@ impl Engine {
     pub async fn create_run(&self, caller: &Caller, new: NewRun, key: Option<&str>) -> Result<Started, EngineError> {
         caller.require(Permission::RunsCreate)?;
         self.check_run(&new)?;
-        let idempotency = self.idempotency("create-run", key, &digest(&new))?;
+        let body = digest(&new);
         let start = self.prepare_run(caller.tenant(), caller.principal(), new).await?;
+        let idempotency = self.idempotency("create-run", key, &body.of_run(&start.state))?;
         if self.runs.is_full(&self.parts.policy) {
             return Err(StoreError::Busy.into());
         }
@@ -151,6 +159,7 @@ impl Engine {
             children: Vec::new(),
             parent: None,
             source: None,
+            only_for: self.only_for(tenant, principal, &workflow.definition).await?,
         };
         Ok(Start { id: self.parts.ids.run(), state, facts: Vec::new(), secrets: new.secrets, idempotency: None })
     }
@@ -159,7 +168,8 @@ impl Engine {
     pub async fn run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
         caller.require(Permission::RunsRead)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
-        self.run_now(&self.policy_of(caller), caller.tenant(), &id).await
+        let run = self.run_now(&self.policy_of(caller), caller.tenant(), &id).await?;
+        if run.is_shown_to(caller) { Ok(run) } else { Err(EngineError::NotFound) }
     }
 
     /// Ends a run where it stands. One that was cancelled before is answered alike; one that has ended is a conflict.
@@ -168,7 +178,8 @@ impl Engine {
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
         let _still = self.runs.want(caller.tenant(), &id);
         for _ in 0..TRIES {
-            let (mut run, version) = self.load_run(caller.tenant(), &id).await?.ok_or(EngineError::NotFound)?;
+            let found = self.load_run(caller.tenant(), &id).await?;
+            let (mut run, version) = found.filter(|(run, _)| run.is_shown_to(caller)).ok_or(EngineError::NotFound)?;
             match run.state.status {
                 RunStatus::Running => {}
                 RunStatus::Cancelled => return Ok(run),
@@ -247,6 +258,7 @@ impl Engine {
             workflow_id: state.workflow_id,
             source_run_id: state.source.map(|source| source.run_id),
             parent_run_id: state.parent,
+            only_for: state.only_for,
         }));
         batch = facts.into_iter().fold(batch, |batch, (fact, at)| batch.repeat(fact, at));
         Ok((batch, Run { id, state: stored }))
@@ -294,6 +306,23 @@ impl Engine {
         Some(agent)
     }
 
+    /// The user whose own memory a workflow works with when this user runs it. What it starts counts as well: it sees what comes of that.
+    async fn only_for(&self, tenant: &TenantId, user: &PrincipalId, workflow: &Workflow) -> Result<Option<String>, EngineError> {
+        let (mut waiting, mut seen) = (vec![workflow.clone()], Vec::new());
+        while let Some(workflow) = waiting.pop() {
+            if workflow.nodes.iter().any(|node| actions::names_own(user, node)) {
+                return Ok(Some(user.as_str().to_owned()));
+            }
+            for id in workflow.nodes.iter().filter_map(nodes::part_of) {
+                if !seen.iter().any(|known| known == id) {
+                    seen.push(id.to_owned());
+                    waiting.extend(self.workflow_of(tenant, id).await?.map(|found| found.definition));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     async fn files_now(&self, tenant: &TenantId) -> Result<Vec<FileAt>, EngineError> {
         let limit = u32::try_from(self.parts.policy.files_max).unwrap_or(u32::MAX);
         let records = self.parts.store.records(tenant, RecordKind::File, "", None, limit).await?;
@@ -321,6 +350,16 @@ fn named(committed: &Committed) -> Option<RunId> {
         Outcome::Recorded { key, .. } => RunId::parse(key),
         _ => None,
     })
+}
+
+impl Digest {
+    /// The same request for a run that is one user's alone is that user's.
+    fn of_run(self, state: &RunState) -> Digest {
+        let Some(user) = state.only_for.as_deref().and_then(PrincipalId::parse) else { return self };
+        let mut own = Digest::of_user(&user);
+        own.part(self.bytes());
+        own
+    }
 }
 
 fn digest(new: &NewRun) -> Digest {

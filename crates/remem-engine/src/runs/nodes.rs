@@ -97,6 +97,11 @@ async fn noop(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     Ok(())
 }
 
+/// The workflow that a node runs as a part of its own.
+pub(super) fn part_of(node: &Node) -> Option<&str> {
+    node.config.get("workflowId").and_then(Value::as_str).filter(|_| node.type_id == "core.subWorkflow")
+}
+
 /// A child has a name made of its parent's, so that taking the parent up again finds it.
 async fn sub_workflow(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let depth = live.run.id.as_str().matches('.').count();
@@ -156,6 +161,8 @@ async fn start_child(live: &Live<'_>, child: &RunId, workflow_id: &str, inputs: 
         children: Vec::new(),
         parent: Some(live.run.id.as_str().to_owned()),
         source: None,
+        // What is a part of the whole is seen by whoever sees that.
+        only_for: live.run.state.only_for.clone(),
     };
     let start = Start { id: child.clone(), state, facts: Vec::new(), secrets: Vec::new(), idempotency: None };
     match engine.store_run(&live.policy, tenant, start).await {

@@ -7,7 +7,7 @@ use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use crate::secrets::Rules;
 use remem_core::webhook::{check_secret, check_url, event_types};
-use remem_core::{Batch, Idempotency, Permission, Precondition, Record, RecordKind, Rejection, Revision, Seq, Timestamp};
+use remem_core::{Batch, Idempotency, Permission, Precondition, PrincipalId, Record, RecordKind, Rejection, Revision, Seq, Timestamp};
 use remem_store::{Committed, Outcome, StoreError};
 use zeroize::Zeroizing;
 
@@ -59,7 +59,7 @@ impl Engine {
         }
         check_url(&new.url, policy.webhooks_private)?;
         new.secret.as_deref().map(check_secret).transpose()?;
-        let idempotency = self.idempotency("register-webhook", key, &digest(&new))?;
+        let idempotency = self.idempotency("register-webhook", key, &digest(caller.principal(), &new))?;
         let rules = self.rules(caller.tenant()).await?;
         let now = self.now_for(caller.tenant()).await?;
         let tags = rules.admission(&policy, now).tag_texts(&new.tags)?;
@@ -96,6 +96,8 @@ impl Engine {
             paused: false,
             after: self.parts.store.head(tenant).await?.seq,
             health: Health::default(),
+            principal: Some(caller.principal().as_str().to_owned()),
+            others: None,
             url: self.sealed(tenant, &id, "url", &new.url),
             secret: self.sealed(tenant, &id, "secret", &secret),
             id,
@@ -142,7 +144,9 @@ impl Engine {
     fn shown(&self, caller: &Caller, rules: &Rules, hook: Hook) -> Webhook {
         let url = self.opened(caller.tenant(), &hook.id, "url", &hook.url).unwrap_or_default();
         let url = rules.redactor().clean(&url, self.policy_of(caller).shapes).text.into_string();
-        let Hook { id, events, tags, fingerprint, created_at, paused, health, .. } = hook;
+        let is_own = hook.principal.as_deref() == Some(caller.principal().as_str());
+        let Hook { id, events, tags, fingerprint, created_at, paused, health, others, .. } = hook;
+        let health = others.filter(|_| !is_own).unwrap_or(health);
         Webhook { id, url, events, tags, fingerprint, created_at, paused, health }
     }
 
@@ -192,10 +196,13 @@ impl Engine {
     ) -> Result<(Vec<DeadLetter>, bool), EngineError> {
         caller.require(Permission::WebhooksManage)?;
         let hook = self.hook(caller, id).await?;
-        let limit = self.parts.policy.list_limit(limit);
-        let records = self.letters(caller, &hook, after, limit.saturating_add(1)).await?;
-        let more = records.len() > limit as usize;
-        Ok((records.iter().take(limit as usize).filter_map(DeadLetter::read).collect(), more))
+        let limit = self.parts.policy.list_limit(limit) as usize;
+        // All of them, which are not many: some may be for another user alone.
+        let records = self.letters(caller, &hook, after, u32::MAX).await?;
+        let mut letters: Vec<DeadLetter> = records.iter().filter_map(DeadLetter::read).filter(|one| one.is_shown_to(caller)).collect();
+        let more = letters.len() > limit;
+        letters.truncate(limit);
+        Ok((letters, more))
     }
 
     /// Tries a dead letter once more, now. A success takes it off the list.
@@ -204,7 +211,7 @@ impl Engine {
         let (tenant, hook) = (caller.tenant(), self.hook(caller, id).await?);
         let key = dead_letter_key(&hook.id, seq);
         let record = self.parts.store.record(tenant, RecordKind::DeadLetter, &key).await?.ok_or(EngineError::NotFound)?;
-        let letter = DeadLetter::read(&record).ok_or(EngineError::NotFound)?;
+        let letter = DeadLetter::read(&record).filter(|one| one.is_shown_to(caller)).ok_or(EngineError::NotFound)?;
         let events = self.parts.store.events(tenant, Seq(seq.0.saturating_sub(1)), 1).await?;
         let event = events.first().filter(|event| event.seq == seq).ok_or(EngineError::NotFound)?;
         let error = match self.send(tenant, &hook, event).await {
@@ -230,8 +237,9 @@ impl Engine {
     }
 }
 
-fn digest(new: &NewWebhook) -> Digest {
-    let mut digest = Digest::default();
+/// A webhook is sent what is its user's own, and the answer holds its secret: nobody else repeats the request.
+fn digest(user: &PrincipalId, new: &NewWebhook) -> Digest {
+    let mut digest = Digest::of_user(user);
     digest.part(new.url.as_bytes());
     digest.part(new.secret.as_deref().unwrap_or_default().as_bytes());
     for list in [&new.events, &new.tags] {

@@ -9,11 +9,12 @@ pub(crate) mod send;
 pub use manage::{NewWebhook, Redelivered, Registered};
 pub use send::{SIGNATURE_ALGORITHM, signature};
 
+use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::seal;
 use crate::secrets::Rules;
-use remem_core::{Policy, Record, RecordBody, RecordKind, Sealed, Seq, ShapePolicy, TenantId, Timestamp};
+use remem_core::{Actor, Policy, PrincipalId, Record, RecordBody, RecordKind, Sealed, Seq, ShapePolicy, TenantId, Timestamp};
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
@@ -79,6 +80,8 @@ pub struct DeadLetter {
     pub error: String,
     /// When.
     pub at: Timestamp,
+    /// The user who alone may know of the event.
+    pub(crate) only_for: Option<String>,
 }
 
 /// A webhook as it is kept.
@@ -95,6 +98,10 @@ pub(crate) struct Hook {
     /// Everything up to this event was sent, skipped or given up.
     pub after: Seq,
     pub health: Health,
+    /// Who registered it: what is that user's own is sent as well. Those from before this was written down are sent nobody's.
+    pub principal: Option<String>,
+    /// How it is doing as others see it: without what is that user's own. Absent as long as there was nothing of that.
+    pub others: Option<Health>,
     url: Sealed,
     secret: Sealed,
 }
@@ -102,7 +109,40 @@ pub(crate) struct Hook {
 /// Purpose of the key that URLs and secrets are sealed with.
 const PURPOSE: &str = "remembrancer webhook v1";
 
+impl Health {
+    fn read(body: &Map<String, Value>) -> Health {
+        Health {
+            attempts: count(body, "attempts"),
+            failures: number(body, "failures").unwrap_or(0),
+            deliveries: number(body, "deliveries").unwrap_or(0),
+            last_success_at: time(body, "lastSuccessAt"),
+            last_failure_at: time(body, "lastFailureAt"),
+            last_error: text(body, "lastError"),
+            next_attempt_at: time(body, "nextAttemptAt"),
+        }
+    }
+
+    fn to_map(&self) -> Map<String, Value> {
+        let times = [self.last_success_at, self.last_failure_at, self.next_attempt_at].map(|at| at.map(|at| at.0));
+        let body = json!({"attempts": self.attempts, "failures": self.failures, "deliveries": self.deliveries, "lastError": self.last_error,
+            "lastSuccessAt": times[0], "lastFailureAt": times[1], "nextAttemptAt": times[2]});
+        let pairs = body.as_object().cloned().unwrap_or_default().into_iter();
+        pairs.filter(|(_, value)| !value.is_null()).collect()
+    }
+}
+
 impl Hook {
+    /// How it is doing, as far as the event that was just tried may be known: to others one of its user's own never was.
+    pub(crate) fn note(&mut self, is_own: bool, what: impl Fn(&mut Health)) {
+        if is_own && self.others.is_none() {
+            self.others = Some(self.health.clone());
+        }
+        what(&mut self.health);
+        if let Some(others) = self.others.as_mut().filter(|_| !is_own) {
+            what(others);
+        }
+    }
+
     /// Reads a record; `None` if it is none that this version wrote.
     pub(crate) fn read(record: &Record) -> Option<Hook> {
         let body = &record.body;
@@ -115,15 +155,9 @@ impl Hook {
             created_at: time(body, "createdAt")?,
             paused: body.get("paused").and_then(Value::as_bool).unwrap_or(false),
             after: Seq(number(body, "after")?),
-            health: Health {
-                attempts: count(body, "attempts"),
-                failures: number(body, "failures").unwrap_or(0),
-                deliveries: number(body, "deliveries").unwrap_or(0),
-                last_success_at: time(body, "lastSuccessAt"),
-                last_failure_at: time(body, "lastFailureAt"),
-                last_error: text(body, "lastError"),
-                next_attempt_at: time(body, "nextAttemptAt"),
-            },
+            health: Health::read(body),
+            principal: text(body, "principal"),
+            others: body.get("others").and_then(Value::as_object).map(Health::read),
             url: record.sealed("url")?,
             secret: record.sealed("secret")?,
         })
@@ -131,8 +165,7 @@ impl Hook {
 
     /// What is stored of it. Shapes were judged when it was registered; only registered values are looked for again.
     pub(crate) fn body(&self, policy: &Policy, rules: &Rules, now: Timestamp) -> RecordBody {
-        let health = &self.health;
-        let mut body = Map::new();
+        let mut body = self.health.to_map();
         let mut put = |name: &str, value: Value| {
             if !value.is_null() {
                 body.insert(name.to_owned(), value);
@@ -144,15 +177,15 @@ impl Hook {
         put("createdAt", json!(self.created_at.0));
         put("paused", json!(self.paused));
         put("after", json!(self.after.0));
-        put("attempts", json!(health.attempts));
-        put("failures", json!(health.failures));
-        put("deliveries", json!(health.deliveries));
-        put("lastSuccessAt", json!(health.last_success_at.map(|t| t.0)));
-        put("lastFailureAt", json!(health.last_failure_at.map(|t| t.0)));
-        put("lastError", json!(health.last_error));
-        put("nextAttemptAt", json!(health.next_attempt_at.map(|t| t.0)));
+        put("principal", json!(self.principal));
+        put("others", self.others.as_ref().map_or(Value::Null, |others| Value::Object(others.to_map())));
         let policy = Policy { shapes: ShapePolicy::Off, ..policy.clone() };
         rules.admission(&policy, now).record(body).with_sealed("url", &self.url).with_sealed("secret", &self.secret)
+    }
+
+    /// With whose eyes it sees the log.
+    pub(crate) fn actor(&self) -> Actor {
+        self.principal.as_deref().and_then(PrincipalId::parse).map_or(Actor::Nobody, Actor::User)
     }
 
     /// Whether something may be sent to it now.
@@ -197,12 +230,20 @@ impl DeadLetter {
             attempts: count(body, "attempts"),
             error: text(body, "error")?,
             at: time(body, "at")?,
+            only_for: text(body, "onlyFor"),
         })
     }
 
+    fn is_shown_to(&self, caller: &Caller) -> bool {
+        self.only_for.as_deref().is_none_or(|user| user == caller.principal().as_str())
+    }
+
     pub(crate) fn body(&self, policy: &Policy, rules: &Rules, now: Timestamp) -> RecordBody {
-        let body = json!({"seq": self.seq.0, "type": self.kind, "runId": self.run, "attempts": self.attempts, "error": self.error,
+        let mut body = json!({"seq": self.seq.0, "type": self.kind, "runId": self.run, "attempts": self.attempts, "error": self.error,
             "at": self.at.0});
+        if let Some(user) = &self.only_for {
+            body["onlyFor"] = json!(user);
+        }
         let policy = Policy { shapes: ShapePolicy::Off, ..policy.clone() };
         rules.admission(&policy, now).record(body.as_object().cloned().unwrap_or_default())
     }

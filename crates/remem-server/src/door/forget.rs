@@ -89,11 +89,12 @@ impl ForgetDoor for EngineDoor {
 
 fn summary(signed: SignedReport) -> ErasureInfo {
     let report = signed.report;
-    let count = |length: usize| length as u64;
+    // What was in memories of single users is counted, not named.
+    let count = |length: usize, own: u64| length as u64 + own;
     let counts = ErasureCounts {
-        erased: count(report.erased.len()),
-        revived: count(report.revived.len()),
-        archives: count(report.archives.len()),
+        erased: count(report.erased.len(), report.own.erased),
+        revived: count(report.revived.len(), report.own.revived),
+        archives: count(report.archives.len(), report.own.archives),
         commitments: report.commitments,
     };
     ErasureInfo { id: report.id, at: report.at, subject: report.subject, counts }

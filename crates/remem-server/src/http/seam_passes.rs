@@ -8,7 +8,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::post;
-use remem_core::{MemoryRef, Permission, Rejection};
+use remem_core::{Permission, Rejection};
 use remem_engine::jobs::{Trigger, WorkError, WorkReport};
 use remem_wire::{Failure, Problem};
 use serde::Deserialize;
@@ -28,7 +28,7 @@ fn admin(door: &EngineDoor) -> Result<(), Failure> {
 
 /// Runs a pass over a memory and waits for it.
 async fn run(door: &EngineDoor, pass: &str, memory_ref: &str, options: Value) -> Result<WorkReport, Failure> {
-    let memory_ref = MemoryRef::parse(memory_ref).ok_or(Problem::Rejected(Rejection::MalformedName { field: "memoryRef" }))?;
+    let memory_ref = door.caller.memory_ref(memory_ref).ok_or(Problem::Rejected(Rejection::MalformedName { field: "memoryRef" }))?;
     let options = options.as_object().cloned().unwrap_or_default();
     let done = door.engine.work_now(door.caller.tenant(), pass, Some(&memory_ref), options, Trigger::OnDemand).await;
     done.map_err(|error| match error {

@@ -34,7 +34,7 @@ fn info(webhook: Webhook) -> WebhookInfo {
 }
 
 fn letter(letter: DeadLetter) -> DeadLetterInfo {
-    let DeadLetter { seq, kind, run, attempts, error, at } = letter;
+    let DeadLetter { seq, kind, run, attempts, error, at, .. } = letter;
     DeadLetterInfo { sequence: seq.0, r#type: kind, run_id: Some(run).filter(|run| !run.is_empty()), attempts, error, at: Instant(at) }
 }
 

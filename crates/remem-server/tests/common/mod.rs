@@ -177,6 +177,14 @@ impl Host {
         self.engine.add_key(text, request).await.unwrap();
     }
 
+    /// A key of a user of tenant `a`; its text is the user's name.
+    pub async fn user(&self, name: &str) {
+        let (tenant, principal) = (TenantId::parse("a").unwrap(), remem_core::PrincipalId::parse(name));
+        let permissions = Permission::ALL.to_vec();
+        let request = KeyRequest { tenant, label: String::new(), permissions, expires_at: None, principal };
+        self.engine.add_key(name, request).await.unwrap();
+    }
+
     pub async fn send(&self, request: Request<Body>) -> Answer {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
