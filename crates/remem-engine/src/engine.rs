@@ -13,7 +13,9 @@ use crate::secrets::{Rules, Secrets};
 use crate::vault::VaultKey;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
-use remem_core::{Agent, Idempotency, MemoryRef, Policy, PrincipalId, Profiles, Record, Rejection, Revision, TenantId, Timestamp, Workflow};
+use remem_core::{
+    Agent, Idempotency, MemoryRef, Permission, Policy, PrincipalId, Profiles, Record, Rejection, Revision, TenantId, Timestamp, Workflow,
+};
 use remem_store::{Directory, ReadAt, Store};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -172,6 +174,12 @@ impl Engine {
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.parts.policy
+    }
+
+    /// Which memories have which profile, for whoever may read memory.
+    pub fn profiles(&self, caller: &Caller) -> Result<&Profiles, EngineError> {
+        caller.require(Permission::MemoryRead)?;
+        Ok(&self.parts.profiles)
     }
 
     /// Now, never earlier than any instant this process has acted on.

@@ -2,16 +2,21 @@
 //! operation is translated in one place, whether the engine is in this process or behind a URL.
 
 mod commitments;
+mod entries;
 mod forget;
 mod passes;
 mod proposals;
+mod workshop;
 
 pub use commitments::{CommitmentDoor, MadeCommitment};
+pub(crate) use entries::Include;
 pub use forget::ForgetDoor;
 pub use passes::PassDoor;
 pub use proposals::{Decided, ReviewDoor};
+pub use workshop::WorkshopDoor;
 
 use async_trait::async_trait;
+use entries::filter;
 use remem_core::redact::SecretValue;
 use remem_core::{MemoryRef, Permission, PrincipalId, Rejection, Revision, Seq, ShapePolicy, TenantId};
 use remem_engine::agents::Listed;
@@ -23,14 +28,15 @@ use remem_engine::{Caller, Denied, Engine, EngineError};
 use remem_store::{Filter, KeyRecord, StoreError};
 use remem_wire::admin::{KeyCreate, KeyCreated, KeyInfo, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery};
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
+use remem_wire::entry::EntryBeside;
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
-    EntryList, EntryMetadata, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, MemorySummary, PutMany,
-    PutManyAnswer, ReadQuery, SearchAnswer, SearchHit, SearchRequest,
+    EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, MemorySummary,
+    PutMany, PutManyAnswer, ReadQuery, SearchAnswer, SearchHit, SearchRequest,
 };
 use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
 use remem_wire::time::Instant;
-use remem_wire::{EventDoc, EventPage, Failure, MemoryEntry, Problem, PutEntry};
+use remem_wire::{EventDoc, EventPage, Failure, Problem, PutEntry};
 use std::sync::Arc;
 
 /// The answer to a write, with what goes into headers.
@@ -55,15 +61,15 @@ pub struct InstalledAgent {
 
 /// Every operation on memory, as one caller.
 #[async_trait]
-pub trait Door: CommitmentDoor + ForgetDoor + PassDoor + ReviewDoor + Send + Sync {
-    /// Stores one entry.
-    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<MemoryEntry>, Failure>;
+pub trait Door: CommitmentDoor + ForgetDoor + PassDoor + ReviewDoor + WorkshopDoor + Send + Sync {
+    /// Stores one entry; answers it with all that is beside it.
+    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<EntryBeside>, Failure>;
     /// Stores several entries, all or none.
     async fn put_many(&self, memory_ref: &str, request: PutMany, key: Option<&str>) -> Result<Written<PutManyAnswer>, Failure>;
     /// Stores entries that keep their identity.
     async fn import(&self, memory_ref: &str, request: ImportRequest) -> Result<Written<ImportAnswer>, Failure>;
-    /// One entry.
-    async fn get(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<MemoryEntry, Failure>;
+    /// One entry, with what the query asks for beside it.
+    async fn get(&self, memory_ref: &str, id: &str, query: GetQuery) -> Result<EntryBeside, Failure>;
     /// One entry's metadata.
     async fn metadata(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<EntryMetadata, Failure>;
     /// A page of entries.
@@ -223,9 +229,9 @@ fn key_info(record: &KeyRecord) -> KeyInfo {
 
 #[async_trait]
 impl Door for EngineDoor {
-    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<MemoryEntry>, Failure> {
+    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<EntryBeside>, Failure> {
         let stored = self.engine.put(&self.caller, memory_ref, vec![self.draft(entry)?], key).await.map_err(fail)?;
-        let value = stored.entries.first().map(MemoryEntry::from).ok_or(Problem::Internal)?;
+        let value = stored.entries.into_iter().next().map(|entry| Include::ALL.beside(entry)).ok_or(Problem::Internal)?;
         Ok(Written { value, revision: stored.revision.0.to_string(), replayed: stored.replayed })
     }
 
@@ -233,7 +239,8 @@ impl Door for EngineDoor {
         let drafts = request.entries.into_iter().map(|entry| self.draft(entry)).collect::<Result<_, _>>()?;
         let stored = self.engine.put(&self.caller, memory_ref, drafts, key).await.map_err(fail)?;
         let revision = stored.revision.0.to_string();
-        let value = PutManyAnswer { entries: stored.entries.iter().map(MemoryEntry::from).collect(), revision: revision.clone() };
+        let EntryList { entries, metadata, facets, .. } = Include::ALL.list(stored.entries);
+        let value = PutManyAnswer { entries, revision: revision.clone(), metadata, facets };
         Ok(Written { value, revision, replayed: stored.replayed })
     }
 
@@ -245,10 +252,11 @@ impl Door for EngineDoor {
         Ok(Written { value, revision, replayed: false })
     }
 
-    async fn get(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<MemoryEntry, Failure> {
+    async fn get(&self, memory_ref: &str, id: &str, query: GetQuery) -> Result<EntryBeside, Failure> {
+        let include = Include::parse(query.include.as_deref())?;
         let at_least = revision(query.at_least.as_deref())?;
         let entry = self.engine.get(&self.caller, memory_ref, id, at_least).await.map_err(fail)?;
-        Ok(MemoryEntry::from(&entry.ok_or(Problem::NotFound)?))
+        Ok(include.beside(entry.ok_or(Problem::NotFound)?))
     }
 
     async fn metadata(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<EntryMetadata, Failure> {
@@ -258,26 +266,17 @@ impl Door for EngineDoor {
     }
 
     async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure> {
-        let include = match query.include.as_deref() {
-            None => false,
-            Some("metadata") => true,
-            Some(_) => return Err(invalid("include", "can only be metadata")),
-        };
+        let include = Include::parse(query.include.as_deref())?;
+        let places = (query.session.as_deref(), query.interaction.as_deref());
         let request = ListRequest {
             limit: query.limit,
-            filter: Filter { tags: query.tag.into_iter().collect(), ..Filter::default() },
+            filter: Filter { tags: query.tag.into_iter().collect(), ..filter(query.tier, query.typology, places)? },
             cursor: query.cursor,
             at_least: revision(query.at_least.as_deref())?,
+            as_of: query.as_of.map(|t| t.0),
         };
         let listed = self.engine.list(&self.caller, memory_ref, request).await.map_err(fail)?;
-        let mut answer = EntryList { next_cursor: listed.next_cursor, ..EntryList::default() };
-        for entry in listed.entries {
-            answer.entries.push(MemoryEntry::from(&entry));
-            if let Some(metadata) = entry.metadata.filter(|_| include) {
-                answer.metadata.insert(entry.id.as_str().to_owned(), metadata);
-            }
-        }
-        Ok(answer)
+        Ok(EntryList { next_cursor: listed.next_cursor, ..include.list(listed.entries) })
     }
 
     async fn search(&self, memory_ref: &str, request: SearchRequest) -> Result<SearchAnswer, Failure> {
@@ -286,6 +285,8 @@ impl Door for EngineDoor {
             Some("semantic" | "hybrid") => return Err(Problem::NotProvided { what: "this search mode; use lexical" }.into()),
             Some(_) => return Err(invalid("mode", "must be lexical or filter")),
         }
+        let include = Include { metadata: true, ..Include::parse(request.include.as_deref())? };
+        let places = (request.session.as_deref(), request.interaction.as_deref());
         let engine_request = EngineSearch {
             query: request.query,
             limit: request.limit,
@@ -293,13 +294,16 @@ impl Door for EngineDoor {
                 tags: request.tags,
                 created_from: request.created_from.map(|t| t.0),
                 created_to: request.created_to.map(|t| t.0),
-                ..Filter::default()
+                ..filter(request.tier, request.typology, places)?
             },
             at_least: revision(request.at_least.as_deref())?,
+            as_of: request.as_of.map(|t| t.0),
         };
         let hits = self.engine.search(&self.caller, memory_ref, engine_request).await.map_err(fail)?;
-        let hits =
-            hits.into_iter().map(|hit| SearchHit { entry: MemoryEntry::from(&hit.entry), score: hit.score, metadata: hit.entry.metadata });
+        let hits = hits.into_iter().map(|hit| {
+            let EntryBeside { entry, metadata, facets } = include.beside(hit.entry);
+            SearchHit { entry, score: hit.score, metadata, facets }
+        });
         Ok(SearchAnswer { hits: hits.collect() })
     }
 

@@ -7,5 +7,7 @@ pub mod http;
 pub mod mcp;
 pub mod serve;
 
-pub use door::{CommitmentDoor, Decided, Door, EngineDoor, ForgetDoor, InstalledAgent, MadeCommitment, PassDoor, ReviewDoor, Written};
+pub use door::{
+    CommitmentDoor, Decided, Door, EngineDoor, ForgetDoor, InstalledAgent, MadeCommitment, PassDoor, ReviewDoor, WorkshopDoor, Written,
+};
 pub use http::{App, router};

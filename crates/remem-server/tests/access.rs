@@ -66,6 +66,26 @@ fn calls_about_commitments() -> Vec<Call> {
     ]
 }
 
+fn calls_about_workshops() -> Vec<Call> {
+    let base = "/v1/host/remembrancer";
+    vec![
+        ("GET", format!("{MEMORY}/m/slots/q"), "", "memory:read"),
+        ("DELETE", format!("{MEMORY}/m/slots/q"), "", "memory:write"),
+        ("GET", format!("{MEMORY}/m/sessions"), "", "memory:read"),
+        ("POST", format!("{MEMORY}/m/sessions/close"), "", "memory:write"),
+        ("POST", format!("{MEMORY}/m/interactions/t/close"), "", "memory:write"),
+        ("POST", format!("{MEMORY}/m/entries/mem_1/links"), r#"{"action": "a", "reference": "r"}"#, "memory:write"),
+        ("GET", format!("{MEMORY}/m/entries/mem_1/audit"), "", "memory:read"),
+        ("GET", format!("{base}/retention"), "", "memory:read"),
+        ("PUT", format!("{base}/worlds/w/rules/r"), r#"{"body": "x"}"#, "memory:admin"),
+        ("DELETE", format!("{base}/worlds/w/rules/r"), "", "memory:admin"),
+        ("GET", format!("{base}/worlds/w/rules"), "", "memory:admin"),
+        ("POST", format!("{base}/worlds/w/rules"), r#"{"rules": [{"id": "r", "body": "x"}]}"#, "memory:admin"),
+        ("POST", format!("{base}/worlds/w/check"), r#"{"text": "x"}"#, "memory:write"),
+        ("GET", format!("{base}/profiles"), "", "memory:read"),
+    ]
+}
+
 fn calls_about_webhooks() -> Vec<Call> {
     vec![
         ("POST", "/v1/webhooks".to_owned(), r#"{"url": "https://example.com/", "events": ["run.completed"]}"#, "webhooks:manage"),
@@ -152,9 +172,8 @@ async fn each_operation_needs_its_scope() {
         ("POST", "/v1/host/remembrancer/agents".to_owned(), r#"{"manifest": {}}"#, "manifest:write"),
         ("DELETE", "/v1/host/remembrancer/agents/local.a.b".to_owned(), "", "manifest:write"),
     ];
-    let others =
-        [pass_calls(), calls_about_forgetting(), calls_about_commitments(), calls_about_webhooks(), calls_about_proposals()].concat();
-    for (method, path, body, scope) in [calls, others].concat() {
+    let others = [pass_calls(), calls_about_forgetting(), calls_about_commitments(), calls_about_webhooks()].concat();
+    for (method, path, body, scope) in [calls, others, calls_about_proposals(), calls_about_workshops()].concat() {
         let wrong = if scope == "memory:read" { "writer" } else { "reader" };
         let refused = host.call(wrong, method, &path, &[], body).await;
         assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "forbidden"), "{method} {path}");
@@ -261,5 +280,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 102, "{operations:#?}");
+    assert_eq!(operations.len(), 116, "{operations:#?}");
 }

@@ -320,6 +320,79 @@ fn commitment_rows() -> Vec<Row> {
     ]
 }
 
+fn workshop_rows() -> Vec<Row> {
+    let base = "/v1/host/remembrancer";
+    let wrong = |what, body: serde_json::Value, status| put(what, body.to_string(), status, "validation_error");
+    let list = |what, query: &str, status| row(what, "GET", &format!("{{m}}/entries?{query}"), "", status, "validation_error");
+    let link = |what, id: &str, body: serde_json::Value, status, code| {
+        row(what, "POST", &format!("{{m}}/entries/{id}/links"), body.to_string(), status, code)
+    };
+    let rules = |what, world: &str, body: serde_json::Value, status| {
+        row(what, "POST", &format!("{base}/worlds/{world}/rules"), body.to_string(), status, "validation_error")
+    };
+    let many: Vec<_> = (0..1_001).map(|n| json!({"id": format!("r{n}"), "body": "x"})).collect();
+    vec![
+        wrong("unknown tier", json!({"content": "x", "tier": CANARY}), 400),
+        wrong("unknown typology", json!({"content": "x", "typology": CANARY}), 400),
+        wrong("unknown source", json!({"content": "x", "source": format!("expected one of {CANARY}")}), 400),
+        wrong("validFrom that is no instant", json!({"content": "x", "validFrom": CANARY}), 400),
+        wrong("validTo before validFrom", json!({"content": "x", "validFrom": 2_000, "validTo": 1_000}), 422),
+        wrong("window of what is no statement", json!({"content": "x", "typology": "procedural", "validFrom": 2_000}), 422),
+        wrong("episode for good", json!({"content": "x", "tier": "persistent", "typology": "episodic"}), 422),
+        wrong("interaction that does not fit the tier", json!({"content": "x", "tier": "persistent", "interaction": "t"}), 422),
+        wrong("malformed interaction", json!({"content": "x", "interaction": format!("{CANARY}\u{7}")}), 422),
+        wrong("malformed world", json!({"content": "x", "world": format!("{CANARY} {CANARY}")}), 422),
+        wrong("empty slot", json!({"content": "x", "slot": " "}), 422),
+        wrong("slot that is named like one of the host's", json!({"content": "x", "slot": format!("={CANARY}")}), 422),
+        wrong("empty sourceRef", json!({"content": "x", "sourceRef": ""}), 422),
+        wrong("sourceRef over 249 characters", json!({"content": "x", "sourceRef": CANARY.repeat(20)}), 422),
+        row(
+            "import of what is not for good",
+            "POST",
+            "{m}/entries:import",
+            json!({"entries": [{"id": "i", "content": "x", "tier": "session"}]}).to_string(),
+            422,
+            "validation_error",
+        ),
+        list("list of an unknown tier", "tier=canary-c4n4ry", 400),
+        list("list as of something that is no instant", "asOf=canary-c4n4ry", 400),
+        list("list of a malformed session", "session=canary-c4n4ry%20x", 422),
+        row(
+            "search of an unknown typology",
+            "POST",
+            "{m}/search",
+            r#"{"query": "x", "typology": "canary-c4n4ry"}"#,
+            400,
+            "validation_error",
+        ),
+        row(
+            "put with an include of something else",
+            "POST",
+            "{m}/entries?include=canary-c4n4ry",
+            r#"{"content": "x"}"#,
+            422,
+            "validation_error",
+        ),
+        row("history of an unknown slot", "GET", "{m}/slots/canary-c4n4ry", "", 200, ""),
+        row("retraction of an unknown slot", "DELETE", "{m}/slots/canary-c4n4ry", "", 404, "not_found"),
+        row("close of a session that is not open", "POST", "{m}/sessions/close", "", 404, "not_found"),
+        row("close of a malformed interaction", "POST", "{m}/interactions/canary-c4n4ry%07/close", "", 422, "validation_error"),
+        link("link of an unknown entry", "canary-c4n4ry", json!({"action": "a", "reference": "r"}), 404, "not_found"),
+        link("link without a reference", "x", json!({"action": CANARY}), 400, "validation_error"),
+        link("link of an empty action", "x", json!({"action": " ", "reference": "r"}), 422, "validation_error"),
+        row("audit of an unknown entry", "GET", "{m}/entries/canary-c4n4ry/audit", "", 404, "not_found"),
+        row("retention of a malformed memoryRef", "GET", &format!("{base}/retention?memoryRef=..%2Fcanary-c4n4ry"), "", 200, ""),
+        rules("rules of a malformed world", "canary-c4n4ry%20x", json!({"rules": [{"id": "r", "body": "x"}]}), 422),
+        rules("rules of the world without rules", "-", json!({"rules": [{"id": "r", "body": "x"}]}), 422),
+        rules("no rules", "w", json!({"rules": []}), 422),
+        rules("more than 1,000 rules", "w", json!({"rules": many}), 422),
+        rules("rule with a malformed name", "w", json!({"rules": [{"id": format!("{CANARY} x"), "body": "x"}]}), 422),
+        rules("rule with an unknown field", "w", json!({"rules": [{"id": "r", "body": "x", CANARY: 1}]}), 400),
+        row("empty rule", "PUT", &format!("{base}/worlds/w/rules/r"), r#"{"body": ""}"#, 422, "validation_error"),
+        row("removal of an unknown rule", "DELETE", &format!("{base}/worlds/w/rules/canary-c4n4ry"), "", 404, "not_found"),
+    ]
+}
+
 fn agent_rows() -> Vec<Row> {
     let install = |what: &'static str, manifest: serde_json::Value, peers: serde_json::Value, status: u16, code: &'static str| {
         let body = json!({"manifest": manifest, "peerDependencies": peers}).to_string();
@@ -456,7 +529,7 @@ async fn each_kind_of_wrong_input_gets_its_answer() {
     let host = Host::new().await;
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
     let rows = body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(pass_rows()).chain(forget_rows());
-    let others = webhook_rows().into_iter().chain(proposal_rows()).chain(secret_rows()).chain(commitment_rows());
+    let others = webhook_rows().into_iter().chain(proposal_rows()).chain(secret_rows()).chain(commitment_rows()).chain(workshop_rows());
     for row in rows.chain(agent_rows()).chain(run_rows()).chain(others) {
         let headers: Vec<(&str, &str)> = row.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
         let answer = host.call("key-of-a", row.method, &row.path, &headers, Body::from(row.body)).await;

@@ -233,6 +233,7 @@ impl Problem {
             Problem::Rejected(Rejection::TooLarge { field, unit, limit, actual }) => {
                 json!({"field": field, "unit": unit, "limit": limit, "actual": actual})
             }
+            Problem::Rejected(Rejection::ShadowsRule { rule }) => json!({"ruleId": rule.as_str()}),
             Problem::Rejected(rejection) => json!({"field": rejection.field()?}),
             Problem::UnknownScope => json!({"field": "scopes"}),
             Problem::BodyTooLarge { limit } | Problem::FileTooLarge { limit } => json!({"limit": limit, "unit": "bytes"}),
@@ -270,8 +271,11 @@ pub fn json_hint(error: &serde_json::Error) -> String {
 /// The same for the error text of a query string.
 #[must_use]
 pub fn query_hint(text: &str) -> String {
-    match text.split_once("expected one of ") {
+    // The last of these words is serde's: what comes before may be the caller's.
+    match text.rsplit_once("expected one of ") {
+        Some((_, known)) if text.contains("unknown variant") => format!("a value is unknown; known are {known}"),
         Some((_, known)) if text.contains("unknown field") => format!("a parameter is unknown; known are {known}"),
+        _ if text.contains("an instant must be RFC 3339") => "an instant must be RFC 3339 text".to_owned(),
         _ => "a parameter is unknown, repeated or has a value of the wrong type".to_owned(),
     }
 }
@@ -285,9 +289,14 @@ pub fn data_hint(text: &str) -> String {
             return text.split(" at line").next().unwrap_or(safe).to_owned();
         }
     }
-    if let Some((_, expected)) = text.split_once("expected one of ").or_else(|| text.split_once("expected ")) {
+    // The last of these words is serde's: what comes before may be the caller's.
+    if let Some((_, expected)) = text.rsplit_once("expected one of ").or_else(|| text.rsplit_once("expected ")) {
         let expected = expected.split(" at line").next().unwrap_or(expected);
-        let what = if text.starts_with("unknown field") { "a field is unknown; known are" } else { "a value has the wrong type; expected" };
+        let what = match text {
+            text if text.starts_with("unknown field") => "a field is unknown; known are",
+            text if text.starts_with("unknown variant") => "a value is unknown; known are",
+            _ => "a value has the wrong type; expected",
+        };
         return format!("{what} {expected}");
     }
     "a field has the wrong type or is unknown".to_owned()

@@ -16,10 +16,12 @@ pub mod memory;
 pub mod model;
 pub mod pass;
 pub mod proposal;
+pub mod reader;
 pub mod run;
 pub mod secrets;
 pub mod time;
 pub mod webhook;
+pub mod workshop;
 pub mod workspace;
 
 pub use entry::{ImportEntry, MemoryEntry, Metadata, PutEntry};

@@ -2,6 +2,7 @@
 
 use crate::entry::{ImportEntry, MemoryEntry, Metadata, PutEntry};
 use crate::time::Instant;
+use crate::workshop::{EntryFacets, TierName, TypologyName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,7 +23,45 @@ pub struct ListQuery {
     /// Revision token of a write that must be visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<String>,
-    /// `metadata` adds the entries' metadata beside them.
+    /// What to add beside the entries: `metadata`, `facets`, or both separated by a comma.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include: Option<String>,
+    /// What was true at this instant (RFC 3339), rather than now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<Instant>,
+    /// Only of this tier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<TierName>,
+    /// Only of this kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typology: Option<TypologyName>,
+    /// Only of this chat thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interaction: Option<String>,
+    /// Only of this session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+/// Query of a read of one entry.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct GetQuery {
+    /// Revision token of a write that must be visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<String>,
+    /// As for a list. With it the answer is `{entry, metadata?, facets?}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include: Option<String>,
+}
+
+/// Query of a put.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PutQuery {
+    /// As for a list. With it the answer to a single put is `{entry, metadata?, facets?}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<String>,
 }
@@ -50,6 +89,9 @@ pub struct EntryList {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, Object>)]
     pub metadata: BTreeMap<String, Metadata>,
+    /// What the entries have beside their texts, by entry id, where asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facets: BTreeMap<String, EntryFacets>,
 }
 
 /// Several entries for one transaction: all are stored or none is.
@@ -67,6 +109,13 @@ pub struct PutManyAnswer {
     pub entries: Vec<MemoryEntry>,
     /// Token for reading them anywhere.
     pub revision: String,
+    /// Metadata by entry id, where asked for and present.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, Object>)]
+    pub metadata: BTreeMap<String, Metadata>,
+    /// What the entries have beside their texts, by entry id, where asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facets: BTreeMap<String, EntryFacets>,
 }
 
 /// Several entries that keep their identity.
@@ -112,6 +161,24 @@ pub struct SearchRequest {
     /// Revision token of a write that must be visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<String>,
+    /// `facets` adds what the entries have beside their texts; metadata is there in any case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include: Option<String>,
+    /// What was true at this instant (RFC 3339), rather than now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<Instant>,
+    /// Only of this tier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<TierName>,
+    /// Only of this kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typology: Option<TypologyName>,
+    /// Only of this chat thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interaction: Option<String>,
+    /// Only of this session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
 /// One hit.
@@ -126,6 +193,9 @@ pub struct SearchHit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Metadata>,
+    /// What the entry has beside its text, where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facets: Option<EntryFacets>,
 }
 
 /// Answer to a search, best first.

@@ -2,11 +2,16 @@
 
 mod commitment;
 mod forget;
+mod pass;
 mod proposal;
+mod workshop;
 
 pub use commitment::{Commitment, Create, Heartbeat, List as CommitmentList, Rules};
 pub use forget::{Archive, Erasure, Forget};
+pub use pass::{Pass, PassRun, PassSchedule};
 pub use proposal::{Automation, Proposal};
+use workshop::memory;
+pub use workshop::{Facets, Link, Profile, Question, Retention, Rule, Session, Which};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -86,9 +91,31 @@ pub enum Command {
     /// Looks at a memory every so often, for commitments that wait for something to become true
     #[command(subcommand)]
     Heartbeat(Heartbeat),
+    /// Show every answer to a question, and when each was true
+    History(Question),
+    /// Say that the answer to a question is no longer true
+    Retract(Question),
+    /// Sessions and chat threads of a memory
+    #[command(subcommand)]
+    Session(Session),
+    /// Note that an action rests on an entry
+    Link(Link),
+    /// Show what an entry came from, what came of it, and which actions rest on it
+    #[command(after_help = "Example: remem audit @me/ops mem_…")]
+    Audit(OneEntry),
+    /// What is kept, and why
+    #[command(subcommand)]
+    Retention(Retention),
+    /// Rules of worlds, which memory may not restate
+    #[command(subcommand)]
+    Rule(Rule),
+    /// Profiles: how the agents of which memories remember
+    #[command(subcommand)]
+    Profile(Profile),
     /// Count the entries of a memory
     Stats {
         /// Name of the memory
+        #[arg(value_parser = memory)]
         memory_ref: String,
     },
     /// List the tenant's memories
@@ -156,8 +183,11 @@ pub struct Serve {
 }
 
 #[derive(Args)]
+#[command(after_help = "Your own memories begin with ~/ : quote them ('~/ops'), since a shell makes a folder of it, or type @me/ops.\n\
+                        Example: remem put @me/ops \"Send the report as a table\" --interaction thread-1 --speaker operator --source operator")]
 pub struct Put {
     /// Name of the memory
+    #[arg(value_parser = memory)]
     pub memory_ref: String,
     /// What to remember; `-` or nothing reads standard input
     pub content: Option<String>,
@@ -179,11 +209,14 @@ pub struct Put {
     /// Makes a repetition safe; one is made up if absent
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
+    #[command(flatten)]
+    pub facets: Facets,
 }
 
 #[derive(Args)]
 pub struct OneEntry {
     /// Name of the memory
+    #[arg(value_parser = memory)]
     pub memory_ref: String,
     /// Entry id
     pub id: String,
@@ -192,6 +225,7 @@ pub struct OneEntry {
 #[derive(Args)]
 pub struct List {
     /// Name of the memory
+    #[arg(value_parser = memory)]
     pub memory_ref: String,
     /// How many at the most; 0 means all
     #[arg(long, default_value_t = 20)]
@@ -202,11 +236,14 @@ pub struct List {
     /// Revision token of a write that must be visible
     #[arg(long, value_name = "TOKEN")]
     pub at_least: Option<String>,
+    #[command(flatten)]
+    pub which: Which,
 }
 
 #[derive(Args)]
 pub struct Search {
     /// Name of the memory
+    #[arg(value_parser = memory)]
     pub memory_ref: String,
     /// Words to look for
     #[arg(required = true)]
@@ -226,6 +263,8 @@ pub struct Search {
     /// Revision token of a write that must be visible
     #[arg(long, value_name = "TOKEN")]
     pub at_least: Option<String>,
+    #[command(flatten)]
+    pub which: Which,
 }
 
 #[derive(Subcommand)]
@@ -327,81 +366,6 @@ pub enum Tenant {
 }
 
 #[derive(Subcommand)]
-pub enum Pass {
-    /// List the passes: what each does, works over and takes
-    List,
-    /// Run a pass now
-    Run(PassRun),
-    /// Show how the passes are doing: what ran last, what is under way, what is due
-    Status,
-    /// List jobs, newest first
-    Jobs {
-        /// Only those of this pass
-        #[arg(long, value_name = "NAME")]
-        pass: Option<String>,
-        /// Only those in this state: queued, running, done, failed or cancelled
-        #[arg(long)]
-        state: Option<String>,
-        /// How many at the most
-        #[arg(long, default_value_t = 20)]
-        limit: u32,
-    },
-    /// Stop a job
-    Cancel {
-        /// The job's id
-        job: String,
-    },
-    /// Show or set when a pass runs by itself
-    Schedule(PassSchedule),
-}
-
-#[derive(Args)]
-pub struct PassRun {
-    /// Its name
-    pub name: String,
-    /// The memory, for a pass over memories
-    #[arg(long, value_name = "MEMORY_REF", conflicts_with = "all")]
-    pub scope: Option<String>,
-    /// All memories of the tenant, for a pass over memories
-    #[arg(long)]
-    pub all: bool,
-    /// Option of the pass; may be repeated
-    #[arg(long = "option", value_name = "NAME=VALUE")]
-    pub options: Vec<String>,
-    /// Only say what would be done
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Start the job and return
-    #[arg(long, conflicts_with = "dry_run")]
-    pub no_wait: bool,
-}
-
-#[derive(Args)]
-#[command(group = clap::ArgGroup::new("when").args(["every", "cron", "off"]))]
-pub struct PassSchedule {
-    /// The pass; all schedules are listed without one
-    pub name: Option<String>,
-    /// The memory [default: all memories of the tenant]
-    #[arg(long, value_name = "MEMORY_REF", requires = "name")]
-    pub scope: Option<String>,
-    /// Every so often, counted from now: PT15M, P1D, P1W
-    #[arg(long, value_name = "DURATION", requires = "name")]
-    pub every: Option<String>,
-    /// A cron line: minute, hour, day of the month, month, day of the week
-    #[arg(long, value_name = "LINE", requires = "name")]
-    pub cron: Option<String>,
-    /// Time zone by whose clocks it goes [default: UTC]
-    #[arg(long, value_name = "ZONE", conflicts_with = "off")]
-    pub zone: Option<String>,
-    /// Option of the pass; may be repeated
-    #[arg(long = "option", value_name = "NAME=VALUE", conflicts_with = "off")]
-    pub options: Vec<String>,
-    /// Take the schedule away
-    #[arg(long, requires = "name")]
-    pub off: bool,
-}
-
-#[derive(Subcommand)]
 pub enum Agent {
     /// Install an agent for the tenant, or replace one
     Install {
@@ -427,7 +391,7 @@ pub struct Import {
     /// File of JSON lines; `-` reads standard input
     pub file: PathBuf,
     /// Memory for lines without a `memoryRef`
-    #[arg(long = "ref", value_name = "MEMORY_REF")]
+    #[arg(long = "ref", value_name = "MEMORY_REF", value_parser = memory)]
     pub memory_ref: Option<String>,
     /// Stop at the first line that is refused
     #[arg(long)]
@@ -440,7 +404,7 @@ pub struct Export {
     #[arg(default_value = "-")]
     pub file: PathBuf,
     /// Only this memory
-    #[arg(long = "ref", value_name = "MEMORY_REF")]
+    #[arg(long = "ref", value_name = "MEMORY_REF", value_parser = memory)]
     pub memory_ref: Option<String>,
     /// Go on with a file that an earlier export left unfinished
     #[arg(long)]

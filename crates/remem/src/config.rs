@@ -1,17 +1,22 @@
 //! Configuration: built-in values, then a TOML file, then `REMEM_<SECTION>__<KEY>` in the environment, then flags.
 //! Unknown keys are refused, so that a typo is never silently ignored.
 
+mod profiles;
+
+pub use profiles::ProfileSettings;
+
 use crate::cli::{Global, Serve};
 use anyhow::Context;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use remem_core::permission::{self, ROLES};
 use remem_core::schedule::zone;
-use remem_core::{Permission, Policy, ShapePolicy, Timing};
+use remem_core::{Permission, Policy, Profiles, ShapePolicy, Timing};
 use remem_engine::bearer::Algorithm;
 use remem_engine::commitments::{Arm, CommitmentRules};
 use remem_engine::proposals::{Activation, QUORUM_MAX, Settings};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -30,6 +35,8 @@ pub struct Config {
     pub vault: Vault,
     pub model: Model,
     pub commitments: Commitments,
+    /// Profiles of memories, by name.
+    pub profiles: BTreeMap<String, ProfileSettings>,
     pub limits: Limits,
     pub log: Log,
 }
@@ -374,6 +381,11 @@ impl Config {
             override_bypasses_quorum: p.override_bypasses_quorum,
             zone: p.zone.clone(),
         })
+    }
+
+    /// How the agents of which memories remember.
+    pub fn profiles(&self) -> anyhow::Result<Profiles> {
+        profiles::profiles(&self.profiles)
     }
 
     /// The policy these settings make.

@@ -59,7 +59,7 @@ struct Storage {
 
 /// An engine on the configured store, and where that is; with `seams` also what conformance checks need.
 pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
-    let (policy, bearer) = (config.policy()?, jwt::bearer(&config.auth.jwt)?);
+    let (policy, profiles, bearer) = (config.policy()?, config.profiles()?, jwt::bearer(&config.auth.jwt)?);
     let storage = match &config.storage.database {
         Some(url) => database(config, url).await?,
         None => embedded(config)?,
@@ -113,6 +113,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         test_secrets: if seams { seams::secrets() } else { Vec::new() },
         agents,
         commitments: config.commitments.rules()?,
+        profiles,
         backups_kept_ms: config.storage.backups_kept_days.map(|days| i64::from(days) * 86_400_000),
     });
     Ok(Host { engine: Arc::new(engine), place: storage.place })

@@ -6,19 +6,21 @@ mod commitments;
 mod forget;
 mod passes;
 mod proposals;
+mod workshop;
 
 use async_trait::async_trait;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use remem_server::{Door, InstalledAgent, Written};
 use remem_wire::admin::{KeyCreate, KeyCreated, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery};
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
+use remem_wire::entry::{EntryAnswer, EntryBeside};
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
-    EntryList, EntryMetadata, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, PutMany, PutManyAnswer,
-    ReadQuery, SearchAnswer, SearchRequest,
+    EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, PutMany,
+    PutManyAnswer, ReadQuery, SearchAnswer, SearchRequest,
 };
 use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
-use remem_wire::{ErrorBody, EventPage, Failure, MemoryEntry, PutEntry};
+use remem_wire::{ErrorBody, EventPage, Failure, PutEntry};
 use reqwest::{Method, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -104,8 +106,28 @@ impl HttpDoor {
         body: &B,
         key: Option<&str>,
     ) -> Result<Written<T>, Failure> {
+        self.write_with(path, None, body, key).await
+    }
+
+    /// Stores entries; everything that is beside them is wanted back.
+    async fn store<T: DeserializeOwned, B: Serialize + Sync>(
+        &self,
+        path: String,
+        body: &B,
+        key: Option<&str>,
+    ) -> Result<Written<T>, Failure> {
+        self.write_with(path, Some("include=metadata,facets".to_owned()), body, key).await
+    }
+
+    async fn write_with<T: DeserializeOwned, B: Serialize + Sync>(
+        &self,
+        path: String,
+        query: Option<String>,
+        body: &B,
+        key: Option<&str>,
+    ) -> Result<Written<T>, Failure> {
         let idempotency_key = Some(key.map_or_else(fresh_key, str::to_owned));
-        let call = Call { method: Method::POST, path, query: None, body: Some(body), idempotency_key, repeatable: true };
+        let call = Call { method: Method::POST, path, query, body: Some(body), idempotency_key, repeatable: true };
         let response = self.call(call).await?;
         let (revision, replayed) = written(&response);
         Ok(Written { value: parse(response).await?, revision, replayed })
@@ -167,18 +189,22 @@ async fn parse<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
 
 #[async_trait]
 impl Door for HttpDoor {
-    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<MemoryEntry>, Failure> {
-        self.write(format!("memory/{}/entries", segment(memory_ref)), &entry, key).await
+    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<EntryBeside>, Failure> {
+        let path = format!("memory/{}/entries", segment(memory_ref));
+        let stored: Written<EntryAnswer> = self.store(path, &entry, key).await?;
+        Ok(Written { value: stored.value.into(), revision: stored.revision, replayed: stored.replayed })
     }
     async fn put_many(&self, memory_ref: &str, request: PutMany, key: Option<&str>) -> Result<Written<PutManyAnswer>, Failure> {
-        self.write(format!("memory/{}/entries:batch", segment(memory_ref)), &request, key).await
+        self.store(format!("memory/{}/entries:batch", segment(memory_ref)), &request, key).await
     }
     async fn import(&self, memory_ref: &str, request: ImportRequest) -> Result<Written<ImportAnswer>, Failure> {
         let value: ImportAnswer = self.post(format!("memory/{}/entries:import", segment(memory_ref)), &request, true).await?;
         Ok(Written { revision: value.revision.clone(), value, replayed: false })
     }
-    async fn get(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<MemoryEntry, Failure> {
-        self.read(format!("memory/{}/entries/{}", segment(memory_ref), segment(id)), &query).await
+    async fn get(&self, memory_ref: &str, id: &str, query: GetQuery) -> Result<EntryBeside, Failure> {
+        let path = format!("memory/{}/entries/{}", segment(memory_ref), segment(id));
+        let answer: EntryAnswer = self.read(path, &query).await?;
+        Ok(answer.into())
     }
     async fn metadata(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<EntryMetadata, Failure> {
         self.read(format!("memory/{}/entries/{}/metadata", segment(memory_ref), segment(id)), &query).await

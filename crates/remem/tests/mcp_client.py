@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 TOOLS = {"memory_put", "memory_get", "memory_list", "memory_search", "memory_delete", "memory_stats"}
 # These go by the memory as well, …
 TOOLS |= {"commitments_list", "commitment_create", "observe"}
+TOOLS |= {"memory_history", "session_close", "memory_link_action"}
 # … and these by the commitment.
 BY_ID = {"commitment_confirm", "commitment_cancel", "commitment_snooze", "commitment_explain"}
 MEMORY = "agents/mcp"

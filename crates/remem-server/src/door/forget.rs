@@ -33,8 +33,9 @@ pub trait ForgetDoor: Send + Sync {
 impl EngineDoor {
     /// What a put brings; its subjects leave their words here.
     pub(crate) fn draft(&self, mut entry: PutEntry) -> Result<Draft, Failure> {
-        let subjects = self.engine.subjects(&self.caller, &std::mem::take(&mut entry.subjects)).map_err(fail)?;
-        Ok(Draft { subjects, ..Draft::from(entry) })
+        let words = entry.take_subjects().map_err(Problem::Rejected)?;
+        let subjects = self.engine.subjects(&self.caller, &words).map_err(fail)?;
+        Ok(Draft { subjects, ..entry.into_draft().map_err(Problem::Rejected)? })
     }
 
     /// What an import brings.
@@ -100,7 +101,7 @@ fn summary(signed: SignedReport) -> ErasureInfo {
     ErasureInfo { id: report.id, at: report.at, subject: report.subject, counts }
 }
 
-fn relative(related: Related) -> Relative {
+pub(super) fn relative(related: Related) -> Relative {
     Relative {
         memory_ref: related.memory_ref.as_str().to_owned(),
         id: related.id.as_str().to_owned(),

@@ -27,6 +27,7 @@ mod stream;
 mod tenants;
 mod webhooks;
 mod workflows;
+mod workshop;
 mod workspace;
 
 use crate::door::EngineDoor;
@@ -88,7 +89,7 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(what)).build());
     components.add_security_scheme("key", bearer);
     document.security = Some(vec![utoipa::openapi::security::SecurityRequirement::new("key", Vec::<String>::new())]);
-    let (router, document) = standing(under_review(OpenApiRouter::with_openapi(document)))
+    let (router, document) = workshop_memory(standing(under_review(OpenApiRouter::with_openapi(document))))
         .routes(routes!(entries::put_entry, entries::list_entries))
         .routes(routes!(entries::put_entries))
         .routes(routes!(entries::import_entries))
@@ -165,6 +166,22 @@ fn standing(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(commitments::get_memory_rules, commitments::put_memory_rules))
         .routes(routes!(heartbeats::list_heartbeats))
         .routes(routes!(heartbeats::get_heartbeat, heartbeats::put_heartbeat, heartbeats::remove_heartbeat))
+}
+
+/// What is answered, ends, is rested upon, and is not to be restated.
+fn workshop_memory(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
+    router
+        .routes(routes!(workshop::get_history, workshop::retract))
+        .routes(routes!(workshop::list_sessions))
+        .routes(routes!(workshop::close_session))
+        .routes(routes!(workshop::close_interaction))
+        .routes(routes!(workshop::link_action))
+        .routes(routes!(workshop::get_audit))
+        .routes(routes!(workshop::get_retention))
+        .routes(routes!(workshop::list_rules, workshop::put_rules))
+        .routes(routes!(workshop::put_rule, workshop::delete_rule))
+        .routes(routes!(workshop::check_rule))
+        .routes(routes!(workshop::list_profiles))
 }
 
 /// What is reviewed before it has an effect, and what the clock starts.

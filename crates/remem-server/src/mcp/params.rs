@@ -3,6 +3,7 @@
 use remem_wire::Metadata;
 use remem_wire::commitment::DeliveryDoc;
 use remem_wire::time::Instant;
+use remem_wire::workshop::{SourceName, TierName, TypologyName};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -32,6 +33,20 @@ params!(
         metadata: Option<Metadata>,
         /// Whom or what it is about (a person, a customer number), so that it can be forgotten by that later.
         subjects: Option<Vec<String>>,
+        /// How long it lasts: interaction, session or persistent; the memory decides if absent.
+        tier: Option<TierName>,
+        /// What kind it is: episodic (what happened), semantic (what is true), procedural (how it is done); the memory decides if absent.
+        typology: Option<TypologyName>,
+        /// The chat thread that it was said in; without a tier it ends with that.
+        interaction: Option<String>,
+        /// The world that a statement speaks of; its rules may not be restated.
+        world: Option<String>,
+        /// The question that it answers: another answer takes its place.
+        slot: Option<String>,
+        /// Who says so: operator, action, tool, model (if absent) or untrusted (a page, a document, somebody unknown).
+        source: Option<SourceName>,
+        /// Where it was read, such as a URL: forgetting that place later takes it away.
+        source_ref: Option<String>,
         /// Makes a repetition of this call safe.
         idempotency_key: Option<String>,
     }
@@ -58,6 +73,16 @@ params!(
         cursor: Option<String>,
         /// Revision token of a write that must be visible.
         at_least: Option<String>,
+        /// What was true at this instant, rather than now.
+        as_of: Option<Instant>,
+        /// Only of this tier: interaction, session or persistent.
+        tier: Option<TierName>,
+        /// Only of this kind: episodic, semantic or procedural.
+        typology: Option<TypologyName>,
+        /// Only of this chat thread.
+        interaction: Option<String>,
+        /// Only of this session.
+        session: Option<String>,
     }
 );
 
@@ -76,6 +101,16 @@ params!(
         created_to: Option<Instant>,
         /// Revision token of a write that must be visible.
         at_least: Option<String>,
+        /// What was true at this instant, rather than now.
+        as_of: Option<Instant>,
+        /// Only of this tier: interaction, session or persistent.
+        tier: Option<TierName>,
+        /// Only of this kind: episodic, semantic or procedural.
+        typology: Option<TypologyName>,
+        /// Only of this chat thread.
+        interaction: Option<String>,
+        /// Only of this session.
+        session: Option<String>,
     }
 );
 
@@ -157,5 +192,35 @@ params!(
         key: String,
         /// Whether it is so.
         value: bool,
+    }
+);
+
+params!(
+    /// Parameters of `memory_history`.
+    HistoryParams {
+        /// The question, as the facets of an entry name it (slot).
+        slot: String,
+        /// The question as it was asked in this session, rather than for good.
+        session: Option<String>,
+    }
+);
+
+params!(
+    /// Parameters of `session_close`.
+    CloseParams {
+        /// Only this chat thread, rather than the whole session.
+        interaction: Option<String>,
+    }
+);
+
+params!(
+    /// Parameters of `memory_link_action`.
+    LinkParams {
+        /// The entry that the action rests on.
+        id: String,
+        /// What was done, such as gate.accept.
+        action: String,
+        /// Its name where it was done, such as the number of a change.
+        reference: String,
     }
 );

@@ -43,6 +43,7 @@ pub enum Commitment {
     /// Tell what was seen: commitments of the memory that wait for it fire
     Observe {
         /// Name of the memory
+        #[arg(value_parser = super::workshop::memory)]
         memory_ref: String,
         /// What is so, for example "the invoice has cleared"
         #[arg(required = true)]
@@ -58,6 +59,7 @@ pub enum Commitment {
 #[derive(Args)]
 pub struct List {
     /// Name of the memory [default: all of the tenant's]
+    #[arg(value_parser = super::workshop::memory)]
     pub memory_ref: Option<String>,
     /// Only those in this state: pending, armed, done, cancelled or expired
     #[arg(long, conflicts_with = "all")]
@@ -76,6 +78,7 @@ pub struct List {
                         remem commitment create agent-1 \"Remind me tomorrow at 9am to renew the certificate\"")]
 pub struct Create {
     /// Name of the memory; the text becomes an entry of it
+    #[arg(value_parser = super::workshop::memory)]
     pub memory_ref: String,
     /// What to be reminded of
     pub text: String,
@@ -111,6 +114,7 @@ pub struct Create {
 #[derive(Args)]
 pub struct Rules {
     /// Name of the memory [default: all that have no rules of their own]
+    #[arg(value_parser = super::workshop::memory)]
     pub memory_ref: Option<String>,
     /// What becomes of promises: auto, confirm or off
     #[arg(long)]
@@ -147,6 +151,7 @@ pub struct HeartbeatSet {
     /// Its name: lower-case letters, digits and _.-
     pub id: String,
     /// Name of the memory that is looked at
+    #[arg(value_parser = super::workshop::memory)]
     pub memory_ref: String,
     /// What is so when the tag is there, for example "the invoice has cleared"
     #[arg(required = true)]

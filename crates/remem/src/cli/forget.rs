@@ -46,11 +46,13 @@ pub enum Archive {
     /// List the archives of a memory, oldest first
     List {
         /// Name of the memory
+        #[arg(value_parser = super::workshop::memory)]
         memory_ref: String,
     },
     /// Print an archive, byte for byte
     Get {
         /// Name of the memory
+        #[arg(value_parser = super::workshop::memory)]
         memory_ref: String,
         /// The digest of its bytes
         sha256: String,

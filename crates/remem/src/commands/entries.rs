@@ -1,27 +1,58 @@
 //! put, get, list, search, delete, stats, memories.
 
 use super::door;
+use super::workshop::validity;
 use crate::cli::{Global, List, OneEntry, Put, Search};
 use crate::output::{self, preview, visible};
 use anyhow::{Context, bail};
 use remem_engine::ports::{Clock, SystemClock};
-use remem_wire::memory::{ListQuery, MemoriesQuery, ReadQuery, SearchRequest};
+use remem_wire::entry::EntryBeside;
+use remem_wire::memory::{GetQuery, ListQuery, MemoriesQuery, ReadQuery, SearchRequest};
+use remem_wire::reader;
 use remem_wire::time::Instant;
-use remem_wire::{MemoryEntry, PutEntry};
+use remem_wire::workshop::EntryFacets;
+use remem_wire::{MemoryEntry, Metadata, PutEntry};
 use serde_json::json;
 use std::io::Read;
 
 pub async fn put(global: &Global, put: &Put) -> anyhow::Result<()> {
-    let metadata = put.metadata.as_deref().map(serde_json::from_str).transpose().context("--metadata must be a JSON object")?;
-    let (tags, subjects) = (put.tags.clone(), put.subjects.clone());
-    let entry = PutEntry { content: content(put)?, tags, expires_at: expires_at(put)?, metadata, subjects };
+    let facets = &put.facets;
+    let entry = PutEntry {
+        content: content(put)?,
+        tags: put.tags.clone(),
+        expires_at: expires_at(put)?,
+        metadata: metadata(put)?,
+        subjects: put.subjects.clone(),
+        tier: facets.tier,
+        typology: facets.typology,
+        interaction: facets.interaction.clone(),
+        world: facets.world.clone(),
+        slot: facets.slot.clone(),
+        valid_from: facets.valid_from.as_deref().map(|t| instant(t, "--valid-from")).transpose()?,
+        valid_to: facets.valid_to.as_deref().map(|t| instant(t, "--valid-to")).transpose()?,
+        source: facets.source,
+        source_ref: facets.source_ref.clone(),
+    };
     let written = door(global).await?.put(&put.memory_ref, entry, put.idempotency_key.as_deref()).await?;
     if global.json {
-        return output::json(&json!({"entry": written.value, "revision": written.revision}));
+        let EntryBeside { entry, facets, .. } = written.value;
+        return output::json(&json!({"entry": entry, "facets": facets, "revision": written.revision}));
     }
     let again = if written.replayed { ", as before" } else { "" };
-    println!("{}  (revision {}{again})", written.value.id, written.revision);
+    println!("{}  (revision {}{again})", written.value.entry.id, written.revision);
     Ok(())
+}
+
+/// What is given, with whoever speaks and the tool that is called.
+fn metadata(put: &Put) -> anyhow::Result<Option<Metadata>> {
+    let given: Option<Metadata> =
+        put.metadata.as_deref().map(serde_json::from_str).transpose().context("--metadata must be a JSON object")?;
+    let flags = [("speaker", &put.facets.speaker), ("tool", &put.facets.tool)];
+    let told: Metadata = flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))).collect();
+    if told.is_empty() {
+        return Ok(given);
+    }
+    Ok(Some(given.unwrap_or_default().into_iter().chain(told).collect()))
 }
 
 fn content(put: &Put) -> anyhow::Result<String> {
@@ -61,7 +92,8 @@ pub fn duration_ms(text: &str, flag: &str) -> anyhow::Result<i64> {
 }
 
 pub async fn get(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
-    let entry = door(global).await?.get(&one.memory_ref, &one.id, ReadQuery::default()).await?;
+    let query = GetQuery { include: Some("facets".to_owned()), ..GetQuery::default() };
+    let EntryBeside { entry, facets, .. } = door(global).await?.get(&one.memory_ref, &one.id, query).await?;
     if global.json {
         return output::json(&entry);
     }
@@ -73,23 +105,39 @@ pub async fn get(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
     if !entry.tags.is_empty() {
         println!("tags     {}", preview(&entry.tags.join(", "), 200));
     }
-    println!("\n{}", visible(&entry.content));
+    if let Some(facets) = facets {
+        println!("kind     {}", kind(&facets));
+        println!("valid    {}", validity(&facets));
+    }
+    println!("\n{}", visible(&reader::text(&entry)));
     Ok(())
 }
 
 pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
     let door = door(global).await?;
-    let mut query = ListQuery { tag: list.tag.clone(), at_least: list.at_least.clone(), ..ListQuery::default() };
+    let which = &list.which;
+    let mut query = ListQuery {
+        tag: list.tag.clone(),
+        at_least: list.at_least.clone(),
+        include: Some("facets".to_owned()),
+        as_of: which.as_of.as_deref().map(|t| instant(t, "--as-of")).transpose()?,
+        tier: which.tier,
+        typology: which.typology,
+        interaction: which.interaction.clone(),
+        session: which.session.clone(),
+        ..ListQuery::default()
+    };
     let (mut rows, mut left) = (Vec::new(), if list.limit == 0 { u32::MAX } else { list.limit });
     loop {
         query.limit = Some(left.min(1_000));
         let page = door.list(&list.memory_ref, query.clone()).await?;
         left -= (page.entries.len() as u32).min(left);
         for entry in &page.entries {
-            if global.json {
-                output::json(entry)?;
-            } else {
-                rows.push(row(entry));
+            let facets = page.facets.get(&entry.id);
+            match (global.json, which.facets) {
+                (true, true) => output::json(&json!({"entry": entry, "facets": facets}))?,
+                (true, false) => output::json(entry)?,
+                (false, _) => rows.push(row(entry, facets)),
             }
         }
         query.cursor = page.next_cursor.filter(|_| left > 0);
@@ -98,13 +146,20 @@ pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
         }
     }
     if !global.json {
-        output::table(&["ID", "CREATED", "TAGS", "CONTENT"], rows, "no entries");
+        output::table(&["ID", "CREATED", "KIND", "VALID", "TAGS", "CONTENT"], rows, "no entries");
     }
     Ok(())
 }
 
-fn row(entry: &MemoryEntry) -> Vec<String> {
-    vec![preview(&entry.id, 40), entry.created_at.to_string(), preview(&entry.tags.join(","), 24), preview(&entry.content, 72)]
+/// Tier and kind in a few letters.
+fn kind(facets: &EntryFacets) -> String {
+    format!("{}/{}", facets.tier.as_str(), facets.typology.as_str())
+}
+
+fn row(entry: &MemoryEntry, facets: Option<&EntryFacets>) -> Vec<String> {
+    let (kind, valid) = facets.map_or_else(Default::default, |facets| (kind(facets), validity(facets)));
+    let (tags, content) = (preview(&entry.tags.join(","), 24), preview(&reader::line(entry), 72));
+    vec![preview(&entry.id, 40), entry.created_at.to_string(), kind, valid, tags, content]
 }
 
 pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
@@ -116,17 +171,23 @@ pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
         created_to: search.to.as_deref().map(|t| instant(t, "--to")).transpose()?,
         at_least: search.at_least.clone(),
         mode: None,
+        include: Some("facets".to_owned()).filter(|_| !global.json || search.which.facets),
+        as_of: search.which.as_of.as_deref().map(|t| instant(t, "--as-of")).transpose()?,
+        tier: search.which.tier,
+        typology: search.which.typology,
+        interaction: search.which.interaction.clone(),
+        session: search.which.session.clone(),
     };
     let answer = door(global).await?.search(&search.memory_ref, request).await?;
     if global.json {
         return output::json(&answer);
     }
     let rows = answer.hits.iter().map(|hit| {
-        let mut row = row(&hit.entry);
+        let mut row = row(&hit.entry, hit.facets.as_ref());
         row.insert(0, format!("{:.3}", hit.score));
         row
     });
-    output::table(&["SCORE", "ID", "CREATED", "TAGS", "CONTENT"], rows.collect(), "nothing found");
+    output::table(&["SCORE", "ID", "CREATED", "KIND", "VALID", "TAGS", "CONTENT"], rows.collect(), "nothing found");
     Ok(())
 }
 

@@ -7,8 +7,9 @@ use anyhow::{Context, bail};
 use indicatif::ProgressBar;
 use remem_server::Door;
 use remem_wire::memory::{EntryList, ListQuery, MemoriesQuery};
+use remem_wire::workshop::EntryFacets;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -49,6 +50,19 @@ pub async fn run(global: &Global, export: &Export) -> anyhow::Result<()> {
         None => exporter.all().await?,
     }
     exporter.finish(global)
+}
+
+/// What an entry has beside its text, unless it is as it would be taken for granted: a plain memory is exported as ever. How
+/// often it was said is left out: the evidence itself does not leave the host.
+fn beside(line: &mut Value, facets: &EntryFacets) -> anyhow::Result<()> {
+    let Value::Object(all) = serde_json::to_value(facets)? else { return Ok(()) };
+    let granted = json!({"tier": "persistent", "typology": "semantic", "source": "model"});
+    for (name, value) in all {
+        if granted.get(&name) != Some(&value) && name != "corroboration" && name != "threads" {
+            line[name] = value;
+        }
+    }
+    Ok(())
 }
 
 fn state_path(file: &Path) -> PathBuf {
@@ -103,7 +117,7 @@ impl Exporter {
     async fn memory(&mut self, memory_ref: &str) -> anyhow::Result<()> {
         let mut cursor = self.at.cursor.take().filter(|_| self.at.memory_ref.as_deref() == Some(memory_ref));
         loop {
-            let query = ListQuery { limit: Some(500), cursor, include: Some("metadata".to_owned()), ..ListQuery::default() };
+            let query = ListQuery { limit: Some(500), cursor, include: Some("metadata,facets".to_owned()), ..ListQuery::default() };
             let page = self.door.list(memory_ref, query).await?;
             cursor = page.next_cursor.clone();
             self.page(memory_ref, page)?;
@@ -120,6 +134,9 @@ impl Exporter {
             line["memoryRef"] = json!(memory_ref);
             if let Some(metadata) = page.metadata.remove(&entry.id) {
                 line["metadata"] = json!(metadata);
+            }
+            if let Some(facets) = page.facets.remove(&entry.id) {
+                beside(&mut line, &facets)?;
             }
             let line = line.to_string();
             writeln!(self.output, "{line}")?;

@@ -10,7 +10,9 @@ use remem_engine::ports::{Clock, SystemClock};
 use remem_server::Door;
 use remem_wire::memory::ImportRequest;
 use remem_wire::time::Instant;
+use remem_wire::workshop::{SourceName, TierName, TypologyName};
 use remem_wire::{Failure, ImportEntry, Metadata};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
@@ -36,6 +38,19 @@ struct Line {
     metadata: Option<Metadata>,
     #[serde(default)]
     subjects: Vec<String>,
+    tier: Option<TierName>,
+    typology: Option<TypologyName>,
+    world: Option<String>,
+    valid_from: Option<Instant>,
+    valid_to: Option<Instant>,
+    source: Option<SourceName>,
+    /// An export tells the question and where it hung; here it answers none and hangs on nothing.
+    #[serde(rename = "slot")]
+    _slot: Option<IgnoredAny>,
+    #[serde(rename = "session")]
+    _session: Option<IgnoredAny>,
+    #[serde(rename = "interaction")]
+    _interaction: Option<IgnoredAny>,
 }
 
 /// What became of the lines.
@@ -45,6 +60,8 @@ struct Counts {
     imported: u64,
     skipped: u64,
     expired: u64,
+    /// Of a session or a chat thread that is not here.
+    transient: u64,
     refused: u64,
 }
 
@@ -73,8 +90,8 @@ pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
         output::json(counts)?;
     } else {
         println!(
-            "{} lines: {} imported, {} skipped (id taken), {} expired, {} refused",
-            counts.lines, counts.imported, counts.skipped, counts.expired, counts.refused
+            "{} lines: {} imported, {} skipped (id taken), {} expired, {} transient, {} refused",
+            counts.lines, counts.imported, counts.skipped, counts.expired, counts.transient, counts.refused
         );
     }
     result?;
@@ -84,7 +101,7 @@ pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn open(file: &Path) -> anyhow::Result<(Box<dyn Read>, Option<u64>)> {
+pub fn open(file: &Path) -> anyhow::Result<(Box<dyn Read>, Option<u64>)> {
     if file == Path::new("-") {
         return Ok((Box::new(std::io::stdin()), None));
     }
@@ -93,7 +110,7 @@ fn open(file: &Path) -> anyhow::Result<(Box<dyn Read>, Option<u64>)> {
     Ok((Box::new(opened), size))
 }
 
-fn bar(size: Option<u64>) -> ProgressBar {
+pub fn bar(size: Option<u64>) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -126,6 +143,10 @@ impl Importer<'_> {
             self.counts.expired += 1;
             return Ok(());
         }
+        if line.tier.is_some_and(|tier| tier != TierName::Persistent) {
+            self.counts.transient += 1;
+            return Ok(());
+        }
         let Some(memory_ref) = line.memory_ref.or_else(|| self.import.memory_ref.clone()) else {
             return self.refuse(number, "it has no memoryRef, and --ref is not given");
         };
@@ -135,9 +156,21 @@ impl Importer<'_> {
         }
         self.batch.bytes += text.len();
         let id = line.id.unwrap_or_else(|| derived_id(number, text));
-        let (created_at, expires_at) = (line.created_at, line.expires_at);
-        let (metadata, subjects) = (line.metadata, line.subjects);
-        let entry = ImportEntry { id, content: line.content, tags: line.tags, created_at, expires_at, metadata, subjects };
+        let entry = ImportEntry {
+            id,
+            content: line.content,
+            tags: line.tags,
+            created_at: line.created_at,
+            expires_at: line.expires_at,
+            metadata: line.metadata,
+            subjects: line.subjects,
+            tier: None,
+            typology: line.typology,
+            world: line.world,
+            valid_from: line.valid_from,
+            valid_to: line.valid_to,
+            source: line.source,
+        };
         self.batch.entries.push((number, entry));
         Ok(())
     }

@@ -18,9 +18,11 @@ mod migrate;
 mod passes;
 mod proposals;
 mod redact;
+mod rules;
 mod secrets;
 mod serve;
 mod tenants;
+mod workshop;
 
 use crate::cli::{Cli, Command, Config as ConfigCommand, Global};
 use crate::config::{self, Config};
@@ -49,6 +51,14 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Archive(archive) => lineage::archive(global, archive).await,
         Command::Commitment(commitment) => commitments::run(global, commitment).await,
         Command::Heartbeat(heartbeat) => heartbeats::run(global, heartbeat).await,
+        Command::History(question) => workshop::history(global, question).await,
+        Command::Retract(question) => workshop::retract(global, question).await,
+        Command::Session(session) => workshop::session(global, session).await,
+        Command::Link(link) => workshop::link(global, link).await,
+        Command::Audit(one) => workshop::audit(global, one).await,
+        Command::Retention(retention) => workshop::retention(global, retention).await,
+        Command::Rule(rule) => rules::run(global, rule).await,
+        Command::Profile(profile) => workshop::profile(global, profile).await,
         Command::Stats { memory_ref } => entries::stats(global, memory_ref).await,
         Command::Memories => entries::memories(global).await,
         Command::Events(events) => events::run(global, events).await,

@@ -1,0 +1,109 @@
+//! `remem rule`: canonical texts of worlds, which memory may not restate.
+
+use super::door;
+use super::import::{bar, open};
+use crate::cli::{Global, Rule};
+use crate::output::{self, preview};
+use anyhow::{Context, bail};
+use remem_server::Door;
+use remem_wire::workshop::{NamedRule, RuleCheck, RulePut, RulesPut, RulesQuery};
+use serde_json::json;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Rules of one request.
+const BATCH: usize = 500;
+/// Text of one request; well under the server's limit for a body.
+const BATCH_BYTES: usize = 2 * 1024 * 1024;
+
+pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
+    let door = door(global).await?;
+    match command {
+        Rule::Put { world, id, body } => {
+            let written = door.put_rule(world, id, RulePut { body: body.clone() }).await?.value;
+            if global.json {
+                return output::json(&written);
+            }
+            println!("written  (revision {})", written.revision);
+        }
+        Rule::List { world } => return list(global, &door, world).await,
+        Rule::Delete { world, id } => {
+            let written = door.delete_rule(world, id).await?;
+            if global.json {
+                return output::json(&json!({"deleted": true, "revision": written.revision}));
+            }
+            println!("deleted  (revision {})", written.revision);
+        }
+        Rule::Check { world, text } => {
+            let checked = door.check_rule(world, RuleCheck { text: text.clone() }).await?;
+            if global.json {
+                return output::json(&checked);
+            }
+            match checked.shadowed {
+                Some(rule) => println!("restates rule {}", preview(&rule, 100)),
+                None => println!("restates no rule"),
+            }
+        }
+        Rule::Import { world, file } => return import(global, &door, world, file).await,
+    }
+    Ok(())
+}
+
+async fn list(global: &Global, door: &Arc<dyn Door>, world: &str) -> anyhow::Result<()> {
+    let (mut query, mut rows) = (RulesQuery { limit: Some(0), after: None }, Vec::new());
+    loop {
+        let page = door.rules(world, query.clone()).await?;
+        for rule in &page.rules {
+            if global.json {
+                output::json(rule)?;
+            } else {
+                rows.push(vec![preview(&rule.id, 60), rule.at.to_string(), preview(&rule.body, 72)]);
+            }
+        }
+        query.after = page.next_after;
+        if query.after.is_none() {
+            break;
+        }
+    }
+    if !global.json {
+        output::table(&["RULE", "WRITTEN", "TEXT"], rows, "no rules");
+    }
+    Ok(())
+}
+
+/// In batches: what is written stays written when a later line is wrong, and the import can be repeated.
+async fn import(global: &Global, door: &Arc<dyn Door>, world: &str, file: &Path) -> anyhow::Result<()> {
+    let (reader, size) = open(file)?;
+    let progress = bar(size);
+    let (mut batch, mut bytes, mut written) = (Vec::new(), 0, 0);
+    for (number, line) in BufReader::new(progress.wrap_read(reader)).lines().enumerate() {
+        let line = line.with_context(|| format!("line {} cannot be read as UTF-8 text", number + 1))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        match serde_json::from_str::<NamedRule>(&line) {
+            Ok(rule) => batch.push(rule),
+            Err(error) => bail!("line {}: {}; {written} rules are written", number + 1, remem_wire::error::json_hint(&error)),
+        }
+        bytes += line.len();
+        if batch.len() >= BATCH || bytes >= BATCH_BYTES {
+            bytes = 0;
+            written +=
+                send(door, world, &mut batch).await.with_context(|| format!("up to line {}; {written} rules are written", number + 1))?;
+        }
+    }
+    if !batch.is_empty() {
+        written += send(door, world, &mut batch).await.with_context(|| format!("in the last lines; {written} rules are written"))?;
+    }
+    progress.finish_and_clear();
+    if global.json {
+        return output::json(&json!({"written": written}));
+    }
+    println!("{written} rules written");
+    Ok(())
+}
+
+async fn send(door: &Arc<dyn Door>, world: &str, batch: &mut Vec<NamedRule>) -> anyhow::Result<u64> {
+    Ok(door.put_rules(world, RulesPut { rules: std::mem::take(batch) }).await?.value.written)
+}

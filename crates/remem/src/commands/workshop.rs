@@ -1,0 +1,159 @@
+//! `remem history`, `retract`, `session`, `link`, `audit`, `retention` and `profile`.
+
+use super::door;
+use crate::cli::{Global, Link, OneEntry, Profile, Question, Retention, Session};
+use crate::output::{self, preview};
+use remem_wire::reader;
+use remem_wire::time::Instant;
+use remem_wire::workshop::{EntryFacets, LinkPut, RetentionQuery, SessionDoc, SlotQuery};
+use serde_json::json;
+
+/// From when to when it is true.
+pub fn validity(facets: &EntryFacets) -> String {
+    let show = |at: Option<Instant>| at.map_or_else(String::new, |at| at.to_string());
+    match (facets.valid_from, facets.valid_to) {
+        (None, None) => "-".to_owned(),
+        (from, to) => format!("{}..{}", show(from), show(to)),
+    }
+}
+
+pub async fn history(global: &Global, question: &Question) -> anyhow::Result<()> {
+    let query = SlotQuery { session: question.session.clone() };
+    let history = door(global).await?.history(&question.memory_ref, &question.slot, query).await?;
+    if global.json {
+        return output::json(&history);
+    }
+    let rows = history.answers.iter().map(|one| {
+        let replaced = one.replaced_by.as_deref().unwrap_or("-");
+        vec![
+            preview(&one.entry.id, 40),
+            validity(&one.facets),
+            one.state.clone(),
+            preview(replaced, 40),
+            preview(&reader::line(&one.entry), 72),
+        ]
+    });
+    output::table(&["ID", "VALID", "STATE", "REPLACED BY", "CONTENT"], rows.collect(), "no answers");
+    Ok(())
+}
+
+pub async fn retract(global: &Global, question: &Question) -> anyhow::Result<()> {
+    let query = SlotQuery { session: question.session.clone() };
+    let written = door(global).await?.retract(&question.memory_ref, &question.slot, query).await?;
+    if global.json {
+        return output::json(&json!({"retracted": true, "revision": written.revision}));
+    }
+    println!("retracted  (revision {})", written.revision);
+    Ok(())
+}
+
+pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
+    let door = door(global).await?;
+    match command {
+        Session::List { memory_ref } => {
+            let list = door.sessions(memory_ref).await?;
+            if global.json {
+                return output::json(&list);
+            }
+            output::table(&SESSION, list.sessions.iter().map(row).collect(), "no sessions");
+        }
+        Session::Close { memory_ref } => {
+            let closed = door.close_session(memory_ref).await?;
+            if global.json {
+                return output::json(&closed);
+            }
+            println!(
+                "{} is {}: {} outlast it, {} ended, {} stay",
+                closed.session_id, closed.state, closed.promoted, closed.ended, closed.kept
+            );
+        }
+        Session::EndThread { memory_ref, thread } => {
+            let closed = door.close_interaction(memory_ref, thread).await?;
+            if global.json {
+                return output::json(&closed);
+            }
+            println!("{} go on in the session, {} ended, {} stay", closed.promoted, closed.ended, closed.kept);
+        }
+    }
+    Ok(())
+}
+
+const SESSION: [&str; 6] = ["SESSION", "STATE", "OPENED", "OUTLAST", "ENDED", "STAY"];
+
+fn row(one: &SessionDoc) -> Vec<String> {
+    let counts = [one.promoted, one.ended, one.kept].map(|count| count.to_string());
+    [vec![preview(&one.session_id, 60), one.state.clone(), one.opened_at.to_string()], counts.to_vec()].concat()
+}
+
+pub async fn link(global: &Global, link: &Link) -> anyhow::Result<()> {
+    let put = LinkPut { action: link.action.clone(), reference: link.reference.clone() };
+    let linked = door(global).await?.link_action(&link.memory_ref, &link.id, put).await?.value;
+    if global.json {
+        return output::json(&linked);
+    }
+    println!("{} linked  (revision {})", linked.linked, linked.revision);
+    Ok(())
+}
+
+pub async fn audit(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
+    let audit = door(global).await?.audit(&one.memory_ref, &one.id).await?;
+    if global.json {
+        return output::json(&audit);
+    }
+    println!("id           {}", preview(&audit.id, 100));
+    println!("state        {}", audit.state);
+    if let Some(by) = &audit.replaced_by {
+        println!("replaced by  {}", preview(by, 100));
+    }
+    println!();
+    let sources = audit.sources.iter().map(|one| ("made from", one));
+    let relatives = sources.chain(audit.derivatives.iter().map(|one| ("made into", one)));
+    let mut rows: Vec<Vec<String>> =
+        relatives.map(|(what, one)| vec![what.to_owned(), preview(&one.id, 60), one.state.clone(), String::new()]).collect();
+    rows.extend(audit.links.iter().map(|link| {
+        let by = link.by.as_deref().unwrap_or("the host");
+        let when = format!("{} by {}", link.at, preview(by, 40));
+        vec!["rests on it".to_owned(), preview(&link.action, 60), preview(&link.reference, 60), when]
+    }));
+    output::table(&["STEP", "WHAT", "STATE OR REFERENCE", "WHEN"], rows, "made from nothing else, and nothing rests on it");
+    Ok(())
+}
+
+pub async fn retention(global: &Global, command: &Retention) -> anyhow::Result<()> {
+    let Retention::Status { memory_ref } = command;
+    let status = door(global).await?.retention(RetentionQuery { memory_ref: memory_ref.clone() }).await?;
+    if global.json {
+        return output::json(&status);
+    }
+    let rows = status
+        .counts
+        .iter()
+        .map(|row| vec![row.tier.as_str().to_owned(), row.typology.as_str().to_owned(), row.state.clone(), row.entries.to_string()]);
+    output::table(&["TIER", "KIND", "STATE", "ENTRIES"], rows.collect(), "nothing is kept");
+    Ok(())
+}
+
+pub async fn profile(global: &Global, command: &Profile) -> anyhow::Result<()> {
+    let Profile::List = command;
+    let list = door(global).await?.profiles().await?;
+    if global.json {
+        return output::json(&list);
+    }
+    let yes = |on: bool| if on { "yes" } else { "no" }.to_owned();
+    let rows = list.profiles.iter().map(|one| {
+        vec![
+            preview(&one.name, 40),
+            preview(&one.patterns.join(", "), 60),
+            yes(one.classifies),
+            yes(one.non_mirror),
+            preview(one.world.as_deref().unwrap_or("-"), 40),
+            one.guard.clone(),
+            format!("{}d", one.session_idle_days),
+            one.promotion_units.to_string(),
+            format!("{}d", one.strip_after_days),
+        ]
+    });
+    let heading = ["PROFILE", "MEMORIES", "CLASSIFIES", "NON-MIRROR", "WORLD", "GUARD", "SESSION IDLE", "PROMOTION", "STRIP AFTER"];
+    output::table(&heading, rows.collect(), "no profiles");
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! `[profiles.NAME]`: how the agents of some memories remember, declared by whoever runs the host and checked at start.
+
+use anyhow::Context;
+use remem_core::profile::{DAY_MS, Guard};
+use remem_core::{Profile, Profiles, WorldId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One profile. What is absent is as in its base.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileSettings {
+    /// `workshop` or `general`.
+    pub base: String,
+    /// The memories that have it: names, or beginnings of names followed by `*`; `~/…` is everybody's own.
+    pub memories: Vec<String>,
+    /// What is written without a kind is classified and gets a slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classifies: Option<bool>,
+    /// Personal data is masked, copies of other systems are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub non_mirror: Option<bool>,
+    /// The world of statements that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub world: Option<String>,
+    /// `primary` or `backstop`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<String>,
+    /// How long a session may rest before it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_idle_days: Option<u32>,
+    /// How much evidence lets a claim outlast its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promotion_units: Option<u32>,
+    /// How long after it ceased to be true a statement keeps its text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strip_after_days: Option<u32>,
+}
+
+impl ProfileSettings {
+    fn profile(&self, name: &str) -> anyhow::Result<Profile> {
+        let base = match self.base.as_str() {
+            "workshop" => Profile::workshop(),
+            "general" => Profile::general(),
+            _ => anyhow::bail!("base must be workshop or general"),
+        };
+        let guard = match self.guard.as_deref() {
+            None => base.guard,
+            Some("primary") => Guard::Primary,
+            Some("backstop") => Guard::Backstop,
+            Some(_) => anyhow::bail!("guard must be primary or backstop"),
+        };
+        let world = self.world.as_deref().map(|name| WorldId::parse(name).context("world must be a name of letters, digits and `_.:-`"));
+        let days = |days: Option<u32>, standard: i64| days.map_or(standard, |days| i64::from(days) * DAY_MS);
+        anyhow::ensure!(!self.memories.is_empty(), "memories must name at least one");
+        anyhow::ensure!(!["workshop", "general"].contains(&name), "this name is taken: call it something else");
+        let profile = Profile {
+            name: name.to_owned(),
+            classifies: self.classifies.unwrap_or(base.classifies),
+            non_mirror: self.non_mirror.unwrap_or(base.non_mirror),
+            world: world.transpose()?.unwrap_or(base.world),
+            guard,
+            session_idle_ms: days(self.session_idle_days, base.session_idle_ms),
+            promotion_units: self.promotion_units.unwrap_or(base.promotion_units),
+            strip_after_ms: days(self.strip_after_days, base.strip_after_ms),
+        };
+        profile.check()?;
+        Ok(profile)
+    }
+}
+
+/// The profiles that these settings make.
+pub fn profiles(settings: &BTreeMap<String, ProfileSettings>) -> anyhow::Result<Profiles> {
+    let mut declared = Vec::new();
+    for (name, settings) in settings {
+        let profile = settings.profile(name).with_context(|| format!("profiles.{name}"))?;
+        declared.extend(settings.memories.iter().map(|pattern| (pattern.clone(), profile.clone())));
+    }
+    Profiles::declare(declared).context("profiles")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use remem_core::MemoryRef;
+
+    fn read(text: &str) -> anyhow::Result<Profiles> {
+        profiles(&toml::from_str::<BTreeMap<String, ProfileSettings>>(text)?)
+    }
+
+    #[test]
+    fn what_is_declared_holds_for_the_memories_it_names() {
+        let made =
+            read("[ops]\nbase = \"workshop\"\nmemories = [\"~/ops\", \"team-*\"]\nsession_idle_days = 7\nworld = \"gates\"").unwrap();
+        let of = |name: &str| made.of(&MemoryRef::parse(name).unwrap()).clone();
+        let ops = of("team-a");
+        assert_eq!((ops.name.as_str(), ops.session_idle_ms, ops.world.as_str(), ops.classifies), ("ops", 7 * DAY_MS, "gates", true));
+        assert_eq!((of("~ada/ops").name.as_str(), of("~ada/x").name.as_str(), of("x").name.as_str()), ("ops", "workshop", "general"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_place() {
+        let base = "[p]\nbase = \"workshop\"\nmemories = [\"x\"]\n";
+        assert!(read(base).is_ok());
+        for (line, told) in [
+            ("promotion_units = 3", "promotion_units"),
+            ("session_idle_days = 0", "session_idle_days"),
+            ("strip_after_days = 1", "strip_after_days"),
+            ("guard = \"perhaps\"", "guard"),
+            ("guard = \"primary\"\nworld = \"w\"", "world"),
+            ("world = \"a b\"", "world"),
+            ("colour = \"red\"", "colour"),
+        ] {
+            let error = format!("{:#}", read(&format!("{base}{line}\n")).unwrap_err());
+            assert!(error.contains(told), "{line}: {error}");
+        }
+        for text in [
+            "[p]\nbase = \"other\"\nmemories = [\"x\"]",
+            "[p]\nbase = \"general\"\nmemories = []",
+            "[p]\nbase = \"general\"\nmemories = [\"a*b\"]",
+            "[general]\nbase = \"general\"\nmemories = [\"x\"]",
+            "[p]\nbase = \"general\"\nmemories = [\"x\"]\n[q]\nbase = \"general\"\nmemories = [\"x\"]",
+        ] {
+            assert!(format!("{:#}", read(text).unwrap_err()).contains("profiles"), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_documented() {
+        let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).unwrap();
+        let all = ProfileSettings {
+            classifies: Some(true),
+            non_mirror: Some(true),
+            world: Some("w".to_owned()),
+            guard: Some("backstop".to_owned()),
+            session_idle_days: Some(30),
+            promotion_units: Some(4),
+            strip_after_days: Some(730),
+            ..ProfileSettings::default()
+        };
+        let table: toml::Table = toml::from_str(&toml::to_string(&all).unwrap()).unwrap();
+        assert_eq!(table.len(), 9);
+        for key in table.keys() {
+            assert!(documented.contains(&format!("| `profiles.NAME.{key}` |")), "docs/configuration.md lacks profiles.NAME.{key}");
+        }
+    }
+}
