@@ -127,7 +127,10 @@ impl Setup {
         ensure!((1..=100).contains(&cli.starts), "--starts must be between 1 and 100");
         let remem = cli.remem.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/remem"));
         // The redactor and the plan of consolidation are measured in this process.
-        if !matches!(cli.benchmark, Benchmark::Redact | Benchmark::Consolidate | Benchmark::Passes | Benchmark::Commitments | Benchmark::Guard) {
+        if !matches!(
+            cli.benchmark,
+            Benchmark::Redact | Benchmark::Consolidate | Benchmark::Passes | Benchmark::Commitments | Benchmark::Guard
+        ) {
             ensure!(
                 remem.is_file(),
                 "there is no program at {}: build it with `cargo build --release -p remem`, or name it with --remem",

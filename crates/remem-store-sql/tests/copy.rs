@@ -8,8 +8,8 @@ mod support;
 
 use remem_core::event::{EntryRef, NodeEnded, RunEnded};
 use remem_core::{
-    Actor, Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission, Policy, Precondition, PrincipalId, Reason,
-    Record, RecordKind, Redactor, Revision, RunId, Scope, Seq, ShapePolicy, Subject, TenantId, Ties, Timestamp,
+    Actor, Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission, Policy, Precondition, PrincipalId,
+    Reason, Record, RecordKind, Redactor, Revision, RunId, Scope, Seq, ShapePolicy, Subject, TenantId, Ties, Timestamp,
 };
 use remem_store::conformance::{admit, admit_by, id};
 use remem_store::{Directory, EntryState, Filter, KeyRecord, Outcome, Page, Probe, ReadAt, Review, Store, StoreError, Tenant, Tie, Work};
@@ -150,7 +150,15 @@ struct World {
 
 impl World {
     fn new() -> World {
-        World { random: Random::fresh(), now: START, count: 0, repeatable: Vec::new(), snapshots: Vec::new(), known: HashMap::new(), refused: 0 }
+        World {
+            random: Random::fresh(),
+            now: START,
+            count: 0,
+            repeatable: Vec::new(),
+            snapshots: Vec::new(),
+            known: HashMap::new(),
+            refused: 0,
+        }
     }
 
     /// A memory that this one reaches.
@@ -1057,7 +1065,8 @@ async fn a_difference_is_told() {
         world.fill(&a, 10).await;
         let (store, _) = a.open().await;
         let scope = Scope::new(tenant("acme"), MemoryRef::parse("told").unwrap());
-        let batch = Batch::new(scope.tenant.clone(), Timestamp(world.now)).put(id("told of"), admit(&scope, workshop::claim("x", "-"), Timestamp(world.now)));
+        let batch = Batch::new(scope.tenant.clone(), Timestamp(world.now))
+            .put(id("told of"), admit(&scope, workshop::claim("x", "-"), Timestamp(world.now)));
         let batch = batch.link(scope.memory_ref.clone(), id("told of"), "act".into(), "told".into());
         store.commit(batch.rule(workshop::world("w3"), workshop::rule_id("kept"), Some(workshop::rule_text("a rule")))).await.unwrap();
         copied(&a, &b).await.unwrap();

@@ -545,8 +545,16 @@ async fn run(seed: u64, postgres: &PostgresStore) {
     let stores: [&dyn Store; 2] = [&sqlite, postgres];
     // One database serves all seeds, each with tenants of its own; events and ids do not name them.
     let tenants = ["a", "b"].map(|name| TenantId::parse(&format!("{name}-{seed}")).unwrap()).to_vec();
-    let mut world =
-        World { random: Random(seed), now: START, count: 0, snapshots: Vec::new(), tenants, texts: HashMap::new(), known: HashMap::new(), answers: HashMap::new() };
+    let mut world = World {
+        random: Random(seed),
+        now: START,
+        count: 0,
+        snapshots: Vec::new(),
+        tenants,
+        texts: HashMap::new(),
+        known: HashMap::new(),
+        answers: HashMap::new(),
+    };
     for tenant in world.tenants.clone() {
         let scope = Scope::new(tenant, MemoryRef::parse(MEMORIES[0]).unwrap());
         commit(stores, vec![world.batch(&scope)], "first").await;

@@ -137,7 +137,10 @@ async fn a_wall_that_was_changed_is_refused_and_migrating_mends_it() {
             "CREATE OR REPLACE FUNCTION remem.current_tenant() RETURNS text LANGUAGE sql STABLE AS $$ SELECT 'x' $$",
             "function current_tenant is not the one",
         ),
-        ("ALTER POLICY owner_or_shared ON remem.scope USING (owner IS NULL OR owner <> '')", "table scope lacks its policy owner_or_shared"),
+        (
+            "ALTER POLICY owner_or_shared ON remem.scope USING (owner IS NULL OR owner <> '')",
+            "table scope lacks its policy owner_or_shared",
+        ),
         ("ALTER POLICY owner_or_shared ON remem.entry WITH CHECK (true)", "table entry lacks its policy owner_or_shared"),
         (
             "CREATE OR REPLACE FUNCTION remem.current_user_id() RETURNS text LANGUAGE sql STABLE AS
@@ -179,7 +182,8 @@ async fn views_and_functions_behind_the_wall_are_refused() {
 async fn a_trigger_that_is_off_or_gone_is_refused() {
     let database = Database::fresh().await;
     for name in ["a_rule_shadow_put", "a_rule_shadow_change", "b_no_hard_delete", "c_immutable"] {
-        let (off, on) = (format!("ALTER TABLE remem.entry DISABLE TRIGGER {name}"), format!("ALTER TABLE remem.entry ENABLE TRIGGER {name}"));
+        let (off, on) =
+            (format!("ALTER TABLE remem.entry DISABLE TRIGGER {name}"), format!("ALTER TABLE remem.entry ENABLE TRIGGER {name}"));
         let why = format!("table entry lacks its trigger {name}");
         refuses(&database, &off, &on, &[&why, "gaps"]).await;
         let replica = format!("ALTER TABLE remem.entry ENABLE REPLICA TRIGGER {name}");

@@ -47,7 +47,7 @@ async fn furnish(store: &dyn Store) {
         let own = scope("a", &format!("~{user}/m")).acting(workshop::user(user));
         let slotted = Draft { facets: Facets { slot: Some("q".into()), ..Facets::default() }, ..draft("the needle of one's own") };
         let batch = Batch::new(own.tenant.clone(), NOON).by(remem_core::PrincipalId::parse(user).unwrap());
-        let batch = batch.put(id("answer"), admit(&own, slotted, NOON)).put(id("new"), admit(&own, draft("a needle"), NOON));
+        let batch = batch.put(id("answer"), admit(&own, slotted, NOON)).put(id("unsigned"), admit(&own, draft("a needle"), NOON));
         let batch = batch.put(id("mine"), admit(&own, draft("the needle"), NOON)).sign(own.memory_ref.clone(), id("mine"), 1, vec![1]);
         store.commit(batch.link(own.memory_ref.clone(), id("mine"), "act".into(), "1".into())).await.unwrap();
     }
@@ -172,7 +172,11 @@ fn refused(postgres: bool) -> Vec<(String, &'static str, &'static str)> {
         (new("persistent", "semantic", &[]), "23514:world_when_semantic", "world_when_semantic"),
         (changed("world = NULL", "plain"), "23514:world_when_semantic", "world_when_semantic"),
         (new("persistent", "procedural", &[("valid_at", "1")]), "23514:validity_is_semantic", "validity_is_semantic"),
-        (new("persistent", "semantic", &[("world", "'-'"), ("valid_at", "9"), ("invalid_at", "8")]), "23514:validity_order", "validity_order"),
+        (
+            new("persistent", "semantic", &[("world", "'-'"), ("valid_at", "9"), ("invalid_at", "8")]),
+            "23514:validity_order",
+            "validity_order",
+        ),
         // inv_40, inv_42: one truth, one way.
         (
             new("persistent", "semantic", &[("world", "'-'"), ("slot", "'q'"), ("valid_at", &noon)]),

@@ -37,8 +37,30 @@ impl Random {
 }
 
 const WORDS: [&str; 24] = [
-    "release", "review", "branch", "ticket", "window", "schema", "budget", "quarter", "Übergabe", "Änderung", "élan", "перевод", "правило",
-    "κανόνας", "規則", "変更", "確認", "リリース", "ありがとう", "第42条", "don't", "co-op", "version_7", "x86",
+    "release",
+    "review",
+    "branch",
+    "ticket",
+    "window",
+    "schema",
+    "budget",
+    "quarter",
+    "Übergabe",
+    "Änderung",
+    "élan",
+    "перевод",
+    "правило",
+    "κανόνας",
+    "規則",
+    "変更",
+    "確認",
+    "リリース",
+    "ありがとう",
+    "第42条",
+    "don't",
+    "co-op",
+    "version_7",
+    "x86",
 ];
 
 fn text(random: &mut Random, words: usize) -> String {
@@ -133,6 +155,12 @@ async fn what_is_older_than_a_rule_can_be_redacted_postgres() {
     redacts_what_is_older_than_a_rule(&Database::fresh().await.open().await).await;
 }
 
+/// A word of two to four syllables: among 20,000 rules of a few words each, all would be like all others.
+fn word(random: &mut Random) -> String {
+    let syllable = |random: &mut Random| random.pick(&["ba", "ke", "lou", "mi", "no", "pra", "rea", "sti", "tu", "vo"]).to_owned();
+    (0..2 + random.below(3)).map(|_| syllable(random)).collect()
+}
+
 /// The statement inside the function, with the function's own settings, as its owner: what runs when somebody asks.
 async fn plan(admin: &Client, owner: &str, said: &str) -> String {
     let sql = "SELECT p.prosrc, p.proconfig FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
@@ -140,7 +168,10 @@ async fn plan(admin: &Client, owner: &str, said: &str) -> String {
     let row = admin.query_one(sql, &[]).await.unwrap();
     let (source, settings): (String, Vec<String>) = (row.get(0), row.get(1));
     let inner = source.split_once("SELECT r.id INTO hit").unwrap().1.split_once(';').unwrap().0;
-    let inner = format!("SELECT r.id {}", inner.replace("world_of", "'w1'").replace(" said", &format!(" '{said}'::text")).replace(", said", &format!(", '{said}'::text")));
+    let inner = format!(
+        "SELECT r.id {}",
+        inner.replace("world_of", "'w1'").replace(" said", &format!(" '{said}'::text")).replace(", said", &format!(", '{said}'::text"))
+    );
     let mut begin = format!("BEGIN; SET LOCAL ROLE {owner}; SET LOCAL app.tenant_id = 'a'");
     for setting in settings {
         let (name, value) = setting.split_once('=').unwrap();
@@ -160,19 +191,20 @@ async fn inv_33_twenty_thousand_rules_are_asked_through_their_index() {
     for start in (0..MANY).step_by(1_000) {
         let mut batch = Batch::new(s.tenant.clone(), NOON);
         for n in start..start + 1_000 {
-            let rule: String = format!("Rule {n}: {}", text(&mut random, 24)).trim().chars().take(210).collect();
+            let rule: String =
+                format!("Rule {n}: {}", (0..40).map(|_| word(&mut random) + " ").collect::<String>()).chars().take(210).collect();
             batch = batch.rule(world("w1"), rule_id(&format!("r{n}")), Some(rule_text(&rule)));
             rules.push(rule);
         }
         store.commit(batch).await.unwrap();
     }
     let admin = database.admin().await;
-    let far: String = text(&mut random, 40).replace('\'', "").chars().take(210).collect();
-    for said in [far.clone(), rules[777].replace('\'', "").to_uppercase()] {
+    let far: String = (0..40).map(|_| word(&mut random) + " ").collect::<String>().chars().take(210).collect();
+    for said in [far.clone(), rules[777].to_uppercase()] {
         let plan = plan(&admin, &format!("{}_owner", database.name), &said).await;
         println!("{plan}\n");
         assert!(plan.contains("Index Scan using rule_body") || plan.contains("Bitmap Index Scan on rule_body"), "{plan}");
-        assert!(!plan.contains("Seq Scan") && plan.contains("Index Cond") && plan.contains("body %"), "{plan}");
+        assert!(!plan.contains("Seq Scan") && plan.contains("Index Cond") && plan.contains("body OPERATOR(public.%)"), "{plan}");
     }
     assert_eq!(put(&store, &s, "far", claim(&far, "w1")).await, Some(false));
     assert_eq!(put(&store, &s, "near", claim(&rules[777].to_uppercase(), "w1")).await, Some(true));

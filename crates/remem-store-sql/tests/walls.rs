@@ -390,7 +390,8 @@ async fn the_setting_that_the_gate_sets_is_the_one_that_the_policies_ask() {
     assert_eq!(name, "app.user_id");
     assert_eq!(gate.matches("app.user_id").count(), 1, "it is defined once");
     let admin = database.admin().await;
-    let source = "SELECT p.prosrc FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'remem' AND p.proname = $1";
+    let source =
+        "SELECT p.prosrc FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'remem' AND p.proname = $1";
     let source: String = admin.query_one(source, &[&"current_user_id"]).await.unwrap().get(0);
     assert_eq!(source.trim(), format!("SELECT nullif(current_setting('{name}', true), '')"));
     let policies = "SELECT count(*) FROM pg_policies WHERE schemaname = 'remem' AND qual LIKE '%current_user_id()%' AND with_check = qual";
@@ -419,7 +420,8 @@ async fn inv_14_users_of_a_tenant_see_their_own_and_the_shared_rows() {
         assert_eq!(acting(&app, "a", "u1", &privatise).await, UNCHANGEABLE, "what is shared stays shared: its name says so");
         assert_eq!(acting(&app, "a", "*", &all).await, format!("{} rows", shared + 2), "the host sees everybody's");
     }
-    let memory = |owner| format!("INSERT INTO remem.scope (tenant_id, scope_id, memory_ref, owner) VALUES ('a', 13, '~{owner}/new', '{owner}')");
+    let memory =
+        |owner| format!("INSERT INTO remem.scope (tenant_id, scope_id, memory_ref, owner) VALUES ('a', 13, '~{owner}/new', '{owner}')");
     assert_eq!(acting(&app, "a", "u1", &memory("u1")).await, "1 rows");
     assert_eq!(acting(&app, "a", "u1", &memory("u2")).await, DENIED);
     assert_eq!(acting(&app, "a", "", &memory("u1")).await, DENIED);

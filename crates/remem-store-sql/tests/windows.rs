@@ -63,7 +63,9 @@ async fn stored(store: &dyn Store, s: &Scope) -> Vec<Placed<EntryId>> {
         created_at,
         value,
     };
-    placed.map(|answer| Placed { id: answer.entry.id, window: window(answer.entry.facets, answer.entry.created_at, answer.entry.content) }).collect()
+    placed
+        .map(|answer| Placed { id: answer.entry.id, window: window(answer.entry.facets, answer.entry.created_at, answer.entry.content) })
+        .collect()
 }
 
 fn draft(window: &Window, slot: bool) -> Draft {

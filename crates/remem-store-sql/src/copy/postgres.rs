@@ -4,12 +4,12 @@
 //! Entries themselves are written by `crate::postgres::copy`, next to the statements of a commit that it shares.
 
 use super::error::{CopyError, End};
-use super::{postgres_kin as kin, postgres_workshop as workshop};
 use super::rows::{
     self, ActionRow, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ReplacedRow, RuleRow, ScopeRow,
     SlotRow, SubjectRow,
 };
 use super::side::{Secret, Side, Snapshot};
+use super::{postgres_kin as kin, postgres_workshop as workshop};
 use crate::postgres::copy::put_entries;
 use crate::postgres::gate::{Failed, Identity, Role, Transaction, call};
 use crate::postgres::rows::get;

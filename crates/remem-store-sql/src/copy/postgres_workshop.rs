@@ -14,7 +14,8 @@ const ACTIONS: &str = "SELECT l.scope_id, l.row_id, l.action, l.reference, l.lin
      JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = l.scope_id AND e.row_id = l.row_id
      WHERE l.tenant_id = $1 AND (l.scope_id, l.row_id, l.action, l.reference) > ($2, $3, $4, $5)
      ORDER BY l.scope_id, l.row_id, l.action, l.reference LIMIT $6";
-const RULES: &str = "SELECT world, id, body, at FROM remem.rule WHERE tenant_id = $1 AND (world, id) > ($2, $3) ORDER BY world, id LIMIT $4";
+const RULES: &str =
+    "SELECT world, id, body, at FROM remem.rule WHERE tenant_id = $1 AND (world, id) > ($2, $3) ORDER BY world, id LIMIT $4";
 
 pub(super) async fn slots(reader: &Reader, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError> {
     let rows = reader.rows(SLOTS, &[&after.0, &after.1, &LIMIT]).await?;

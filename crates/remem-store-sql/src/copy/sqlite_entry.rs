@@ -16,7 +16,8 @@ pub(super) fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqli
     let window = (row.valid_at, row.invalid_at, row.ended_at, &row.evidence);
     let key = (row.scope_id, &row.id, row.erased_at, row.rev_to, row.scan);
     let values = params![
-        tenant, key.0, key.1, key.2, key.3, key.4, text.0, text.1, text.2, end.0, end.1, end.2, end.3, window.0, window.1, window.2, window.3
+        tenant, key.0, key.1, key.2, key.3, key.4, text.0, text.1, text.2, end.0, end.1, end.2, end.3, window.0, window.1, window.2,
+        window.3
     ];
     match db.prepare_cached(sql)?.query_row(values, |r| Ok((r.get(0)?, r.get(1)?))).optional()? {
         None => insert_entry(db, tenant, row),
@@ -104,7 +105,8 @@ fn change_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> r
     let end = (row.rev_to, &row.removed_reason, row.erased_at, &row.removed_by_run);
     let (more, window) = ((row.rev_from, row.support), (row.valid_at, row.invalid_at, row.ended_at, &row.evidence));
     let values = params![
-        tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3, more.0, more.1, window.0, window.1, window.2, window.3
+        tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3, more.0, more.1, window.0, window.1, window.2,
+        window.3
     ];
     db.prepare_cached(sql)?.execute(values)?;
     index_entry(db, tenant, row_id, row)

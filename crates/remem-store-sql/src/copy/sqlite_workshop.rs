@@ -50,7 +50,8 @@ pub(super) fn drop_rules(db: &Connection, tenant: &str) -> rusqlite::Result<()> 
 
 pub(super) fn put_rule(db: &Connection, tenant: &str, row: &RuleRow) -> rusqlite::Result<()> {
     let trigrams = Trigrams::of(&row.body);
-    let sql = "INSERT INTO rule (tenant_id, world, id, body, at, size, trigrams) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
+    let sql =
+        "INSERT INTO rule (tenant_id, world, id, body, at, size, trigrams) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
     let values = params![tenant, row.world, row.id, row.body, row.at, trigrams.len() as u64, trigrams.to_bytes()];
     db.prepare_cached(sql)?.execute(values).map(|_| ())
 }

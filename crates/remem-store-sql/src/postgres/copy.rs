@@ -95,7 +95,8 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
     let (texts, ends) = ((&texts, &tags, &notes), (&from, &to, &reasons, &runs, &support));
     let window = (&valid, &invalid, &ended, &evidence);
     let values: [&(dyn ToSql + Sync); 16] = [
-        &name, &scopes, &ids, &scans, texts.0, texts.1, texts.2, ends.0, ends.1, ends.2, ends.3, ends.4, window.0, window.1, window.2, window.3,
+        &name, &scopes, &ids, &scans, texts.0, texts.1, texts.2, ends.0, ends.1, ends.2, ends.3, ends.4, window.0, window.1, window.2,
+        window.3,
     ];
     let look = call(THERE, &values);
     let calls = vec![call(TAKE_TURNS, &[&name]), look, call(COUNTERS, &[&name, &scopes])];
