@@ -262,7 +262,7 @@ async fn sqlite_lets_nobody_write_anothers_rows() {
     let own = "SELECT scope_id FROM scope WHERE memory_ref = '~ada/m'";
     let new = new_entry(false, "persistent", "procedural", &[("owner", "'ada'"), ("scope_id", &format!("({own})"))]).replace("remem.", "");
     let memory = "INSERT INTO scope (tenant_id, memory_ref, owner) VALUES ('a', '~ada/new', 'ada')";
-    let change = "UPDATE entry SET tags = '[]' WHERE owner = 'ada'";
+    let change = "UPDATE entry SET tags = '[]' WHERE owner = 'ada' AND id = 'mine'";
     for (user, may) in [(Some("ada"), true), (Some("*"), true), (Some("bob"), false), (None, false)] {
         let db = as_user(&path, user);
         for sql in [new.as_str(), memory, change] {

@@ -206,6 +206,17 @@ async fn inv_33_twenty_thousand_rules_are_asked_through_their_index() {
         assert!(plan.contains("Index Scan using rule_body") || plan.contains("Bitmap Index Scan on rule_body"), "{plan}");
         assert!(!plan.contains("Seq Scan") && plan.contains("Index Cond") && plan.contains("body OPERATOR(public.%)"), "{plan}");
     }
+    for world_of in ["-", "w1"] {
+        let mut taken = Vec::new();
+        for n in 0..200 {
+            let said: String = (0..40).map(|_| word(&mut random) + " ").collect::<String>().chars().take(210).collect();
+            let begun = std::time::Instant::now();
+            assert_eq!(put(&store, &s, &format!("{world_of}{n}"), claim(&said, world_of)).await, Some(false));
+            taken.push(begun.elapsed());
+        }
+        taken.sort_unstable();
+        println!("200 writes into the world {world_of:?}: p50 {:?}, p95 {:?}, p99 {:?}", taken[99], taken[189], taken[197]);
+    }
     assert_eq!(put(&store, &s, "far", claim(&far, "w1")).await, Some(false));
     assert_eq!(put(&store, &s, "near", claim(&rules[777].to_uppercase(), "w1")).await, Some(true));
 }
