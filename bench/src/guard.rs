@@ -20,49 +20,31 @@ const FILL: usize = 500;
 const WRITES: usize = 2_000;
 const LOOKS: usize = 40;
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
-const WORDS: [&str; 32] = [
-    "release",
-    "review",
-    "branch",
-    "deploy",
-    "ticket",
-    "owner",
-    "window",
-    "backup",
-    "schema",
-    "tenant",
-    "budget",
-    "quarter",
-    "invoice",
-    "network",
-    "cluster",
-    "replica",
-    "incident",
-    "pager",
-    "runbook",
-    "customer",
-    "contract",
-    "license",
-    "region",
-    "storage",
-    "latency",
-    "traffic",
-    "certificate",
-    "password",
-    "archive",
-    "approval",
-    "deadline",
-    "milestone",
-];
+const ONSETS: [&str; 19] = ["b", "c", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr", "pl"];
+const VOWELS: [&str; 7] = ["a", "e", "i", "o", "u", "ea", "ou"];
+/// Words that there are: about as many as a handbook uses.
+const VOCABULARY: u64 = 3_000;
+
+fn next(seed: &mut u64) -> usize {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*seed >> 33) as usize
+}
+
+/// Two to four syllables.
+fn word(number: u64) -> String {
+    let mut seed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (0..2 + next(&mut seed) % 3)
+        .map(|_| [ONSETS[next(&mut seed) % ONSETS.len()], VOWELS[next(&mut seed) % VOWELS.len()]].concat())
+        .collect()
+}
 
 /// A text of about 210 characters that no other one is like.
 fn text(n: usize) -> String {
     let mut seed = n as u64;
     let mut text = format!("Rule {n}:");
     while text.len() < 200 {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         text.push(' ');
-        text.push_str(WORDS[(seed >> 33) as usize % WORDS.len()]);
+        text.push_str(&word(next(&mut seed) as u64 % VOCABULARY));
     }
     text
 }

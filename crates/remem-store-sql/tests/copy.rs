@@ -1098,3 +1098,105 @@ async fn a_dry_run_counts_and_writes_nothing() {
     assert_eq!(one.iter().map(|r| r.tenant.as_str()).collect::<Vec<_>>(), ["Globex"]);
     assert_eq!(b.open().await.1.tenants().await.unwrap().len(), 1);
 }
+
+/// What a rule, a window and a successor make hard to copy: entries that are older than a rule that the target has already, a window
+/// that comes back to where another one was, and who took somebody's place for good.
+struct Workshop<'a> {
+    store: &'a dyn Store,
+    scope: Scope,
+}
+
+impl Workshop<'_> {
+    fn batch(&self) -> Batch {
+        Batch::new(self.scope.tenant.clone(), Timestamp(START + 1_000_000))
+    }
+
+    async fn commit(&self, batch: Batch) {
+        self.store.commit(batch).await.unwrap();
+    }
+
+    fn put(&self, batch: Batch, name: &str, text: &str, typology: remem_core::Typology, slot: Option<&str>) -> Batch {
+        let facets = remem_core::Facets { slot: slot.map(str::to_owned), world: workshop::world("w9"), ..Default::default() };
+        let draft = Draft { content: text.to_owned(), typology, facets, ..Draft::default() };
+        let admitted = admit(&self.scope, draft, batch.at());
+        batch.put(id(name), admitted)
+    }
+
+    fn rule(&self, body: Option<&str>) -> Batch {
+        self.batch().rule(workshop::world("w9"), workshop::rule_id("r1"), body.map(workshop::rule_text))
+    }
+
+    async fn happen(&self) {
+        use remem_core::Typology::{Procedural, Semantic};
+        let memory = || self.scope.memory_ref.clone();
+        self.commit(self.put(self.batch(), "before the rule", workshop::RULES[0], Semantic, None)).await;
+        self.commit(self.rule(Some(workshop::RULES[0]))).await;
+        self.commit(self.put(self.put(self.batch(), "first", "it is red", Semantic, Some("q")), "stays", "a gist", Semantic, None)).await;
+        self.commit(self.batch().retire(memory(), id("first"), Reason::Merged, id("stays"))).await;
+        self.commit(self.put(self.batch(), "second", "it is blue", Semantic, Some("q"))).await;
+        self.commit(self.put(self.batch(), "old way", "by hand", Procedural, Some("how"))).await;
+        let next = self.batch().close(memory(), id("old way"), remem_core::Closing::Outdated, Some(id("new way")));
+        self.commit(self.put(next, "new way", "by script", Procedural, Some("how"))).await;
+        self.commit(self.batch().link(memory(), id("old way"), "audit".into(), "1".into())).await;
+    }
+
+    async fn go_on(&self) {
+        let memory = || self.scope.memory_ref.clone();
+        self.commit(self.rule(None)).await;
+        self.commit(self.put(self.batch(), "between rules", &workshop::RULES[0].to_uppercase(), remem_core::Typology::Semantic, None))
+            .await;
+        self.commit(self.rule(Some(workshop::RULES[0]))).await;
+        // The window of the first comes back, where that of the second was.
+        self.commit(self.batch().delete(memory(), id("second")).forget(memory(), id("stays")).revive(memory(), id("first"))).await;
+        let draft = Draft { content: "by [REDACTED]".to_owned(), typology: remem_core::Typology::Procedural, ..Draft::default() };
+        self.commit(self.batch().rewrite(id("old way"), admit_by(&self.scope, draft, Timestamp(START), 2))).await;
+        self.commit(self.batch().link(memory(), id("old way"), "audit".into(), "2".into())).await;
+    }
+}
+
+async fn copied_with_workshop(from: Home, to: Home) {
+    let mut world = World::new();
+    world.fill(&from, 5).await;
+    let ((here, _), scope) = (from.open().await, Scope::new(tenant(TENANTS[0]), MemoryRef::parse("~ada/workshop").unwrap()));
+    let source = Workshop { store: here.as_ref(), scope: scope.clone() };
+    source.happen().await;
+    world.now = START + 1_000_000;
+    let names = ["before the rule", "first", "stays", "second", "old way", "new way", "between rules"];
+    world.known.insert(scope.clone(), names.map(id).to_vec());
+    assert_verified(&copied(&from, &to).await.unwrap());
+    compare(&mut world, &from, &to, false).await;
+    let (there, _) = to.open().await;
+    let rules = async || there.rules(&scope.tenant, &workshop::world("w9"), None, 9).await.unwrap().len();
+    half(&from, &to).await;
+    assert_eq!(rules().await, 1, "without anything new the rules stay, however early the copy stops");
+    source.go_on().await;
+    half(&from, &to).await;
+    let target = Workshop { store: there.as_ref(), scope: scope.clone() };
+    let unguarded = target.put(target.batch(), "planted", workshop::RULES[0], remem_core::Typology::Semantic, None);
+    assert!(there.commit(unguarded).await.is_err(), "whether or not its rules are there, nothing is written meanwhile");
+    assert_verified(&copied(&from, &to).await.unwrap());
+    compare(&mut world, &from, &to, false).await;
+    assert_eq!(rules().await, 1);
+    let answers = there.slot(&scope.clone().as_host(), "how", 9).await.unwrap();
+    assert_eq!((answers[0].entry.content.as_str(), answers[0].replaced_by.clone()), ("by [REDACTED]", Some(id("new way"))));
+    // The new place goes on by itself: its guard is up, and its next memory has a number of its own.
+    let again = target.put(target.batch(), "planted", workshop::RULES[0], remem_core::Typology::Semantic, None);
+    assert!(matches!(there.commit(again).await, Err(StoreError::Rejected(_))));
+    let fresh = Scope::new(scope.tenant.clone(), MemoryRef::parse("~bob/new").unwrap());
+    let put = target.batch().put(id("e"), admit(&fresh, Draft { content: "x".into(), ..Draft::default() }, Timestamp(world.now)));
+    there.commit(put).await.unwrap();
+    there.verify(&scope.tenant).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workshop_is_copied_into_a_database() {
+    copied_with_workshop(Home::folder(), Home::database().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workshop_is_copied_into_files() {
+    let (seed, middle) = (Home::folder(), Home::database().await);
+    seed.open().await;
+    copied(&seed, &middle).await.unwrap(); // carries the secret
+    copied_with_workshop(middle, Home::new_folder()).await;
+}

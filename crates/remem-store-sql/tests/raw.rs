@@ -47,7 +47,7 @@ async fn furnish(store: &dyn Store) {
         let own = scope("a", &format!("~{user}/m")).acting(workshop::user(user));
         let slotted = Draft { facets: Facets { slot: Some("q".into()), ..Facets::default() }, ..draft("the needle of one's own") };
         let batch = Batch::new(own.tenant.clone(), NOON).by(remem_core::PrincipalId::parse(user).unwrap());
-        let batch = batch.put(id("answer"), admit(&own, slotted, NOON)).put(id("new"), admit(&own, draft("a needle"), NOON));
+        let batch = batch.put(id("answer"), admit(&own, slotted, NOON)).put(id("unsigned"), admit(&own, draft("a needle"), NOON));
         let batch = batch.put(id("mine"), admit(&own, draft("the needle"), NOON)).sign(own.memory_ref.clone(), id("mine"), 1, vec![1]);
         store.commit(batch.link(own.memory_ref.clone(), id("mine"), "act".into(), "1".into())).await.unwrap();
     }
@@ -262,7 +262,7 @@ async fn sqlite_lets_nobody_write_anothers_rows() {
     let own = "SELECT scope_id FROM scope WHERE memory_ref = '~ada/m'";
     let new = new_entry(false, "persistent", "procedural", &[("owner", "'ada'"), ("scope_id", &format!("({own})"))]).replace("remem.", "");
     let memory = "INSERT INTO scope (tenant_id, memory_ref, owner) VALUES ('a', '~ada/new', 'ada')";
-    let change = "UPDATE entry SET tags = '[]' WHERE owner = 'ada'";
+    let change = "UPDATE entry SET tags = '[]' WHERE owner = 'ada' AND id = 'mine'";
     for (user, may) in [(Some("ada"), true), (Some("*"), true), (Some("bob"), false), (None, false)] {
         let db = as_user(&path, user);
         for sql in [new.as_str(), memory, change] {

@@ -103,6 +103,6 @@ pub(super) fn refusal(error: &Error) -> Option<Refusal> {
 
 /// Whether the batch itself is at fault, so that its neighbours may be tried without it.
 pub(super) fn concerns_one_batch(error: &Error) -> bool {
-    // Class 22 is data exceptions, class 23 integrity constraints, 54 limits.
-    error.code().is_some_and(|code| ["22", "23", "54"].contains(&&code.code()[..2]))
+    // Class 22 is data exceptions, class 23 integrity constraints, 54 limits; 42501 is a policy that refuses somebody else's row.
+    error.code().is_some_and(|code| ["22", "23", "54"].contains(&&code.code()[..2]) || *code == SqlState::INSUFFICIENT_PRIVILEGE)
 }
