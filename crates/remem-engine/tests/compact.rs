@@ -57,7 +57,7 @@ async fn many_become_one_that_is_there_at_once() {
         assert!(host.engine.get(&host.caller, "m", id, None).await.unwrap().is_none());
         assert_eq!(host.lineage("m", id).await.replaced_by.unwrap().as_str(), output.id.as_str());
         // Not even a snapshot from before finds a text: nobody held it.
-        let at = ReadAt::Snapshot { revision: remem_core::Revision(41), at: host.engine.now(), own_runs: vec![] };
+        let at = ReadAt::Snapshot { revision: remem_core::Revision(41), at: host.engine.now(), since: host.engine.now(), own_runs: vec![] };
         let id = EntryId::parse(id).unwrap();
         assert!(place.meddler.inner.get(&host.scope("m"), &id, &at).await.unwrap().is_none());
     }
@@ -116,7 +116,8 @@ async fn a_run_that_began_before_reads_the_sources_until_it_ends() {
     assert_eq!(place.meddler.inner.ended(host.tenant(), 9).await.unwrap().len(), 3);
     assert!(host.run_pass("purge").await.changed >= 3);
     assert!(place.meddler.inner.ended(host.tenant(), 9).await.unwrap().is_empty());
-    let snapshot = ReadAt::Snapshot { revision: remem_core::Revision(4), at: host.engine.now(), own_runs: vec![] };
+    let snapshot =
+        ReadAt::Snapshot { revision: remem_core::Revision(4), at: host.engine.now(), since: host.engine.now(), own_runs: vec![] };
     let id = EntryId::parse(&ids[0]).unwrap();
     assert!(place.meddler.inner.get(&host.scope("m"), &id, &snapshot).await.unwrap().is_none(), "erased with the last reader");
     let replay = host.replay(&ended).await;

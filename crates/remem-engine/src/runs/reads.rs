@@ -176,6 +176,7 @@ mod tests {
             expires_at: None,
             tier: Tier::default(),
             typology: Typology::default(),
+            facets: Default::default(),
             visible: RevRange { from: Revision(1), to: None },
             scan: 0,
         }
