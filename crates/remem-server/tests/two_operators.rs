@@ -218,7 +218,7 @@ async fn fill(host: &Host, user: &str, word: &str) -> Names {
     pass(host, "infer").await;
     pass(host, "fire").await;
     // The heartbeat has seen the tag, and told the commitment.
-    let fires = call(host, user, "GET", &format!("{BASE}/commitments/{}/fires", text(&commitment, "commitmentId")), Value::Null).await;
+    let fires = call(host, user, "GET", &format!("{BASE}/commitments/{}/fires", text(&commitment, "id")), Value::Null).await;
     ended(host, user, fires["fires"][0]["runId"].as_str().unwrap()).await;
     let own = run(host, user, "own").await;
     let jobs = json!({"memoryRef": "~/ops", "options": {"tokenBudget": 400}}).to_string();
@@ -232,8 +232,8 @@ async fn fill(host: &Host, user: &str, word: &str) -> Names {
     Names::from([
         ("memory", format!("~{user}/ops")),
         ("entry", text(&put, "id")),
-        ("commitment", text(&commitment, "commitmentId")),
-        ("heartbeat", text(&heartbeat, "heartbeatId")),
+        ("commitment", text(&commitment, "id")),
+        ("heartbeat", text(&heartbeat, "id")),
         ("run", own),
         ("fired", fires["fires"][0]["runId"].as_str().unwrap().to_owned()),
         ("job", text(&job, "id")),
@@ -397,8 +397,7 @@ fn told(stream: &str) -> Vec<Value> {
 
 async fn tool(host: &Host, user: &str, name: &str, arguments: Value) -> String {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}).to_string();
-    let headers =
-        [("content-type", "application/json"), ("accept", "application/json, text/event-stream"), ("mcp-protocol-version", "2025-06-18")];
+    let headers = [("content-type", "application/json"), ("accept", "application/json, text/event-stream"), ("host", "localhost")];
     bytes(&host.call(user, "POST", "/mcp", &headers, body).await)
 }
 
@@ -418,6 +417,22 @@ async fn every_operation_is_tried_or_explained() {
     let all = operations(&host).await;
     let (untried, gone): (Vec<_>, Vec<_>) = (all.difference(&known).collect(), known.difference(&all).collect());
     assert!(untried.is_empty() && gone.is_empty(), "neither tried nor explained: {untried:?}; not there any more: {gone:?}");
+}
+
+/// Without this, Bob might be refused everything because it is asked in the wrong way.
+#[tokio::test]
+async fn everything_that_bob_tries_works_for_ada() {
+    let (host, _, names) = twins().await;
+    for (operation, ways) in TRIED {
+        for how in *ways {
+            let answer = attempt(&host, "ada", operation, *how, &names).await;
+            // What has ended cannot be stopped, a key stands for another request, and this host keeps no artifacts.
+            let fine = answer.status.is_success() || answer.status == 409 || operation.contains("/artifacts/");
+            // The index tells of the tenant's memories, of which none is distilled here.
+            let absent = answer.status == 404 && operation.contains("/files/");
+            assert!(fine || absent, "{operation} {how:?}: {} {}", answer.status, answer.json());
+        }
+    }
 }
 
 /// Two hosts alike, Ada's own memory on the first of them, and what is hers.
@@ -516,6 +531,7 @@ async fn inv_14_tools_and_webhooks_keep_users_apart() {
         ] {
             let (there, nowhere) = (tool(&crowded, "bob", name, arguments.clone()).await, tool(&alone, "bob", name, arguments).await);
             let shared = memory == "ops" && (name == "memory_list" || name == "memory_stats");
+            assert!(there.starts_with("200 "), "{there}");
             assert!(shared || there == nowhere, "{name} {memory}: {there} {nowhere}");
             assert!(!there.contains(CANARY) && !there.contains(HERS), "{name} {memory}: {there}");
         }
@@ -550,7 +566,7 @@ async fn what_is_started_for_ones_own_memory_is_decided_by_its_user() {
         let made = call(&host, "ada", "POST", &format!("{MEMORY}/{memory}/commitments"), new).await;
         let observed = json!({"key": "the invoice has cleared", "value": true});
         call(&host, "ada", "POST", &format!("{MEMORY}/{memory}/observations"), observed).await;
-        let fires = format!("{BASE}/commitments/{}/fires", text(&made, "commitmentId"));
+        let fires = format!("{BASE}/commitments/{}/fires", text(&made, "id"));
         call(&host, "ada", "GET", &fires, Value::Null).await["fires"][0]["runId"].clone()
     };
     assert!(fired("ops").await.is_string(), "positive control: for a memory of the tenant the run is started");

@@ -254,6 +254,7 @@ mod tests {
 
     fn report() -> Report {
         Report {
+            own: Own { erased: 2, revived: 1, archives: 1 },
             id: "era_1".into(),
             tenant: "t".into(),
             at: "2026-01-01T00:00:00.000Z".into(),
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_report_from_before_commitments_still_holds() {
-        let signed = Report { commitments: None, ..report() }.sign(&HostKey::new([7; 32]));
+        let signed = Report { commitments: None, own: Own::default(), ..report() }.sign(&HostKey::new([7; 32]));
         let map = signed.to_map();
         assert_eq!(map["counts"], json!({"erased": 1, "revived": 1, "archives": 1}), "word for word as it was");
         let read = SignedReport::from_map(&map).unwrap();
