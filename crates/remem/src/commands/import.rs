@@ -60,9 +60,14 @@ struct Counts {
     imported: u64,
     skipped: u64,
     expired: u64,
-    /// Of a session or a chat thread that is not here.
+    /// Of a session or a chat thread that is not here; a plain import is told as ever.
+    #[serde(skip_serializing_if = "is_none")]
     transient: u64,
     refused: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 struct Batch {
