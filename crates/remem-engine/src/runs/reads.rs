@@ -177,7 +177,6 @@ mod tests {
             tier: Tier::default(),
             typology: Typology::default(),
             facets: remem_core::Facets::default(),
-            facets: Default::default(),
             visible: RevRange { from: Revision(1), to: None },
             scan: 0,
         }
