@@ -331,6 +331,7 @@ fn workshop_rows() -> Vec<Row> {
         row(what, "POST", &format!("{base}/worlds/{world}/rules"), body.to_string(), status, "validation_error")
     };
     let many: Vec<_> = (0..1_001).map(|n| json!({"id": format!("r{n}"), "body": "x"})).collect();
+    let session = r#"{"entries": [{"id": "i", "content": "x", "tier": "session"}]}"#;
     vec![
         wrong("unknown tier", json!({"content": "x", "tier": CANARY}), 400),
         wrong("unknown typology", json!({"content": "x", "typology": CANARY}), 400),
@@ -346,14 +347,7 @@ fn workshop_rows() -> Vec<Row> {
         wrong("slot that is named like one of the host's", json!({"content": "x", "slot": format!("={CANARY}")}), 422),
         wrong("empty sourceRef", json!({"content": "x", "sourceRef": ""}), 422),
         wrong("sourceRef over 249 characters", json!({"content": "x", "sourceRef": CANARY.repeat(20)}), 422),
-        row(
-            "import of what is not for good",
-            "POST",
-            "{m}/entries:import",
-            json!({"entries": [{"id": "i", "content": "x", "tier": "session"}]}).to_string(),
-            422,
-            "validation_error",
-        ),
+        row("import of what is not for good", "POST", "{m}/entries:import", session, 422, "validation_error"),
         list("list of an unknown tier", "tier=canary-c4n4ry", 400),
         list("list as of something that is no instant", "asOf=canary-c4n4ry", 400),
         list("list of a malformed session", "session=canary-c4n4ry%20x", 422),
