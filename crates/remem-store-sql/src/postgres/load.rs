@@ -301,7 +301,11 @@ pub(super) async fn load(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Re
         answers = transaction.run(calls).await.map_err(super::gate::Failed::into_store)?;
         answers.remove(0);
     }
-    let working = working(&wanted, answers)?;
+    let mut working = working(&wanted, answers)?;
+    if actor != Actor::Host {
+        // Memories of single users are out of sight, and something of theirs may have ended: a look too many does no harm.
+        working.first_ended = Some(0);
+    }
     Ok((transaction, working))
 }
 

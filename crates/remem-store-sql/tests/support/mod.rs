@@ -59,7 +59,8 @@ impl Database {
             target: Target::parse(&self.app_url).unwrap(),
             worker: None,
             connections,
-            wait: Duration::from_secs(2),
+            // Long enough for a machine that is busy with other tests.
+            wait: Duration::from_secs(20),
             deadline: Duration::from_secs(20),
             local_ms: || i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap(),
         }
