@@ -48,7 +48,7 @@ const TRIED: &[(&str, &[(&str, &str)])] = &[
     ("GET /v1/host/remembrancer/memory/{memoryRef}/archives/{sha256}", &[("", "")]),
     ("GET /v1/host/remembrancer/memory/{memoryRef}/commitment-rules", &[("", "")]),
     ("PUT /v1/host/remembrancer/memory/{memoryRef}/commitment-rules", &[("", r#"{"arm": "off"}"#)]),
-    ("POST /v1/host/remembrancer/memory/{memoryRef}/commitments", &[("", r#"{"text": "Water the plants.", "at": 1800000000000}"#)]),
+    ("POST /v1/host/remembrancer/memory/{memoryRef}/commitments", &[("", r#"{"text": "Water the plants.", "at": 1700086400000}"#)]),
     ("POST /v1/host/remembrancer/memory/{memoryRef}/observations", &[("", r#"{"key": "the invoice has cleared", "value": true}"#)]),
     ("GET /v1/host/remembrancer/events", &[("", ""), ("?limit=2", ""), ("?after=3&limit=1", "")]),
     ("GET /v1/host/remembrancer/commitment-rules", &[("", "")]),
@@ -58,7 +58,7 @@ const TRIED: &[(&str, &[(&str, &str)])] = &[
     ("GET /v1/host/remembrancer/commitments/{commitmentId}/fires", &[("", "")]),
     ("POST /v1/host/remembrancer/commitments/{commitmentId}/confirm", &[("", "")]),
     ("POST /v1/host/remembrancer/commitments/{commitmentId}/cancel", &[("", "")]),
-    ("POST /v1/host/remembrancer/commitments/{commitmentId}/snooze", &[("", r#"{"until": 1800000000000}"#)]),
+    ("POST /v1/host/remembrancer/commitments/{commitmentId}/snooze", &[("", r#"{"until": 1700086400000}"#)]),
     ("GET /v1/host/remembrancer/heartbeats", &[("", "")]),
     ("GET /v1/host/remembrancer/heartbeats/{heartbeatId}", &[("", "")]),
     (
