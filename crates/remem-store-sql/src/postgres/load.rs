@@ -168,77 +168,89 @@ struct Wanted<'a> {
     ends: bool,
 }
 
+/// Names as they are gathered: each once. Of an entry also whether its whole row is needed.
+#[derive(Default)]
+struct Names<'a> {
+    refs: HashSet<&'a str>,
+    entries: HashMap<(&'a str, &'a str), bool>,
+    records: HashSet<(&'static str, &'a str)>,
+    rules: HashSet<(&'a str, &'a str)>,
+    links: bool,
+    ends: bool,
+}
+
+impl<'a> Names<'a> {
+    fn entry(&mut self, memory_ref: &'a MemoryRef, id: &'a EntryId) {
+        self.entries.entry((memory_ref.as_str(), id.as_str())).or_insert(false);
+    }
+
+    /// An entry that may come to its end.
+    fn ending(&mut self, memory_ref: &'a MemoryRef, id: &'a EntryId) {
+        self.ends = true;
+        self.entries.insert((memory_ref.as_str(), id.as_str()), true);
+    }
+
+    fn change(&mut self, change: &'a Change) {
+        self.refs.extend(change.memory_ref().map(MemoryRef::as_str));
+        match change {
+            Change::Put { id, admitted, sources, .. } => {
+                if admitted.origin().is_some() {
+                    self.entry(&admitted.scope().memory_ref, id);
+                }
+                sources.iter().for_each(|(memory_ref, source)| self.entry(memory_ref, source));
+            }
+            Change::Emit { .. } => {}
+            Change::Rule { world, id, .. } => {
+                self.rules.insert((world.as_str(), id.as_str()));
+            }
+            Change::Strengthen { memory_ref, id, .. } | Change::Sign { memory_ref, id, .. } => self.entry(memory_ref, id),
+            Change::Retire { memory_ref, id, by, .. } => {
+                self.ending(memory_ref, id);
+                self.entry(memory_ref, by);
+            }
+            Change::Close { memory_ref, id, by, .. } => {
+                self.ending(memory_ref, id);
+                by.iter().for_each(|by| self.entry(memory_ref, by));
+            }
+            Change::Hold | Change::Release => self.ends = true,
+            Change::Rewrite { id, admitted } => {
+                self.entries.insert((admitted.scope().memory_ref.as_str(), id.as_str()), true);
+            }
+            Change::Record { kind, key, ties, .. } => {
+                self.records.insert((kind.as_str(), key.as_str()));
+                ties.source.iter().for_each(|(memory_ref, id)| self.entry(memory_ref, id));
+            }
+            Change::Link { memory_ref, id, .. } => {
+                self.links = true;
+                self.ending(memory_ref, id);
+            }
+            Change::Delete { memory_ref, id }
+            | Change::Expire { memory_ref, id }
+            | Change::Erase { memory_ref, id }
+            | Change::Forget { memory_ref, id }
+            | Change::End { memory_ref, id }
+            | Change::Strip { memory_ref, id, .. }
+            | Change::Revive { memory_ref, id } => self.ending(memory_ref, id),
+        }
+    }
+}
+
 impl<'a> Wanted<'a> {
     fn of(group: &[&'a Batch]) -> Wanted<'a> {
-        let (mut refs, mut passes) = (HashSet::new(), HashSet::new());
-        let (mut entries, mut keys, mut records) = (HashMap::new(), HashSet::new(), HashSet::new());
-        let (mut runs, mut ends, mut rules) = (HashSet::new(), false, HashSet::new());
+        let (mut names, mut keys) = (Names::default(), HashSet::new());
+        let (mut passes, mut runs) = (HashSet::new(), HashSet::new());
         for batch in group {
-            for change in batch.changes() {
-                refs.extend(change.memory_ref().map(MemoryRef::as_str));
-                match change {
-                    Change::Put { id, admitted, sources, .. } => {
-                        if admitted.origin().is_some() {
-                            entries.entry((admitted.scope().memory_ref.as_str(), id.as_str())).or_insert(false);
-                        }
-                        for (memory_ref, source) in sources {
-                            entries.entry((memory_ref.as_str(), source.as_str())).or_insert(false);
-                        }
-                    }
-                    Change::Emit { .. } => {}
-                    Change::Rule { world, id, .. } => {
-                        rules.insert((world.as_str(), id.as_str()));
-                    }
-                    Change::Strengthen { memory_ref, id, .. } => {
-                        entries.entry((memory_ref.as_str(), id.as_str())).or_insert(false);
-                    }
-                    Change::Sign { memory_ref, id, .. } => {
-                        entries.entry((memory_ref.as_str(), id.as_str())).or_insert(false);
-                    }
-                    Change::Retire { memory_ref, id, by, .. } => {
-                        ends = true;
-                        entries.insert((memory_ref.as_str(), id.as_str()), true);
-                        entries.entry((memory_ref.as_str(), by.as_str())).or_insert(false);
-                    }
-                    Change::Close { memory_ref, id, by, .. } => {
-                        ends = true;
-                        entries.insert((memory_ref.as_str(), id.as_str()), true);
-                        if let Some(by) = by {
-                            entries.entry((memory_ref.as_str(), by.as_str())).or_insert(false);
-                        }
-                    }
-                    Change::Hold | Change::Release => ends = true,
-                    Change::Rewrite { id, admitted } => {
-                        entries.insert((admitted.scope().memory_ref.as_str(), id.as_str()), true);
-                    }
-                    Change::Record { kind, key, ties, .. } => {
-                        records.insert((kind.as_str(), key.as_str()));
-                        if let Some((memory_ref, id)) = &ties.source {
-                            entries.entry((memory_ref.as_str(), id.as_str())).or_insert(false);
-                        }
-                    }
-                    Change::Delete { memory_ref, id }
-                    | Change::Expire { memory_ref, id }
-                    | Change::Erase { memory_ref, id }
-                    | Change::Forget { memory_ref, id }
-                    | Change::End { memory_ref, id }
-                    | Change::Strip { memory_ref, id, .. }
-                    | Change::Link { memory_ref, id, .. }
-                    | Change::Revive { memory_ref, id } => {
-                        ends = true;
-                        entries.insert((memory_ref.as_str(), id.as_str()), true);
-                    }
-                }
-            }
+            batch.changes().iter().for_each(|change| names.change(change));
             for expected in batch.expectations() {
-                refs.insert(expected.memory_ref.as_str());
-                entries.entry((expected.memory_ref.as_str(), expected.id.as_str())).or_insert(false);
+                names.refs.insert(expected.memory_ref.as_str());
+                names.entry(&expected.memory_ref, &expected.id);
             }
-            records.extend(batch.record_expectations().iter().map(|expected| (expected.kind.as_str(), expected.key.as_str())));
+            names.records.extend(batch.record_expectations().iter().map(|expected| (expected.kind.as_str(), expected.key.as_str())));
             keys.extend(batch.idempotency().map(|key| (key.operation, key.key.as_slice())));
             passes.extend(batch.fence().map(|fence| fence.pass));
             runs.extend(batch.run().map(RunId::as_str));
         }
+        let Names { refs, entries, records, rules, links, ends } = names;
         Wanted {
             refs: refs.into_iter().collect(),
             entry_refs: entries.keys().map(|(memory_ref, _)| *memory_ref).collect(),
@@ -252,7 +264,7 @@ impl<'a> Wanted<'a> {
             runs: runs.into_iter().collect(),
             worlds: rules.iter().map(|(world, _)| *world).collect(),
             rules: rules.iter().map(|(_, rule)| *rule).collect(),
-            links: group.iter().flat_map(|batch| batch.changes()).any(|change| matches!(change, Change::Link { .. })),
+            links,
             ends,
         }
     }

@@ -219,13 +219,15 @@ pub(super) fn rule(
 
 type LinkKey = (i64, i64, String, String);
 
+type LinkColumns = (Vec<i64>, Vec<i64>, Vec<String>, Vec<String>, Vec<i64>, Vec<Option<String>>);
+
 /// What a group writes to the tables of this file.
 #[derive(Default)]
 pub(super) struct Kept {
     linked: HashSet<LinkKey>,
     links: Vec<(LinkKey, i64, Option<String>)>,
     rules: HashMap<(String, String), Option<(String, i64)>>,
-    link_columns: (Vec<i64>, Vec<i64>, Vec<String>, Vec<String>, Vec<i64>, Vec<Option<String>>),
+    link_columns: LinkColumns,
     rule_columns: (Vec<String>, Vec<String>, Vec<String>, Vec<i64>),
     gone: (Vec<String>, Vec<String>),
 }
