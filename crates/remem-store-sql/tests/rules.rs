@@ -12,7 +12,6 @@ use remem_store::conformance::{NOON, admit, admit_by, id, scope};
 use remem_store::{Outcome, ReadAt, Store, StoreError};
 use remem_store_sql::{Location, SqliteStore};
 use support::{Database, workshop};
-use tokio_postgres::Client;
 use workshop::{claim, rule_id, rule_text, world};
 
 /// Never change it: a difference that was found once must be found again.
@@ -162,26 +161,37 @@ fn word(random: &mut Random) -> String {
     (0..2 + random.below(3)).map(|_| syllable(random)).collect()
 }
 
-/// The statement inside the function, with the function's own settings, as its owner: what runs when somebody asks.
-async fn plan(admin: &Client, owner: &str, said: &str) -> String {
-    let sql = "SELECT p.prosrc, p.proconfig FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-               WHERE n.nspname = 'remem' AND p.proname = 'shadowed_rule'";
-    let row = admin.query_one(sql, &[]).await.unwrap();
-    let (source, settings): (String, Vec<String>) = (row.get(0), row.get(1));
-    let inner = source.split_once("SELECT r.id INTO hit").unwrap().1.split_once(';').unwrap().0;
-    let inner = format!(
-        "SELECT r.id {}",
-        inner.replace("world_of", "'w1'").replace(" said", &format!(" '{said}'::text")).replace(", said", &format!(", '{said}'::text"))
+/// What PostgreSQL does for a write of the application into the world: the plans of all statements that it runs inside, as it tells them
+/// itself. The plan of the statement alone would not do: inside the trigger it has other collations.
+async fn plans_of_write(database: &Database, said: &str) -> String {
+    let (client, mut connection) = tokio_postgres::connect(&database.admin_url, tokio_postgres::NoTls).await.unwrap();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+            if let tokio_postgres::AsyncMessage::Notice(notice) = message {
+                let _ = tell.send(notice.message().to_owned());
+            }
+        }
+    });
+    let explain = "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
+                   SET auto_explain.log_analyze = on; SET auto_explain.log_buffers = on; SET client_min_messages = log";
+    client.batch_execute(explain).await.unwrap();
+    let insert = format!(
+        "BEGIN; SET LOCAL app.tenant_id = 'a'; SET LOCAL ROLE {}_app;
+         INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, created_at, scan, rev_from, world)
+         VALUES ('a', 1, 900000, 'x', 'x', 'persistent', 'semantic', convert_to('{said}', 'UTF8'), '[]', 1, 1, 1, 'w1')",
+        database.name
     );
-    let mut begin = format!("BEGIN; SET LOCAL ROLE {owner}; SET LOCAL app.tenant_id = 'a'");
-    for setting in settings {
-        let (name, value) = setting.split_once('=').unwrap();
-        begin.push_str(&format!("; SET LOCAL {name} = {value}"));
+    let _ = client.batch_execute(&insert).await; // refused, if it restates a rule
+    client.batch_execute("ROLLBACK").await.unwrap();
+    drop(client);
+    let mut plans = String::new();
+    while let Some(message) = told.recv().await {
+        if message.contains("remem.rule") {
+            plans.push_str(&message);
+        }
     }
-    admin.batch_execute(&begin).await.unwrap();
-    let rows = admin.query(&format!("EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {inner}"), &[]).await.unwrap();
-    admin.batch_execute("ROLLBACK").await.unwrap();
-    rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
+    plans
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -199,13 +209,14 @@ async fn inv_33_twenty_thousand_rules_are_asked_through_their_index() {
         }
         store.commit(batch).await.unwrap();
     }
-    let admin = database.admin().await;
     let far: String = (0..40).map(|_| word(&mut random) + " ").collect::<String>().chars().take(210).collect();
+    assert_eq!(put(&store, &s, "first", claim("the memory is there", "-")).await, Some(false));
     for said in [far.clone(), rules[777].to_uppercase()] {
-        let plan = plan(&admin, &format!("{}_owner", database.name), &said).await;
+        let plan = plans_of_write(&database, &said).await;
         println!("{plan}\n");
         assert!(plan.contains("Index Scan using rule_body") || plan.contains("Bitmap Index Scan on rule_body"), "{plan}");
-        assert!(!plan.contains("Seq Scan") && plan.contains("Index Cond") && plan.contains("body OPERATOR(public.%)"), "{plan}");
+        let condition = plan.lines().find(|line| line.contains("Index Cond")).unwrap_or_default();
+        assert!(!plan.contains("Seq Scan on rule") && condition.contains("body OPERATOR(public.%)"), "{plan}");
     }
     for world_of in ["-", "w1"] {
         let mut taken = Vec::new();

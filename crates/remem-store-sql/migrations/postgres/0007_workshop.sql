@@ -77,9 +77,10 @@ CREATE INDEX rule_body ON remem.rule USING gist (tenant_id, world, body public.g
 -- Whoever serves asks this, and so does the trigger. SECURITY DEFINER: under a policy the planner would not let the trigram index
 -- near the table, since its operators may tell of what they compare. The owner of `rule` is nobody who logs in; the acting
 -- tenant is compared here, and no caller can name another. U+0000, which a text of the database cannot hold, is a space: neither is part of a word.
+-- COLLATE: a function's texts take the order of its arguments, here the bytes' of `world`, and the index would not fit them.
 CREATE FUNCTION remem.shadowed_rule(world_of text, content bytea) RETURNS text LANGUAGE plpgsql STABLE SECURITY DEFINER
   SET search_path = pg_catalog SET pg_trgm.similarity_threshold = 0.85 SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
-DECLARE plain bytea := content; said text; hit text;
+DECLARE plain bytea := content; said text COLLATE "default"; hit text;
 BEGIN
   WHILE position('\x00'::bytea in plain) > 0 LOOP
     plain := overlay(plain placing '\x20'::bytea from position('\x00'::bytea in plain) for 1);
