@@ -497,6 +497,18 @@ async fn inv_10_bob_hears_of_nothing_that_is_adas_own() {
     let end = heard[0].rsplit("id: ").next().unwrap().lines().next().unwrap().to_owned();
     let hers = stream_until(&crowded, "ada", &format!("id: {end}\n")).await;
     assert!(hers.contains("~ada/ops"), "positive control: {hers}");
+    // Pages lead past what is hidden, and show the same.
+    let (mut after, mut paged) = (0, Vec::new());
+    for _ in 0..heard[0].len() {
+        let page = call(&crowded, "bob", "GET", &format!("{BASE}/events?limit=2&after={after}"), Value::Null).await;
+        paged.extend(page["events"].as_array().unwrap().iter().cloned().map(plain));
+        let next = page["nextAfter"].as_u64().unwrap();
+        if next == after {
+            break;
+        }
+        after = next;
+    }
+    assert_eq!(paged, told(&heard[0]));
     // What a run of hers writes to the tenant's memory is the tenant's: Bob hears of the entry, and of no run.
     let nodes = json!([{"id": "own", "typeId": "core.identity", "config": {"memoryAction": "read", "memoryRef": "~/ops"}},
         {"id": "out", "typeId": "core.identity", "config": {"memoryAction": "write", "memoryRef": "ops", "content": "for all"}}]);
