@@ -38,6 +38,14 @@ const TRIED: &[(&str, &[(&str, &str)])] = &[
     ("GET /v1/host/remembrancer/memory/{memoryRef}/entries/{id}", &[("", "")]),
     ("GET /v1/host/remembrancer/memory/{memoryRef}/entries/{id}/metadata", &[("", "")]),
     ("GET /v1/host/remembrancer/memory/{memoryRef}/entries/{id}/lineage", &[("", "")]),
+    ("GET /v1/host/remembrancer/memory/{memoryRef}/entries/{id}/audit", &[("", "")]),
+    ("POST /v1/host/remembrancer/memory/{memoryRef}/entries/{id}/links", &[("", r#"{"action": "act", "reference": "r-1"}"#)]),
+    ("GET /v1/host/remembrancer/memory/{memoryRef}/slots/{slot}", &[("", "")]),
+    ("DELETE /v1/host/remembrancer/memory/{memoryRef}/slots/{slot}", &[("", "")]),
+    ("GET /v1/host/remembrancer/memory/{memoryRef}/sessions", &[("", "")]),
+    ("POST /v1/host/remembrancer/memory/{memoryRef}/interactions/{interaction}/close", &[("", "")]),
+    ("POST /v1/host/remembrancer/memory/{memoryRef}/sessions/close", &[("", "")]),
+    ("GET /v1/host/remembrancer/retention", &[("", ""), ("?memoryRef={memory}", "")]),
     ("DELETE /v1/host/remembrancer/memory/{memoryRef}/entries/{id}", &[("", "")]),
     (
         "POST /v1/host/remembrancer/memory/{memoryRef}/search",
@@ -134,6 +142,11 @@ const EXPLAINED: &[(&str, &[&str])] = &[
             "POST /v1/host/remembrancer/proposals/{proposalId}/approve",
             "POST /v1/host/remembrancer/proposals/{proposalId}/override",
             "POST /v1/host/remembrancer/traces",
+            "GET /v1/host/remembrancer/worlds/{world}/rules",
+            "POST /v1/host/remembrancer/worlds/{world}/rules",
+            "PUT /v1/host/remembrancer/worlds/{world}/rules/{ruleId}",
+            "DELETE /v1/host/remembrancer/worlds/{world}/rules/{ruleId}",
+            "POST /v1/host/remembrancer/worlds/{world}/check",
             "GET /v1/host/remembrancer/automations/{automationId}",
             "PUT /v1/host/remembrancer/automations/{automationId}",
             "DELETE /v1/host/remembrancer/automations/{automationId}",
@@ -159,7 +172,14 @@ const EXPLAINED: &[(&str, &[&str])] = &[
     ),
     (
         "about the host, not about a tenant's memories",
-        &["GET /.well-known/openwop", "GET /v1/openapi.json", "GET /health", "GET /ready", "GET /metrics"],
+        &[
+            "GET /.well-known/openwop",
+            "GET /v1/openapi.json",
+            "GET /health",
+            "GET /ready",
+            "GET /metrics",
+            "GET /v1/host/remembrancer/profiles",
+        ],
     ),
 ];
 
@@ -206,6 +226,8 @@ async fn fill(host: &Host, user: &str, word: &str) -> Names {
     let put = host.call(user, "POST", &entries, &[("idempotency-key", "k")], body.to_string()).await.json();
     let doomed = call(host, user, "POST", &entries, json!({"content": format!("{word} gone")})).await;
     call(host, user, "DELETE", &format!("{entries}/{}", text(&doomed, "id")), Value::Null).await;
+    call(host, user, "POST", &entries, json!({"content": format!("A {word} is the pet."), "slot": "pet|name"})).await;
+    call(host, user, "POST", &entries, json!({"content": format!("How is the {word}?"), "interaction": "t1"})).await;
     let promise = json!({"content": format!("Remind me tomorrow at 9am to feed the {word}.")});
     call(host, user, "POST", &entries, promise).await;
     let commitments = format!("{MEMORY}/{OWN}/commitments");
@@ -344,6 +366,8 @@ fn path_of(template: &str, names: &Names) -> String {
         .replace("{name}", "distill")
         .replace("{path}", "MEMORY-INDEX.json")
         .replace("{workflowId}", "own")
+        .replace("{slot}", "pet%7Cname")
+        .replace("{interaction}", "t1")
         .replace("{artifactId}", "x");
     path.replace("{id}", if of_entry { &names["entry"] } else { &names["call"] })
 }

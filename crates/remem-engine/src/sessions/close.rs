@@ -86,7 +86,9 @@ impl Engine {
             promoted += 1;
             batch = self.add_lasting(scope, batch, &mut slots, (name, one), now).await?;
         }
-        let session = Session { compounded: true, promoted, ..session };
+        // Nothing is added any more, so this is how many there are; how many of them stay is known at the end.
+        let ended = entries.iter().filter(|entry| entry.tier != Tier::Persistent).count() as u64;
+        let session = Session { compounded: true, promoted, ended, ..session };
         let batch = self.set_session(tenant, batch, &session, Precondition::Version(version), Some(now)).await?;
         self.parts.store.commit(batch).await?;
         Ok(())
@@ -127,10 +129,10 @@ impl Engine {
     }
 
     /// Ends what hangs on the session, and closes it for good once nothing does but what actions rest on.
-    async fn end_entries(&self, scope: &Scope, mut session: Session, version: u64) -> Result<(), EngineError> {
+    async fn end_entries(&self, scope: &Scope, session: Session, version: u64) -> Result<(), EngineError> {
         let (tenant, now) = (&scope.tenant, self.now_for(&scope.tenant).await?);
         let filter = Filter { session: SessionId::parse(&session.session_id), ..Filter::default() };
-        let (mut after, mut kept) = (None, 0);
+        let (mut after, mut kept, mut gone) = (None, 0, 0);
         loop {
             let page = self.parts.store.list(scope, &filter, &Page { limit: PAGE, after }, &ReadAt::Now(now)).await?;
             let Some(last) = page.last() else { break };
@@ -139,12 +141,14 @@ impl Engine {
             let empty = Batch::new(tenant.clone(), now).expect_record(RecordKind::Session, session.key(), Precondition::Version(version));
             let batch = transient.fold(empty, |batch, entry| batch.end(scope.memory_ref.clone(), entry.id.clone()));
             let outcomes = self.parts.store.commit(batch).await?.outcomes;
-            let gone = outcomes.iter().filter(|outcome| **outcome == Outcome::Removed).count() as u64;
-            session.ended += gone;
-            kept += outcomes.len() as u64 - gone;
+            let removed = outcomes.iter().filter(|outcome| **outcome == Outcome::Removed).count() as u64;
+            gone += removed;
+            kept += outcomes.len() as u64 - removed;
         }
-        let gone = Batch::new(tenant.clone(), now).unset(RecordKind::Session, session.key(), Precondition::Version(version));
-        let session = Session { state: State::Closed, closed_at: Some(now.0), kept, ..session };
+        // Those that ended before a crash are not seen again; a session larger than what was read has more than were counted.
+        let ended = session.ended.saturating_sub(kept).max(gone);
+        let batch = Batch::new(tenant.clone(), now).unset(RecordKind::Session, session.key(), Precondition::Version(version));
+        let session = Session { state: State::Closed, closed_at: Some(now.0), ended, kept, ..session };
         let told = SessionClosed {
             memory_ref: session.memory_ref.clone(),
             session_id: session.session_id.clone(),
@@ -152,7 +156,7 @@ impl Engine {
             ended: session.ended,
             kept,
         };
-        let batch = self.set_session(tenant, gone, &session, Precondition::None, None).await?;
+        let batch = self.set_session(tenant, batch, &session, Precondition::None, None).await?;
         self.parts.store.commit(batch.emit(EventBody::SessionClosed(told))).await?;
         Ok(())
     }
