@@ -512,6 +512,10 @@ async fn what_binds_entries_together_is_read_by_indexes() {
 async fn letting_go_reads_those_that_are_let_go() {
     let database = Database::fresh().await;
     related(&database, &database.open().await).await;
+    let links = "INSERT INTO remem.action_link (tenant_id, scope_id, row_id, action, reference, linked_at)
+                 SELECT tenant_id, scope_id, row_id, 'act', n::text, 1 FROM remem.entry, generate_series(1, 4) n WHERE tenant_id = 't2'";
+    database.admin().await.batch_execute(links).await.unwrap();
+    database.admin().await.batch_execute("VACUUM ANALYZE remem.action_link").await.unwrap();
     let ((store, log, app), s) = (watch(&database).await, scope("t1", "signed"));
     assert_eq!(delete(&store, &s, "e00000", NOON).await.outcomes, [Outcome::Removed]);
     let runs =
@@ -547,13 +551,13 @@ async fn with_a_run(database: &Database, store: &PostgresStore) -> Revision {
     let rows = format!(
         "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref) SELECT 't1', 1 + n, 'small ' || n FROM generate_series(1, 1000) n;
          INSERT INTO remem.entry (tenant_id, scope_id, row_id, id, id_hash, tier, typology, content, tags, created_at, scan, content_hash,
-             rev_from, rev_to, removed_reason, erased_at)
+             rev_from, rev_to, removed_reason, erased_at, world)
            SELECT e.tenant_id, e.scope_id, 1 + n, 'e' || lpad(n::text, 5, '0'), decode(md5(n::text), 'hex'), e.tier, e.typology,
              CASE WHEN n % 10 = 3 THEN ''::bytea ELSE 'text' END, CASE WHEN n % 10 = 3 THEN '[]' ELSE '[\"often\"]' END,
              e.created_at + n / 100, 1, CASE WHEN n % 10 <> 3 THEN e.content_hash END, CASE WHEN n > {MANY} - {LATER} THEN 5 ELSE 1 END,
              CASE WHEN n % ({MANY} / {ENDED}) = 0 THEN 7 WHEN n % 10 = 3 THEN 6 END,
              CASE WHEN n % ({MANY} / {ENDED}) = 0 OR n % 10 = 3 THEN 'deleted' END,
-             CASE WHEN n % 10 = 3 THEN 1 END
+             CASE WHEN n % 10 = 3 THEN 1 END, e.world
            FROM remem.entry e, generate_series(1, {MANY}) n WHERE e.tenant_id = 't1';
          INSERT INTO remem.entry_tag (tenant_id, scope_id, tag, created_at, id_head, row_id)
            SELECT tenant_id, scope_id, 'often', created_at, id, row_id FROM remem.entry WHERE row_id > 1 AND erased_at IS NULL;

@@ -144,8 +144,9 @@ const FUNCTIONS: &str = "SELECT format('function %s is not the one that was inst
 /// What the schema itself refuses must still be refused: the guard of rules, of history and of what may not be deleted.
 const TRIGGERS: &str = "SELECT format('table entry lacks its trigger %s', w.name) FROM (VALUES ('a_rule_shadow_put', 'refuse_shadow'),
          ('a_rule_shadow_change', 'refuse_shadow'), ('b_no_hard_delete', 'refuse_delete'), ('c_immutable', 'refuse_rewriting_history')) AS w (name, function)
-       WHERE $1::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
-         WHERE t.tgrelid = 'remem.entry'::regclass AND t.tgname = w.name AND p.proname = w.function AND t.tgenabled IN ('O', 'A'))
+       WHERE $1::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid
+           JOIN pg_namespace n ON n.oid = c.relnamespace
+         WHERE n.nspname = 'remem' AND c.relname = 'entry' AND t.tgname = w.name AND p.proname = w.function AND t.tgenabled IN ('O', 'A'))
      UNION ALL SELECT 'the database does not know letters beyond ASCII (its character type is C), so that rules in other scripts are not guarded'
        WHERE cardinality(public.show_trgm('日本')) = 0 OR abs(public.similarity('word', 'two words') - 4 / 11.0) > 1e-6";
 
