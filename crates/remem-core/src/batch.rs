@@ -226,7 +226,7 @@ impl Batch {
         self
     }
 
-    /// Writes a rule, or takes it away.
+    /// Writes a rule, or takes it away. Comes before whatever entries the batch stores: they are held against it.
     ///
     /// # Panics
     /// If the world is the one without rules.

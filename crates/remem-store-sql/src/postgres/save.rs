@@ -419,6 +419,7 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     };
     add(!new.id.is_empty(), call(NEW_SCOPES, &[t, &new.id, &new.memory_ref, &new.documents, &new.words, &new.next_row, &new.owner]));
     add(!old.id.is_empty(), call(COUNT_SCOPES, &[t, &old.id, &old.documents, &old.words, &old.next_row]));
+    writes.workshop.rule_calls(t, &mut add);
     add(!saving.entries.row.is_empty(), saving.entries.insert(t));
     let (g, p) = (&writes.old_tags, &writes.old_postings);
     add(!g.row.is_empty(), call(OLD_TAGS, &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row]));
@@ -438,7 +439,7 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     add(!s.row.is_empty(), call(STATE, &values));
     add(!e.row.is_empty(), call(ERASE, &[t, &e.scope, &e.row, &e.at]));
     writes.kin.calls(t, &mut add);
-    writes.workshop.calls(t, &mut add);
+    writes.workshop.link_calls(t, &mut add);
     let h = saving.snapshots;
     add(!writes.released.is_empty(), call(RELEASE, &[t, &writes.released]));
     add(!h.run.is_empty(), call(HOLD, &[t, &h.run, &h.revision, &h.at]));

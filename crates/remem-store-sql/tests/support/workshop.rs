@@ -104,6 +104,10 @@ pub fn changed(batch: Batch, scope: &Scope, (name, other): (EntryId, EntryId), n
         6 => batch.strengthen(memory, name, Evidence::of(Trust::Tool, &format!("t{}", below(9)), "o")),
         7..=8 => batch.link(memory, name, pick(&["promote", "Änderung"], below).to_owned(), format!("r{}", below(4))),
         _ => {
+            // Rules come before the entries of a batch, and are written so.
+            if batch.changes().iter().any(|change| matches!(change, remem_core::Change::Put { .. } | remem_core::Change::Rewrite { .. })) {
+                return batch;
+            }
             let body = (below(3) > 0).then(|| rule_text(pick(&RULES, below)));
             batch.rule(world(pick(&WORLDS, below)), rule_id(&format!("r{}", below(4))), body)
         }
