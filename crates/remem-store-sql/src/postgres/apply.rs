@@ -122,7 +122,8 @@ fn record<'a>(batch: &Batch, working: &mut Working, writes: &mut Writes<'a>, cha
         tick(batch, working, before);
     }
     let version = working.records.get(&place).map_or(0, |record| record.version) + 1;
-    let source = tie::source(working, batch, ties).ok().flatten();
+    // That it may be tied to it was looked at before; this batch itself may have ended it since.
+    let source = ties.source.as_ref().and_then(|source| working.entries.get(source)).map(|entry| (entry.scope_id, entry.row_id));
     working.records.insert(place, RecordRow { version, source });
     writes.record(kind, key, NewRecord::of(version, working.clock.at.max(batch.at()), body, ties, source));
     Outcome::Recorded { key: key.clone(), version }
