@@ -126,6 +126,7 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
     writes.kin().seal();
     writes.retied.seal();
     writes.workshop.seal();
+    writes.workshop.alone = group.len() == 1;
     let (new_scopes, old_scopes) = (Scopes::of(&working, true), Scopes::of(&working, false));
     let (entries, clock, name) = (Entries::of(&writes.entries), ClockColumns::of(&working.clock), tenant.as_str());
     let (records, snapshots, rewrites) = (Records::of(&writes, false), Snapshots::of(&writes), Rewrites::of(&writes));

@@ -230,6 +230,8 @@ pub(super) struct Kept {
     link_columns: LinkColumns,
     rule_columns: (Vec<String>, Vec<String>, Vec<String>, Vec<i64>),
     gone: (Vec<String>, Vec<String>),
+    /// The group is one batch.
+    pub alone: bool,
 }
 
 impl Kept {
@@ -257,18 +259,19 @@ impl Kept {
         }
     }
 
-    /// Rules come before the entries of the group: what one batch made a rule, no later one restates. (A batch that wrote the entry
-    /// before the rule is tried by itself then, like any that is refused.)
+    /// Rules come before the entries of the group, and go after them unless the batch is alone: no batch restates what an earlier one made
+    /// a rule, or what only a later one takes away. Who is refused too much by this is tried alone.
     pub fn rule_calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
         let r = &self.rule_columns;
         add(!r.0.is_empty(), call(RULE, &[t, &r.0, &r.1, &r.2, &r.3]));
-        add(!self.gone.0.is_empty(), call(UNRULE, &[t, &self.gone.0, &self.gone.1]));
+        add(self.alone && !self.gone.0.is_empty(), call(UNRULE, &[t, &self.gone.0, &self.gone.1]));
     }
 
     /// Links come after the entries that they hang on.
     pub fn link_calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
         let l = &self.link_columns;
         add(!l.0.is_empty(), call(LINK, &[t, &l.0, &l.1, &l.2, &l.3, &l.4, &l.5]));
+        add(!self.alone && !self.gone.0.is_empty(), call(UNRULE, &[t, &self.gone.0, &self.gone.1]));
     }
 }
 
