@@ -121,7 +121,7 @@ async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
         short += usize::from(!is_guarded(&said));
     }
     println!("{TEXTS} texts near 60 rules: {restate} restate one, {short} are too short to be guarded");
-    assert!(restate > TEXTS / 5 && restate < TEXTS * 4 / 5 && short > 20, "{restate} {short}: the texts test nothing");
+    assert!(restate > TEXTS / 5 && restate < TEXTS * 9 / 10 && short > 20, "{restate} {short}: the texts test nothing");
 }
 
 /// What was there before a rule came is no reason to keep a secret in it, nor to refuse to look at it again.
