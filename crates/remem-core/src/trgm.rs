@@ -36,19 +36,7 @@ impl Trigrams {
     #[must_use]
     pub fn of(text: &str) -> Trigrams {
         let mut found = Vec::with_capacity(text.len());
-        let mut window = [' '; 3];
-        for c in text.chars() {
-            if is_word(c) {
-                window = [window[1], window[2], small(c)];
-                found.push(key(window));
-            } else if window[2] != ' ' {
-                found.push(key([window[1], window[2], ' ']));
-                window = [' '; 3];
-            }
-        }
-        if window[2] != ' ' {
-            found.push(key([window[1], window[2], ' ']));
-        }
+        each_trigram(text, |trigram| found.push(trigram));
         found.sort_unstable();
         found.dedup();
         Trigrams(found)
@@ -117,14 +105,28 @@ impl fmt::Debug for Trigrams {
     }
 }
 
+/// Calls `emit` with every trigram, repeated ones included, word by word.
+pub(crate) fn each_trigram(text: &str, mut emit: impl FnMut(u32)) {
+    let mut window = [' '; 3];
+    for c in text.chars().chain([' ']) {
+        if is_word(c) {
+            window = [window[1], window[2], lower(c)];
+            emit(key(window));
+        } else if window[2] != ' ' {
+            emit(key([window[1], window[2], ' ']));
+            window = [' '; 3];
+        }
+    }
+}
+
 /// Letters and decimal digits. Other numbers (²), signs and the underscore divide words.
-fn is_word(c: char) -> bool {
+pub(crate) fn is_word(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_alphanumeric() } else { c.is_alphabetic() || c.general_category() == GeneralCategory::DecimalNumber }
 }
 
 /// The small letter, one for one and whatever stands around it: a final sigma is no special case, and of the two
 /// characters that a capital dotted I becomes, the first is taken, as the server's library does.
-fn small(c: char) -> char {
+pub(crate) fn lower(c: char) -> char {
     if c.is_ascii() { c.to_ascii_lowercase() } else { c.to_lowercase().next().unwrap_or(c) }
 }
 
