@@ -106,3 +106,23 @@ async fn however_many_close_it_a_session_ends_once() {
     let (left, (promoted, ended, kept), told) = end(&host).await;
     assert_eq!((left.len(), promoted, ended, kept, told), (3, 2, 10, 1, 1));
 }
+
+/// The session is closed between the moment a put has read it and its commit.
+#[tokio::test]
+async fn inv_57_what_comes_too_late_opens_the_next_session() {
+    let place = Place::new();
+    let host = place.host().await;
+    week(&host).await;
+    let (engine, caller, once) = (host.engine.clone(), host.caller.clone(), std::sync::atomic::AtomicBool::new(true));
+    place.meddler.before_commits(move |_| {
+        let (engine, caller, now) = (engine.clone(), caller.clone(), once.swap(false, std::sync::atomic::Ordering::SeqCst));
+        Box::pin(async move {
+            if now {
+                engine.close_session(&caller, MEMORY).await.unwrap();
+            }
+        })
+    });
+    turn(&host, "late", "operator", None, "One more thing.").await;
+    let states: Vec<State> = host.engine.sessions(&host.caller, MEMORY).await.unwrap().iter().map(|session| session.state).collect();
+    assert_eq!(states, [State::Open, State::Closed], "nothing hangs on what is over");
+}
