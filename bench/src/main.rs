@@ -27,6 +27,7 @@ mod postgres_peer;
 mod postgres_reads;
 mod puts;
 mod reads;
+mod recall;
 mod redact;
 mod runs;
 mod table;
@@ -69,6 +70,9 @@ struct Cli {
     /// Conversations for `distill`, in the format of LoCoMo.
     #[arg(long, value_name = "FILE")]
     locomo: Option<PathBuf>,
+    /// A Python with lancedb and sqlite-vec, whose figures `recall` shows beside ours.
+    #[arg(long, value_name = "PYTHON")]
+    peers: Option<PathBuf>,
     /// How many of them, from the end, `distill` shows apart.
     #[arg(long, default_value_t = 2)]
     held_out: usize,
@@ -98,6 +102,9 @@ enum Benchmark {
     Commitments,
     /// Writes beside 20,000 rules that none may restate, against writes that are not guarded and a scan of all rules.
     Guard,
+    /// Search by words and meaning in a memory of 10,000, 100,000 and 1,000,000 entries, against two others with --peers; not part of
+    /// `all`, because it takes long.
+    Recall,
     /// What digests keep of long conversations; not part of `all`, because it needs --locomo.
     Distill,
     /// All of these.
@@ -129,7 +136,7 @@ impl Setup {
         // The redactor and the plan of consolidation are measured in this process.
         if !matches!(
             cli.benchmark,
-            Benchmark::Redact | Benchmark::Consolidate | Benchmark::Passes | Benchmark::Commitments | Benchmark::Guard
+            Benchmark::Redact | Benchmark::Consolidate | Benchmark::Passes | Benchmark::Commitments | Benchmark::Guard | Benchmark::Recall
         ) {
             ensure!(
                 remem.is_file(),
@@ -175,6 +182,10 @@ fn main() -> anyhow::Result<()> {
     }
     if wants(Benchmark::Commitments) {
         commitments::run(&setup)?;
+    }
+    if cli.benchmark == Benchmark::Recall {
+        let sizes = cli.entries.map_or_else(|| vec![10_000, 100_000, 1_000_000], |entries| vec![entries]);
+        recall::run(&setup, &sizes, cli.peers.as_deref())?;
     }
     if wants(Benchmark::Guard) {
         guard::run(&setup)?;

@@ -7,6 +7,8 @@ mod change;
 pub use change::{Cause, Change, Closing, Reason};
 
 use crate::admission::{Admitted, RuleText};
+use crate::embedding::{Embedding, ModelId};
+use crate::entry::Entry;
 use crate::event::EventBody;
 use crate::ids::{Actor, EntryId, MemoryRef, PrincipalId, Revision, RuleId, RunId, TenantId, Timestamp, WorldId};
 use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind, Ties};
@@ -234,6 +236,14 @@ impl Batch {
     pub fn rule(mut self, world: WorldId, id: RuleId, body: Option<RuleText>) -> Batch {
         assert!(!world.is_none(), "the world without rules has none");
         self.changes.push(Change::Rule { world, id, body });
+        self
+    }
+
+    /// Keeps the vector of an entry as it was read.
+    #[must_use]
+    pub fn embed(mut self, entry: &Entry, model: ModelId, vector: Embedding) -> Batch {
+        let (memory_ref, id, scan) = (entry.memory_ref.clone(), entry.id.clone(), entry.scan);
+        self.changes.push(Change::Embed { memory_ref, id, scan, model, vector });
         self
     }
 

@@ -12,6 +12,8 @@ pub struct Facts {
     pub writable: bool,
     /// A lexical index answers queries.
     pub lexical: bool,
+    /// A model makes vectors, and the store finds by them.
+    pub semantic: bool,
     /// A purge pass runs, and reads honour `expiresAt`.
     pub ttl: bool,
     /// Memory about a subject can be forgotten.
@@ -77,11 +79,12 @@ const fn feature(key: &'static str, supported: fn(&Facts) -> bool) -> Feature {
 }
 
 /// Every key that this host may advertise. What is not here is never provided.
-pub const FEATURES: [Feature; 38] = [
+pub const FEATURES: [Feature; 39] = [
     feature("memory", |_| true),
     feature("memory.writable", |f| f.writable),
     feature("memory.search", |f| f.lexical),
     feature("memory.search.filter", |f| f.lexical),
+    feature("memory.search.semantic", |f| f.lexical && f.semantic),
     feature("memory.ttlSupported", |f| f.ttl),
     feature("memory.retention", |f| f.ttl || f.forget),
     feature("memory.retention.ttl", |f| f.ttl),
@@ -177,7 +180,7 @@ impl Capabilities {
 
 /// Every combination of facts, for tests that go through all of them.
 pub fn every_combination() -> impl Iterator<Item = Facts> {
-    (0..1u32 << 16).map(|bits| {
+    (0..1u32 << 17).map(|bits| {
         let bit = |n: u32| bits >> n & 1 == 1;
         Facts {
             durable: bit(0),
@@ -196,6 +199,7 @@ pub fn every_combination() -> impl Iterator<Item = Facts> {
             commitments: bit(13),
             proposals: bit(14),
             scheduling: bit(15),
+            semantic: bit(16),
         }
     })
 }

@@ -3,6 +3,7 @@
 use crate::bearer::Bearer;
 use crate::caller::Caller;
 use crate::commitments::CommitmentRules;
+use crate::embedders::Embedders;
 use crate::error::EngineError;
 use crate::model::ModelPort;
 use crate::ports::{Clock, Envelope, Ids, Post, RecordedPost};
@@ -86,6 +87,8 @@ pub struct Parts {
     pub commitments: CommitmentRules,
     /// How the agents of memories remember.
     pub profiles: Profiles,
+    /// Makes vectors; without one search goes by words.
+    pub embedders: Embedders,
 }
 
 impl Parts {
@@ -115,6 +118,7 @@ impl Parts {
             backups_kept_ms: None,
             commitments: CommitmentRules::default(),
             profiles: Profiles::default(),
+            embedders: Embedders::default(),
         }
     }
 }

@@ -69,6 +69,9 @@ pub enum EngineError {
     /// A secret of the tenant cannot be opened, so nothing can be held against it.
     #[error("a secret of this tenant cannot be opened: the vault key is missing or another one")]
     VaultLocked,
+    /// Nothing here can tell what a query means.
+    #[error("this host cannot search by meaning now: it has no embedding model, or that does not answer")]
+    NoEmbedder,
     /// The job has ended, so that it cannot be cancelled any more.
     #[error("the job has ended")]
     JobEnded {

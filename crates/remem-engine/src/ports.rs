@@ -1,5 +1,5 @@
 //! What the engine needs from outside and tests replace: the time, fresh names, the keys of an issuer of tokens, somebody who
-//! posts to webhooks, and a language model.
+//! posts to webhooks, a language model, and a maker of vectors.
 
 use crate::bearer::PublicKeys;
 use async_trait::async_trait;
@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use remem_core::redact::SecretValue;
 use remem_core::rewrite::Message;
-use remem_core::{EntryId, Event, PrincipalId, RunId, TenantId, Timestamp};
+use remem_core::{Embedding, EntryId, Event, ModelId, PrincipalId, RunId, TenantId, Timestamp};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -148,6 +148,53 @@ impl ModelError {
     #[must_use]
     pub fn is_passing(self) -> bool {
         matches!(self, ModelError::Unreachable | ModelError::Status(500..=599))
+    }
+}
+
+/// Makes vectors of texts. It is given redacted text only.
+#[async_trait]
+pub trait Embedder: Send + Sync {
+    /// What the model is called, its version included; kept with every vector.
+    fn name(&self) -> &str;
+    /// Components of every vector it makes.
+    fn dimensions(&self) -> usize;
+    /// One vector a text, in order. A text that is too long for the model counts with its beginning.
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError>;
+    /// Which vectors are its own.
+    fn id(&self) -> ModelId {
+        ModelId::of(self.name(), self.dimensions())
+    }
+}
+
+/// Why there are no vectors. Names a class, never an address or a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmbedderError {
+    /// Nobody answered in time.
+    Timeout,
+    /// No connection, or it broke.
+    Unreachable,
+    /// An answer with a status other than 200.
+    Status(u16),
+    /// An answer that is not what such servers send, or not one vector a text.
+    Malformed,
+    /// Vectors with another number of components than the model was said to have.
+    Dimensions,
+    /// The model's files are missing or cannot be used.
+    Unusable,
+}
+
+impl EmbedderError {
+    /// The stable name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EmbedderError::Timeout => "timeout",
+            EmbedderError::Unreachable => "unreachable",
+            EmbedderError::Status(_) => "status",
+            EmbedderError::Malformed => "malformed",
+            EmbedderError::Dimensions => "dimensions",
+            EmbedderError::Unusable => "unusable",
+        }
     }
 }
 

@@ -1,11 +1,11 @@
-//! Reads: get, list, search, stats, the list of memories. Nothing leaves without a second look at what it holds.
+//! Reads: get, list, stats, the list of memories (`search` has a file of its own). Nothing leaves without a second look at what it holds.
 
 use crate::caller::Caller;
 use crate::cursor;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use remem_core::{Entry, EntryId, Permission, Query, Revision, Timestamp};
-use remem_store::{Filter, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary};
+use remem_core::{Entry, EntryId, Permission, Revision, Timestamp};
+use remem_store::{Filter, Page, Position, ReadAt, ScopeStats, ScopeSummary};
 
 /// What a list asks for.
 #[derive(Clone, Debug, Default)]
@@ -29,30 +29,6 @@ pub struct Listed {
     pub entries: Vec<Entry>,
     /// Set if there is more.
     pub next_cursor: Option<String>,
-}
-
-/// What a search asks for.
-#[derive(Clone, Debug, Default)]
-pub struct SearchRequest {
-    /// What to look for, as typed.
-    pub query: String,
-    /// Hits wanted; see `Policy::search_limit`.
-    pub limit: Option<u32>,
-    /// Conditions.
-    pub filter: Filter,
-    /// Read at least this revision.
-    pub at_least: Option<Revision>,
-    /// What was true at this instant, rather than now.
-    pub as_of: Option<Timestamp>,
-}
-
-/// One hit of a search.
-#[derive(Clone, Debug)]
-pub struct Hit {
-    /// The entry.
-    pub entry: Entry,
-    /// How well it answers, relative to the best hit of the same answer, which has 1.
-    pub score: f64,
 }
 
 impl Engine {
@@ -82,22 +58,6 @@ impl Engine {
             cursor::seal(&self.parts.key, &scope, &position)
         });
         Ok(Listed { entries: self.show(caller, entries, &at).await?, next_cursor })
-    }
-
-    /// Entries that hold words of the query, best first.
-    pub async fn search(&self, caller: &Caller, memory_ref: &str, request: SearchRequest) -> Result<Vec<Hit>, EngineError> {
-        caller.require(Permission::MemoryRead)?;
-        let query = Query::parse(&request.query, &self.parts.policy)?;
-        let at = as_of(self.read_at(caller, request.at_least).await?, request.as_of);
-        let Some(scope) = caller.scope(memory_ref) else { return Ok(Vec::new()) };
-        let limit = self.parts.policy.search_limit(request.limit);
-        let probe = Probe::Lexical { terms: query.terms().to_vec() };
-        let candidates = self.parts.store.candidates(&scope, &probe, &request.filter, limit, &at).await?;
-        // The store's scores mean nothing across answers (and are tiny in a small memory): only their ratio is shown.
-        let best = candidates.first().map_or(1.0, |c| c.score.max(f64::MIN_POSITIVE));
-        let (entries, scores): (Vec<Entry>, Vec<f64>) = candidates.into_iter().map(|c| (c.entry, c.score / best)).unzip();
-        let shown = self.show(caller, entries, &at).await?;
-        Ok(shown.into_iter().zip(scores).map(|(entry, score)| Hit { entry, score }).collect())
     }
 
     /// Counts of one memory.
@@ -134,6 +94,6 @@ impl Engine {
 }
 
 /// The moment of a read, or what was true at another one.
-fn as_of(at: ReadAt, then: Option<Timestamp>) -> ReadAt {
+pub(crate) fn as_of(at: ReadAt, then: Option<Timestamp>) -> ReadAt {
     then.map_or_else(|| at.clone(), |then| ReadAt::AsOf { then, at: at.instant() })
 }

@@ -1,19 +1,19 @@
 //! `PASSES`: one row a pass. The runner, the CLI, the status endpoint, metrics and docs all read this table.
 
+mod log;
+
+pub use log::{PassLog, PassStatus};
+
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::jobs::options::{OptionKind, OptionSpec};
 use crate::jobs::work::Held;
 use crate::jobs::{Job, WorkFuture, carry};
 use crate::passes;
-use remem_core::{Fence, TenantId, Timestamp};
+use remem_core::{Fence, TenantId};
 use remem_store::{StoreError, Work};
-use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
 
 /// Work in the background: does a bounded amount, may be run at any time and any number of times.
 pub struct Pass {
@@ -104,7 +104,7 @@ pub struct PassReport {
 }
 
 /// All passes.
-pub static PASSES: [Pass; 14] = [
+pub static PASSES: [Pass; 15] = [
     Pass {
         name: "purge",
         doc: "removes expired entries and makes erased text physically gone",
@@ -181,6 +181,19 @@ pub static PASSES: [Pass; 14] = [
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::infer::worth(engine, tenant)),
             run: |engine, tenant, mode, fence| Box::pin(passes::infer::run(engine, tenant, mode, fence)),
+        },
+    },
+    Pass {
+        name: passes::embed::NAME,
+        doc: "makes the vectors that search by meaning compares",
+        period_ms: 500,
+        all_every: 120,
+        store_knows: None,
+        lease_ms: LEASE_MS,
+        tenants_at_once: 2,
+        over: Over::Host {
+            worth: |engine, tenant| Box::pin(passes::embed::worth(engine, tenant)),
+            run: |engine, tenant, mode, fence| Box::pin(passes::embed::run(engine, tenant, mode, fence)),
         },
     },
     Pass {
@@ -317,78 +330,6 @@ pub fn find(name: &str) -> Option<&'static Pass> {
     PASSES.iter().find(|pass| pass.name == name)
 }
 
-/// The latest activation of a pass for a tenant.
-#[derive(Clone, Debug)]
-pub struct PassStatus {
-    /// Which pass.
-    pub name: &'static str,
-    /// When it last ran.
-    pub ran_at: Timestamp,
-    /// What it did, or that it failed.
-    pub report: Option<PassReport>,
-}
-
-/// What is known about activations in this process, and about work that came up here.
-#[derive(Default)]
-pub struct PassLog {
-    last: Mutex<BTreeMap<(TenantId, &'static str), PassStatus>>,
-    work: Mutex<BTreeSet<(&'static str, TenantId)>>,
-    due: Mutex<BTreeMap<(&'static str, TenantId), Timestamp>>,
-    pub(crate) bell: Notify,
-    stopping: AtomicBool,
-}
-
-impl PassLog {
-    pub(crate) fn record(&self, tenant: &TenantId, status: PassStatus) {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).insert((tenant.clone(), status.name), status);
-    }
-
-    /// There is more to do at a tenant, at the next period: rings no bell, so that a pass cannot wake itself.
-    pub(crate) fn again(&self, pass: &'static str, tenant: &TenantId) {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner).insert((pass, tenant.clone()));
-    }
-
-    /// When a pass has work at a tenant next, as far as is known here.
-    pub(crate) fn due_at(&self, pass: &'static str, tenant: &TenantId, at: Option<Timestamp>) {
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        match at {
-            Some(at) => due.insert((pass, tenant.clone()), at),
-            None => due.remove(&(pass, tenant.clone())),
-        };
-    }
-
-    /// The process is about to end: what can wait for another one should.
-    pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::SeqCst)
-    }
-
-    /// The tenants for which work came up since the last time this was asked, or is due now.
-    pub(crate) fn take_work(&self, pass: &str, now: Timestamp) -> Vec<TenantId> {
-        let mut found = self.came_up(pass);
-        let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = due.iter().filter(|((name, _), at)| *name == pass && **at <= now).map(|((_, tenant), _)| tenant.clone());
-        found.extend(due);
-        found.into_iter().collect()
-    }
-
-    fn came_up(&self, pass: &str) -> BTreeSet<TenantId> {
-        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        let (taken, rest) = std::mem::take(&mut *work).into_iter().partition(|(name, _)| *name == pass);
-        *work = rest;
-        let taken: BTreeSet<(&'static str, TenantId)> = taken;
-        taken.into_iter().map(|(_, tenant)| tenant).collect()
-    }
-
-    fn of(&self, tenant: &TenantId) -> Vec<PassStatus> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.iter().filter(|((t, _), _)| t == tenant).map(|(_, status)| status.clone()).collect()
-    }
-}
-
 /// How long most activations may hold their lease.
 pub const LEASE_MS: u64 = 30_000;
 /// How often a person who asks for a pass tries to get the lease.
@@ -404,7 +345,7 @@ impl Engine {
 
     /// Tells the runner of this process that a pass has work at a tenant. Only a hint.
     pub(crate) fn has_work(&self, pass: &'static str, tenant: &TenantId) {
-        self.passes.work.lock().unwrap_or_else(PoisonError::into_inner).insert((pass, tenant.clone()));
+        self.passes.again(pass, tenant);
         self.passes.bell.notify_waiters();
     }
 

@@ -110,9 +110,12 @@ impl Engine {
         Ok(Deleted { revision: committed.revision, replayed: committed.replayed })
     }
 
-    /// Somebody reads them for promises soon; nobody has to be woken for it.
-    fn has_new_entries(&self, tenant: &TenantId) {
+    /// Somebody reads them for promises and for what they mean soon; nobody has to be woken for it.
+    pub(crate) fn has_new_entries(&self, tenant: &TenantId) {
         self.passes.again(crate::passes::infer::NAME, tenant);
+        if self.parts.embedders.current.is_some() {
+            self.passes.again(crate::passes::embed::NAME, tenant);
+        }
     }
 
     fn check_size(&self, drafts: &[Draft]) -> Result<(), Rejection> {

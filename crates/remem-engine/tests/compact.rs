@@ -7,7 +7,7 @@ mod world;
 use remem_core::{Change, Draft, EntryId, Reason, Tier, Timestamp, Trust};
 use remem_engine::EngineError;
 use remem_engine::jobs::WorkError;
-use remem_engine::recall::SearchRequest;
+use remem_engine::search::SearchRequest;
 use remem_store::{EntryState, FaultyStore, ReadAt, StoreError};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ async fn many_become_one_that_is_there_at_once() {
         assert!(place.meddler.inner.get(&host.scope("m"), &id, &at).await.unwrap().is_none());
     }
     let search = SearchRequest { query: "letter harbour".to_owned(), ..SearchRequest::default() };
-    let hits = host.engine.search(&host.caller, "m", search).await.unwrap();
+    let hits = host.engine.search(&host.caller, "m", search).await.unwrap().hits;
     assert!(hits.iter().all(|hit| hit.entry.id == output.id) && hits.len() == 1);
     assert_eq!(host.work("compact", "m", all()).await.unwrap().changed, 0, "and again is nothing");
 }

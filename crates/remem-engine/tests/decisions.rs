@@ -12,8 +12,9 @@ use remem_core::{
 };
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::FixedClock;
-use remem_engine::recall::{ListRequest, SearchRequest};
+use remem_engine::recall::ListRequest;
 use remem_engine::registry::{Mode, PASSES};
+use remem_engine::search::SearchRequest;
 use remem_engine::sessions::{Session, State};
 use remem_engine::worlds::NewRule;
 use remem_engine::{Caller, Engine, EngineError, HostKey, Parts};
@@ -225,7 +226,7 @@ async fn d06_an_operator_sees_their_own_and_what_is_shared() {
         assert!(engine.link_action(bob, (name, own.id.as_str()), "a", "b").await.is_err());
         assert!(engine.close_session(bob, name).await.is_err());
         let search = SearchRequest { query: "Nadia".into(), ..SearchRequest::default() };
-        assert!(engine.search(bob, name, search).await.unwrap().is_empty());
+        assert!(engine.search(bob, name, search).await.unwrap().hits.is_empty());
     }
     assert!(shop.engine.put(&shop.bob, "~ada/ops", vec![said("planted")], None).await.is_err());
     assert_eq!(shop.engine.list(&shop.bob, "shared", ListRequest::default()).await.unwrap().entries.len(), 1);

@@ -6,8 +6,9 @@
 use remem_core::{Draft, Permission, Seq, TenantId, Timestamp};
 use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{CountedIds, FixedClock};
-use remem_engine::recall::{ListRequest, SearchRequest};
+use remem_engine::recall::ListRequest;
 use remem_engine::registry::{self, Mode};
+use remem_engine::search::SearchRequest;
 use remem_engine::{Caller, Engine, EngineError, HostKey, Parts};
 use remem_store::{FaultyStore, Store, StoreError};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
@@ -164,9 +165,9 @@ impl World {
         let mut ids: Vec<&str> = listed.iter().map(|e| e.id.as_str()).collect();
         ids.sort_unstable();
         assert_eq!(ids, self.model.live(tenant, memory), "seed {}", self.seed);
-        let request = SearchRequest { query: word.to_owned(), limit: Some(0), ..SearchRequest::default() };
-        let Ok(hits) = self.engine.search(caller, REFS[memory], request).await else { return };
-        let mut found: Vec<&str> = hits.iter().map(|h| h.entry.content.as_str()).collect();
+        let request = SearchRequest { query: word.to_owned(), limit: Some(0), no_context: true, ..SearchRequest::default() };
+        let Ok(found) = self.engine.search(caller, REFS[memory], request).await else { return };
+        let mut found: Vec<&str> = found.hits.iter().map(|h| h.entry.content.as_str()).collect();
         found.sort_unstable();
         let mut expected: Vec<&str> = listed.iter().map(|e| e.content.as_str()).filter(|c| c.starts_with(word)).collect();
         expected.sort_unstable();

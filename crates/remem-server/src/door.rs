@@ -6,6 +6,7 @@ mod entries;
 mod forget;
 mod passes;
 mod proposals;
+mod recall;
 mod workshop;
 
 pub use commitments::{CommitmentDoor, MadeCommitment};
@@ -13,6 +14,7 @@ pub(crate) use entries::Include;
 pub use forget::ForgetDoor;
 pub use passes::PassDoor;
 pub use proposals::{Decided, ReviewDoor};
+pub use recall::RecallDoor;
 pub use workshop::WorkshopDoor;
 
 use async_trait::async_trait;
@@ -22,7 +24,7 @@ use remem_core::{MemoryRef, Permission, PrincipalId, Rejection, Revision, Seq, S
 use remem_engine::agents::Listed;
 use remem_engine::keys::KeyRequest;
 use remem_engine::proposals::ProposalError;
-use remem_engine::recall::{ListRequest, SearchRequest as EngineSearch};
+use remem_engine::recall::ListRequest;
 use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Denied, Engine, EngineError};
 use remem_store::{Filter, KeyRecord, StoreError};
@@ -32,7 +34,7 @@ use remem_wire::entry::EntryBeside;
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
     EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, MemorySummary,
-    PutMany, PutManyAnswer, ReadQuery, SearchAnswer, SearchHit, SearchRequest,
+    PutMany, PutManyAnswer, ReadQuery,
 };
 use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
 use remem_wire::time::Instant;
@@ -61,7 +63,7 @@ pub struct InstalledAgent {
 
 /// Every operation on memory, as one caller.
 #[async_trait]
-pub trait Door: CommitmentDoor + ForgetDoor + PassDoor + ReviewDoor + WorkshopDoor + Send + Sync {
+pub trait Door: CommitmentDoor + ForgetDoor + PassDoor + RecallDoor + ReviewDoor + WorkshopDoor + Send + Sync {
     /// Stores one entry; answers it with all that is beside it.
     async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<EntryBeside>, Failure>;
     /// Stores several entries, all or none.
@@ -74,8 +76,6 @@ pub trait Door: CommitmentDoor + ForgetDoor + PassDoor + ReviewDoor + WorkshopDo
     async fn metadata(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<EntryMetadata, Failure>;
     /// A page of entries.
     async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure>;
-    /// Entries that answer a query.
-    async fn search(&self, memory_ref: &str, request: SearchRequest) -> Result<SearchAnswer, Failure>;
     /// Takes an entry away.
     async fn delete(&self, memory_ref: &str, id: &str, key: Option<&str>) -> Result<Written<()>, Failure>;
     /// Counts of a memory.
@@ -142,6 +142,9 @@ pub fn problem(error: EngineError) -> Problem {
         EngineError::WorkRefused { code, details } => Problem::WorkRefused { code, details },
         EngineError::Proposal(error) => proposal_problem(error),
         EngineError::SecretExists => Problem::SecretExists,
+        EngineError::NoEmbedder => {
+            Problem::NotProvided { what: "search by meaning now; `remem model install` brings a model, and mode lexical works without" }
+        }
         EngineError::VaultOff => Problem::NotProvided { what: "a vault for secrets; vault.key_file or REMEM_VAULT_KEY turns it on" },
         EngineError::VaultLocked => Problem::VaultLocked,
         EngineError::TooManyFeeds => Problem::TooManyFeeds { limit: 0 },
@@ -266,6 +269,7 @@ impl Door for EngineDoor {
     }
 
     async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure> {
+        let budget = recall::budget(&query)?;
         let include = Include::parse(query.include.as_deref())?;
         let places = (query.session.as_deref(), query.interaction.as_deref());
         let request = ListRequest {
@@ -275,36 +279,11 @@ impl Door for EngineDoor {
             at_least: revision(query.at_least.as_deref())?,
             as_of: query.as_of.map(|t| t.0),
         };
+        if let Some(budget) = budget {
+            return self.list_within(memory_ref, request, budget, include).await;
+        }
         let listed = self.engine.list(&self.caller, memory_ref, request).await.map_err(fail)?;
         Ok(EntryList { next_cursor: listed.next_cursor, ..include.list(listed.entries) })
-    }
-
-    async fn search(&self, memory_ref: &str, request: SearchRequest) -> Result<SearchAnswer, Failure> {
-        match request.mode.as_deref() {
-            None | Some("lexical" | "filter") => {}
-            Some("semantic" | "hybrid") => return Err(Problem::NotProvided { what: "this search mode; use lexical" }.into()),
-            Some(_) => return Err(invalid("mode", "must be lexical or filter")),
-        }
-        let include = Include { metadata: true, ..Include::parse(request.include.as_deref())? };
-        let places = (request.session.as_deref(), request.interaction.as_deref());
-        let engine_request = EngineSearch {
-            query: request.query,
-            limit: request.limit,
-            filter: Filter {
-                tags: request.tags,
-                created_from: request.created_from.map(|t| t.0),
-                created_to: request.created_to.map(|t| t.0),
-                ..filter(request.tier, request.typology, places)?
-            },
-            at_least: revision(request.at_least.as_deref())?,
-            as_of: request.as_of.map(|t| t.0),
-        };
-        let hits = self.engine.search(&self.caller, memory_ref, engine_request).await.map_err(fail)?;
-        let hits = hits.into_iter().map(|hit| {
-            let EntryBeside { entry, metadata, facets } = include.beside(hit.entry);
-            SearchHit { entry, score: hit.score, metadata, facets }
-        });
-        Ok(SearchAnswer { hits: hits.collect() })
     }
 
     async fn delete(&self, memory_ref: &str, id: &str, key: Option<&str>) -> Result<Written<()>, Failure> {

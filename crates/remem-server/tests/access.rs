@@ -138,6 +138,9 @@ async fn each_operation_needs_its_scope() {
         ("GET", format!("{entries}/mem_1"), "", "memory:read"),
         ("GET", format!("{entries}/mem_1/metadata"), "", "memory:read"),
         ("POST", format!("{MEMORY}/m/search"), r#"{"query": "x"}"#, "memory:read"),
+        ("POST", format!("{MEMORY}/m/recall"), r#"{"query": "x"}"#, "memory:read"),
+        ("GET", format!("{entries}?tokenBudget=9"), "", "memory:read"),
+        ("GET", "/v1/host/remembrancer/embeddings".to_owned(), "", "memory:admin"),
         ("GET", format!("{MEMORY}/m/stats"), "", "memory:read"),
         ("GET", MEMORY.to_owned(), "", "memory:read"),
         ("GET", "/v1/host/remembrancer/events".to_owned(), "", "memory:read"),
@@ -280,5 +283,5 @@ async fn every_operation_is_in_the_openapi_document() {
     for operation in &operations {
         assert!(documented.contains(&format!("`{operation}`")), "docs/api.md lacks `{operation}`");
     }
-    assert_eq!(operations.len(), 116, "{operations:#?}");
+    assert_eq!(operations.len(), 118, "{operations:#?}");
 }

@@ -114,6 +114,32 @@ fn operation_rows() -> Vec<Row> {
     ]
 }
 
+fn recall_rows() -> Vec<Row> {
+    let search = |what, body: serde_json::Value, status| row(what, "POST", "{m}/search", body.to_string(), status, "validation_error");
+    let recall = |what, body: serde_json::Value, status, code| row(what, "POST", "{m}/recall", body.to_string(), status, code);
+    let list = |what, query: &str, code| row(what, "GET", &format!("{{m}}/entries?{query}"), "", 422, code);
+    vec![
+        search("search with an unknown use of time", json!({"query": "x", "time": CANARY}), 422),
+        search("search with more than 10 neighbours", json!({"query": "x", "neighbours": 11}), 422),
+        search("search with no hits of a source", json!({"query": "x", "perSource": 0}), 422),
+        search("search that explains something else", json!({"query": "x", "explain": CANARY}), 400),
+        recall("recall of nothing", json!({"query": " "}), 422, "validation_error"),
+        recall("recall without a query", json!({"tokenBudget": 9}), 400, "validation_error"),
+        recall("recall with an unknown field", json!({"query": "x", CANARY: 1}), 400, "validation_error"),
+        recall("recall with a budget over 1,000,000 tokens", json!({"query": "x", "tokenBudget": 1_000_001}), 422, "validation_error"),
+        recall("recall by a mode that this host lacks", json!({"query": "x", "mode": "semantic"}), 422, "capability_not_provided"),
+        list("list within no tokens", "tokenBudget=0", "validation_error"),
+        list("list within more than 1,000,000 tokens", "tokenBudget=1000001", "validation_error"),
+        list("list by an unknown rank", "tokenBudget=9&rank=canary-c4n4ry", "validation_error"),
+        list("rank without a tokenBudget", "rank=recency", "validation_error"),
+        list("query of a list without a tokenBudget", "query=canary-c4n4ry", "validation_error"),
+        list("query of a list by recency", "tokenBudget=9&query=canary-c4n4ry", "validation_error"),
+        list("list by relevance without a query", "tokenBudget=9&rank=relevance", "validation_error"),
+        list("list by relevance that this host lacks", "tokenBudget=9&rank=relevance&query=canary-c4n4ry", "capability_not_provided"),
+        list("cursor of a list within a budget", "tokenBudget=9&cursor=canary-c4n4ry", "validation_error"),
+    ]
+}
+
 fn forget_rows() -> Vec<Row> {
     let subjects = |subjects: Vec<String>| json!({"content": "x", "subjects": subjects}).to_string();
     let many = (0..33).map(|n| format!("{CANARY}{n}")).collect();
@@ -522,7 +548,8 @@ fn webhook_rows() -> Vec<Row> {
 async fn each_kind_of_wrong_input_gets_its_answer() {
     let host = Host::new().await;
     let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md")).unwrap();
-    let rows = body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(pass_rows()).chain(forget_rows());
+    let rows =
+        body_rows().into_iter().chain(operation_rows()).chain(path_rows()).chain(pass_rows()).chain(forget_rows()).chain(recall_rows());
     let others = webhook_rows().into_iter().chain(proposal_rows()).chain(secret_rows()).chain(commitment_rows()).chain(workshop_rows());
     for row in rows.chain(agent_rows()).chain(run_rows()).chain(others) {
         let headers: Vec<(&str, &str)> = row.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();

@@ -137,9 +137,12 @@ async fn work(host: &Host, name: &str, body: Value) -> Value {
     host.get(&format!("{BASE}/jobs/{}", started.json()["id"].as_str().unwrap())).await.json()
 }
 
+/// What holds a word of the query. What only stands beside such an entry is found as well, and is not meant.
 async fn hits(host: &Host, memory: &str, query: &str) -> Vec<String> {
-    let found = host.post(&format!("{MEMORY}/{memory}/search"), json!({"query": query, "limit": 0})).await.json();
-    found["hits"].as_array().unwrap().iter().map(|hit| hit["entry"]["content"].as_str().unwrap().to_owned()).collect()
+    let search = json!({"query": query, "limit": 0, "explain": true});
+    let found = host.post(&format!("{MEMORY}/{memory}/search"), search).await.json();
+    let holding = found["hits"].as_array().unwrap().iter().filter(|hit| hit["parts"]["lexical"].as_f64().unwrap() > 0.0);
+    holding.map(|hit| hit["entry"]["content"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]

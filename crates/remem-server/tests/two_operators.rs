@@ -31,7 +31,7 @@ type Names = BTreeMap<&'static str, String>;
 /// Operations that Bob tries, and how: path and body. `{…}` is filled in with what is Ada's.
 const TRIED: &[(&str, &[(&str, &str)])] = &[
     ("GET /v1/host/remembrancer/memory", &[("?limit=1", ""), ("?after={memory}", ""), ("?after={hash}&limit=1", "")]),
-    ("GET /v1/host/remembrancer/memory/{memoryRef}/entries", &[("", ""), ("?limit=1&include=metadata", "")]),
+    ("GET /v1/host/remembrancer/memory/{memoryRef}/entries", &[("", ""), ("?limit=1&include=metadata", ""), ("?tokenBudget=400", "")]),
     ("POST /v1/host/remembrancer/memory/{memoryRef}/entries", &[("", r#"{"content": "x"}"#), ("#k", r#"{"content": "x"}"#)]),
     ("POST /v1/host/remembrancer/memory/{memoryRef}/entries:batch", &[("", r#"{"entries": [{"content": "x"}]}"#)]),
     ("POST /v1/host/remembrancer/memory/{memoryRef}/entries:import", &[("", r#"{"entries": [{"id": "{entry}", "content": "x"}]}"#)]),
@@ -49,7 +49,15 @@ const TRIED: &[(&str, &[(&str, &str)])] = &[
     ("DELETE /v1/host/remembrancer/memory/{memoryRef}/entries/{id}", &[("", "")]),
     (
         "POST /v1/host/remembrancer/memory/{memoryRef}/search",
-        &[("", r#"{"query": "quetzal"}"#), ("", r#"{"query": "kettle", "limit": 0}"#)],
+        &[
+            ("", r#"{"query": "quetzal"}"#),
+            ("", r#"{"query": "kettle", "limit": 0}"#),
+            ("", r#"{"query": "quetzal last week", "time": "filter", "explain": true, "neighbours": 2}"#),
+        ],
+    ),
+    (
+        "POST /v1/host/remembrancer/memory/{memoryRef}/recall",
+        &[("", r#"{"query": "quetzal"}"#), ("", r#"{"query": "kettle", "tokenBudget": 4000, "abstain": false}"#)],
     ),
     ("GET /v1/host/remembrancer/memory/{memoryRef}/stats", &[("", "")]),
     ("GET /v1/host/remembrancer/memory/{memoryRef}/archives", &[("", "")]),
@@ -169,6 +177,10 @@ const EXPLAINED: &[(&str, &[&str])] = &[
     (
         "forgetting reaches everybody's memories, by design: see the test about it",
         &["POST /v1/host/remembrancer/forget", "GET /v1/host/remembrancer/erasures/{id}"],
+    ),
+    (
+        "a count of the whole tenant's texts, which whoever looks after the host may know; it names no memory",
+        &["GET /v1/host/remembrancer/embeddings"],
     ),
     (
         "about the host, not about a tenant's memories",
@@ -559,7 +571,8 @@ async fn inv_14_tools_and_webhooks_keep_users_apart() {
     for memory in ["~ada/ops", "~/ops", "ops"] {
         for (name, arguments) in [
             ("memory_list", json!({"memoryRef": memory})),
-            ("memory_search", json!({"memoryRef": memory, "query": CANARY})),
+            ("memory_search", json!({"memoryRef": memory, "query": CANARY, "neighbours": 3})),
+            ("memory_recall", json!({"memoryRef": memory, "query": CANARY, "abstain": false})),
             ("memory_get", json!({"memoryRef": memory, "id": names["entry"]})),
             ("memory_stats", json!({"memoryRef": memory})),
             ("memory_delete", json!({"memoryRef": memory, "id": names["entry"]})),
@@ -572,8 +585,10 @@ async fn inv_14_tools_and_webhooks_keep_users_apart() {
             assert!(!there.contains(CANARY) && !there.contains(HERS), "{name} {memory}: {there}");
         }
     }
-    let own = tool(&crowded, "ada", "memory_search", json!({"memoryRef": "~/ops", "query": CANARY})).await;
-    assert!(own.contains(CANARY), "positive control: {own}");
+    for name in ["memory_search", "memory_recall"] {
+        let own = tool(&crowded, "ada", name, json!({"memoryRef": "~/ops", "query": CANARY})).await;
+        assert!(own.contains(CANARY), "positive control: {own}");
+    }
 }
 
 #[tokio::test]

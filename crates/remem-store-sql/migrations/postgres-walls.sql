@@ -21,7 +21,7 @@ END $$;
 
 -- RESTRICTIVE: no policy that is added later can widen it.
 DO $$ DECLARE t text; BEGIN
-  FOREACH t IN ARRAY ARRAY['tenant_clock', 'scope', 'entry', 'entry_tag', 'posting', 'event', 'idempotency', 'record', 'review', 'snapshot', 'lineage', 'entry_subject', 'signature', 'lease', 'action_link', 'rule', 'api_key', 'upkeep'] LOOP
+  FOREACH t IN ARRAY ARRAY['tenant_clock', 'scope', 'entry', 'entry_tag', 'posting', 'event', 'idempotency', 'record', 'review', 'snapshot', 'lineage', 'entry_subject', 'signature', 'vector', 'lease', 'action_link', 'rule', 'api_key', 'upkeep'] LOOP
     EXECUTE format('ALTER TABLE remem.%I ENABLE ROW LEVEL SECURITY', t);
     -- Not on the owner of `rule`, as whom the guard looks for the rule that a memory restates: see 0007_workshop.sql.
     IF t <> 'rule' THEN
@@ -34,6 +34,20 @@ DO $$ DECLARE t text; BEGIN
       EXECUTE format('CREATE POLICY tenant_rows ON remem.%I USING (true) WITH CHECK (true)', t);
     END IF;
   END LOOP;
+END $$;
+
+-- The same vectors as pgvector takes them, if it is there; whole numbers, so that it compares exactly what `bytes` says. One index for
+-- each kind of entry that there is: a plan needs these very conditions. Another number of components is compared one by one.
+DO $$ DECLARE cell text[]; BEGIN
+  IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'vector') THEN
+    ALTER TABLE remem.vector ADD COLUMN IF NOT EXISTS direction public.halfvec;
+    FOREACH cell SLICE 1 IN ARRAY ARRAY[['interaction', 'episodic'], ['session', 'episodic'], ['session', 'semantic'],
+        ['session', 'procedural'], ['persistent', 'semantic'], ['persistent', 'procedural']] LOOP
+      EXECUTE format('CREATE INDEX IF NOT EXISTS vector_near_%s_%s ON remem.vector
+        USING hnsw ((direction::public.halfvec(384)) public.halfvec_cosine_ops)
+        WHERE tier = %L AND typology = %L AND dimensions = 384', cell[1], cell[2], cell[1], cell[2]);
+    END LOOP;
+  END IF;
 END $$;
 
 -- A key is found by presenting its digest, or listed inside its own tenant; nothing enumerates the keys of all.
@@ -58,6 +72,7 @@ GRANT SELECT, INSERT ON remem.host_secret TO {app};
 GRANT SELECT, INSERT, UPDATE ON remem.tenant_clock, remem.scope, remem.entry TO {app};
 GRANT SELECT, INSERT, DELETE ON remem.entry_tag, remem.posting, remem.entry_subject TO {app};
 GRANT SELECT, INSERT, UPDATE, DELETE ON remem.signature TO {app};
+GRANT SELECT, INSERT, DELETE ON remem.vector TO {app};
 GRANT SELECT, INSERT ON remem.lineage, remem.action_link TO {app}; -- an action that rests on an entry is never taken back
 GRANT SELECT, INSERT, UPDATE, DELETE ON remem.rule TO {app};
 GRANT SELECT ON remem.retention TO {app}, {worker};
@@ -72,7 +87,7 @@ GRANT SELECT, UPDATE ON remem.lease TO {app};           -- UPDATE to lock the ro
 GRANT SELECT ON remem.tenant TO {worker};
 GRANT SELECT, UPDATE, DELETE ON remem.upkeep TO {worker};
 GRANT SELECT ON remem.scope, remem.entry, remem.entry_tag, remem.posting, remem.event, remem.record, remem.snapshot,
-  remem.lineage, remem.entry_subject, remem.signature, remem.action_link, remem.rule TO {worker};
+  remem.lineage, remem.entry_subject, remem.signature, remem.vector, remem.action_link, remem.rule TO {worker};
 GRANT SELECT, UPDATE ON remem.tenant_clock TO {worker}; -- UPDATE to lock it, nothing else
 GRANT SELECT, DELETE ON remem.idempotency TO {worker};
 GRANT SELECT, INSERT, UPDATE ON remem.lease TO {worker};

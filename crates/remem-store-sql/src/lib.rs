@@ -2,13 +2,27 @@
 //!
 //! This crate may not decide anything: what is stored was decided in `remem-core`, when is decided by the engine.
 
+mod bm25;
 pub mod copy;
 pub mod postgres;
 pub mod private;
 mod queue;
+mod spelling;
 pub mod sqlite;
 mod stored;
 mod terms;
 
 pub use postgres::{PostgresDirectory, PostgresStore};
 pub use sqlite::{Location, SqliteDirectory, SqliteStore};
+
+use remem_store::Candidate;
+
+/// The order of an answer to a search: by words, then by direction, then newest first.
+fn order(candidates: &mut [Candidate]) {
+    let words = |candidate: &Candidate| candidate.lexical + candidate.typo;
+    let cosine = |candidate: &Candidate| candidate.cosine.unwrap_or(f64::MIN);
+    candidates.sort_by(|a, b| {
+        let newest = || (b.entry.created_at, &b.entry.id).cmp(&(a.entry.created_at, &a.entry.id));
+        words(b).total_cmp(&words(a)).then_with(|| cosine(b).total_cmp(&cosine(a))).then_with(newest)
+    });
+}

@@ -34,17 +34,34 @@ pub(crate) fn words(text: &str) -> Words {
     }
 }
 
-/// Digests of the words in what somebody looks for, in order, each once.
-pub(crate) fn digests(text: &str) -> Vec<i64> {
-    let mut seen = std::collections::HashSet::new();
-    let mut digests = Vec::new();
-    tokens(text, |word| {
-        let digest = digest(word);
-        if seen.insert(digest) {
-            digests.push(digest);
-        }
-    });
-    digests
+/// A word that somebody looks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Digest of its stem.
+    pub word: i64,
+    /// As it was written, without capitals and accents.
+    pub written: String,
+}
+
+/// The words that somebody looks for, by digest, each once.
+pub(crate) fn asked(terms: &[String]) -> Vec<Asked> {
+    let mut found = Vec::new();
+    for term in terms {
+        whole_words(term, |whole| {
+            // Before stemming it is text: only whole characters were pushed, and a cut is at a length that no term has.
+            let written = String::from_utf8_lossy(whole).into_owned();
+            found.push(Asked { word: digest_of(whole), written });
+        });
+    }
+    found.sort_by(|a, b| (a.word, &a.written).cmp(&(b.word, &b.written)));
+    found.dedup_by_key(|asked| asked.word);
+    found
+}
+
+/// The digest of a whole word's stem. The word becomes its stem.
+pub(crate) fn digest_of(word: &mut Vec<u8>) -> i64 {
+    porter::stem(word);
+    digest(word)
 }
 
 fn digest(word: &[u8]) -> i64 {
@@ -54,6 +71,14 @@ fn digest(word: &[u8]) -> i64 {
 
 /// Calls `found` with each stemmed word, in order. A stem is bytes: the stemmer may halve a letter outside ASCII.
 fn tokens(text: &str, mut found: impl FnMut(&[u8])) {
+    whole_words(text, |word| {
+        porter::stem(word);
+        found(word);
+    });
+}
+
+/// Calls `found` with each word, in order; what it leaves of the word does not matter.
+fn whole_words(text: &str, mut found: impl FnMut(&mut Vec<u8>)) {
     let folded: &[u16] = &FOLDED;
     let mut word = Vec::with_capacity(128);
     for c in text.chars() {
@@ -68,12 +93,11 @@ fn tokens(text: &str, mut found: impl FnMut(&[u8])) {
     finish(&mut word, &mut found);
 }
 
-fn finish(word: &mut Vec<u8>, found: &mut impl FnMut(&[u8])) {
+fn finish(word: &mut Vec<u8>, found: &mut impl FnMut(&mut Vec<u8>)) {
     if word.is_empty() {
         return;
     }
     word.truncate(WORD_BYTES_MAX);
-    porter::stem(word);
     found(word);
     word.clear();
 }
@@ -406,7 +430,10 @@ mod tests {
         let words = words(text);
         assert_eq!(words.counts, expected.into_iter().collect::<Vec<_>>(), "{text:?}");
         assert_eq!(usize::try_from(words.total), Ok(theirs.len()), "{text:?}");
-        assert_eq!(digests(text), in_order, "{text:?}");
+        let mut asked: Vec<i64> = asked(&[text.to_owned()]).iter().map(|asked| asked.word).collect();
+        in_order.sort_unstable();
+        asked.sort_unstable();
+        assert_eq!(asked, in_order, "{text:?}");
     }
 
     #[test]

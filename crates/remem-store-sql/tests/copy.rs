@@ -459,10 +459,10 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt, scores: bool
         }
     }
     for word in WORDS {
-        let probe = Probe::Lexical { terms: vec![word.to_lowercase()] };
-        let found = store.candidates(scope, &probe, &Filter::default(), 1_000_000, at).await.unwrap();
+        let probe = Probe::words(vec![word.to_lowercase()]);
+        let found = store.search(scope, &probe, &Filter::default(), 1_000_000, at).await.unwrap().candidates;
         let mut found: Vec<String> =
-            found.iter().map(|c| if scores { format!("{} {}", c.entry.id, c.score) } else { c.entry.id.to_string() }).collect();
+            found.iter().map(|c| if scores { format!("{} {}", c.entry.id, c.lexical) } else { c.entry.id.to_string() }).collect();
         if !scores {
             found.sort();
         }

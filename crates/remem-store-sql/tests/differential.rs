@@ -10,11 +10,11 @@ mod support;
 use futures_util::future::join_all;
 use remem_core::event::{NodeEnded, RunEnded};
 use remem_core::{
-    Actor, Admission, Batch, Cause, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Policy, Precondition, PrincipalId, Reason,
-    Record, RecordBody, RecordKind, Redactor, Revision, RunId, Scope, Seq, Subject, TenantId, Ties, Timestamp,
+    Actor, Admission, Batch, Cause, Draft, Embedding, EntryId, EventBody, Idempotency, MemoryRef, ModelId, Origin, Policy, Precondition,
+    PrincipalId, Reason, Record, RecordBody, RecordKind, Redactor, Revision, RunId, Scope, Seq, Subject, TenantId, Ties, Timestamp,
 };
 use remem_store::conformance::{admit, admit_by, id};
-use remem_store::{Filter, Page, Position, Probe, ReadAt, Review, Store, StoreError, Tie, Work};
+use remem_store::{Candidate, Filter, Found, Page, Position, Probe, ReadAt, Review, Store, StoreError, Tie, Work};
 use remem_store_sql::{Location, PostgresStore, SqliteStore};
 use std::collections::{BTreeSet, HashMap};
 use support::workshop;
@@ -515,12 +515,53 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Strin
     }
     view.push(told(Ok(some)));
     for word in WORDS {
-        // The two rank by formulas of their own, so the hits are compared as a set.
-        let probe = Probe::Lexical { terms: vec![word.to_lowercase()] };
-        let hits = store.candidates(scope, &probe, &Filter::default(), 10_000, at).await.unwrap();
-        view.push(format!("{word:?} {:?}", hits.iter().map(|hit| hit.entry.id.as_str()).collect::<BTreeSet<_>>()));
+        let probe = Probe::words(vec![word.to_lowercase()]);
+        view.push(format!("{word:?} {}", figures(store.search(scope, &probe, &Filter::default(), 10_000, at).await.unwrap())));
+        // The same with two letters in each other's place.
+        let mut letters: Vec<char> = word.to_lowercase().chars().collect();
+        if let [.., a, b, _] = letters.as_mut_slice() {
+            std::mem::swap(a, b);
+        }
+        let probe = Probe::words(vec![letters.iter().collect(), "falcno".into()]);
+        view.push(format!("slip of {word:?} {}", figures(store.search(scope, &probe, &tagged, 10_000, at).await.unwrap())));
+        let probe = Probe { terms: vec![word.to_lowercase(), "falcon".into()], vector: Some((MODEL, direction(word))) };
+        view.push(format!("near {word:?} {}", figures(store.search(scope, &probe, &Filter::default(), 10, at).await.unwrap())));
+        view.push(format!("near, tagged {word:?} {}", figures(store.search(scope, &probe, &tagged, 10, at).await.unwrap())));
     }
     view
+}
+
+const MODEL: ModelId = ModelId(11);
+
+/// A direction that a name stands for: every name another one.
+fn direction(name: &str) -> Embedding {
+    let seed = name.bytes().fold(7u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+    let mut random = Random(seed);
+    let components: Vec<f32> = (0..16).map(|_| random.below(2_001) as f32 - 1_000.0).collect();
+    Embedding::from_components(&components).unwrap()
+}
+
+/// An answer with every figure, to the last bit.
+fn figures(found: Found) -> String {
+    let hit = |hit: &Candidate| {
+        let figures = (hit.lexical.to_bits(), hit.typo.to_bits(), hit.cosine.map(f64::to_bits), hit.support, hit.uses);
+        format!("{} {figures:x?}", hit.entry.id)
+    };
+    format!("{:016x} {:?}", found.lexical_best.to_bits(), found.candidates.iter().map(hit).collect::<Vec<_>>())
+}
+
+/// Gives half of what has no vector one, at both.
+async fn embed(stores: [&dyn Store; 2], tenant: &TenantId, place: &str) {
+    for store in stores {
+        let mut missing = store.unembedded(tenant, MODEL, None, 10_000).await.unwrap();
+        missing.sort_by(|(_, a), (_, b)| (&a.memory_ref, &a.id).cmp(&(&b.memory_ref, &b.id)));
+        for (_, entry) in missing.iter().step_by(2) {
+            let batch = Batch::new(tenant.clone(), Timestamp(START)).as_host().embed(entry, MODEL, direction(entry.id.as_str()));
+            store.commit(batch).await.unwrap();
+        }
+    }
+    let (one, other) = (stores[0].vector_counts(tenant).await.unwrap(), stores[1].vector_counts(tenant).await.unwrap());
+    assert_eq!(one, other, "{place}");
 }
 
 /// Commits the same at both, all of a group at once.
@@ -578,6 +619,9 @@ async fn run(seed: u64, postgres: &PostgresStore) {
         }
         let closely = std::env::var_os("REMEM_DIFF_SEED").is_some();
         if closely || step % 40 == 39 {
+            for tenant in &world.tenants {
+                embed(stores, tenant, &place).await;
+            }
             compare(stores, &world, &place).await;
             assert_eq!(view_review(&sqlite, &world).await, view_review(postgres, &world).await, "{place}");
         }

@@ -211,7 +211,7 @@ async fn an_unprepared_database_is_refused() {
 #[tokio::test]
 async fn an_older_and_a_newer_schema_are_refused() {
     let database = Database::fresh().await;
-    for (series, last) in [("memory", 7), ("host", 2)] {
+    for (series, last) in [("memory", 8), ("host", 2)] {
         let drop = format!("DELETE FROM remem.schema_step WHERE series = '{series}' AND number = {last}");
         let mend = format!("INSERT INTO remem.schema_step (series, number, name) VALUES ('{series}', {last}, 'x')");
         let (found, needed) = (format!("({series}) is at step {}", last - 1), format!("needs step {last}"));
@@ -243,7 +243,8 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
             "0004_run",
             "0005_lineage",
             "0006_tie",
-            "0007_workshop"
+            "0007_workshop",
+            "0008_recall"
         ]
     );
     let (s, now) = (scope("a", "m"), ReadAt::Now(NOON));
@@ -260,7 +261,7 @@ async fn migrating_twice_at_once_prepares_it_once() {
     let all = tokio::join!(migrated(url, PASSWORD), migrated(url, PASSWORD), migrated(url, PASSWORD));
     let all = [all.0.unwrap(), all.1.unwrap(), all.2.unwrap()];
     assert_eq!(all.iter().filter(|one| one.app_created).count(), 1);
-    assert_eq!(all.iter().map(|one| one.applied.len()).sum::<usize>(), 9, "each step once: {all:?}");
+    assert_eq!(all.iter().map(|one| one.applied.len()).sum::<usize>(), 10, "each step once: {all:?}");
     database.open().await;
 }
 

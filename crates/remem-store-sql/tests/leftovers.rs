@@ -88,7 +88,7 @@ fn as_before(today: &std::path::Path, before: &std::path::Path) {
     for table in ["tenant_clock", "scope", "entry", "entry_tag", "event", "idempotency", "record", "snapshot", "lease"] {
         carry(&db, table);
     }
-    let index = "INSERT INTO main.entry_fts (rowid, scope_key, content) SELECT row_id, scope_key, content FROM new.entry_text";
+    let index = "INSERT INTO main.entry_fts (rowid, scope_key, content) SELECT row_id, 's' || scope_id, content FROM new.entry WHERE erased_at IS NULL";
     db.execute(index, []).unwrap();
 }
 
@@ -117,9 +117,9 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     assert_eq!(names(&all(&store, &s, &then).await), ["held", "b", "a"], "the run still reads what was deleted");
     let tagged = Filter { tags: vec!["t".to_owned()], ..Filter::default() };
     assert_eq!(store.list(&s, &tagged, &Page { limit: 9, after: None }, &now).await.unwrap().len(), 2);
-    let probe = Probe::Lexical { terms: vec!["falcon".to_owned()] };
-    assert_eq!(store.candidates(&s, &probe, &Filter::default(), 9, &now).await.unwrap().len(), 2);
-    assert_eq!(store.candidates(&t, &probe, &Filter::default(), 9, &now).await.unwrap().len(), 1);
+    let probe = Probe::words(vec!["falcon".to_owned()]);
+    assert_eq!(store.search(&s, &probe, &Filter::default(), 9, &now).await.unwrap().candidates.len(), 2);
+    assert_eq!(store.search(&t, &probe, &Filter::default(), 9, &now).await.unwrap().candidates.len(), 1);
     assert_eq!(store.verify(&s.tenant).await.unwrap(), checked, "texts, index and chain are as they were");
     let held = store.lineage(&s, &id("held")).await.unwrap().unwrap();
     assert_eq!((held.state, held.support, held.replaced_by), (EntryState::Deleted, 1, None));
@@ -132,7 +132,7 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     assert_eq!(store.ended(&s.tenant, 9).await.unwrap(), [(s.memory_ref.clone(), id("a"))]);
     store.verify(&s.tenant).await.unwrap();
     let db = Connection::open(old.path().join("tenants/a.db")).unwrap();
-    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 7);
+    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 8);
 }
 
 /// The schema as the step before left it: what 0007 added is taken away again.
@@ -143,7 +143,8 @@ const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule
      ALTER TABLE remem.tenant_clock DROP COLUMN scopes; ALTER TABLE remem.scope DROP CONSTRAINT scope_owner_is_named;
      ALTER TABLE remem.entry DROP COLUMN session, DROP COLUMN interaction, DROP COLUMN world, DROP COLUMN slot, DROP COLUMN valid_at,
        DROP COLUMN invalid_at, DROP COLUMN ended_at, DROP COLUMN trust, DROP COLUMN evidence;
-     DELETE FROM remem.schema_step WHERE series = 'memory' AND number = 7";
+     DROP TABLE remem.vector;
+     DELETE FROM remem.schema_step WHERE series = 'memory' AND number >= 7";
 
 /// The step counts memories that the policies hide from whoever takes it.
 #[tokio::test]
@@ -157,7 +158,7 @@ async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
     let admin = database.admin().await;
     admin.batch_execute(WITHOUT_WORKSHOP).await.unwrap();
     let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD).await.unwrap();
-    assert_eq!(migrated.applied, ["0007_workshop"]);
+    assert_eq!(migrated.applied, ["0007_workshop", "0008_recall"]);
     let store = database.open().await;
     let third = scope("a", "third");
     put(&store, &third, "new", draft("falcon"), NOON).await;

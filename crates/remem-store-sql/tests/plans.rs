@@ -7,13 +7,15 @@
 mod support;
 
 use remem_core::event::NodeEnded;
-use remem_core::{Batch, Draft, EventBody, PrincipalId, Reason, Revision, RunId, Scope, Seq, ShapePolicy, Subject, Timestamp};
+use remem_core::{
+    Batch, Draft, Embedding, EventBody, ModelId, PrincipalId, Reason, Revision, RunId, Scope, Seq, ShapePolicy, Subject, Timestamp,
+};
 use remem_store::conformance::{self, NOON, admit, delete, draft, id, scope};
 use remem_store::{Directory, Filter, KeyRecord, Outcome, Page, Position, Probe, ReadAt, RowCursor, Store, Tenant};
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{Options, Target};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use support::Database;
@@ -51,6 +53,14 @@ impl Log {
         let sent: Vec<Sent> = sent.into_iter().filter(|sent| sent.sql.contains("remem.")).collect();
         assert_eq!((begins.len(), sent.len()), (1, 1), "one call is one transaction of one statement: {sent:?}");
         (begins.into_iter().next().unwrap().sql, sent.into_iter().next().unwrap())
+    }
+
+    /// The last of the transactions since the last look, each of one statement.
+    fn last(&self) -> (String, Sent) {
+        let sent: Vec<Sent> = self.take().into_iter().filter(|sent| sent.sql.starts_with("BEGIN") || sent.sql.contains("remem.")).collect();
+        let begin = sent.iter().rposition(|sent| sent.sql.starts_with("BEGIN")).expect("a transaction");
+        assert_eq!(sent.len(), begin + 2, "one statement: {sent:?}");
+        (sent[begin].sql.clone(), sent[begin + 1].clone())
     }
 }
 
@@ -149,7 +159,7 @@ fn across_tenants(sql: &str) -> bool {
         || ["remem.schema_step", "remem.host_secret", "remem.tenant "].iter().any(|table| sql.contains(table))
 }
 
-const WALLED: [&str; 17] = [
+const WALLED: [&str; 18] = [
     "action_link",
     "rule",
     "tenant_clock",
@@ -164,6 +174,7 @@ const WALLED: [&str; 17] = [
     "lineage",
     "entry_subject",
     "signature",
+    "vector",
     "lease",
     "upkeep",
     "api_key",
@@ -264,10 +275,26 @@ async fn load(database: &Database, store: &PostgresStore) {
         }
     }
     let admin = database.admin().await;
+    admin.batch_execute(VECTORS).await.unwrap();
+    admin.batch_execute(LINKS).await.unwrap();
+    // One of them counts as large enough for the indexes.
+    admin.batch_execute("UPDATE remem.scope SET documents = 30000 WHERE tenant_id = 't3' AND memory_ref = 'big'").await.unwrap();
     for table in WALLED {
         admin.batch_execute(&format!("VACUUM ANALYZE remem.{table}")).await.unwrap();
     }
 }
+
+/// An action for every tenth entry.
+const LINKS: &str = "INSERT INTO remem.action_link (tenant_id, scope_id, row_id, action, reference, linked_at)
+     SELECT tenant_id, scope_id, row_id, 'sent', 'r-1', 0 FROM remem.entry WHERE row_id % 10 = 0";
+
+/// A vector for every entry of the large memories of three tenants: each another direction.
+const VECTORS: &str = "INSERT INTO remem.vector (tenant_id, scope_id, row_id, model, tier, typology, dimensions, bytes, direction)
+     SELECT e.tenant_id, e.scope_id, e.row_id, 5, e.tier, e.typology, 384,
+       (SELECT string_agg(CASE WHEN (e.row_id * (n * 31 + 7) + n) % 5 < 2 THEN '\\x7f'::bytea ELSE '\\x81'::bytea END, '' ORDER BY n) FROM generate_series(1, 384) n),
+       (SELECT array_agg(CASE WHEN (e.row_id * (n * 31 + 7) + n) % 5 < 2 THEN 127 ELSE -127 END::real ORDER BY n) FROM generate_series(1, 384) n)::public.halfvec
+     FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
+     WHERE s.memory_ref = 'big' AND e.tenant_id IN ('t1', 't2', 't3')";
 
 /// A part of a plan.
 struct Node {
@@ -378,16 +405,63 @@ async fn a_search_reads_the_postings_of_its_words_and_the_entries_that_it_shows(
     let ((store, log, app), s) = (watched().await, scope("t1", "big"));
     // A word of a few entries, one of every entry, and both.
     for (terms, hits) in [(vec!["quagga"], RARE), (vec!["falcon"], ENTRIES), (vec!["quagga", "falcon"], ENTRIES + RARE)] {
-        let probe = Probe::Lexical { terms: terms.iter().map(|term| (*term).to_owned()).collect() };
-        let found = store.candidates(&s, &probe, &Filter::default(), PAGE as u32, &late()).await.unwrap();
+        let probe = Probe::words(terms.iter().map(|term| (*term).to_owned()).collect());
+        let found = store.search(&s, &probe, &Filter::default(), PAGE as u32, &late()).await.unwrap().candidates;
         assert_eq!(found.len(), hits.min(PAGE));
-        for plan in plans(&app, &log.one(), "t1").await {
+        for plan in plans(&app, &log.last(), "t1").await {
             let postings = reads_by(&plan, "posting", "posting_pkey", &["tenant_id", "scope_id", "word"]);
             assert!(postings <= hits as f64, "{postings} postings for {hits} hits: {plan:#?}");
             let entries = reads_by(&plan, "entry", "entry_pkey", &["tenant_id", "scope_id", "row_id"]);
             assert!(entries <= 3.0 * PAGE as f64, "{entries} entries for a page of {PAGE}: {plan:#?}");
             assert!(reads_by(&plan, "scope", "scope_", &["tenant_id", "memory_ref"]) <= 1.0, "{plan:#?}");
+            let uses = reads_by(&plan, "action_link", "action_link_pkey", &["tenant_id", "scope_id", "row_id"]);
+            assert!(uses <= PAGE as f64, "{uses} actions for a page of {PAGE}: {plan:#?}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn which_of_hundreds_of_words_are_held_is_read_from_one_posting_each() {
+    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    let probe = Probe::words(vec!["falcom".into(), "quaga".into()]);
+    assert_eq!(store.search(&s, &probe, &Filter::default(), PAGE as u32, &late()).await.unwrap().candidates.len(), PAGE);
+    let sent: Vec<Sent> = log.take().into_iter().filter(|sent| sent.sql.starts_with("BEGIN") || sent.sql.contains("remem.")).collect();
+    assert_eq!(sent.len(), 6, "what was asked for, what is one slip away, and the search: {sent:?}");
+    for plan in plans(&app, &(sent[2].sql.clone(), sent[3].clone()), "t1").await {
+        let postings = reads_by(&plan, "posting", "posting_pkey", &["tenant_id", "scope_id", "word"]);
+        assert!(postings <= 2.0, "{postings} postings for two words that are held: {plan:#?}");
+    }
+}
+
+fn direction() -> Option<(ModelId, Embedding)> {
+    let components: Vec<f32> = (0..384).map(|n| if n % 3 == 0 { 1.0 } else { -0.5 }).collect();
+    Some((ModelId(5), Embedding::from_components(&components).unwrap()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_search_by_meaning_compares_the_vectors_of_its_memory() {
+    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    let probe = Probe { terms: Vec::new(), vector: direction() };
+    assert_eq!(store.search(&s, &probe, &Filter::default(), PAGE as u32, &late()).await.unwrap().candidates.len(), PAGE);
+    for plan in plans(&app, &log.last(), "t1").await {
+        let vectors = reads_by(&plan, "vector", "vector_pkey", &["tenant_id", "scope_id"]);
+        assert!(vectors <= (ENTRIES + 2 * PAGE) as f64, "{vectors} vectors: {plan:#?}");
+        let entries = reads_by(&plan, "entry", "entry_pkey", &["tenant_id", "scope_id", "row_id"]);
+        assert!(entries <= 3.0 * PAGE as f64, "{entries} entries for a page of {PAGE}: {plan:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_large_memory_it_goes_along_the_index_of_each_kind_of_entry() {
+    let ((store, log, app), s) = (watched().await, scope("t3", "big"));
+    let probe = Probe { terms: Vec::new(), vector: direction() };
+    let found = store.search(&s, &probe, &Filter::default(), PAGE as u32, &late()).await.unwrap().candidates;
+    assert_eq!(found.len(), PAGE, "another tenant's vectors are in the same index, and nobody gets fewer for it");
+    for plan in plans(&app, &log.last(), "t3").await {
+        let used: BTreeSet<&str> = plan.iter().map(|node| node.index.as_str()).filter(|index| index.starts_with("vector_near")).collect();
+        assert!(used.contains("vector_near_persistent_semantic"), "{used:?}: {plan:#?}");
+        let entries = reads_by(&plan, "entry", "entry_pkey", &["tenant_id", "scope_id", "row_id"]);
+        assert!(entries <= 10.0 * PAGE as f64, "{entries} entries for a page of {PAGE}: {plan:#?}");
     }
 }
 

@@ -300,14 +300,14 @@ async fn read_all(store: &dyn Store, s: &Scope) -> Vec<String> {
     let (now, page) = (ReadAt::Now(NOON.plus_ms(5)), Page { limit: 9, after: None });
     let as_of = ReadAt::AsOf { then: NOON.plus_ms(5), at: NOON.plus_ms(5) };
     let held = ReadAt::Snapshot { revision: remem_core::Revision(99), at: NOON.plus_ms(5), since: NOON.plus_ms(5), own_runs: Vec::new() };
-    let probe = Probe::Lexical { terms: vec!["needle".into()] };
+    let probe = Probe::words(vec!["needle".into()]);
     let mut seen = Vec::new();
     for at in [now, as_of, held] {
         seen.push(store.get(s, &id("mine"), &at).await.unwrap().map(|e| e.content).unwrap_or_default());
         seen.extend(store.list(s, &Filter::default(), &page, &at).await.unwrap().into_iter().map(|e| e.content));
         let tagged = Filter { typology: Some(Typology::Semantic), ..Filter::default() };
         seen.extend(store.list(s, &tagged, &page, &at).await.unwrap().into_iter().map(|e| e.content));
-        seen.extend(store.candidates(s, &probe, &Filter::default(), 9, &at).await.unwrap().into_iter().map(|c| c.entry.content));
+        seen.extend(store.search(s, &probe, &Filter::default(), 9, &at).await.unwrap().candidates.into_iter().map(|c| c.entry.content));
         seen.extend((store.stats(s, &at).await.unwrap().entries > 0).then(|| "counted".to_owned()));
         let scopes = store.scopes(&s.tenant, &s.actor, None, 99, &at).await.unwrap();
         seen.extend(scopes.into_iter().filter(|summary| summary.memory_ref == s.memory_ref).map(|_| "listed".to_owned()));

@@ -10,8 +10,8 @@ mod support;
 
 use remem_core::event::NodeEnded;
 use remem_core::{
-    Admission, Batch, Draft, EventBody, Idempotency, Permission, Policy, Precondition, PrincipalId, Reason, RecordKind, Redactor, RunId,
-    Scope, Seq, ShapePolicy, Subject, TenantId, Timestamp,
+    Admission, Batch, Draft, Embedding, EventBody, Idempotency, ModelId, Permission, Policy, Precondition, PrincipalId, Reason, RecordKind,
+    Redactor, RunId, Scope, Seq, ShapePolicy, Subject, TenantId, Timestamp,
 };
 use remem_store::conformance::{self, NOON, admit, all, delete, draft, id, names, put, scope};
 use remem_store::{Directory, Filter, KeyRecord, Outcome, Probe, ReadAt, Store, StoreError, Tenant};
@@ -53,6 +53,9 @@ async fn furnish(store: &PostgresStore, tenant: &str) -> String {
     let two = two.sign(s.memory_ref.clone(), id("e2"), 1, vec![1]).link(s.memory_ref.clone(), id("e2"), "act".into(), "1".into());
     let rule = Some(workshop::rule_text(&format!("{} of {tenant}", workshop::RULES[0])));
     let second = store.commit(two.rule(workshop::world("w1"), workshop::rule_id("r1"), rule)).await.unwrap();
+    let entry = store.get(&s, &id("e2"), &NOW).await.unwrap().unwrap();
+    let vector = Embedding::from_components(&[if tenant == "a" { 1.0 } else { -1.0 }; 16]).unwrap();
+    store.commit(Batch::new(s.tenant.clone(), NOON).as_host().embed(&entry, ModelId(5), vector)).await.unwrap();
     let (policy, redactor) = (Policy::default(), Redactor::empty());
     let file = Admission { policy: &policy, redactor: &redactor, scan: 1, now: NOON }.record(serde_json::Map::new());
     let gate = Batch::new(s.tenant.clone(), NOON).set(RecordKind::Gate, "g".to_owned(), Precondition::None, file.clone());
@@ -122,12 +125,14 @@ fn new_entry(tenant: &str, scope_id: i64, row_id: i64, owner: &str) -> String {
 }
 
 /// A row for each table that the application may insert into; `T` stands for the tenant.
-const NEW_ROWS: [&str; 15] = [
+const NEW_ROWS: [&str; 16] = [
     "INSERT INTO remem.action_link (tenant_id, scope_id, row_id, action, reference, linked_at) VALUES ('T', 1, 1, 'act', '2', 1)",
     "INSERT INTO remem.rule (tenant_id, world, id, body, at) VALUES ('T', 'w1', 'new', 'a rule', 1)",
     "INSERT INTO remem.lineage (tenant_id, scope_id, row_id, source_scope, source_row) VALUES ('T', 1, 50, 1, 1)",
     "INSERT INTO remem.entry_subject (tenant_id, subject, scope_id, row_id) VALUES ('T', 's', 1, 1)",
     "INSERT INTO remem.signature (tenant_id, scope_id, row_id, pass, signature) VALUES ('T', 1, 1, 1, 's')",
+    "INSERT INTO remem.vector (tenant_id, scope_id, row_id, model, tier, typology, dimensions, bytes)
+       VALUES ('T', 1, 1, 1, 'persistent', 'semantic', 8, '12345678')",
     "INSERT INTO remem.scope (tenant_id, scope_id, memory_ref) VALUES ('T', 50, 'other')",
     "INSERT INTO remem.entry_tag (tenant_id, scope_id, tag, created_at, id_head, row_id) VALUES ('T', 1, 'new', 1, 'e1', 1)",
     "INSERT INTO remem.posting (tenant_id, scope_id, word, row_id, times, words) VALUES ('T', 1, 5, 1, 1, 1)",
@@ -260,8 +265,8 @@ async fn live(store: &dyn Store, s: &Scope, rounds: usize) {
         let listed = all(store, s, &NOW).await;
         assert_eq!(listed.len(), n + 1);
         assert!(listed.iter().all(|entry| entry.content.contains(s.tenant.as_str())));
-        let probe = Probe::Lexical { terms: vec!["falcon".to_owned()] };
-        let hits = store.candidates(s, &probe, &Filter::default(), 100, &NOW).await.unwrap();
+        let probe = Probe::words(vec!["falcon".to_owned()]);
+        let hits = store.search(s, &probe, &Filter::default(), 100, &NOW).await.unwrap().candidates;
         assert!(hits.len() == n + 1 && hits.iter().all(|hit| hit.entry.content.contains(s.tenant.as_str())));
         assert_eq!(store.events(&s.tenant, Seq(0), 1000).await.unwrap().len(), n + 1);
         assert_eq!(store.stats(s, &NOW).await.unwrap().entries, n as u64 + 1);
@@ -286,7 +291,7 @@ async fn calls_that_are_given_up_midway_leave_neither_an_identity_nor_a_hole_in_
     let (one, other) = (scope("first", "m"), scope("second", "m"));
     put(&store, &one, "kept", draft("falcon of the first"), NOON).await;
     put(&store, &other, "kept", draft("falcon of the second"), NOON).await;
-    let probe = Probe::Lexical { terms: vec!["falcon".to_owned()] };
+    let probe = Probe::words(vec!["falcon".to_owned()]);
     let (mut given_up, directory) = (0, store.directory());
     for n in 0..120u64 {
         // From "before the first answer" to "usually finished": every place where a call waits is hit.
@@ -297,7 +302,7 @@ async fn calls_that_are_given_up_midway_leave_neither_an_identity_nor_a_hole_in_
         let call = async {
             tokio::join!(
                 async { store.commit(write).await.is_ok() },
-                async { store.candidates(s, &probe, &none, 9, &NOW).await.is_ok() },
+                async { store.search(s, &probe, &none, 9, &NOW).await.is_ok() },
                 async { store.claim(&s.tenant, "purge", "me", NOON, 1).await.is_ok() },
                 async { directory.find_key(&SAME_KEY).await.is_ok() },
             )
@@ -307,7 +312,7 @@ async fn calls_that_are_given_up_midway_leave_neither_an_identity_nor_a_hole_in_
             Err(_) => given_up += 1,
         }
         let (mine, text) = if n % 2 == 0 { (&other, "falcon of the second") } else { (&one, "falcon of the first") };
-        let hits = store.candidates(mine, &probe, &none, 9, &NOW).await.unwrap();
+        let hits = store.search(mine, &probe, &none, 9, &NOW).await.unwrap().candidates;
         assert_eq!(hits.iter().map(|hit| hit.entry.content.as_str()).collect::<Vec<_>>(), [text], "after call {n}");
     }
     assert!(given_up > 10, "far more calls were given up than there are connections: {given_up}");
@@ -485,7 +490,7 @@ async fn no_row_is_written_for_another_tenant() {
         let hand_over = format!("UPDATE remem.{table} SET tenant_id = 'c'");
         assert_eq!(acting(&app, "a", "", &hand_over).await, DENIED, "{table}");
     }
-    for table in ["entry_tag", "posting", "entry_subject", "signature"] {
+    for table in ["entry_tag", "posting", "entry_subject", "signature", "vector"] {
         let drop = |tenant| format!("DELETE FROM remem.{table} WHERE tenant_id = '{tenant}'");
         assert_eq!(acting(&app, "a", "", &drop("b")).await, "0 rows", "{table}");
         assert_ne!(acting(&app, "a", "", &drop("a")).await, "0 rows", "{table}");
@@ -543,8 +548,8 @@ async fn sql_could_choose_its_identity_so_no_value_ever_becomes_sql() {
             let page = remem_store::Page { limit: 10, after: None };
             let tagged = Filter { tags: vec![text.to_owned()], ..Filter::default() };
             assert_eq!(names(&store.list(s, &tagged, &page, &NOW).await.unwrap()), [text]);
-            let probe = Probe::Lexical { terms: vec![text.to_owned(), "falcon".to_owned()] };
-            let hits = store.candidates(s, &probe, &tagged, 10, &NOW).await.unwrap();
+            let probe = Probe::words(vec![text.to_owned(), "falcon".to_owned()]);
+            let hits = store.search(s, &probe, &tagged, 10, &NOW).await.unwrap().candidates;
             assert_eq!(hits.iter().map(|hit| hit.entry.id.as_str()).collect::<Vec<_>>(), [text]);
         }
         store.claim(&s.tenant, "purge", text, NOON, 1).await.unwrap();
@@ -589,7 +594,7 @@ async fn the_worker_sees_who_is_due_and_no_content_without_an_identity() {
     app.batch_execute(&format!("SET ROLE {}_worker", database.name)).await.unwrap();
     assert_eq!(answer(&app, upkeep).await, "2 rows", "the worker sees who is due, of all");
     let contents = ["tenant_clock", "scope", "entry", "entry_tag", "posting", "event", "idempotency", "record", "snapshot", "lease"];
-    for table in contents.into_iter().chain(["lineage", "entry_subject", "signature", "action_link", "rule"]) {
+    for table in contents.into_iter().chain(["lineage", "entry_subject", "signature", "vector", "action_link", "rule"]) {
         let select = format!("SELECT 1 FROM remem.{table}");
         assert_eq!(answer(&app, &select).await, "0 rows", "{table} without an identity");
         assert_ne!(acting(&app, "a", "", &select).await, "0 rows", "{table} as the tenant");
@@ -736,10 +741,16 @@ async fn view(store: &PostgresStore, s: &Scope) -> String {
     for entry in all(store, s, &NOW).await {
         view.push_str(&format!("{:?} {} {:?}\n", entry.id, entry.content, entry.tags));
     }
-    let probe = Probe::Lexical { terms: vec!["text".to_owned(), "more".to_owned()] };
-    for hit in store.candidates(s, &probe, &Filter::default(), 10, &NOW).await.unwrap() {
-        view.push_str(&format!("{:?} {:016x}\n", hit.entry.id, hit.score.to_bits()));
+    let probe = Probe::words(vec!["text".to_owned(), "more".to_owned()]);
+    for hit in store.search(s, &probe, &Filter::default(), 10, &NOW).await.unwrap().candidates {
+        view.push_str(&format!("{:?} {:016x}\n", hit.entry.id, hit.lexical.to_bits()));
     }
+    let probe = Probe { terms: Vec::new(), vector: Some((ModelId(5), Embedding::from_components(&[1.0; 16]).unwrap())) };
+    for hit in store.search(s, &probe, &Filter::default(), 10, &NOW).await.unwrap().candidates {
+        view.push_str(&format!("{:?} {:?}\n", hit.entry.id, hit.cosine));
+    }
+    let around = store.around(s, &[id("e1"), id("e2")], 2, &NOW).await.unwrap();
+    view.push_str(&format!("{around:?} {:?}\n", store.vector_counts(&s.tenant).await.unwrap()));
     let events = store.events(&s.tenant, Seq(0), 100).await.unwrap();
     let (stats, head) = (store.stats(s, &NOW).await.unwrap(), store.head(&s.tenant).await.unwrap());
     let scopes = store.scopes(&s.tenant, &remem_core::Actor::Nobody, None, 100, &NOW).await.unwrap();

@@ -2,13 +2,13 @@
 //! answer was lost). The second kind is why every write needs an idempotency key.
 
 use crate::kin::{Lineage, Signed, Trace};
-use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie};
+use crate::read::{Around, Filter, Found, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie, VectorCounts};
 use crate::store::{Committed, Head, Review, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures, Work};
 use crate::workshop::{ActionLink, Answer, RetentionCount, Rule};
 use async_trait::async_trait;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject, TenantId,
-    Timestamp, WorldId,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject,
+    TenantId, Timestamp, WorldId,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,17 +85,37 @@ impl<S: Store> Store for FaultyStore<S> {
         self.read_fault()?;
         self.inner.list(scope, filter, page, at).await
     }
-    async fn candidates(
-        &self,
-        scope: &Scope,
-        probe: &Probe,
-        filter: &Filter,
-        limit: u32,
-        at: &ReadAt,
-    ) -> Result<Vec<Candidate>, StoreError> {
+    async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError> {
         self.read_fault()?;
-        self.inner.candidates(scope, probe, filter, limit, at).await
+        self.inner.search(scope, probe, filter, depth, at).await
     }
+
+    async fn around(&self, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError> {
+        self.read_fault()?;
+        self.inner.around(scope, ids, reach, at).await
+    }
+
+    async fn unembedded(
+        &self,
+        tenant: &TenantId,
+        model: ModelId,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        self.read_fault()?;
+        self.inner.unembedded(tenant, model, after, limit).await
+    }
+
+    async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
+        self.read_fault()?;
+        self.inner.vector_counts(tenant).await
+    }
+
+    async fn discard_vectors(&self, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError> {
+        self.read_fault()?;
+        self.inner.discard_vectors(tenant, keep, limit).await
+    }
+
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
         self.read_fault()?;
         self.inner.stats(scope, at).await

@@ -1,6 +1,6 @@
 //! What a read asks for: at which moment, which entries, how many.
 
-use remem_core::{Entry, EntryId, InteractionId, MemoryRef, Revision, RunId, SessionId, Tier, Timestamp, Typology};
+use remem_core::{Embedding, Entry, EntryId, InteractionId, MemoryRef, ModelId, Revision, RunId, SessionId, Tier, Timestamp, Typology};
 
 /// The moment a read looks at. Every read takes one, so none can forget that entries expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,23 +97,69 @@ pub enum Tie {
     Source(MemoryRef, EntryId),
 }
 
-/// One way to look for candidates. A store answers only the probes that its features name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Probe {
-    /// Entries that hold at least one of these words, judged by how rare and how frequent they are there.
-    Lexical {
-        /// Lower-cased words.
-        terms: Vec<String>,
-    },
+/// What a search looks for: words, a direction, or both. An entry that either brings up is a candidate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// Lower-cased words. An entry answers with each of them that it holds, judged by how rare it is in its memory; for a word that the
+    /// memory does not hold at all, with those that are one slip of the pen away.
+    pub terms: Vec<String>,
+    /// A direction, and the model that it is from. Entries answer that have a vector of that model.
+    pub vector: Option<(ModelId, Embedding)>,
 }
 
-/// An entry that a probe brought up.
+impl Probe {
+    /// Looks for words alone.
+    #[must_use]
+    pub fn words(terms: Vec<String>) -> Probe {
+        Probe { terms, vector: None }
+    }
+}
+
+/// An entry that a search brought up. Its figures depend on its own memory alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// The entry.
     pub entry: Entry,
-    /// How well it answers the probe: larger is better, comparable within one answer only.
-    pub score: f64,
+    /// BM25 of the words over the entries of the memory; 0 without a word in common.
+    pub lexical: f64,
+    /// How alike its vector and the one looked for are, if both are there.
+    pub cosine: Option<f64>,
+    /// BM25 of its words that were probably meant by words the memory does not know, each by how alike they are written.
+    pub typo: f64,
+    /// How many entries say what it says, itself included.
+    pub support: u64,
+    /// How many actions rest on it.
+    pub uses: u64,
+}
+
+/// The answer to a search.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Those that answer the words best and those that answer the direction best, `depth` of each at the most. By words, then by
+    /// direction, then newest first.
+    pub candidates: Vec<Candidate>,
+    /// What an entry that holds every word again and again would come close to.
+    pub lexical_best: f64,
+}
+
+/// What stands around an entry in its memory, in the order of `list`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Around {
+    /// The entry.
+    pub id: EntryId,
+    /// Written right before it, the nearest first.
+    pub before: Vec<Entry>,
+    /// Written right after it, the nearest first.
+    pub after: Vec<Entry>,
+}
+
+/// How far vectors have been made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VectorCounts {
+    /// Texts that could have one.
+    pub texts: u64,
+    /// How many have one, by model.
+    pub models: Vec<(ModelId, u64)>,
 }
 
 /// Counts of one memory.

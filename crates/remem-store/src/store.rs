@@ -1,12 +1,12 @@
 //! The `Store` trait: where a tenant's memory is kept.
 
 use crate::kin::{Lineage, Signed, Trace};
-use crate::read::{Candidate, Filter, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie};
+use crate::read::{Around, Filter, Found, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie, VectorCounts};
 use crate::workshop::{ActionLink, Answer, RetentionCount, Rule};
 use async_trait::async_trait;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Rejection, Revision, RuleId, RunId, Scope, Seq, Subject,
-    TenantId, Timestamp, WorldId,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Rejection, Revision, RuleId, RunId, Scope, Seq,
+    Subject, TenantId, Timestamp, WorldId,
 };
 use tokio::sync::watch;
 
@@ -24,15 +24,27 @@ pub trait Store: Send + Sync {
     /// Live entries, newest first: by `(created_at, id)`, both descending, a total and stable order.
     async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError>;
 
-    /// Live entries that answer a probe, best first. Scores depend on the tenant's own entries only.
-    async fn candidates(
+    /// Live entries that answer a probe: `depth` of those that answer its words best, and as many by direction.
+    async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError>;
+
+    /// The live entries that stand around others of the same memory, `reach` on either side. One answer for each that is live.
+    async fn around(&self, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError>;
+
+    /// Entries that have a text and no vector of that model, in the store's own order, with their places in it.
+    async fn unembedded(
         &self,
-        scope: &Scope,
-        probe: &Probe,
-        filter: &Filter,
+        tenant: &TenantId,
+        model: ModelId,
+        after: Option<RowCursor>,
         limit: u32,
-        at: &ReadAt,
-    ) -> Result<Vec<Candidate>, StoreError>;
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
+
+    /// How far vectors have been made for a tenant.
+    async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError>;
+
+    /// Lets go of vectors of other models than these, `limit` at the most. Answers how many. What can be made again is no memory:
+    /// this is no commit.
+    async fn discard_vectors(&self, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError>;
 
     /// Counts of one memory.
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError>;
@@ -197,8 +209,8 @@ pub enum Work {
 pub struct StoreFeatures {
     /// Data survives the process.
     pub durable: bool,
-    /// Answers `Probe::Lexical`.
-    pub lexical: bool,
+    /// Keeps vectors and finds by them.
+    pub vectors: bool,
     /// Other nodes may work on it at the same time.
     pub shared: bool,
 }

@@ -89,7 +89,8 @@ fn memory(capabilities: &Capabilities, policy: &Policy) -> Value {
         "retention": { "ttl": has("memory.retention.ttl"), "forget": has("memory.retention.forget") },
     });
     if has("memory.search") {
-        memory["search"] = json!({ "supported": true, "modes": ["filter"] });
+        let modes = ["filter", "semantic"].map(|mode| Some(mode).filter(|mode| has(&format!("memory.search.{mode}"))));
+        memory["search"] = json!({ "supported": true, "modes": modes.into_iter().flatten().collect::<Vec<_>>() });
     }
     if has("memory.compaction") {
         let limits = (policy.distill_entries_max, policy.content_bytes_max);
@@ -193,6 +194,10 @@ mod tests {
         };
         let snapshots = facts.runs && facts.snapshots;
         present(&memory["search"], facts.lexical, "search");
+        if facts.lexical {
+            let modes = if facts.semantic { json!(["filter", "semantic"]) } else { json!(["filter"]) };
+            assert_eq!(memory["search"]["modes"], modes);
+        }
         present(&memory["compaction"], facts.compaction, "compaction");
         present(&memory["distillation"], facts.compaction && facts.workspace, "distillation");
         present(&memory["attribution"], facts.attribution, "attribution");

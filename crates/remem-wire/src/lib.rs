@@ -17,6 +17,7 @@ pub mod model;
 pub mod pass;
 pub mod proposal;
 pub mod reader;
+pub mod recall;
 pub mod run;
 pub mod secrets;
 pub mod time;

@@ -1,6 +1,7 @@
 //! Requests and answers about one memory: lists, searches, batches, counts.
 
 use crate::entry::{ImportEntry, MemoryEntry, Metadata, PutEntry};
+use crate::recall::{ScoreParts, SpokenTime};
 use crate::time::Instant;
 use crate::workshop::{EntryFacets, TierName, TypologyName};
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,15 @@ pub struct ListQuery {
     /// Only of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Tokens (o200k_base) that the entries may have together: whole entries from the first one on, as many as fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<u64>,
+    /// Within a budget: `recency` (the default) or `relevance`, which needs a `query` and a host that finds by meaning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<String>,
+    /// Within a budget: what entries are to be relevant for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
 }
 
 /// Query of a read of one entry.
@@ -76,7 +86,7 @@ pub struct ReadQuery {
     pub at_least: Option<String>,
 }
 
-/// A page of entries, newest first.
+/// A page of entries, newest first; within a budget as many as fit, and no page after it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryList {
@@ -92,6 +102,15 @@ pub struct EntryList {
     /// What the entries have beside their texts, by entry id, where asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facets: BTreeMap<String, EntryFacets>,
+    /// Within a budget: the tokens of the entries together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_total: Option<u64>,
+    /// Within a budget: what counted the tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_counter: Option<String>,
+    /// Within a budget: entries that are larger than the whole of it, and were left out for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<Vec<String>>,
 }
 
 /// Several entries for one transaction: all are stored or none is.
@@ -141,12 +160,13 @@ pub struct ImportAnswer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SearchRequest {
-    /// Words to look for.
+    /// What to look for.
     pub query: String,
     /// How many hits: absent means 10, 0 means the host's cap (100), n means n up to the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// `lexical` (the default) or its OpenWOP name `filter`.
+    /// `hybrid` (by words and meaning, the default; by words alone where no model answers), `lexical` or its OpenWOP name `filter`, or
+    /// `semantic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Only entries that carry all of these tags.
@@ -179,6 +199,26 @@ pub struct SearchRequest {
     /// Only of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// What becomes of a time in the query: `prefer` moves ties, `filter` (the default) looks at entries of that time alone unless none of
+    /// them answers, `ignore` does nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// Whether each hit tells what its score is made of.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub explain: bool,
+    /// Entries to show before and after each hit, 10 at the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<u32>,
+    /// Hits of one source at the most: the `source` in the metadata, else the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_source: Option<u32>,
+    /// Answer no hits rather than what is probably irrelevant.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub abstain: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// One hit.
@@ -196,6 +236,15 @@ pub struct SearchHit {
     /// What the entry has beside its text, where asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facets: Option<EntryFacets>,
+    /// What the score is made of, where asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<ScoreParts>,
+    /// What was written right before it, the nearest first, where asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<MemoryEntry>,
+    /// What was written right after it, the nearest first, where asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<MemoryEntry>,
 }
 
 /// Answer to a search, best first.
@@ -203,6 +252,15 @@ pub struct SearchHit {
 pub struct SearchAnswer {
     /// The hits.
     pub hits: Vec<SearchHit>,
+    /// How probable it is that something relevant is among them.
+    pub probability: f64,
+    /// Whether that is enough to go by.
+    pub relevant: bool,
+    /// By what was found: `hybrid`, `lexical` or `semantic`.
+    pub mode: String,
+    /// The time that the query speaks of, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<SpokenTime>,
 }
 
 /// Counts of one memory.

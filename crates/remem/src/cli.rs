@@ -1,15 +1,21 @@
 //! The command line: what can be said, with help. What it does is in `commands`.
 
 mod commitment;
+mod eval;
 mod forget;
+mod model;
 mod pass;
 mod proposal;
+mod recall;
 mod workshop;
 
 pub use commitment::{Commitment, Create, Heartbeat, List as CommitmentList, Rules};
+pub use eval::{Eval, EvalRecall, Format, TimeName, Unit, WayName};
 pub use forget::{Archive, Erasure, Forget};
+pub use model::{Model, ModelInstall};
 pub use pass::{Pass, PassRun, PassSchedule};
 pub use proposal::{Automation, Proposal};
+pub use recall::{Recall, Search};
 use workshop::memory;
 pub use workshop::{Facets, Link, Profile, Question, Retention, Rule, Session, Which};
 
@@ -71,8 +77,10 @@ pub enum Command {
     Get(OneEntry),
     /// List entries, newest first
     List(List),
-    /// Find entries by words
+    /// Find entries by words and meaning
     Search(Search),
+    /// Show what a model should know before it answers, within a budget of tokens
+    Recall(Recall),
     /// Delete an entry: its text is erased for good
     Delete(OneEntry),
     /// Forget whom or what entries are about, with everything made from them
@@ -144,6 +152,9 @@ pub enum Command {
     /// Automations: workflows and agents that the clock starts
     #[command(subcommand)]
     Automation(Automation),
+    /// Models that make vectors of texts, to find entries by meaning
+    #[command(subcommand)]
+    Model(Model),
     /// Read entries from JSON lines
     Import(Import),
     /// Write entries as JSON lines
@@ -154,6 +165,9 @@ pub enum Command {
     Vacuum,
     /// Redact text as a write would
     Redact(Redact),
+    /// Measure how well memory finds again
+    #[command(subcommand)]
+    Eval(Eval),
     /// Check this installation and its data
     Doctor,
     /// The configuration
@@ -233,33 +247,6 @@ pub struct List {
     /// Only entries that carry this tag
     #[arg(long)]
     pub tag: Option<String>,
-    /// Revision token of a write that must be visible
-    #[arg(long, value_name = "TOKEN")]
-    pub at_least: Option<String>,
-    #[command(flatten)]
-    pub which: Which,
-}
-
-#[derive(Args)]
-pub struct Search {
-    /// Name of the memory
-    #[arg(value_parser = memory)]
-    pub memory_ref: String,
-    /// Words to look for
-    #[arg(required = true)]
-    pub query: Vec<String>,
-    /// How many hits at the most
-    #[arg(long, default_value_t = 10)]
-    pub limit: u32,
-    /// Only entries that carry this tag; may be repeated
-    #[arg(long = "tag", value_name = "TAG")]
-    pub tags: Vec<String>,
-    /// Only entries written at or after this instant (RFC 3339)
-    #[arg(long, value_name = "INSTANT")]
-    pub from: Option<String>,
-    /// Only entries written before this instant (RFC 3339)
-    #[arg(long, value_name = "INSTANT")]
-    pub to: Option<String>,
     /// Revision token of a write that must be visible
     #[arg(long, value_name = "TOKEN")]
     pub at_least: Option<String>,

@@ -1,8 +1,10 @@
 //! Configuration: built-in values, then a TOML file, then `REMEM_<SECTION>__<KEY>` in the environment, then flags.
 //! Unknown keys are refused, so that a typo is never silently ignored.
 
+mod embedder;
 mod profiles;
 
+pub use embedder::Embedder;
 pub use profiles::ProfileSettings;
 
 use crate::cli::{Global, Serve};
@@ -34,6 +36,7 @@ pub struct Config {
     pub proposals: Proposals,
     pub vault: Vault,
     pub model: Model,
+    pub embedder: Embedder,
     pub commitments: Commitments,
     /// Profiles of memories, by name.
     pub profiles: BTreeMap<String, ProfileSettings>,
@@ -355,7 +358,8 @@ impl Config {
     /// For showing: a URL keeps its user and place, not its password.
     #[must_use]
     pub fn without_passwords(mut self) -> Config {
-        for url in [&mut self.storage.database, &mut self.storage.worker_database, &mut self.model.base_url].into_iter().flatten() {
+        let urls = [&mut self.storage.database, &mut self.storage.worker_database, &mut self.model.base_url];
+        for url in urls.into_iter().chain(self.embedder.urls()).flatten() {
             *url = without_password(url);
         }
         self

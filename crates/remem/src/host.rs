@@ -3,6 +3,7 @@
 
 use crate::agents;
 use crate::config::Config;
+use crate::embedder;
 use crate::jwt;
 use crate::model;
 use crate::post::Outbound;
@@ -11,6 +12,7 @@ use anyhow::{Context, bail};
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::{ShapePolicy, TenantId};
+use remem_engine::embedders::Embedders;
 use remem_engine::ports::{Clock, RandomIds, SharedClock, SystemClock};
 use remem_engine::proposals::Desk;
 use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey};
@@ -66,10 +68,12 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
     };
     let features = storage.store.features();
     let vault = vault_key(config, &storage)?;
+    let models = embedder::embedders(&config.embedder, &config.storage.data_dir)?;
     let facts = Facts {
         durable: features.durable,
         writable: true,
-        lexical: features.lexical,
+        lexical: true,
+        semantic: models.current.is_some() && features.vectors,
         ttl: true,
         workspace: true,
         attribution: true,
@@ -114,6 +118,7 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         agents,
         commitments: config.commitments.rules()?,
         profiles,
+        embedders: Embedders::new(models.current, models.previous),
         backups_kept_ms: config.storage.backups_kept_days.map(|days| i64::from(days) * 86_400_000),
     });
     Ok(Host { engine: Arc::new(engine), place: storage.place })

@@ -6,6 +6,7 @@ mod commitments;
 mod forget;
 mod passes;
 mod proposals;
+mod recall;
 mod workshop;
 
 use async_trait::async_trait;
@@ -17,7 +18,7 @@ use remem_wire::entry::{EntryAnswer, EntryBeside};
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
     EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, PutMany,
-    PutManyAnswer, ReadQuery, SearchAnswer, SearchRequest,
+    PutManyAnswer, ReadQuery,
 };
 use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
 use remem_wire::{ErrorBody, EventPage, Failure, PutEntry};
@@ -211,9 +212,6 @@ impl Door for HttpDoor {
     }
     async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure> {
         self.read(format!("memory/{}/entries", segment(memory_ref)), &query).await
-    }
-    async fn search(&self, memory_ref: &str, request: SearchRequest) -> Result<SearchAnswer, Failure> {
-        self.post(format!("memory/{}/search", segment(memory_ref)), &request, true).await
     }
     async fn delete(&self, memory_ref: &str, id: &str, key: Option<&str>) -> Result<Written<()>, Failure> {
         let path = format!("memory/{}/entries/{}", segment(memory_ref), segment(id));

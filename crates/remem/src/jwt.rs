@@ -2,8 +2,8 @@
 //! accepts those of anybody, is worse than one that does not start. Errors name settings, never what they hold.
 
 use crate::config;
+use crate::endpoint::is_loopback;
 use crate::keyset;
-use crate::model::is_loopback;
 use anyhow::{Context, bail, ensure};
 use remem_core::TenantId;
 use remem_engine::Engine;

@@ -16,6 +16,35 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("text is expected, not {value}")).to_owned()
 }
 
+/// Search with its doubts and reasons, and the block for a model.
+fn find_again(user: &User<'_>, tea: &str) {
+    let nothing = user.text(&["search", MEMORY, "quarterly", "zebra", "--abstain"]);
+    assert_eq!(nothing.trim(), "nothing relevant (probability 0.00)");
+    let options = ["--explain", "--neighbours", "1", "--mode", "lexical", "--per-source", "2", "--time", "ignore", "--limit", "1"];
+    let explained = user.text(&[&["search", MEMORY, "green tea"][..], &options].concat());
+    for part in ["WORDS", "MEANING", "CONTEXT", "1.000", tea, "after", "two lines of coffee"] {
+        assert!(explained.contains(part), "{part}: {explained}");
+    }
+    let hits = user.json(&[&["search", MEMORY, "green tea"][..], &options].concat());
+    let (hit, told) = (&hits["hits"][0], (&hits["mode"], &hits["relevant"]));
+    assert_eq!((hit["entry"]["id"].as_str(), told), (Some(tea), (&json!("lexical"), &json!(true))), "{hits}");
+    assert!(hit["parts"]["lexical"].as_f64().unwrap() > 0.0 && hit["after"].as_array().unwrap().len() == 1, "{hit}");
+    user.run(&["search", MEMORY, "tea", "--mode", "telepathy"]).exits(4);
+
+    let recalled = user.run(&["recall", MEMORY, "which", "green", "tea", "--budget", "90"]).exits(0);
+    assert!(
+        recalled.stdout.starts_with(&format!("- [{tea}] (")) && recalled.stdout.contains("Ana prefers green tea"),
+        "{}",
+        recalled.stdout
+    );
+    assert!(recalled.stderr.contains(" of 90 tokens, ") && recalled.stderr.contains("probability 0."), "{}", recalled.stderr);
+    let block = user.json(&["recall", MEMORY, "green tea"]);
+    assert_eq!((&block["tokenBudget"], &block["ids"][0], &block["mode"]), (&json!(800), &json!(tea), &json!("lexical")), "{block}");
+    let nothing = user.run(&["recall", MEMORY, "quarterly zebra"]).exits(0);
+    assert!(nothing.stdout.is_empty() && nothing.stderr.contains("0 of 800 tokens, 0 entries, probability 0.00"), "{}", nothing.stderr);
+    assert!(user.text(&["pass", "status", "embed"]).contains("no model makes vectors"));
+}
+
 /// Put, get, list, search, delete, stats, memories, events: the same through either door.
 fn an_ordinary_day(user: &User<'_>) {
     let tea = user.put(&["Ana prefers green tea", "--tag", "drinks", "--tag", "ana", "--metadata", r#"{"sure": true}"#]);
@@ -48,6 +77,7 @@ fn an_ordinary_day(user: &User<'_>) {
     assert!(hits["hits"][0]["score"].as_f64().unwrap() > 0.0);
     assert!(user.text(&["search", MEMORY, "coffee"]).contains("two lines of coffee"));
     assert_eq!(user.text(&["search", MEMORY, "tea", "--tag", "nothing"]).trim(), "nothing found");
+    find_again(user, &tea);
 
     assert_eq!(user.json(&["stats", MEMORY])["entries"], 3);
     assert!(user.text(&["stats", MEMORY]).contains("entries   3"));

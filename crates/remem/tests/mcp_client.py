@@ -15,7 +15,7 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-TOOLS = {"memory_put", "memory_get", "memory_list", "memory_search", "memory_delete", "memory_stats"}
+TOOLS = {"memory_put", "memory_get", "memory_list", "memory_search", "memory_recall", "memory_delete", "memory_stats"}
 # These go by the memory as well, …
 TOOLS |= {"commitments_list", "commitment_create", "observe"}
 TOOLS |= {"memory_history", "session_close", "memory_link_action"}
@@ -77,6 +77,11 @@ async def converse(client):
     check((await call(client, "memory_list", tag="drinks"))["entries"] == [entry], "a tag filters")
     hits = (await call(client, "memory_search", query="which tea does Ana like"))["hits"]
     check(hits[0]["entry"] == entry and hits[0]["score"] > 0, "search finds it first")
+    block = await call(client, "memory_recall", query="which tea does Ana like", tokenBudget=100)
+    check(block["ids"][0] == entry["id"] and entry["content"] in block["text"], f"recall puts it into the block: {block}")
+    check(0 < block["tokens"] <= 100, "and keeps within the budget")
+    result = await client.call_tool("memory_recall", {"memoryRef": MEMORY, "query": "which tea does Ana like", "tokenBudget": 100})
+    check(result.content[0].text == block["text"], "older clients get the block itself")
     stats = await call(client, "memory_stats")
     check((stats["entries"], stats["expiring"]) == (2, 1), f"stats count both: {stats}")
 

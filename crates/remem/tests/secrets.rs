@@ -133,6 +133,8 @@ async fn plant_in_addresses(seen: &mut Seen, client: &Client, text: &str) {
         format!("{entries}?atLeast={code}"),
         format!("{entries}?include={code}"),
         format!("{entries}?limit={code}"),
+        format!("{entries}?tokenBudget=9&rank={code}"),
+        format!("{entries}?tokenBudget=9&rank=relevance&query={code}"),
         format!("{entries}?{code}=1"),
         format!("{BASE}/memory?after={code}"),
         format!("{BASE}/events?after=x{code}"),
@@ -193,11 +195,12 @@ async fn plant_in_bodies(seen: &mut Seen, client: &Client, text: &str) {
         format!("{{\"query\": \"x\", \"limit\": {quoted}}}"),
         format!("{{\"query\": \"x\", \"createdFrom\": {quoted}}}"),
         format!("{{\"query\": \"x\", \"atLeast\": {quoted}}}"),
+        format!("{{\"query\": \"x\", \"time\": {quoted}, \"tokenBudget\": {quoted}}}"),
         format!("{{\"id\": {quoted}, \"shapes\": {quoted}}}"),
         format!("{{\"scopes\": [{quoted}]}}"),
         format!("{{\"dryRun\": {quoted}}}"),
     ];
-    let paths = ["entries", "entries:batch", "entries:import", "search"].map(|rest| Client::memory(MEMORY, rest));
+    let paths = ["entries", "entries:batch", "entries:import", "search", "recall"].map(|rest| Client::memory(MEMORY, rest));
     let others = ["tenants", "keys", "passes/purge/run"].map(|rest| format!("{BASE}/{rest}"));
     for path in paths.into_iter().chain(others) {
         for body in &bodies {
@@ -207,8 +210,10 @@ async fn plant_in_bodies(seen: &mut Seen, client: &Client, text: &str) {
         }
     }
     for search in [json!({"query": text}), json!({"query": "harmless", "tags": [text]})] {
-        let request = client.request(Method::POST, &Client::memory(MEMORY, "search")).json(&search);
-        seen.send("search", request).await.unwrap().is(200);
+        for operation in ["search", "recall"] {
+            let request = client.request(Method::POST, &Client::memory(MEMORY, operation)).json(&search);
+            seen.send(operation, request).await.unwrap().is(200);
+        }
     }
 }
 
@@ -226,7 +231,7 @@ fn tool(client: &Client, name: &str, arguments: &Value) -> reqwest::RequestBuild
 
 /// Arguments of MCP tools, and what surrounds them.
 async fn plant_in_mcp(seen: &mut Seen, client: &Client, text: &str) {
-    let tools = ["memory_put", "memory_get", "memory_list", "memory_search", "memory_delete", "memory_stats"];
+    let tools = ["memory_put", "memory_get", "memory_list", "memory_search", "memory_recall", "memory_delete", "memory_stats"];
     for name in tools {
         let full = json!({"memoryRef": text, "content": "x", "id": text, "query": text});
         let arguments = [

@@ -1,6 +1,7 @@
 //! What one change of a batch is, what it touches and which event tells of it. It decides nothing about whether the change applies.
 
 use crate::admission::{Admitted, RuleText};
+use crate::embedding::{Embedding, ModelId};
 use crate::event::{EntryRef, EventBody, Linked, Retired, RuleRef, Written, is_reserved_tag};
 use crate::ids::{EntryId, MemoryRef, RuleId, Timestamp, WorldId};
 use crate::record::{Precondition, RecordBody, RecordKind, Ties};
@@ -87,6 +88,20 @@ pub enum Change {
         pass: u64,
         /// Opaque to a store.
         signature: Vec<u8>,
+    },
+    /// Keep the vector of an entry's text. Nobody's memory changes by it. Does nothing unless the text is there, as it was admitted
+    /// under those rules: a text that changed meanwhile has another vector.
+    Embed {
+        /// The memory.
+        memory_ref: MemoryRef,
+        /// The entry.
+        id: EntryId,
+        /// The rules that the text was admitted under (`Entry::scan`).
+        scan: u64,
+        /// Which model made the vector.
+        model: ModelId,
+        /// The vector.
+        vector: Embedding,
     },
     /// Make room for another answer to the question that an entry answers: it stays as history. Comes before the put of the one that
     /// takes its place. Does nothing unless it is there.
@@ -254,7 +269,8 @@ impl Change {
             | Change::Strip { memory_ref, .. }
             | Change::Strengthen { memory_ref, .. }
             | Change::Link { memory_ref, .. }
-            | Change::Sign { memory_ref, .. } => Some(memory_ref),
+            | Change::Sign { memory_ref, .. }
+            | Change::Embed { memory_ref, .. } => Some(memory_ref),
             Change::Rule { .. } | Change::Record { .. } | Change::Emit { .. } | Change::Hold | Change::Release => None,
         }
     }
@@ -274,7 +290,13 @@ impl Change {
     #[must_use]
     pub fn event(&self) -> Option<EventBody> {
         let event = match self {
-            Change::Record { .. } | Change::Erase { .. } | Change::Strip { .. } | Change::Sign { .. } | Change::Hold | Change::Release => {
+            Change::Record { .. }
+            | Change::Erase { .. }
+            | Change::Strip { .. }
+            | Change::Sign { .. }
+            | Change::Embed { .. }
+            | Change::Hold
+            | Change::Release => {
                 return None;
             }
             Change::Emit { body, .. } => (**body).clone(),

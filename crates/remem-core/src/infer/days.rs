@@ -52,7 +52,7 @@ fn of_week(context: &Context<'_>, weeks: i64, weekday: i8) -> Option<Date> {
 }
 
 /// The first day of the period that comes `ahead` periods after this one.
-fn first_of(date: Date, unit: Unit, ahead: i64) -> Option<Date> {
+pub(crate) fn first_of(date: Date, unit: Unit, ahead: i64) -> Option<Date> {
     let month = match unit {
         Unit::Month => date.month(),
         Unit::Quarter => (date.month() - 1) / 3 * 3 + 1,
@@ -166,7 +166,7 @@ fn day_number(sentence: &Sentence, at: usize, context: &Context<'_>) -> Option<(
 }
 
 /// "June 3", "June 3rd, 2027", "3 June", "the 3rd of June 2027".
-fn month_day(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
+pub(crate) fn month_day(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     let language = context.language;
     let month_at = |at: usize| sentence.word(at).and_then(|word| language.month(word));
     let (month, day, len) = if let Some(month) = month_at(at) {

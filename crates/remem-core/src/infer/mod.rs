@@ -22,6 +22,16 @@ mod repeat;
 mod sentence;
 mod when;
 
+/// The names of the calendar and its reckoning, for whoever else reads times out of texts (`recall`).
+pub(crate) mod calendar {
+    pub(crate) use super::days::{first_of, month_day};
+    pub(crate) use super::language::Unit;
+    pub(crate) use super::language::english::ENGLISH;
+    pub(crate) use super::moment::instant;
+    pub(crate) use super::sentence::{Gap, Sentence, sentences};
+    pub(crate) use super::when::{Context, Day, Hit, amount, counts, iso, moved};
+}
+
 use crate::ids::Timestamp;
 use cue::{Class, Cue, Ground};
 use language::Language;

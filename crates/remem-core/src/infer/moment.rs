@@ -283,7 +283,7 @@ fn later(at: Timestamp, context: &Context<'_>) -> Option<Timestamp> {
 }
 
 /// When the clocks of a zone show a time: the first time they do, or else the first instant after the gap that skips it.
-fn instant(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
+pub(crate) fn instant(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
     let found = match zone.to_ambiguous_timestamp(time).offset() {
         AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => offset.to_timestamp(time).ok()?,
         AmbiguousOffset::Gap { after, .. } => {

@@ -9,7 +9,7 @@ const WORDS_MAX: usize = 300;
 
 /// What stands between a word and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Gap {
+pub(crate) enum Gap {
     Space,
     Comma,
     /// A colon, a dash, a bracket: another clause.
@@ -17,7 +17,7 @@ pub(super) enum Gap {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Word {
+pub(crate) struct Word {
     /// Lower case, with straight apostrophes.
     pub text: String,
     pub range: Range<usize>,
@@ -30,7 +30,7 @@ pub(super) struct Word {
     pub colon: bool,
 }
 
-pub(super) struct Sentence {
+pub(crate) struct Sentence {
     pub range: Range<usize>,
     pub words: Vec<Word>,
     pub question: bool,
@@ -84,7 +84,7 @@ impl Sentence {
 }
 
 /// The sentences of a text, one after the other. What is quoted is found over the whole text.
-pub(super) fn sentences(text: &str, language: &Language) -> Vec<Sentence> {
+pub(crate) fn sentences(text: &str, language: &Language) -> Vec<Sentence> {
     let quoted = quotes(text);
     let ranges = ranges(text, language);
     ranges.into_iter().filter_map(|range| sentence(text, range, &quoted)).collect()

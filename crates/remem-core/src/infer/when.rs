@@ -16,14 +16,14 @@ pub(super) const MORNING: i8 = 9;
 pub(super) const END: i8 = 17;
 
 /// What is known before a text is read.
-pub(super) struct Context<'a> {
+pub(crate) struct Context<'a> {
     pub language: &'static Language,
     /// The reference instant, by the clocks of the zone.
     pub now: &'a Zoned,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Day {
+pub(crate) enum Day {
     On(Date),
     /// Every year once: the next one.
     Yearly {
@@ -35,7 +35,7 @@ pub(super) enum Day {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Zone {
+pub(crate) enum Zone {
     Own,
     Utc,
     /// Named by letters that several zones share.
@@ -44,7 +44,7 @@ pub(super) enum Zone {
 
 /// What a recurrence repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Repeat {
+pub(crate) enum Repeat {
     Daily,
     /// Days of the week, Monday is 0.
     Weekdays(Vec<i8>),
@@ -53,7 +53,7 @@ pub(super) enum Repeat {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Hit {
+pub(crate) enum Hit {
     /// A day, the hour it usually means, and how sure it is.
     Day {
         day: Day,
@@ -113,7 +113,7 @@ pub(super) fn scan(sentence: &Sentence, context: &Context<'_>) -> Vec<Found> {
 }
 
 /// What begins at a word: how many words it takes, and what it says, if that is a time after all.
-pub(super) type Read = Option<(usize, Option<Hit>)>;
+pub(crate) type Read = Option<(usize, Option<Hit>)>;
 
 fn read(sentence: &Sentence, at: usize, context: &Context<'_>, last: Option<&Found>) -> Read {
     if sentence.words[at].quoted || sentence.words[at].marker {
@@ -130,7 +130,7 @@ fn read(sentence: &Sentence, at: usize, context: &Context<'_>, last: Option<&Fou
 
 /// `2026-06-03`, `2026-06-03T17:30`, `2026-06-03T17:30:00Z`, `2026/06/03`. What looks like a date and is none, or may be read
 /// in two ways, is unreadable.
-fn iso(sentence: &Sentence, at: usize) -> Read {
+pub(crate) fn iso(sentence: &Sentence, at: usize) -> Read {
     let word = sentence.word(at)?;
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
     let mark = word.as_bytes().get(digits).copied();
@@ -153,7 +153,7 @@ fn iso(sentence: &Sentence, at: usize) -> Read {
 }
 
 /// A number of units at a place, in digits or in words.
-pub(super) fn amount(sentence: &Sentence, at: usize, language: &Language) -> Option<(usize, i64, Unit)> {
+pub(crate) fn amount(sentence: &Sentence, at: usize, language: &Language) -> Option<(usize, i64, Unit)> {
     let told = language.times.distances.iter().filter_map(|(phrase, n, unit)| Some((sentence.phrase(at, phrase)?, *n, *unit)));
     if let Some(told) = told.max_by_key(|(len, ..)| *len) {
         return Some(told);
@@ -210,7 +210,7 @@ fn ahead(context: &Context<'_>, count: i64, unit: Unit) -> Hit {
     Hit::Exact(context.now.timestamp().as_millisecond() + count * minutes * 60_000)
 }
 
-pub(super) fn moved(date: Date, count: i64, unit: Unit) -> Option<Date> {
+pub(crate) fn moved(date: Date, count: i64, unit: Unit) -> Option<Date> {
     let span = jiff::Span::new();
     let span = match unit {
         Unit::Day => span.try_days(count),
@@ -229,7 +229,7 @@ pub(super) fn named(sentence: &Sentence, at: usize, names: &[(&str, i64)]) -> Op
 }
 
 /// Whether a word stands at `at`, without a mark before it, that something before it can belong to: a noun.
-pub(super) fn counts(sentence: &Sentence, at: usize, language: &Language) -> bool {
+pub(crate) fn counts(sentence: &Sentence, at: usize, language: &Language) -> bool {
     let Some(word) = sentence.words.get(at).filter(|word| word.gap == Gap::Space) else { return false };
     let digit = word.text.starts_with(|c: char| c.is_ascii_digit());
     !language.moods.functions.contains(&word.text.as_str()) && !language.is_calendar(&word.text) && !digit

@@ -53,7 +53,7 @@ enum Next {
 impl Engine {
     /// To be called after a commit that appended events of a run. Only a hint: all tenants are looked at every so often.
     pub fn has_deliveries(&self, tenant: &TenantId) {
-        self.passes.again(super::infer::NAME, tenant);
+        self.has_new_entries(tenant);
         self.has_work(NAME, tenant);
     }
 }

@@ -6,6 +6,7 @@ pub mod compact;
 pub mod consolidate;
 pub mod deliver;
 pub mod distill;
+pub mod embed;
 pub mod fire;
 mod gather;
 pub mod infer;

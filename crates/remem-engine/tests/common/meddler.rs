@@ -3,12 +3,12 @@
 
 use async_trait::async_trait;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject, TenantId,
-    Timestamp, WorldId,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject,
+    TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RetentionCount, RowCursor, Rule, ScopeStats,
-    ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, Work,
+    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt, RetentionCount, RowCursor, Rule, ScopeStats,
+    ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -84,16 +84,31 @@ impl Store for Meddler {
         self.step()?;
         self.inner.list(scope, filter, page, at).await
     }
-    async fn candidates(
-        &self,
-        scope: &Scope,
-        probe: &Probe,
-        filter: &Filter,
-        limit: u32,
-        at: &ReadAt,
-    ) -> Result<Vec<Candidate>, StoreError> {
+    async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError> {
         self.step()?;
-        self.inner.candidates(scope, probe, filter, limit, at).await
+        self.inner.search(scope, probe, filter, depth, at).await
+    }
+    async fn around(&self, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError> {
+        self.step()?;
+        self.inner.around(scope, ids, reach, at).await
+    }
+    async fn unembedded(
+        &self,
+        tenant: &TenantId,
+        model: ModelId,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        self.step()?;
+        self.inner.unembedded(tenant, model, after, limit).await
+    }
+    async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
+        self.step()?;
+        self.inner.vector_counts(tenant).await
+    }
+    async fn discard_vectors(&self, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError> {
+        self.step()?;
+        self.inner.discard_vectors(tenant, keep, limit).await
     }
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
         self.step()?;

@@ -1,18 +1,27 @@
-//! A memory as a whole: search, counts, and the list of a tenant's memories.
+//! A memory as a whole: search, recall, counts, and the list of a tenant's memories.
 
 use super::extract::{JsonBody, Params, Ref};
 use super::{Answer, json};
-use crate::door::{Door, EngineDoor};
+use crate::door::{Door, EngineDoor, RecallDoor};
 use axum::http::StatusCode;
 use remem_wire::ErrorBody;
 use remem_wire::memory::{MemoriesQuery, MemoryList, MemoryStats, ReadQuery, SearchAnswer, SearchRequest};
+use remem_wire::recall::{RecallAnswer, RecallRequest};
 
-/// Entries that hold words of a query, best first.
+/// Entries that answer a query by their words and their meaning, best first.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/search", tag = "memory",
     params(("memoryRef" = String, Path)), request_body = SearchRequest,
     responses((status = 200, body = SearchAnswer), (status = 422, body = ErrorBody)))]
 pub(super) async fn search(door: EngineDoor, Ref(r): Ref, JsonBody(body): JsonBody<SearchRequest>) -> Answer {
     json(StatusCode::OK, &door.search(&r, body).await?)
+}
+
+/// What a model should know before it answers, as one text within a budget of tokens.
+#[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/recall", tag = "memory",
+    params(("memoryRef" = String, Path)), request_body = RecallRequest,
+    responses((status = 200, body = RecallAnswer), (status = 422, body = ErrorBody)))]
+pub(super) async fn recall(door: EngineDoor, Ref(r): Ref, JsonBody(body): JsonBody<RecallRequest>) -> Answer {
+    json(StatusCode::OK, &door.recall(&r, body).await?)
 }
 
 /// Counts of a memory.

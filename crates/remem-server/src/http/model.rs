@@ -1,11 +1,13 @@
-//! The ledger of the model's calls. Only read here: entries are written with what they tell of.
+//! The ledger of the model's calls, and how far vectors have been made. Only read here: both are written with what they tell of.
 
 use super::extract::Params;
 use super::{Answer, json};
-use crate::door::{EngineDoor, fail};
+use crate::door::{EngineDoor, RecallDoor, fail};
 use axum::http::StatusCode;
 use remem_engine::model::ModelCallInfo as Call;
+use remem_wire::ErrorBody;
 use remem_wire::model::{ModelCallInfo, ModelCallList, ModelCallsQuery, ModelEvidence, ModelUndo};
+use remem_wire::recall::EmbeddingStatus;
 use remem_wire::time::Instant;
 use serde_json::{Map, Value};
 
@@ -45,4 +47,11 @@ pub(super) async fn list_model_calls(door: EngineDoor, Params(query): Params<Mod
     let (calls, more) = door.engine.model_calls(&door.caller, query.after.as_deref(), query.limit).await.map_err(fail)?;
     let next_after = calls.last().filter(|_| more).map(|last| last.id.clone());
     json(StatusCode::OK, &ModelCallList { model_calls: calls.into_iter().map(info).collect(), next_after })
+}
+
+/// How far vectors have been made for the caller's tenant, by which model, and whose vectors answer searches.
+#[utoipa::path(get, path = "/v1/host/remembrancer/embeddings", tag = "administration",
+    responses((status = 200, body = EmbeddingStatus), (status = 403, body = ErrorBody)))]
+pub(super) async fn get_embeddings(door: EngineDoor) -> Answer {
+    json(StatusCode::OK, &door.embeddings().await?)
 }

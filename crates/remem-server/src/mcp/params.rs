@@ -89,10 +89,60 @@ params!(
 params!(
     /// Parameters of `memory_search`.
     SearchParams {
-        /// Words to look for.
+        /// What to look for: a question, or words.
         query: String,
         /// How many hits; 10 if absent.
         limit: Option<u32>,
+        /// Only entries that carry all of these tags.
+        tags: Option<Vec<String>>,
+        /// Only entries written at or after this instant.
+        created_from: Option<Instant>,
+        /// Only entries written before this instant.
+        created_to: Option<Instant>,
+        /// Revision token of a write that must be visible.
+        at_least: Option<String>,
+        /// What was true at this instant, rather than now.
+        as_of: Option<Instant>,
+        /// Only of this tier: interaction, session or persistent.
+        tier: Option<TierName>,
+        /// Only of this kind: episodic, semantic or procedural.
+        typology: Option<TypologyName>,
+        /// Only of this chat thread.
+        interaction: Option<String>,
+        /// Only of this session.
+        session: Option<String>,
+        /// By what to find: hybrid (words and meaning, if absent), lexical or semantic.
+        mode: Option<String>,
+        /// What becomes of a time in the query: prefer (if absent), filter or ignore.
+        time: Option<String>,
+        /// Whether each hit tells what its score is made of.
+        explain: Option<bool>,
+        /// Entries to show before and after each hit, 10 at the most.
+        neighbours: Option<u32>,
+        /// Hits of one source at the most.
+        per_source: Option<u32>,
+        /// Answer no hits rather than what is probably irrelevant.
+        abstain: Option<bool>,
+    }
+);
+
+params!(
+    /// Parameters of `memory_recall`.
+    RecallParams {
+        /// The question that is to be answered.
+        query: String,
+        /// Tokens that the block may have; 800 if absent.
+        token_budget: Option<u64>,
+        /// Whether procedures and answers that hold open the block; true if absent.
+        standing: Option<bool>,
+        /// How many hits at the most; 10 if absent.
+        limit: Option<u32>,
+        /// Whether hits are left out that are probably irrelevant; true if absent.
+        abstain: Option<bool>,
+        /// By what to find: hybrid (words and meaning, if absent), lexical or semantic.
+        mode: Option<String>,
+        /// What becomes of a time in the query: prefer (if absent), filter or ignore.
+        time: Option<String>,
         /// Only entries that carry all of these tags.
         tags: Option<Vec<String>>,
         /// Only entries written at or after this instant.

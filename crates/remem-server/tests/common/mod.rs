@@ -11,8 +11,9 @@ use http_body_util::BodyExt;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::{Agent, Permission, Policy, TenantId, Timestamp, Workflow};
+use remem_engine::embedders::Embedders;
 use remem_engine::keys::KeyRequest;
-use remem_engine::ports::{CountedIds, FixedClock, RecordedPost};
+use remem_engine::ports::{CountedIds, Embedder, FixedClock, RecordedPost};
 use remem_engine::proposals::{Activation, Desk, Settings};
 use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey, runner};
 use remem_server::{App, router};
@@ -30,6 +31,7 @@ const FACTS: Facts = Facts {
     durable: true,
     writable: true,
     lexical: true,
+    semantic: false,
     ttl: true,
     forget: false,
     compaction: false,
@@ -78,13 +80,14 @@ struct Setup<'a> {
     seams: bool,
     vault: Option<VaultKey>,
     proposals: Settings,
+    embedder: Option<Arc<dyn Embedder>>,
 }
 
 impl Default for Setup<'_> {
     fn default() -> Self {
         let vault = Some(VaultKey::new([9; 32]));
         let proposals = Settings::default();
-        Setup { policy: Policy::default(), secrets: vec![], facts: FACTS, agents: vec![], seams: false, vault, proposals }
+        Setup { policy: Policy::default(), secrets: vec![], facts: FACTS, agents: vec![], seams: false, vault, proposals, embedder: None }
     }
 }
 
@@ -126,6 +129,12 @@ impl Host {
         Host::made(Ground::fresh().await, Setup { seams: true, ..Setup::default() }).await
     }
 
+    /// With a model that makes vectors, and what the facts then say.
+    pub async fn with_embedder(embedder: Arc<dyn Embedder>) -> Host {
+        let facts = Facts { semantic: true, ..FACTS };
+        Host::made(Ground::fresh().await, Setup { facts, embedder: Some(embedder), ..Setup::default() }).await
+    }
+
     /// Where applying a proposal takes so many approvals.
     pub async fn gated(quorum: u32) -> Host {
         let proposals = Settings { activation: Activation::ApprovalGate, quorum, ..Settings::default() };
@@ -161,6 +170,7 @@ impl Host {
             workflows: if setup.seams { vec![workflow(NOOP)] } else { Vec::new() },
             seams: setup.seams,
             agents: setup.agents,
+            embedders: Embedders::new(setup.embedder, None),
             ..Parts::new(ground.store.clone(), ground.directory.clone(), ground.clock.clone(), ground.ids.clone(), key)
         }));
         let (stop, stopping) = watch::channel(false);

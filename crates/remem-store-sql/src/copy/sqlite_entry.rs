@@ -1,4 +1,4 @@
-//! One entry of a copy, as the embedded store takes it: its row with tags and search index, inside the transaction of its page.
+//! One entry of a copy, as the embedded store takes it: its row with tags, inside the transaction of its page.
 //! It decides nothing: what the source says of the entry is what the target says afterwards.
 
 use super::rows::EntryRow;
@@ -64,15 +64,13 @@ fn insert_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Resu
         row.trust,
         row.evidence,
     ])?;
-    index_entry(db, tenant, db.last_insert_rowid(), row)
+    index_entry(db, tenant, row)
 }
 
-fn index_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> rusqlite::Result<()> {
+fn index_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
     if row.erased_at.is_some() {
         return Ok(());
     }
-    let index = "INSERT INTO entry_fts (rowid, scope_key, content) VALUES (?1, 's' || ?2, ?3)";
-    db.prepare_cached(index)?.execute(params![row_id, row.scope_id, row.content])?;
     let tag = "INSERT INTO entry_tag (tenant_id, scope_id, tag, created_at, id) VALUES (?1, ?2, ?3, ?4, ?5)";
     for name in tags(&row.tags)? {
         db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
@@ -84,11 +82,10 @@ fn index_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> ru
 /// for it is written later (see `put_replaced`), unless that is final; and so is the slot, because its window may have moved to where
 /// another one is that moves only with a later page.
 fn change_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> rusqlite::Result<()> {
-    let sql = "SELECT content, tags FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
-    let (content, names): (String, String) =
-        db.prepare_cached(sql)?.query_row(params![tenant, row_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let index = "INSERT INTO entry_fts (entry_fts, rowid, scope_key, content) VALUES ('delete', ?1, 's' || ?2, ?3)";
-    db.prepare_cached(index)?.execute(params![row_id, row.scope_id, content])?;
+    let sql = "SELECT tags FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
+    let names: String = db.prepare_cached(sql)?.query_row(params![tenant, row_id], |row| row.get(0))?;
+    db.prepare_cached("DELETE FROM vector WHERE row_id = ?1")?.execute(params![row_id])?;
+    db.prepare_cached("INSERT INTO unindexed (scope_id, row_id) VALUES (?1, ?2)")?.execute(params![row.scope_id, row_id])?;
     let tag = "DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5";
     for name in tags(&names)? {
         db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
@@ -109,7 +106,7 @@ fn change_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> r
         window.3
     ];
     db.prepare_cached(sql)?.execute(values)?;
-    index_entry(db, tenant, row_id, row)
+    index_entry(db, tenant, row)
 }
 
 fn tags(text: &str) -> rusqlite::Result<Vec<String>> {

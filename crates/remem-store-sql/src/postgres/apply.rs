@@ -3,7 +3,7 @@
 
 use super::load::{RecordRow, Repeat, Working};
 use super::save::{NewRecord, RunPlace, Writes};
-use super::{entry, lineage, tie, workshop};
+use super::{entry, lineage, tie, vector, workshop};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::{Link, chain_hash};
 use remem_core::{Batch, Change, EventBody, Precondition, RecordKind, Rejection, Revision, Seq};
@@ -39,6 +39,9 @@ pub(super) fn apply<'a>(batch: &'a Batch, working: &mut Working, writes: &mut Wr
             Change::Forget { memory_ref, id } => lineage::forget(batch, working, writes, (memory_ref, id), before),
             Change::Revive { memory_ref, id } => lineage::revive(batch, working, writes, (memory_ref, id), before),
             Change::Sign { memory_ref, id, pass, signature } => lineage::sign(working, writes, (memory_ref, id), *pass, signature),
+            Change::Embed { memory_ref, id, scan, model, vector } => {
+                vector::embed(working, writes, (memory_ref, id), *scan, *model, vector)
+            }
             Change::Close { memory_ref, id, closing, by } => {
                 workshop::close(batch, working, writes, (memory_ref, id), (*closing, by.as_ref()), before)
             }

@@ -184,6 +184,7 @@ impl<'a> Changes<'a> {
             return;
         }
         self.index.unsign(row.scope_id, old.row_id);
+        self.index.vectors.unembed(row.scope_id, old.row_id);
         let text = NewText { scan: row.scan, content: row.content.clone(), tags: row.tags.clone(), metadata: row.metadata.clone() };
         self.index.rewrites.insert((row.scope_id, old.row_id), text);
         let words = terms::words(&String::from_utf8_lossy(&old.content));

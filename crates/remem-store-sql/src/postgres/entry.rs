@@ -156,6 +156,7 @@ pub(super) fn erase(batch: &Batch, working: &mut Working, writes: &mut Writes<'_
     let row = (entry.scope_id, entry.row_id);
     working.erased_rows.insert(row);
     writes.unsign(row.0, row.1);
+    writes.vectors.unembed(row.0, row.1);
     tie::untie(working, writes, row);
     let Some(entry) = working.entries.get_mut(place) else { return };
     let (content, tags) = (std::mem::take(&mut entry.content), std::mem::take(&mut entry.tags));
@@ -191,6 +192,7 @@ pub(super) fn rewrite(working: &mut Working, writes: &mut Writes<'_>, id: &Entry
     }
     let (old, new) = (terms::words(&String::from_utf8_lossy(&entry.content)), terms::words(content));
     writes.unsign(entry.scope_id, entry.row_id);
+    writes.vectors.unembed(entry.scope_id, entry.row_id);
     writes.reindex(entry.scope_id, entry.row_id, &old, &tag_list(&entry.tags), entry.created_at, id.as_str());
     writes.postings(entry.scope_id, entry.row_id, &new);
     writes.tags(entry.scope_id, entry.row_id, &tags, entry.created_at, id.as_str());

@@ -90,6 +90,8 @@ pub(crate) struct Gate {
     pub reviewer: Pool,
     /// How long a transaction may take, from the first statement to its end.
     pub deadline: Duration,
+    /// Whether pgvector is there.
+    pub vectors: bool,
 }
 
 impl Gate {
@@ -111,6 +113,17 @@ impl Gate {
     /// sorting is cheaper; for a large one it is not.
     pub async fn read_in_order(&self, role: Role, who: Identity<'_>, call: Call<'_>) -> Result<Vec<Row>, StoreError> {
         self.read_as("BEGIN READ ONLY; SET LOCAL enable_sort = off", role, who, call).await
+    }
+
+    /// The same for vectors. The planner knows nothing of how a tenant's vectors lie among those of all, and would rather read
+    /// everything; `ordered` is for the indexes that have the nearest first.
+    pub async fn read_near(&self, role: Role, who: Identity<'_>, ordered: bool, call: Call<'_>) -> Result<Vec<Row>, StoreError> {
+        let begin = if ordered {
+            "BEGIN READ ONLY; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
+        } else {
+            "BEGIN READ ONLY; SET LOCAL enable_seqscan = off"
+        };
+        self.read_as(begin, role, who, call).await
     }
 
     async fn read_as(&self, begin: &str, role: Role, who: Identity<'_>, call: Call<'_>) -> Result<Vec<Row>, StoreError> {

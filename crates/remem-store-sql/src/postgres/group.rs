@@ -121,9 +121,11 @@ impl Spoilt {
 /// Applies the batches in one transaction. An error means that none of them is known to be applied.
 async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result<Applied, Spoilt> {
     let (transaction, mut working) = load(gate, tenant, group).await.map_err(Spoilt::ByStore)?;
+    working.vectors = gate.vectors;
     let (before, mut writes) = (working.clock.clone(), Writes::default());
     let results: Vec<_> = group.iter().map(|batch| apply(batch, &mut working, &mut writes)).collect();
     writes.kin().seal();
+    writes.vectors.seal();
     writes.retied.seal();
     writes.workshop.seal();
     writes.workshop.alone = group.len() == 1;

@@ -40,6 +40,8 @@ pub struct Server {
     pub database: String,
     /// Whether commits survive a crash of the machine: `fsync` and `full_page_writes` are on.
     pub durable: bool,
+    /// Whether it keeps vectors: pgvector is there, and `remem migrate` has seen it.
+    pub vectors: bool,
 }
 
 /// Checks the role and the tables.
@@ -60,11 +62,13 @@ pub(super) async fn check(client: &Client) -> Result<Server, GuardError> {
 
 async fn server(client: &Client) -> Result<Server, GuardError> {
     let sql = "SELECT current_setting('server_version'), current_setting('server_version_num')::int, current_database()::text,
-                 current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'";
+                 current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on',
+                 EXISTS (SELECT 1 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+                   WHERE n.nspname = 'remem' AND c.relname = 'vector' AND a.attname = 'direction')";
     let read = async {
         let row = client.query_one(sql, &[]).await?;
         let number: i32 = row.try_get(1)?;
-        let server = Server { version: row.try_get(0)?, database: row.try_get(2)?, durable: row.try_get(3)? };
+        let server = Server { version: row.try_get(0)?, database: row.try_get(2)?, durable: row.try_get(3)?, vectors: row.try_get(4)? };
         Ok::<_, Error>((server, number))
     };
     let (server, number) = read.await.map_err(failed)?;

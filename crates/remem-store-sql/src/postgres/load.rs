@@ -107,6 +107,8 @@ pub(super) struct Working {
     pub erased_rows: HashSet<(i64, i64)>,
     /// The first end of an entry whose text is still there for no reason of its own; likewise.
     pub first_ended: Option<i64>,
+    /// Whether vectors are kept.
+    pub vectors: bool,
 }
 
 const LOCK_CLOCK: &str = "SELECT revision, seq, at, chain, scopes FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE";
@@ -203,7 +205,9 @@ impl<'a> Names<'a> {
             Change::Rule { world, id, .. } => {
                 self.rules.insert((world.as_str(), id.as_str()));
             }
-            Change::Strengthen { memory_ref, id, .. } | Change::Sign { memory_ref, id, .. } => self.entry(memory_ref, id),
+            Change::Strengthen { memory_ref, id, .. } | Change::Sign { memory_ref, id, .. } | Change::Embed { memory_ref, id, .. } => {
+                self.entry(memory_ref, id);
+            }
             Change::Retire { memory_ref, id, by, .. } => {
                 self.ending(memory_ref, id);
                 self.entry(memory_ref, by);
@@ -338,6 +342,7 @@ fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, Store
         snapshots: HashMap::new(),
         erased_rows: HashSet::new(),
         first_ended: None,
+        vectors: false,
     };
     if !wanted.entry_refs.is_empty() {
         working.entries = next().iter().map(entry).collect::<Result<_, _>>()?;

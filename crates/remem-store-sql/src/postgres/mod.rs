@@ -25,6 +25,7 @@ mod schema;
 mod search;
 mod shared;
 mod tie;
+mod vector;
 mod verify;
 mod workshop;
 
@@ -37,12 +38,12 @@ use crate::stored::refuse_inert;
 use async_trait::async_trait;
 use gate::{Gate, Identity, Role, call};
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject, TenantId,
-    Timestamp, WorldId,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject,
+    TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RetentionCount, Review, RowCursor, Rule,
-    ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, Work,
+    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt, RetentionCount, Review, RowCursor, Rule,
+    ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use shared::Shared;
 use std::sync::Arc;
@@ -113,6 +114,7 @@ impl PostgresStore {
             worker: worker.pool(WORKER_CONNECTIONS, options.wait, options.deadline)?,
             reviewer: reviewer.pool(REVIEWER_CONNECTIONS, options.wait, options.deadline)?,
             deadline: options.deadline,
+            vectors: server.vectors,
         };
         let shared = Arc::new(Shared::new(gate));
         #[expect(clippy::disallowed_methods, reason = "the monitor lives as long as the store")]
@@ -186,18 +188,30 @@ impl Store for PostgresStore {
         self.shared.gate.entries(scope, filter, page, at).await
     }
 
-    async fn candidates(
+    async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError> {
+        self.shared.gate.search(scope, probe, filter, depth, at).await
+    }
+
+    async fn around(&self, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError> {
+        self.shared.gate.around(scope, ids, reach, at).await
+    }
+
+    async fn unembedded(
         &self,
-        scope: &Scope,
-        probe: &Probe,
-        filter: &Filter,
+        tenant: &TenantId,
+        model: ModelId,
+        after: Option<RowCursor>,
         limit: u32,
-        at: &ReadAt,
-    ) -> Result<Vec<Candidate>, StoreError> {
-        if matches_nothing(filter) {
-            return Ok(Vec::new());
-        }
-        self.shared.gate.candidates(scope, probe, filter, limit, at).await
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        self.shared.gate.unembedded(tenant, model, after, limit).await
+    }
+
+    async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
+        self.shared.gate.vector_counts(tenant).await
+    }
+
+    async fn discard_vectors(&self, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError> {
+        self.shared.gate.discard_vectors(tenant, keep, limit).await
     }
 
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
@@ -349,7 +363,7 @@ impl Store for PostgresStore {
     }
 
     fn features(&self) -> StoreFeatures {
-        StoreFeatures { durable: self.server.durable, lexical: true, shared: true }
+        StoreFeatures { durable: self.server.durable, vectors: self.server.vectors, shared: true }
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {

@@ -5,7 +5,7 @@ use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
 use super::gate::{Call, call};
 use super::load::{Clock, EntryRow, Repeat};
 use super::tie::{Place, Retied};
-use super::{lineage, workshop};
+use super::{lineage, vector, workshop};
 use crate::terms::Words;
 use remem_core::{Admitted, RecordBody, RecordKind, Subject, Ties, Timestamp};
 use std::collections::HashMap;
@@ -53,6 +53,8 @@ pub(super) struct Writes<'a> {
     pub retied: Retied,
     /// Actions that rest on entries, and rules.
     pub workshop: workshop::Kept,
+    /// Vectors of texts, and those whose text is gone.
+    pub vectors: vector::Kept,
     /// The earliest end of a new entry.
     pub next_expiry: i64,
 }
@@ -166,6 +168,7 @@ impl Default for Writes<'_> {
             records: HashMap::new(),
             retied: Retied::default(),
             workshop: workshop::Kept::default(),
+            vectors: vector::Kept::default(),
             next_expiry: i64::MAX,
         }
     }
@@ -440,6 +443,7 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     add(!e.row.is_empty(), call(ERASE, &[t, &e.scope, &e.row, &e.at]));
     writes.kin.calls(t, &mut add);
     writes.workshop.link_calls(t, &mut add);
+    writes.vectors.calls(t, &mut add);
     let h = saving.snapshots;
     add(!writes.released.is_empty(), call(RELEASE, &[t, &writes.released]));
     add(!h.run.is_empty(), call(HOLD, &[t, &h.run, &h.revision, &h.at]));

@@ -31,9 +31,16 @@ const SERIES: [(&str, &[Step]); 2] = [
             step!("postgres", 5, "0005_lineage"),
             step!("postgres", 6, "0006_tie"),
             step!("postgres", 7, "0007_workshop"),
+            step!("postgres", 8, "0008_recall"),
         ],
     ),
 ];
+
+/// Search by meaning needs pgvector. Whoever may not install it, or has none, has search by words.
+const PGVECTOR: &str = "DO $$ BEGIN
+     IF EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector') THEN
+       BEGIN CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public; EXCEPTION WHEN insufficient_privilege THEN NULL; END;
+     END IF; END $$";
 
 /// Policies and rights: put up anew by every `migrate`.
 const WALLS: &str = include_str!("../../migrations/postgres-walls.sql");
@@ -127,6 +134,7 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
     let database: String = client.query_one("SELECT current_database()::text", &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
     let roles = Roles::of(&database);
     let app_created = prepare_roles(client, &roles, &database, password).await?;
+    client.batch_execute(PGVECTOR).await.map_err(failed)?;
     let (owner, app, worker) = (quoted(&roles.owner), quoted(&roles.app), quoted(&roles.worker));
     let reviewer = quoted(&roles.reviewer);
     let schema = format!(
@@ -157,6 +165,7 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
 /// Answers whether the application's role is new.
 async fn prepare_roles(client: &Client, roles: &Roles, database: &str, password: &str) -> Result<bool, SchemaError> {
     let failed = |error: Error| SchemaError::Database(failed(error));
+    client.batch_execute(PGVECTOR).await.map_err(failed)?;
     let (owner, app, worker) = (quoted(&roles.owner), quoted(&roles.app), quoted(&roles.worker));
     let reviewer = quoted(&roles.reviewer);
     // The server sees a verifier and never the password: statements may be logged.

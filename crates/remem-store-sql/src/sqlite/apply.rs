@@ -100,6 +100,7 @@ impl<'a> Applying<'a> {
             Change::Forget { memory_ref, id } => self.forget(memory_ref, id, before),
             Change::Revive { memory_ref, id } => self.revive(memory_ref, id, before),
             Change::Sign { memory_ref, id, pass, signature } => self.sign(memory_ref, id, *pass, signature),
+            Change::Embed { memory_ref, id, scan, model, vector } => self.embed((memory_ref, id), *scan, *model, vector),
             Change::Close { memory_ref, id, closing, by } => self.close((memory_ref, id), *closing, by.as_ref(), before),
             Change::End { memory_ref, id } => self.end(memory_ref, id, before),
             Change::Strip { memory_ref, id, before: faded } => self.strip(memory_ref, id, *faded, before),

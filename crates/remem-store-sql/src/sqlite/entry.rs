@@ -13,7 +13,6 @@ use serde_json::Value;
 pub(super) struct Indexed {
     pub row: i64,
     pub scope: i64,
-    content: String,
     tags: String,
     created_at: i64,
 }
@@ -69,7 +68,7 @@ impl Applying<'_> {
                 facets.evidence.to_text(),
             ])?;
         let row = self.db.last_insert_rowid();
-        self.index(row, scope, id, admitted.content(), &tags, created_at)?;
+        self.index(scope, id, &tags, created_at)?;
         self.relate(scope, row, sources, admitted.subjects())?;
         if let Some(end) = admitted.expires_at() {
             self.next_expiry = self.next_expiry.min(end.0);
@@ -77,10 +76,7 @@ impl Applying<'_> {
         Ok(Outcome::Stored { id: id.clone(), created_at })
     }
 
-    fn index(&self, row: i64, scope: i64, id: &EntryId, content: &str, tags: &[&str], created_at: Timestamp) -> rusqlite::Result<()> {
-        self.db
-            .prepare_cached("INSERT INTO entry_fts (rowid, scope_key, content) VALUES (?1, 's' || ?2, ?3)")?
-            .execute(params![row, scope, content])?;
+    fn index(&self, scope: i64, id: &EntryId, tags: &[&str], created_at: Timestamp) -> rusqlite::Result<()> {
         for tag in tags {
             self.db
                 .prepare_cached("INSERT INTO entry_tag (tenant_id, scope_id, tag, created_at, id) VALUES (?1, ?2, ?3, ?4, ?5)")?
@@ -147,7 +143,7 @@ impl Applying<'_> {
         }
         self.unindex(id, &old)?;
         self.unsign(old.scope, old.row)?;
-        self.index(old.row, old.scope, id, admitted.content(), &tags, Timestamp(old.created_at))?;
+        self.index(old.scope, id, &tags, Timestamp(old.created_at))?;
         self.erased = true;
         Ok(Outcome::Removed)
     }
@@ -156,11 +152,10 @@ impl Applying<'_> {
         let tenant = self.batch.tenant();
         let Some(scope) = scope_id(self.db, tenant, memory_ref)? else { return Ok(None) };
         let sql = format!(
-            "SELECT row_id, content, tags, created_at FROM entry
+            "SELECT row_id, tags, created_at FROM entry
              WHERE tenant_id = :tenant AND scope_id = :scope AND id = :id AND {condition}"
         );
-        let indexed =
-            |row: &Row<'_>| Ok(Indexed { row: row.get(0)?, scope, content: row.get(1)?, tags: row.get(2)?, created_at: row.get(3)? });
+        let indexed = |row: &Row<'_>| Ok(Indexed { row: row.get(0)?, scope, tags: row.get(1)?, created_at: row.get(2)? });
         let (tenant, id, at) = (tenant.as_str(), id.as_str(), self.batch.at().0);
         let values: [(&str, &dyn ToSql); 4] = [(":tenant", &tenant), (":scope", &scope), (":id", &id), (":at", &at)];
         let used = if condition.contains(":at") { 4 } else { 3 };
@@ -183,9 +178,7 @@ impl Applying<'_> {
     }
 
     fn unindex(&self, id: &EntryId, entry: &Indexed) -> rusqlite::Result<()> {
-        self.db
-            .prepare_cached("INSERT INTO entry_fts (entry_fts, rowid, scope_key, content) VALUES ('delete', ?1, 's' || ?2, ?3)")?
-            .execute(params![entry.row, entry.scope, entry.content])?;
+        self.unlearn(entry.scope, entry.row)?;
         let sql = "DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5";
         for tag in serde_json::from_str::<Vec<String>>(&entry.tags).unwrap_or_default() {
             self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), entry.scope, tag, entry.created_at, id.as_str()])?;

@@ -3,7 +3,7 @@
 use super::apply::Clock;
 use super::connection::failed;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry};
-use super::{record, snapshot};
+use super::{record, snapshot, vector};
 use crate::stored::content_hash;
 use remem_core::event::{Link, chain_hash};
 use remem_core::{Entry, EntryId, MemoryRef, Revision, Seq, TenantId, Timestamp};
@@ -74,13 +74,14 @@ pub(super) fn stale(db: &Connection, tenant: &TenantId, scan: u64, after: Option
     Ok(Stale { entries: rows.into_iter().map(|(_, entry)| entry).collect(), next })
 }
 
-/// Erased text is zeroed in the database pages by the commit itself (secure_delete, here and in the search index); what
+/// Erased text is zeroed in the database pages by the commit itself (secure_delete, and so are vectors); what
 /// is left are the older page images in the write-ahead log. Copying the log back and cutting it to nothing ends them.
 /// Answers when the next entry expires, and whether a run let go of something since the pass looked.
 pub(super) fn scrub(db: &Connection, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(i64, bool), StoreError> {
     db.execute("DELETE FROM idempotency WHERE tenant_id = ?1 AND at < ?2", params![tenant.as_str(), keys_before.0]).map_err(failed)?;
+    vector::trim(db)?;
     if compact {
-        db.execute_batch("INSERT INTO entry_fts (entry_fts) VALUES ('optimize'); VACUUM").map_err(failed)?;
+        db.execute_batch("VACUUM").map_err(failed)?;
     }
     let busy: i64 = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
     if busy != 0 {
@@ -89,15 +90,17 @@ pub(super) fn scrub(db: &Connection, tenant: &TenantId, keys_before: Timestamp, 
     Ok((next_expiry(db, tenant)?, snapshot::leaves_work(db, tenant).map_err(failed)?))
 }
 
-/// Structure, search index, event chain, texts. Answers how many events and entries were checked.
+/// Structure, vectors, event chain, texts. Answers how many events and entries were checked.
 pub(super) fn verify(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
     let verdict: String = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(failed)?;
     if verdict != "ok" {
         return Err(StoreError::Damaged("the database structure is inconsistent"));
     }
-    // Rank 1: also compares the index with the entries it should hold.
-    db.execute("INSERT INTO entry_fts (entry_fts, rank) VALUES ('integrity-check', 1)", [])
-        .map_err(|_| StoreError::Damaged("the search index is inconsistent"))?;
+    let strays = "SELECT 1 FROM vector v WHERE NOT EXISTS (SELECT 1 FROM entry e WHERE e.row_id = v.row_id AND e.scope_id = v.scope_id
+                    AND e.tenant_id = v.tenant_id AND e.erased_at IS NULL)";
+    if db.prepare(strays).and_then(|mut query| query.exists([])).map_err(failed)? {
+        return Err(StoreError::Damaged("a vector has no text"));
+    }
     Ok(verify_chain(db, tenant)? + verify_texts(db, tenant)?)
 }
 

@@ -3,11 +3,13 @@
 //! This file owns the set of open tenants; it may not hold a statement (see `read`, `search`, `apply`, `entry`, `maintain`).
 
 mod apply;
+mod around;
 mod connection;
 mod directory;
 mod entry;
 mod group;
 mod identity;
+mod index;
 mod lease;
 mod lineage;
 mod maintain;
@@ -15,8 +17,10 @@ mod read;
 mod record;
 mod rows;
 mod search;
+mod shelf;
 mod snapshot;
 mod tenant;
+mod vector;
 mod workshop;
 
 use crate::stored::refuse_inert;
@@ -25,12 +29,12 @@ pub use directory::SqliteDirectory;
 
 use async_trait::async_trait;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject, TenantId,
-    Timestamp, WorldId,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject,
+    TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Candidate, Committed, Filter, Head, Lineage, Page, Probe, ReadAt, RetentionCount, Review, RowCursor, Rule,
-    ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, Work,
+    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt, RetentionCount, Review, RowCursor, Rule,
+    ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -60,7 +64,9 @@ pub struct SqliteStore {
     /// Every tenant that was ever open in this process.
     due: Mutex<HashMap<TenantId, Arc<Due>>>,
     clock: AtomicU64,
+    opening: tokio::sync::Mutex<()>,
     wake: Arc<watch::Sender<u64>>,
+    shelf: Arc<shelf::Shelf>,
 }
 
 struct Slot {
@@ -81,7 +87,9 @@ impl SqliteStore {
             open: Mutex::default(),
             due: Mutex::default(),
             clock: AtomicU64::new(0),
+            opening: tokio::sync::Mutex::default(),
             wake: Arc::default(),
+            shelf: Arc::default(),
         })
     }
 
@@ -92,6 +100,11 @@ impl SqliteStore {
     }
 
     async fn tenant(&self, id: &TenantId) -> Result<Arc<TenantFile>, StoreError> {
+        if let Some(file) = self.find(id) {
+            return Ok(file);
+        }
+        // One at a time: many callers of a new tenant would each make its tables, and all but one wait for a lock.
+        let _opening = self.opening.lock().await;
         if let Some(file) = self.find(id) {
             return Ok(file);
         }
@@ -108,7 +121,6 @@ impl SqliteStore {
         Some(slot.file.clone())
     }
 
-    /// Two callers may open the same tenant at once: the first one in wins, the other handle is dropped.
     fn insert(&self, id: &TenantId, file: Arc<TenantFile>) -> Arc<TenantFile> {
         let used = self.clock.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,16 +218,37 @@ impl Store for SqliteStore {
         self.read_as(&scope.tenant, &scope.actor, move |db| read::list(db, &s, &filter, &page, &at)).await
     }
 
-    async fn candidates(
+    async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError> {
+        let (s, probe, filter, at, shelf) = (scope.clone(), probe.clone(), filter.clone(), at.clone(), self.shelf.clone());
+        self.read_as(&scope.tenant, &scope.actor, move |db| search::search(db, &shelf, &s, (&probe, &filter), depth, &at)).await
+    }
+
+    async fn around(&self, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError> {
+        let (s, ids, at) = (scope.clone(), ids.to_vec(), at.clone());
+        self.read_as(&scope.tenant, &scope.actor, move |db| around::around(db, &s, &ids, reach, &at)).await
+    }
+
+    async fn unembedded(
         &self,
-        scope: &Scope,
-        probe: &Probe,
-        filter: &Filter,
+        tenant: &TenantId,
+        model: ModelId,
+        after: Option<RowCursor>,
         limit: u32,
-        at: &ReadAt,
-    ) -> Result<Vec<Candidate>, StoreError> {
-        let (s, probe, filter, at) = (scope.clone(), probe.clone(), filter.clone(), at.clone());
-        self.read_as(&scope.tenant, &scope.actor, move |db| search::candidates(db, &s, &probe, &filter, limit, &at)).await
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+        let t = tenant.clone();
+        self.read(tenant, move |db| vector::unembedded(db, &t, model, after, limit)).await
+    }
+
+    async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
+        let t = tenant.clone();
+        self.read(tenant, move |db| vector::counts(db, &t)).await
+    }
+
+    async fn discard_vectors(&self, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError> {
+        let (t, kept) = (tenant.clone(), keep.to_vec());
+        let gone = self.tenant(tenant).await?.write(move |db| vector::discard(db, &t, &kept, limit)).await?;
+        self.shelf.discard(tenant, keep);
+        Ok(gone)
     }
 
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
@@ -389,7 +422,7 @@ impl Store for SqliteStore {
     }
 
     fn features(&self) -> StoreFeatures {
-        StoreFeatures { durable: matches!(self.location, Location::Folder(_)), lexical: true, shared: false }
+        StoreFeatures { durable: matches!(self.location, Location::Folder(_)), vectors: true, shared: false }
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {

@@ -1,42 +1,143 @@
-//! Lexical search: the tenant's own FTS5 index, entered through the memory's key.
+//! Search: the memory's index brings up rows, the database says which of them the reader may see.
 
 use super::connection::failed;
+use super::index::{Best, Index, Memory};
 use super::read::{push_cell, push_created, push_tags};
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Statement, boxed, entry, scope_id};
-use remem_core::Scope;
-use remem_store::{Candidate, Filter, Probe, ReadAt, StoreError};
+use super::shelf::Shelf;
+use remem_core::{Embedding, Entry, Scope};
+use remem_store::{Candidate, Filter, Found, Probe, ReadAt, StoreError};
 use rusqlite::Connection;
+use rusqlite::types::ToSql;
+use std::collections::{BTreeMap, HashSet};
 
-pub(super) fn candidates(
-    db: &Connection,
-    scope: &Scope,
-    probe: &Probe,
-    filter: &Filter,
-    limit: u32,
-    at: &ReadAt,
-) -> Result<Vec<Candidate>, StoreError> {
-    let Probe::Lexical { terms } = probe;
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
-    if terms.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut statement = Statement::new(format!(
-        "SELECT {ENTRY_COLUMNS}, bm25(entry_fts, 0.0, 1.0) AS badness FROM entry_fts JOIN entry e ON e.row_id = entry_fts.rowid
-         WHERE entry_fts MATCH ? AND "
-    ));
-    statement.params.extend(boxed([&expression(scope_id, terms)]));
-    statement.push_live(&scope.tenant, scope_id, at);
-    push_tags(&mut statement, &filter.tags);
-    push_created(&mut statement, filter, "e");
-    push_cell(&mut statement, filter);
-    statement.push(" ORDER BY badness, e.created_at DESC, e.id DESC LIMIT ?", boxed([&limit]));
-    statement
-        .query(db, |row| Ok(Candidate { entry: entry(row, &scope.memory_ref)?, score: -row.get::<_, f64>(ENTRY_WIDTH)? }))
-        .map_err(failed)
+/// Rows that are read with one statement.
+const PORTION: usize = 64;
+/// A filter that lets through no more than this is asked first; a wider one is held against what was found.
+const NARROW: usize = 20_000;
+
+/// A search, with what every step of it needs.
+struct Search<'a> {
+    db: &'a Connection,
+    scope: &'a Scope,
+    scope_id: i64,
+    probe: &'a Probe,
+    filter: &'a Filter,
+    depth: usize,
+    at: &'a ReadAt,
 }
 
-/// Every term is a quoted string: nothing that a caller types is syntax.
-fn expression(scope_id: i64, terms: &[String]) -> String {
-    let quoted: Vec<String> = terms.iter().map(|term| format!("\"{}\"", term.replace(['"', '\0'], " "))).collect();
-    format!("scope_key : \"s{scope_id}\" AND content : ({})", quoted.join(" OR "))
+/// A row that was found and may be seen.
+struct Seen {
+    entry: Entry,
+    support: u64,
+    uses: u64,
+    vector: Option<Embedding>,
+}
+
+pub(super) fn search(
+    db: &Connection,
+    shelf: &Shelf,
+    scope: &Scope,
+    (probe, filter): (&Probe, &Filter),
+    depth: u32,
+    at: &ReadAt,
+) -> Result<Found, StoreError> {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Found::default()) };
+    let search = Search { db, scope, scope_id, probe, filter, depth: depth as usize, at };
+    let model = probe.vector.as_ref().map(|(model, _)| *model);
+    let memory = Memory { tenant: &scope.tenant, scope: scope_id };
+    shelf.ask(db, memory, model, |index| search.run(index)).map_err(failed)
+}
+
+impl Search<'_> {
+    fn run(&self, index: &Index) -> rusqlite::Result<Found> {
+        let only = self.narrow()?;
+        let mut seen = BTreeMap::new();
+        let mut matches = index.by_words(&self.probe.terms, only.as_ref());
+        self.see(&mut matches.best, &mut seen)?;
+        if let Some((model, direction)) = &self.probe.vector {
+            let mut near = index.by_direction(self.db, *model, direction, self.depth, only.as_ref())?;
+            self.see(&mut near, &mut seen)?;
+        }
+        let direction = self.probe.vector.as_ref().map(|(_, direction)| direction);
+        let candidate = |(row, seen): (i64, Seen)| {
+            let (lexical, typo) = index.score(&matches, row);
+            let cosine = direction.zip(seen.vector.as_ref()).map(|(direction, vector)| direction.cosine(vector));
+            Candidate { lexical, cosine, typo, support: seen.support, uses: seen.uses, entry: seen.entry }
+        };
+        let mut candidates: Vec<Candidate> = seen.into_iter().map(candidate).collect();
+        crate::order(&mut candidates);
+        let lexical_best = if candidates.is_empty() { 0.0 } else { matches.ceiling };
+        Ok(Found { candidates, lexical_best })
+    }
+
+    /// Reads rows in the order of their scores until enough of them may be seen.
+    fn see(&self, best: &mut Best, seen: &mut BTreeMap<i64, Seen>) -> rusqlite::Result<()> {
+        let mut missing = self.depth;
+        while missing > 0 {
+            let portion: Vec<i64> = best.next(PORTION).iter().map(|(_, row)| *row).collect();
+            if portion.is_empty() {
+                return Ok(());
+            }
+            let found = self.read(&portion)?;
+            let mut found: BTreeMap<i64, Seen> = found.into_iter().collect();
+            for row in portion {
+                if missing == 0 {
+                    break;
+                }
+                let Some(one) = found.remove(&row) else { continue };
+                missing -= 1;
+                seen.insert(row, one);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, rows: &[i64]) -> rusqlite::Result<Vec<(i64, Seen)>> {
+        let model = self.probe.vector.as_ref().map_or(-1, |(model, _)| model.0);
+        // Always as many, so that the statement is prepared once. NOT INDEXED: by row, and not by an index of the whole memory.
+        let (places, padded) = (["?"; PORTION].join(", "), rows.iter().copied().chain(std::iter::repeat(-1)).take(PORTION));
+        let mut statement = Statement::new(format!(
+            "SELECT {ENTRY_COLUMNS}, e.row_id, e.support, v.bytes,
+               (SELECT count(*) FROM action_link l WHERE l.row_id = e.row_id)
+             FROM entry e NOT INDEXED LEFT JOIN vector v ON v.row_id = e.row_id AND v.model = ?
+             WHERE e.row_id IN ({places}) AND "
+        ));
+        statement.params.push(Box::new(model));
+        statement.params.extend(padded.map(|row| Box::new(row) as Box<dyn ToSql>));
+        statement.push_live(&self.scope.tenant, self.scope_id, self.at);
+        push_tags(&mut statement, &self.filter.tags);
+        push_created(&mut statement, self.filter, "e");
+        push_cell(&mut statement, self.filter);
+        statement.query(self.db, |row| {
+            let vector: Option<Vec<u8>> = row.get(ENTRY_WIDTH + 2)?;
+            let vector = vector.and_then(|bytes| Embedding::from_bytes(&bytes));
+            let (support, uses) = (row.get(ENTRY_WIDTH + 1)?, row.get(ENTRY_WIDTH + 3)?);
+            Ok((row.get(ENTRY_WIDTH)?, Seen { entry: entry(row, &self.scope.memory_ref)?, support, uses, vector }))
+        })
+    }
+
+    /// The rows that the filter lets through, if they are few: else nearly every row that is found would be read in vain.
+    fn narrow(&self) -> rusqlite::Result<Option<HashSet<i64>>> {
+        let filter = self.filter;
+        if *filter == Filter::default() {
+            return Ok(None);
+        }
+        let mut statement = Statement::new("SELECT e.row_id FROM ");
+        if let Some(tag) = filter.tags.first() {
+            statement.push("entry_tag g CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.id = g.id", []);
+            let key = boxed([&self.scope.tenant.as_str().to_owned(), &self.scope_id, tag]);
+            statement.push(" WHERE g.tenant_id = ? AND g.scope_id = ? AND g.tag = ? AND ", key);
+        } else {
+            statement.push("entry e WHERE ", []);
+        }
+        statement.push_live(&self.scope.tenant, self.scope_id, self.at);
+        push_tags(&mut statement, &filter.tags);
+        push_created(&mut statement, filter, "e");
+        push_cell(&mut statement, filter);
+        statement.push(" LIMIT ?", boxed([&((NARROW + 1) as i64)]));
+        let rows: HashSet<i64> = statement.query(self.db, |row| row.get(0))?.into_iter().collect();
+        Ok((rows.len() <= NARROW).then_some(rows))
+    }
 }

@@ -37,7 +37,7 @@ async fn view(store: &dyn Store, s: &Scope) -> String {
         view.push_str(&format!("{:?} {} {:?}\n", entry.id, entry.content, entry.tags));
     }
     for hit in find(store, s, &["falcon", "heron"], &Filter::default(), &now).await {
-        view.push_str(&format!("{:?} {:016x}\n", hit.entry.id, hit.score.to_bits()));
+        view.push_str(&format!("{:?} {:016x}\n", hit.entry.id, hit.lexical.to_bits()));
     }
     for event in store.events(&s.tenant, Seq(0), 100).await.expect("read") {
         view.push_str(&format!("{event:?}\n"));

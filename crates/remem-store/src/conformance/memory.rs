@@ -77,8 +77,8 @@ impl<'a> Memory<'a> {
             seen.push(entry.id.as_str().to_owned());
         }
         seen.sort();
-        let probe = Probe::Lexical { terms: vec!["word".to_owned()] };
-        let hits = self.store.candidates(&self.s, &probe, &Filter::default(), 99, at).await.expect("read");
+        let probe = Probe::words(vec!["word".to_owned()]);
+        let hits = self.store.search(&self.s, &probe, &Filter::default(), 99, at).await.expect("read").candidates;
         let mut found: Vec<String> = hits.iter().map(|hit| hit.entry.id.as_str().to_owned()).collect();
         found.sort();
         assert_eq!(found, seen, "a search finds what a list shows");

@@ -17,6 +17,7 @@ mod snapshots;
 mod standing;
 mod ties;
 mod time;
+mod vectors;
 mod workshop;
 mod writes;
 
@@ -33,6 +34,7 @@ pub async fn exercise<S: Store + Review>(store: &S) {
     writes::exercise(store).await;
     reads::exercise(store).await;
     search::exercise(store).await;
+    vectors::exercise(store).await;
     time::exercise(store).await;
     events::exercise(store).await;
     repeats::exercise(store).await;

@@ -50,9 +50,9 @@ async fn a_snapshot_shows_what_was_there(store: &dyn Store) {
     let got = store.get(&s, &id("b"), &at).await.expect("read").expect("there for the run");
     assert_eq!((got.content.as_str(), store.get(&s, &id("d"), &at).await.expect("read")), ("word b", None));
     assert_eq!(store.get(&s, &id("b"), &ReadAt::Now(NOON)).await.expect("read"), None);
-    let probe = Probe::Lexical { terms: vec!["word".to_owned()] };
+    let probe = Probe::words(vec!["word".to_owned()]);
     let found = async |at: &ReadAt| {
-        let hits: Vec<Candidate> = store.candidates(&s, &probe, &Filter::default(), 9, at).await.expect("read");
+        let hits: Vec<Candidate> = store.search(&s, &probe, &Filter::default(), 9, at).await.expect("read").candidates;
         let mut names: Vec<String> = hits.into_iter().map(|hit| hit.entry.id.as_str().to_owned()).collect();
         names.sort();
         names
@@ -170,8 +170,8 @@ async fn a_stored_text_can_be_redacted(store: &dyn Store) {
     assert_eq!(now[1].tags, ["pw:[REDACTED:db]"]);
     assert!(store.stale(&s.tenant, 2, None, 9).await.expect("read").entries.is_empty());
     let found = async |word: &str| {
-        let probe = Probe::Lexical { terms: vec![word.to_owned()] };
-        store.candidates(&s, &probe, &Filter::default(), 9, &ReadAt::Now(NOON)).await.expect("read").len()
+        let probe = Probe::words(vec![word.to_owned()]);
+        store.search(&s, &probe, &Filter::default(), 9, &ReadAt::Now(NOON)).await.expect("read").candidates.len()
     };
     assert_eq!((found("hunter2").await, found("redacted").await), (0, 1), "the index follows");
     let tagged = |tag: &str| Filter { tags: vec![tag.to_owned()], ..Filter::default() };

@@ -31,12 +31,12 @@ fn user(name: &str) -> Actor {
     Actor::User(PrincipalId::parse(name).expect("a test's user"))
 }
 
-fn batch(s: &Scope, ms: i64) -> Batch {
+pub(super) fn batch(s: &Scope, ms: i64) -> Batch {
     let batch = Batch::new(s.tenant.clone(), NOON.plus_ms(ms));
     if let Actor::User(user) = &s.actor { batch.by(user.clone()) } else { batch }
 }
 
-async fn commit(store: &dyn Store, batch: Batch) -> Committed {
+pub(super) async fn commit(store: &dyn Store, batch: Batch) -> Committed {
     store.commit(batch).await.expect("a commit")
 }
 
@@ -77,8 +77,8 @@ async fn a_memory_of_ones_own_is_nobody_elses(store: &dyn Store) {
         let s = own.clone().acting(actor.clone());
         assert_eq!(store.get(&s, &id("e"), &now).await.expect("read").is_some(), sees, "{actor:?}");
         assert_eq!(names(store, &s, &now).await.len(), usize::from(sees), "{actor:?}");
-        let probe = crate::read::Probe::Lexical { terms: vec!["needle".into()] };
-        let hits = store.candidates(&s, &probe, &Filter::default(), 9, &now).await.expect("read");
+        let probe = crate::read::Probe::words(vec!["needle".into()]);
+        let hits = store.search(&s, &probe, &Filter::default(), 9, &now).await.expect("read").candidates;
         assert_eq!(hits.len(), usize::from(sees), "{actor:?}");
         assert_eq!(store.stats(&s, &now).await.expect("read").entries, u64::from(sees), "{actor:?}");
         assert_eq!(store.lineage(&s, &id("e")).await.expect("read").is_some(), sees, "{actor:?}");

@@ -9,7 +9,10 @@ pub enum Pass {
     /// Run a pass now
     Run(PassRun),
     /// Show how the passes are doing: what ran last, what is under way, what is due
-    Status,
+    Status {
+        /// Only this one; of `embed` also how far it is
+        pass: Option<String>,
+    },
     /// List jobs, newest first
     Jobs {
         /// Only those of this pass

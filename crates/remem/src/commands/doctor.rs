@@ -1,7 +1,8 @@
 //! `remem doctor`: is this installation sound? Checks each thing on its own and says what to do about a bad one.
 
 use crate::cli::Global;
-use crate::config;
+use crate::config::{self, Config};
+use crate::embedder;
 use crate::host;
 use crate::output;
 use remem_core::TenantId;
@@ -50,6 +51,7 @@ async fn examine(global: &Global) -> Vec<Finding> {
         findings.push(finding("data directory", true, format!("{} does not exist yet; `remem serve` makes it", dir.display())));
         return findings;
     }
+    findings.extend(examine_embedders(&config).await);
     let check = if config.storage.database.is_some() { "database" } else { "data directory" };
     match host::open(&config, false).await {
         Ok(host) => {
@@ -82,6 +84,28 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
     findings.push(finding("clock", behind < 1_000, format!("{behind} ms behind the latest commit")));
     let supported: Vec<&str> = DIMENSIONS.iter().filter(|d| engine.capabilities().supports(d.name)).map(|d| d.name).collect();
     findings.push(finding("capabilities", true, supported.join(", ")));
+    findings
+}
+
+/// Has every model make the vector of a text of ours.
+async fn examine_embedders(config: &Config) -> Vec<Finding> {
+    let models = match embedder::embedders(&config.embedder, &config.storage.data_dir) {
+        Ok(models) => models,
+        Err(error) => return vec![finding("embedder", false, format!("{error:#}"))],
+    };
+    if models.current.is_none() {
+        return vec![finding("embedder", true, "off: no model for vectors is installed or configured")];
+    }
+    let mut findings = Vec::new();
+    for (check, model) in [("embedder", models.current), ("previous embedder", models.previous)] {
+        let Some(model) = model else { continue };
+        findings.push(match model.embed(&["The memory of an agent.".to_owned()]).await {
+            Ok(_) => finding(check, true, format!("{}, {} dimensions", model.name(), model.dimensions())),
+            Err(error) => {
+                finding(check, false, format!("{} makes no vectors: {}; docs/models.md says what that means", model.name(), error.as_str()))
+            }
+        });
+    }
     findings
 }
 

@@ -1,13 +1,13 @@
-//! put, get, list, search, delete, stats, memories.
+//! put, get, list, delete, stats, memories.
 
 use super::door;
 use super::workshop::validity;
-use crate::cli::{Global, List, OneEntry, Put, Search};
+use crate::cli::{Global, List, OneEntry, Put};
 use crate::output::{self, preview, visible};
 use anyhow::{Context, bail};
 use remem_engine::ports::{Clock, SystemClock};
 use remem_wire::entry::EntryBeside;
-use remem_wire::memory::{GetQuery, ListQuery, MemoriesQuery, ReadQuery, SearchRequest};
+use remem_wire::memory::{GetQuery, ListQuery, MemoriesQuery, ReadQuery};
 use remem_wire::reader;
 use remem_wire::time::Instant;
 use remem_wire::workshop::EntryFacets;
@@ -156,39 +156,11 @@ fn kind(facets: &EntryFacets) -> String {
     format!("{}/{}", facets.tier.as_str(), facets.typology.as_str())
 }
 
-fn row(entry: &MemoryEntry, facets: Option<&EntryFacets>) -> Vec<String> {
+/// A line of a table.
+pub fn row(entry: &MemoryEntry, facets: Option<&EntryFacets>) -> Vec<String> {
     let (kind, valid) = facets.map_or_else(Default::default, |facets| (kind(facets), validity(facets)));
     let (tags, content) = (preview(&entry.tags.join(","), 24), preview(&reader::line(entry), 72));
     vec![preview(&entry.id, 40), entry.created_at.to_string(), kind, valid, tags, content]
-}
-
-pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
-    let request = SearchRequest {
-        query: search.query.join(" "),
-        limit: Some(search.limit),
-        tags: search.tags.clone(),
-        created_from: search.from.as_deref().map(|t| instant(t, "--from")).transpose()?,
-        created_to: search.to.as_deref().map(|t| instant(t, "--to")).transpose()?,
-        at_least: search.at_least.clone(),
-        mode: None,
-        include: Some("facets".to_owned()).filter(|_| !global.json || search.which.facets),
-        as_of: search.which.as_of.as_deref().map(|t| instant(t, "--as-of")).transpose()?,
-        tier: search.which.tier,
-        typology: search.which.typology,
-        interaction: search.which.interaction.clone(),
-        session: search.which.session.clone(),
-    };
-    let answer = door(global).await?.search(&search.memory_ref, request).await?;
-    if global.json {
-        return output::json(&answer);
-    }
-    let rows = answer.hits.iter().map(|hit| {
-        let mut row = row(&hit.entry, hit.facets.as_ref());
-        row.insert(0, format!("{:.3}", hit.score));
-        row
-    });
-    output::table(&["SCORE", "ID", "CREATED", "KIND", "VALID", "TAGS", "CONTENT"], rows.collect(), "nothing found");
-    Ok(())
 }
 
 pub async fn delete(global: &Global, one: &OneEntry) -> anyhow::Result<()> {

@@ -6,6 +6,7 @@ mod commitments;
 mod copy;
 mod doctor;
 mod entries;
+mod eval;
 mod events;
 mod export;
 mod forget;
@@ -15,8 +16,10 @@ mod keys;
 mod lineage;
 mod mcp;
 mod migrate;
+mod models;
 mod passes;
 mod proposals;
+mod recall;
 mod redact;
 mod rules;
 mod secrets;
@@ -43,7 +46,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Put(put) => entries::put(global, put).await,
         Command::Get(one) => entries::get(global, one).await,
         Command::List(list) => entries::list(global, list).await,
-        Command::Search(search) => entries::search(global, search).await,
+        Command::Search(search) => recall::search(global, search).await,
+        Command::Recall(wanted) => recall::recall(global, wanted).await,
         Command::Delete(one) => entries::delete(global, one).await,
         Command::Forget(forget) => forget::run(global, forget).await,
         Command::Erasure(erasure) => forget::erasure(global, erasure).await,
@@ -69,11 +73,13 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Agent(agent) => agents::run(global, agent).await,
         Command::Proposal(proposal) => proposals::run(global, proposal).await,
         Command::Automation(automation) => automations::run(global, automation).await,
+        Command::Model(model) => models::run(global, model).await,
         Command::Import(import) => import::run(global, import).await,
         Command::Export(export) => export::run(global, export).await,
         Command::Copy(copy) => copy::run(global, copy).await,
         Command::Vacuum => passes::vacuum(global).await,
         Command::Redact(redact) => redact::run(redact),
+        Command::Eval(eval) => eval::run(global, eval).await,
         Command::Doctor => doctor::run(global).await,
         Command::Config(ConfigCommand::Print) => print_config(global),
         Command::Completions { shell } => {

@@ -11,6 +11,7 @@ use follow::Opened;
 use indicatif::ProgressBar;
 use remem_server::Door;
 use remem_wire::pass::{JobDoc, JobsQuery, PassAnswer, PassInfo, PassRan, PassRun};
+use remem_wire::recall::EmbeddingStatus;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
     let door = &opened.door;
     match command {
         Pass::List => list(global, door).await,
-        Pass::Status => status(global, door).await,
+        Pass::Status { pass } => status(global, door, pass.as_deref()).await,
         Pass::Run(run) => run_one(global, &opened, run).await,
         Pass::Jobs { pass, state, limit } => {
             let query = JobsQuery { pass: pass.clone(), state: state.clone(), after: None, limit: Some(*limit) };
@@ -58,10 +59,12 @@ async fn list(global: &Global, door: &Arc<dyn Door>) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn status(global: &Global, door: &Arc<dyn Door>) -> anyhow::Result<()> {
-    let list = door.passes().await?;
+async fn status(global: &Global, door: &Arc<dyn Door>, only: Option<&str>) -> anyhow::Result<()> {
+    let mut list = door.passes().await?;
+    list.passes.retain(|pass| only.is_none_or(|only| pass.name == only));
+    let vectors = if only == Some("embed") { Some(door.embeddings().await?) } else { None };
     if global.json {
-        return output::json(&list);
+        return vectors.map_or_else(|| output::json(&list), |vectors| output::json(&vectors));
     }
     let dash = || "-".to_owned();
     let row = |pass: PassInfo| {
@@ -79,7 +82,31 @@ async fn status(global: &Global, door: &Arc<dyn Door>) -> anyhow::Result<()> {
     };
     let heading = ["PASS", "LAST RUN", "OUTCOME", "EXAMINED", "CHANGED", "TOOK", "RUNNING", "QUEUED", "NEXT DUE"];
     output::table(&heading, list.passes.into_iter().map(row).collect(), "no passes");
+    if let Some(vectors) = vectors {
+        show_vectors(&vectors);
+    }
     Ok(())
+}
+
+/// How far vectors have been made.
+fn show_vectors(status: &EmbeddingStatus) {
+    let Some(current) = &status.current else {
+        println!("\nno model makes vectors; entries are found by their words");
+        return;
+    };
+    println!("\nmodel    {} ({} dimensions)", output::preview(&current.name, 80), current.dimensions);
+    println!("serving  {}", output::preview(status.serving.as_deref().unwrap_or("-"), 80));
+    println!("texts    {}", status.texts);
+    for one in &status.vectors {
+        println!("vectors  {} of {}", one.entries, output::preview(&one.model, 80));
+    }
+    if let Some(one) = &status.comparison {
+        let verdict = if one.passed { "alike enough" } else { "not alike enough: the one before goes on serving" };
+        println!(
+            "compared with the one before: overlap {:.2}, agreement {:.2}, {} questions; {verdict}",
+            one.overlap, one.agreement, one.questions
+        );
+    }
 }
 
 fn job_row(job: &JobDoc) -> Vec<String> {

@@ -55,7 +55,8 @@ impl Client {
         // Fails only if a provider is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         // Only plain HTTP to this machine: loading the system's certificates would cost more than a whole request.
-        let plain = reqwest::Client::builder().no_proxy().tls_certs_only([]);
+        // A connection that rested may be closed by the server just as it is used again, and a POST is not repeated: none rests.
+        let plain = reqwest::Client::builder().no_proxy().tls_certs_only([]).pool_max_idle_per_host(0);
         let http = plain.timeout(Duration::from_secs(30)).build().expect("a client can be made");
         Client { http, url: url.to_owned(), key: key.to_owned() }
     }

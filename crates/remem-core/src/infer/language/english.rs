@@ -3,7 +3,7 @@
 use super::{Cues, Language, Moods, heads_of};
 use std::sync::LazyLock;
 
-pub(in super::super) static ENGLISH: Language = Language {
+pub(crate) static ENGLISH: Language = Language {
     cues: CUES,
     moods: MOODS,
     states: super::english_states::STATES,

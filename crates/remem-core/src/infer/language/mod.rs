@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 /// A calendar unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     Minute,
     Hour,
     Day,
@@ -26,7 +26,7 @@ type Words = &'static [&'static str];
 type Numbers = &'static [(&'static str, i64)];
 
 /// What asks or promises.
-pub(super) struct Cues {
+pub(crate) struct Cues {
     /// "remind me": an explicit request, where a command can stand.
     pub requests: Words,
     /// "follow up": a task, where a command can stand or after a promise.
@@ -58,7 +58,7 @@ pub(super) struct Cues {
 }
 
 /// What surrounds a cue and changes its meaning.
-pub(super) struct Moods {
+pub(crate) struct Moods {
     /// Phrases after which a command can stand: "could you".
     pub openers: Words,
     /// Words without weight before a command: "please".
@@ -91,7 +91,7 @@ pub(super) struct Moods {
 }
 
 /// What may make something true, and how its words are brought to one form.
-pub(super) struct States {
+pub(crate) struct States {
     /// "when", "as soon as".
     pub conjunctions: Words,
     /// Of these, the ones that make a condition of it: "if".
@@ -137,7 +137,7 @@ pub(super) struct States {
 }
 
 /// How times are told.
-pub(super) struct Times {
+pub(crate) struct Times {
     /// Monday first.
     pub weekdays: [Words; 7],
     /// January first.
@@ -216,7 +216,7 @@ pub(super) struct Times {
 }
 
 /// What the rules know about one language.
-pub(super) struct Language {
+pub(crate) struct Language {
     pub cues: Cues,
     pub moods: Moods,
     pub states: States,

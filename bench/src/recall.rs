@@ -1,0 +1,255 @@
+//! `recall`: search by words and meaning in one large memory, in this process: how fast it is filled, what the index costs, how long
+//! searches take, and how many of the true nearest the index above its exact size finds. Vectors are made up, like those of a sentence
+//! model (directions around a few thousand topics), because making a million real ones takes hours. With `--peers PYTHON` the same
+//! texts, vectors and queries are given to two others (`recall_peers.py`).
+
+use crate::Setup;
+use crate::corpus::Contents;
+use crate::table::{Sample, Table, ms};
+use crate::text::Random;
+use anyhow::{Context, anyhow, ensure};
+use async_trait::async_trait;
+use remem_core::{
+    Admission, Batch, Draft, Embedding, EntryId, MemoryRef, ModelId, Permission, Policy, Redactor, Scope, TenantId, Timestamp,
+};
+use remem_engine::embedders::Embedders;
+use remem_engine::keys::KeyRequest;
+use remem_engine::ports::{Embedder, EmbedderError, RandomIds, SystemClock};
+use remem_engine::search::{Mode, SearchRequest};
+use remem_engine::{Caller, Engine, HostKey, Parts};
+use remem_store::{Filter, Probe, ReadAt, Store};
+use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+const DIMENSIONS: usize = 384;
+const TOPICS: usize = 4_000;
+const BATCH: usize = 500;
+const QUERIES: usize = 300;
+const COMPARED: usize = 100;
+const FIRST: i64 = 1_700_000_000_000;
+
+/// Directions around topics, the first components carrying the most.
+struct Directions {
+    topics: Vec<Vec<f32>>,
+}
+
+fn normal(random: &mut Random) -> f32 {
+    // The sum of twelve even draws is near enough.
+    (0..12).map(|_| (random.next() >> 40) as f32 / (1u64 << 24) as f32).sum::<f32>() - 6.0
+}
+
+impl Directions {
+    fn new() -> Directions {
+        let mut random = Random::new(77);
+        let one = |random: &mut Random| (0..DIMENSIONS).map(|n| normal(random) / ((n + 4) as f32).powf(0.25)).collect();
+        Directions { topics: (0..TOPICS).map(|_| one(&mut random)).collect() }
+    }
+
+    /// The direction of an entry, or near it.
+    fn at(&self, number: usize, away: f32, seed: u64) -> Vec<f32> {
+        let topic = &self.topics[Random::new(number as u64).below(TOPICS)];
+        let (mut own, mut off) = (Random::new(1 + number as u64), Random::new(seed));
+        let spread = |n: usize| 1.0 / ((n + 4) as f32).powf(0.25);
+        topic.iter().enumerate().map(|(n, c)| c + 0.8 * normal(&mut own) * spread(n) + away * normal(&mut off) * spread(n)).collect()
+    }
+}
+
+/// Knows the directions of the queries.
+struct Known(HashMap<String, Embedding>);
+
+#[async_trait]
+impl Embedder for Known {
+    fn name(&self) -> &str {
+        "made-up"
+    }
+    fn dimensions(&self) -> usize {
+        DIMENSIONS
+    }
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError> {
+        texts.iter().map(|text| self.0.get(text).cloned().ok_or(EmbedderError::Unusable)).collect()
+    }
+}
+
+struct Bench {
+    store: Arc<SqliteStore>,
+    engine: Engine,
+    caller: Caller,
+    scope: Scope,
+    queries: Vec<(String, Vec<f32>)>,
+    model: ModelId,
+    folder: PathBuf,
+}
+
+pub fn run(setup: &Setup, sizes: &[usize], peers: Option<&Path>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    for entries in sizes {
+        runtime.block_on(one(setup, *entries, peers))?;
+    }
+    Ok(())
+}
+
+async fn one(setup: &Setup, entries: usize, peers: Option<&Path>) -> anyhow::Result<()> {
+    let (contents, directions) = (Contents::new(), Directions::new());
+    let bench = Bench::open(setup, entries, &contents, &directions).await?;
+    let mut table = Table::new(&["remem", "figure"]);
+    let begun = Instant::now();
+    bench.put(entries, &contents).await?;
+    table.row(["entries written a second".into(), format!("{:.0}", entries as f64 / begun.elapsed().as_secs_f64())]);
+    let begun = Instant::now();
+    let kept = bench.embed(&directions).await?;
+    table.row(["vectors kept a second".into(), format!("{:.0}", entries as f64 / begun.elapsed().as_secs_f64())]);
+    let resting = resident()?;
+    let begun = Instant::now();
+    bench.search(0, Mode::Hybrid).await?;
+    table.row(["index made at the first search, s".into(), format!("{:.2}", begun.elapsed().as_secs_f64())]);
+    table.row(["memory of the index, MiB".into(), format!("{:.0}", (resident()?.saturating_sub(resting)) as f64 / 1024.0 / 1024.0)]);
+    table.row(["bytes on disk an entry".into(), format!("{:.0}", on_disk(&bench.folder)? as f64 / entries as f64)]);
+    for mode in [Mode::Lexical, Mode::Semantic, Mode::Hybrid] {
+        let mut nanos = Vec::new();
+        let all = Instant::now();
+        for n in 0..QUERIES {
+            let begun = Instant::now();
+            bench.search(n, mode).await?;
+            nanos.push(begun.elapsed().as_nanos() as u64);
+        }
+        let sample = Sample::new(nanos, all.elapsed().as_secs_f64());
+        table.row([format!("{}: p50 / p95 / p99, ms", mode.as_str()), [50.0, 95.0, 99.0].map(|p| ms(sample.percentile(p))).join(" / ")]);
+    }
+    table.row(["recall@10 of the index against all compared".into(), format!("{:.3}", bench.recall(&kept).await?)]);
+    table.print(&format!("{entries} entries of about 200 bytes in one memory, {DIMENSIONS} components"));
+    if let Some(python) = peers {
+        bench.hand_over(entries, &contents, &directions)?;
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("recall_peers.py");
+        let done = std::process::Command::new(python).arg(script).arg(&bench.folder).status().context("the peers' program")?;
+        ensure!(done.success(), "the peers' program failed");
+    }
+    std::fs::remove_dir_all(&bench.folder)?;
+    Ok(())
+}
+
+impl Bench {
+    async fn open(setup: &Setup, entries: usize, contents: &Contents, directions: &Directions) -> anyhow::Result<Bench> {
+        let folder = setup.fresh("recall-")?;
+        let location = Location::Folder(folder.join("data"));
+        let store = Arc::new(SqliteStore::open(location.clone(), 4).map_err(|e| anyhow!("{e}"))?);
+        let directory = Arc::new(SqliteDirectory::open(&location).map_err(|e| anyhow!("{e}"))?);
+        let mut random = Random::new(5);
+        let queries: Vec<(String, Vec<f32>)> = (0..QUERIES)
+            .map(|n| {
+                let target = random.below(entries);
+                let words: Vec<String> = contents.at(target).split(' ').map(str::to_owned).collect();
+                let picked: Vec<&str> = (0..6).map(|_| words[random.below(words.len())].as_str()).collect();
+                (picked.join(" "), directions.at(target, 0.7, 9_000 + n as u64))
+            })
+            .collect();
+        let vector = |direction: &[f32]| Embedding::from_components(direction).context("a direction");
+        let known = queries.iter().map(|(text, d)| Ok((text.clone(), vector(d)?))).collect::<anyhow::Result<_>>()?;
+        let known: Arc<dyn Embedder> = Arc::new(Known(known));
+        let model = known.id();
+        let parts = Parts::new(store.clone(), directory, Arc::new(SystemClock), Arc::new(RandomIds), HostKey::new([3; 32]));
+        let engine = Engine::new(Parts { embedders: Embedders::new(Some(known), None), ..parts });
+        let tenant = TenantId::parse("bench").context("a name")?;
+        let request = KeyRequest {
+            tenant: tenant.clone(),
+            label: String::new(),
+            permissions: Permission::ALL.to_vec(),
+            expires_at: None,
+            principal: None,
+        };
+        engine.add_key("key", request).await?;
+        let caller = engine.authenticate("key").await?;
+        let scope = Scope::new(tenant, MemoryRef::parse("bench").context("a name")?);
+        Ok(Bench { store, engine, caller, scope, queries, model, folder })
+    }
+
+    async fn put(&self, entries: usize, contents: &Contents) -> anyhow::Result<()> {
+        let (policy, redactor) = (Policy::default(), Redactor::empty());
+        for first in (0..entries).step_by(BATCH) {
+            let now = Timestamp(FIRST + first as i64 * 1_000);
+            let admission = Admission { policy: &policy, redactor: &redactor, scan: 1, now };
+            let mut batch = Batch::new(self.scope.tenant.clone(), now);
+            for number in first..(first + BATCH).min(entries) {
+                let draft = Draft { content: contents.at(number), ..Draft::default() };
+                let id = EntryId::parse(&format!("e{number:07}")).context("an id")?;
+                batch = batch.put(id, admission.admit(&self.scope, draft)?);
+            }
+            self.store.commit(batch).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives every entry its vector; answers all of them, for comparing.
+    async fn embed(&self, directions: &Directions) -> anyhow::Result<Vec<(String, Embedding)>> {
+        let (mut after, mut kept) = (None, Vec::new());
+        loop {
+            let page = self.store.unembedded(&self.scope.tenant, self.model, after, BATCH as u32).await?;
+            let Some((last, _)) = page.last() else { return Ok(kept) };
+            after = Some(*last);
+            let mut batch = Batch::new(self.scope.tenant.clone(), Timestamp(FIRST));
+            for (_, entry) in &page {
+                let number: usize = entry.id.as_str()[1..].parse()?;
+                let vector = Embedding::from_components(&directions.at(number, 0.0, 0)).context("a direction")?;
+                kept.push((entry.id.to_string(), vector.clone()));
+                batch = batch.embed(entry, self.model, vector);
+            }
+            self.store.commit(batch).await?;
+        }
+    }
+
+    async fn search(&self, n: usize, mode: Mode) -> anyhow::Result<()> {
+        let request = SearchRequest { query: self.queries[n].0.clone(), mode, ..SearchRequest::default() };
+        let found = self.engine.search(&self.caller, "bench", request).await?;
+        ensure!(!found.hits.is_empty(), "a query finds something");
+        Ok(())
+    }
+
+    async fn recall(&self, kept: &[(String, Embedding)]) -> anyhow::Result<f64> {
+        let mut found = 0;
+        for (_, direction) in self.queries.iter().take(COMPARED) {
+            let direction = Embedding::from_components(direction).context("a direction")?;
+            let mut all: Vec<(f64, &str)> = kept.iter().map(|(id, vector)| (direction.cosine(vector), id.as_str())).collect();
+            all.sort_by(|a, b| b.0.total_cmp(&a.0));
+            let nearest: HashSet<&str> = all.iter().take(10).map(|(_, id)| *id).collect();
+            let probe = Probe { terms: Vec::new(), vector: Some((self.model, direction)) };
+            let at = ReadAt::Now(Timestamp(FIRST * 2));
+            let answer = self.store.search(&self.scope, &probe, &Filter::default(), 10, &at).await?;
+            found += answer.candidates.iter().filter(|one| nearest.contains(one.entry.id.as_str())).count();
+        }
+        Ok(found as f64 / (10 * COMPARED.min(self.queries.len())) as f64)
+    }
+
+    /// The same texts, vectors and queries for others.
+    fn hand_over(&self, entries: usize, contents: &Contents, directions: &Directions) -> anyhow::Result<()> {
+        let file = |name: &str| anyhow::Ok(std::io::BufWriter::new(std::fs::File::create(self.folder.join(name))?));
+        let (mut texts, mut vectors) = (file("texts.txt")?, file("vectors.f32")?);
+        for number in 0..entries {
+            writeln!(texts, "{}", contents.at(number).replace('\n', " "))?;
+            directions.at(number, 0.0, 0).iter().try_for_each(|c| vectors.write_all(&c.to_le_bytes()))?;
+        }
+        let (mut asked, mut directions) = (file("queries.txt")?, file("queries.f32")?);
+        for (text, direction) in &self.queries {
+            writeln!(asked, "{text}")?;
+            direction.iter().try_for_each(|c| directions.write_all(&c.to_le_bytes()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of memory that this process has.
+fn resident() -> anyhow::Result<usize> {
+    let text = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: usize = text.split(' ').nth(1).context("statm")?.parse()?;
+    Ok(pages * 4_096)
+}
+
+fn on_disk(folder: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder.join("data/tenants"))? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,132 @@
+//! confidence: how probable it is that the best hit answers at all, from signals that do not depend on what else was found. May not
+//! change an order. A list always has a best one; only absolute signals tell whether it is good.
+
+use super::rank::{Candidate, RankRequest, Ranked};
+use super::{WHOLE, ppm, share};
+
+/// The probability from which a best hit is taken for relevant. Low: a paraphrase that is not shown is worse than one line too many.
+pub const THRESHOLD: i64 = 100_000;
+/// Against which hit the best one is held.
+const TENTH: usize = 9;
+/// Weights are in thousandths of a logit.
+const STEP: i64 = 250;
+/// The logistic function at 0, 0.25, 0.5, … 8, in parts per million; the other half is its mirror.
+#[rustfmt::skip]
+const LOGISTIC: [i64; 33] = [
+    500_000, 562_177, 622_459, 679_179, 731_059, 777_300, 817_574, 851_953, 880_797, 904_651, 924_142, 939_913, 952_574, 962_673,
+    970_688, 977_023, 982_014, 985_936, 989_013, 991_423, 993_307, 994_780, 995_930, 996_827, 997_527, 998_073, 998_499, 998_830,
+    999_089, 999_290, 999_447, 999_569, 999_665,
+];
+
+/// What is known about a list of hits, in parts per million. An evaluation writes these down together with whether the best hit was
+/// right, and fits a [`Calibration`] to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Signals {
+    /// The best BM25, meant words included, of the greatest that the query could reach.
+    pub lexical: i64,
+    /// The greatest cosine; `None` if there are no vectors.
+    pub cosine: Option<i64>,
+    /// How far the best score is above the tenth, of the best; nothing if there is no tenth: a short list stands out from nothing.
+    pub margin: i64,
+    /// How many hits there are, a tenth for each doubling: the best of many is good by chance.
+    pub size: i64,
+    /// How many hits there are.
+    pub hits: usize,
+}
+
+impl Signals {
+    /// The signals of a ranking and the candidates it was made from.
+    #[must_use]
+    pub fn of(candidates: &[Candidate<'_>], ranked: &[Ranked<'_>], request: &RankRequest) -> Signals {
+        const LEXICAL_MAX: f64 = 1e6;
+        let lexical = candidates.iter().map(|one| ppm(one.lexical + one.typo, LEXICAL_MAX)).max().unwrap_or(0);
+        let best = ranked.first().map_or(0, |hit| hit.score);
+        let tenth = ranked.get(TENTH).map_or(best, |hit| hit.score);
+        Signals {
+            lexical: share(lexical, ppm(request.lexical_best, LEXICAL_MAX)),
+            cosine: candidates.iter().filter_map(|one| one.cosine).map(|cosine| ppm(cosine, 1.0)).max(),
+            margin: share(best - tenth, best),
+            size: (i64::from((ranked.len() + 1).ilog2()) * WHOLE / 10).min(WHOLE),
+            hits: ranked.len(),
+        }
+    }
+}
+
+/// What each signal is worth, in thousandths of a logit for a whole one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Without any signal.
+    pub bias: i64,
+    /// For [`Signals::lexical`].
+    pub lexical: i64,
+    /// For [`Signals::cosine`].
+    pub cosine: i64,
+    /// For [`Signals::margin`].
+    pub margin: i64,
+    /// For [`Signals::size`].
+    pub size: i64,
+}
+
+/// The constants of the logistic model, one row for memories with vectors and one for those without. The default is the outcome of a fit
+/// to questions that were asked of the right memory and of a wrong one, large and small (`docs/evaluation.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Calibration {
+    /// If there are vectors.
+    pub with_vectors: Row,
+    /// If there are none.
+    pub without: Row,
+    /// The probability from which a best hit is taken for relevant.
+    pub threshold_ppm: i64,
+}
+
+impl Default for Calibration {
+    fn default() -> Calibration {
+        Calibration {
+            with_vectors: Row { bias: -6_186, lexical: 3_826, cosine: 15_230, margin: 3_026, size: -5_459 },
+            without: Row { bias: -4_385, lexical: 13_237, cosine: 0, margin: 3_396, size: -1_116 },
+            threshold_ppm: THRESHOLD,
+        }
+    }
+}
+
+/// Whether the best hit is worth showing as an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// How probable it is that the best hit is relevant.
+    pub probability_ppm: i64,
+    /// Whether that is enough.
+    pub relevant: bool,
+}
+
+/// How probable it is that the best hit is relevant, in parts per million. Nothing found is nothing relevant.
+#[must_use]
+pub fn confidence(signals: &Signals, calibration: &Calibration) -> i64 {
+    if signals.hits == 0 {
+        return 0;
+    }
+    let row = if signals.cosine.is_some() { &calibration.with_vectors } else { &calibration.without };
+    let worth = |weight: i64, signal: i64| weight.clamp(-WHOLE, WHOLE) * signal.clamp(0, WHOLE) / WHOLE;
+    let told = worth(row.lexical, signals.lexical) + worth(row.cosine, signals.cosine.unwrap_or(0));
+    logistic(row.bias.clamp(-WHOLE, WHOLE) + told + worth(row.margin, signals.margin) + worth(row.size, signals.size))
+}
+
+/// The probability, held against the threshold.
+#[must_use]
+pub fn verdict(signals: &Signals, calibration: &Calibration) -> Verdict {
+    let probability_ppm = confidence(signals, calibration);
+    Verdict { probability_ppm, relevant: signals.hits > 0 && probability_ppm >= calibration.threshold_ppm }
+}
+
+/// The logistic function of thousandths, straight between the values of the table.
+fn logistic(logit: i64) -> i64 {
+    let away = logit.unsigned_abs();
+    let place = usize::try_from(away / STEP.unsigned_abs()).unwrap_or(usize::MAX);
+    let at = |place: usize| LOGISTIC.get(place).or(LOGISTIC.last()).copied().unwrap_or(WHOLE);
+    let (low, high) = (at(place), at(place.saturating_add(1)));
+    let upper = low + (high - low) * (logit.abs() % STEP) / STEP;
+    if logit < 0 { WHOLE - upper } else { upper }
+}
+
+#[cfg(test)]
+#[path = "confidence_tests.rs"]
+mod tests;

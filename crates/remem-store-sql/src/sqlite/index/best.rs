@@ -1,0 +1,63 @@
+//! Scored rows, handed out best first in portions: most searches need the first few only, and sorting the rest would cost more than
+//! finding them.
+
+/// So many are put in order at once, at least: finding where they end takes a walk over all.
+const SORTED_MIN: usize = 512;
+
+/// Rows with their scores.
+#[derive(Default)]
+pub(crate) struct Best {
+    rows: Vec<(i64, i64)>,
+    /// How many are in order, and better than all after them.
+    sorted: usize,
+    /// How many of those were handed out.
+    given: usize,
+}
+
+impl Best {
+    /// Of `(score, row)` pairs.
+    pub fn of(rows: Vec<(i64, i64)>) -> Best {
+        Best { rows, sorted: 0, given: 0 }
+    }
+
+    /// The next best ones: by score, then the newer row. Empty at the end.
+    pub fn next(&mut self, count: usize) -> &[(i64, i64)] {
+        if self.given + count > self.sorted {
+            self.sort(count.max(SORTED_MIN));
+        }
+        let first = self.given;
+        self.given = (first + count).min(self.sorted);
+        &self.rows[first..self.given]
+    }
+
+    /// Puts the next ones in order, after what is so already.
+    fn sort(&mut self, count: usize) {
+        let rest = &mut self.rows[self.sorted..];
+        let count = count.min(rest.len());
+        let order = |a: &(i64, i64), b: &(i64, i64)| b.cmp(a);
+        if count > 0 && count < rest.len() {
+            rest.select_nth_unstable_by(count - 1, order);
+        }
+        rest[..count].sort_unstable_by(order);
+        self.sorted += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn portions_are_the_sorted_whole(rows in prop::collection::vec((0i64..99, 0i64..50), 0..1_500), portions in prop::collection::vec(1usize..700, 60)) {
+            let mut whole = rows.clone();
+            whole.sort_unstable_by(|a, b| b.cmp(a));
+            let (mut best, mut got) = (Best::of(rows), Vec::new());
+            for count in portions.into_iter().chain([1_500]) {
+                got.extend_from_slice(best.next(count));
+            }
+            prop_assert_eq!(got, whole);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The search index of one memory, in process memory: which entries hold which words, and their vectors.
+//!
+//! It is made from the database when a memory is first searched and reads on from there before every search, within the reader's
+//! own transaction, so it knows every commit that the reader knows. It holds rows and figures, no text. It decides nothing: what it
+//! brings up is read from the database again, under the conditions of every read.
+
+mod best;
+mod vectors;
+mod words;
+
+pub(super) use best::Best;
+use remem_core::{Embedding, ModelId, TenantId};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashSet;
+pub(super) use vectors::Vectors;
+pub(super) use words::{Matches, Words};
+
+/// The index of one memory.
+#[derive(Default)]
+pub(super) struct Index {
+    words: Words,
+    vectors: Vec<Vectors>,
+    /// The last row that it knows.
+    last_row: i64,
+    /// The last line of `unindexed` that it knows.
+    last_change: i64,
+}
+
+/// Which memory an index is of.
+#[derive(Clone, Copy)]
+pub(super) struct Memory<'a> {
+    pub tenant: &'a TenantId,
+    pub scope: i64,
+}
+
+impl Index {
+    /// Whether there is anything to read.
+    pub fn is_behind(&self, db: &Connection, memory: Memory<'_>, model: Option<ModelId>) -> rusqlite::Result<bool> {
+        let rows = "SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id > ?3";
+        if db.prepare_cached(rows)?.exists(params![memory.tenant.as_str(), memory.scope, self.last_row])? {
+            return Ok(true);
+        }
+        if db.prepare_cached("SELECT 1 FROM unindexed WHERE scope_id = ?1 AND n > ?2")?.exists(params![memory.scope, self.last_change])? {
+            return Ok(true);
+        }
+        let Some(model) = model else { return Ok(false) };
+        let last = self.vectors_of(model).map_or(0, |vectors| vectors.last);
+        let vectors = "SELECT 1 FROM vector WHERE tenant_id = ?1 AND scope_id = ?2 AND model = ?3 AND n > ?4";
+        db.prepare_cached(vectors)?.exists(params![memory.tenant.as_str(), memory.scope, model.0, last])
+    }
+
+    /// Reads on.
+    pub fn catch_up(&mut self, db: &Connection, memory: Memory<'_>, model: Option<ModelId>) -> rusqlite::Result<()> {
+        self.unlearn(db, memory)?;
+        let mut query = db.prepare_cached(
+            "SELECT row_id, content FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id > ?3 AND erased_at IS NULL
+             ORDER BY row_id",
+        )?;
+        let mut rows = query.query(params![memory.tenant.as_str(), memory.scope, self.last_row])?;
+        while let Some(row) = rows.next()? {
+            self.last_row = row.get(0)?;
+            self.words.add(self.last_row, row.get_ref(1)?.as_str()?);
+        }
+        if let Some(model) = model {
+            self.learn_vectors(db, memory, model)?;
+        }
+        Ok(())
+    }
+
+    /// What has changed or gone since. A text that changed is there again afterwards.
+    fn unlearn(&mut self, db: &Connection, memory: Memory<'_>) -> rusqlite::Result<()> {
+        // Lines are dropped after a while: whoever missed some begins anew.
+        let first: Option<i64> = db.query_row("SELECT min(n) FROM unindexed", [], |row| row.get(0)).optional()?.flatten();
+        if first.is_some_and(|first| first > self.last_change + 1) {
+            *self = Index::default();
+        }
+        let newest: i64 = db.query_row("SELECT coalesce(max(n), 0) FROM unindexed", [], |row| row.get(0))?;
+        if self.last_row == 0 {
+            self.last_change = newest;
+            return Ok(());
+        }
+        let changed: HashSet<i64> = db
+            .prepare_cached("SELECT row_id FROM unindexed WHERE scope_id = ?1 AND n > ?2 AND n <= ?3")?
+            .query_map(params![memory.scope, self.last_change, newest], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        let mut again =
+            db.prepare_cached("SELECT content FROM entry WHERE row_id = ?1 AND tenant_id = ?2 AND scope_id = ?3 AND erased_at IS NULL")?;
+        for row in changed.into_iter().filter(|row| *row <= self.last_row) {
+            self.words.remove(row);
+            self.vectors.iter_mut().for_each(|vectors| vectors.remove(row));
+            let mut found = again.query(params![row, memory.tenant.as_str(), memory.scope])?;
+            if let Some(found) = found.next()? {
+                self.words.add(row, found.get_ref(0)?.as_str()?);
+            }
+        }
+        self.words.sweep();
+        self.last_change = newest;
+        Ok(())
+    }
+
+    fn learn_vectors(&mut self, db: &Connection, memory: Memory<'_>, model: ModelId) -> rusqlite::Result<()> {
+        let at = match self.vectors.iter().position(|vectors| vectors.model == model) {
+            Some(at) => at,
+            None => {
+                self.vectors.push(Vectors::new(model));
+                self.vectors.len() - 1
+            }
+        };
+        let vectors = &mut self.vectors[at];
+        let mut query = db.prepare_cached(
+            "SELECT n, row_id, bytes FROM vector WHERE tenant_id = ?1 AND scope_id = ?2 AND model = ?3 AND n > ?4 ORDER BY n",
+        )?;
+        let mut rows = query.query(params![memory.tenant.as_str(), memory.scope, model.0, vectors.last])?;
+        while let Some(row) = rows.next()? {
+            vectors.add(row.get(0)?, row.get(1)?, row.get_ref(2)?.as_blob()?);
+        }
+        Ok(())
+    }
+
+    /// The entries that hold these words, best first.
+    pub fn by_words(&self, terms: &[String], only: Option<&HashSet<i64>>) -> Matches {
+        self.words.matches(terms, only)
+    }
+
+    /// What a row scores by words that were asked for, and by words that were meant.
+    pub fn score(&self, matches: &Matches, row: i64) -> (f64, f64) {
+        self.words.score(matches, row)
+    }
+
+    /// The rows whose vectors lie nearest, best first.
+    pub fn by_direction(
+        &self,
+        db: &Connection,
+        model: ModelId,
+        direction: &Embedding,
+        depth: usize,
+        only: Option<&HashSet<i64>>,
+    ) -> rusqlite::Result<Best> {
+        match self.vectors_of(model) {
+            Some(vectors) => vectors.nearest(db, direction, depth, only),
+            None => Ok(Best::default()),
+        }
+    }
+
+    fn vectors_of(&self, model: ModelId) -> Option<&Vectors> {
+        self.vectors.iter().find(|vectors| vectors.model == model)
+    }
+
+    /// Lets go of the vectors of other models than these.
+    pub fn discard(&mut self, keep: &[ModelId]) {
+        self.vectors.retain(|vectors| keep.contains(&vectors.model));
+    }
+
+    /// About how many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        self.words.bytes() + self.vectors.iter().map(Vectors::bytes).sum::<usize>()
+    }
+}

@@ -1,0 +1,200 @@
+//! Which entries of a memory hold which words.
+
+use super::Best;
+use crate::{bm25, spelling, terms};
+use std::collections::{HashMap, HashSet};
+
+/// Marks a place whose entry is gone.
+const GONE: i64 = i64::MIN;
+
+/// The words of a memory.
+#[derive(Default)]
+pub(crate) struct Words {
+    postings: HashMap<i64, Posting>,
+    /// The row at each place, and how many words it has.
+    rows: Vec<i64>,
+    lengths: Vec<u32>,
+    places: HashMap<i64, u32>,
+    documents: u64,
+    words: u64,
+    gone: usize,
+}
+
+/// The places that hold a word, and how often each does.
+#[derive(Default)]
+struct Posting {
+    places: Vec<u32>,
+    times: Vec<u16>,
+}
+
+/// The answer to a question for words.
+#[derive(Default)]
+pub(crate) struct Matches {
+    /// Scores in millionths.
+    pub best: Best,
+    /// The same by place, for those that were found in another way: of words that were asked for, and of those that were meant.
+    scores: Vec<u32>,
+    meant: Vec<u32>,
+    /// What an entry that holds every word again and again would come close to.
+    pub ceiling: f64,
+}
+
+impl Words {
+    /// A row's text.
+    pub fn add(&mut self, row: i64, text: &str) {
+        let Ok(place) = u32::try_from(self.rows.len()) else { return };
+        let words = terms::words(text);
+        let length = u32::try_from(words.total).unwrap_or(0);
+        for (word, times) in words.counts {
+            let posting = self.postings.entry(word).or_default();
+            posting.places.push(place);
+            posting.times.push(times.unsigned_abs());
+        }
+        self.rows.push(row);
+        self.lengths.push(length);
+        self.places.insert(row, place);
+        self.documents += 1;
+        self.words += u64::from(length);
+    }
+
+    /// A row whose text is gone or has changed.
+    pub fn remove(&mut self, row: i64) {
+        let Some(place) = self.places.remove(&row) else { return };
+        let place = place as usize;
+        self.documents -= 1;
+        self.words -= u64::from(self.lengths[place]);
+        self.rows[place] = GONE;
+        self.gone += 1;
+    }
+
+    /// Takes what is gone out of the lists, once it is worth a walk over all of them. Until then it counts nowhere.
+    pub fn sweep(&mut self) {
+        if self.gone * 32 <= self.rows.len() {
+            return;
+        }
+        let mut moved = Vec::with_capacity(self.rows.len());
+        let mut kept = 0u32;
+        for row in &self.rows {
+            moved.push(kept);
+            kept += u32::from(*row != GONE);
+        }
+        for posting in self.postings.values_mut() {
+            let there = |place: &u32| self.rows[*place as usize] != GONE;
+            let mut keep = posting.places.iter().map(there);
+            posting.times.retain(|_| keep.next().unwrap_or(false));
+            posting.places.retain(there);
+            posting.places.iter_mut().for_each(|place| *place = moved[*place as usize]);
+        }
+        self.postings.retain(|_, posting| !posting.places.is_empty());
+        let mut there = self.rows.iter().map(|row| *row != GONE);
+        self.lengths.retain(|_| there.next().unwrap_or(false));
+        self.rows.retain(|row| *row != GONE);
+        self.places.values_mut().for_each(|place| *place = moved[*place as usize]);
+        self.gone = 0;
+    }
+
+    /// The rows that hold one of these words, among `only` if that is given.
+    pub fn matches(&self, terms: &[String], only: Option<&HashSet<i64>>) -> Matches {
+        let asked = terms::asked(terms);
+        let mut matches = Matches { scores: vec![0; self.rows.len()], ..Matches::default() };
+        let weights: Vec<f64> = asked.iter().map(|asked| self.count(asked.word, &mut matches.scores, |parts| parts)).collect();
+        matches.ceiling = bm25::best(weights.into_iter());
+        let held = |word: i64| self.postings.get(&word).is_some_and(|posting| self.holding(posting) > 0);
+        let meant = spelling::meant(&spelling::slips(&asked, held), held);
+        if !meant.is_empty() {
+            matches.meant = vec![0; self.rows.len()];
+        }
+        for (word, alike) in meant {
+            self.count(word, &mut matches.meant, |parts| bm25::lessened(parts, alike as f64 / spelling::ALIKE));
+        }
+        let wanted = |row: i64| row != GONE && only.is_none_or(|only| only.contains(&row));
+        let mut found = Vec::new();
+        for (place, asked) in matches.scores.iter().enumerate() {
+            let score = i64::from(*asked) + matches.meant.get(place).map_or(0, |meant| i64::from(*meant));
+            if score > 0 && wanted(self.rows[place]) {
+                found.push((score, self.rows[place]));
+            }
+        }
+        matches.best = Best::of(found);
+        matches
+    }
+
+    /// Adds what a word counts in each entry that holds it, and answers how telling it is.
+    fn count(&self, word: i64, scores: &mut [u32], worth: impl Fn(f64) -> f64) -> f64 {
+        let posting = self.postings.get(&word);
+        let weight = bm25::weight(self.documents, posting.map_or(0, |posting| self.holding(posting)));
+        let mean = self.words.max(1) as f64 / self.documents.max(1) as f64;
+        for (place, times) in posting.iter().flat_map(|posting| posting.places.iter().zip(&posting.times)) {
+            let place = *place as usize;
+            let added = worth(bm25::contribution(weight, f64::from(*times), f64::from(self.lengths[place]), mean));
+            scores[place] = scores[place].saturating_add(added as u32);
+        }
+        weight
+    }
+
+    /// The score of a row, in ones: by words that were asked for, and by words that were meant.
+    pub fn score(&self, matches: &Matches, row: i64) -> (f64, f64) {
+        let place = self.places.get(&row).map(|place| *place as usize);
+        let of = |scores: &Vec<u32>| place.and_then(|place| scores.get(place)).map_or(0.0, |score| f64::from(*score) / bm25::PARTS);
+        (of(&matches.scores), of(&matches.meant))
+    }
+
+    fn holding(&self, posting: &Posting) -> u64 {
+        if self.gone == 0 {
+            return posting.places.len() as u64;
+        }
+        posting.places.iter().filter(|place| self.rows[**place as usize] != GONE).count() as u64
+    }
+
+    /// About how many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        let postings: usize = self.postings.values().map(|posting| posting.places.capacity() * 4 + posting.times.capacity() * 2).sum();
+        postings + self.postings.capacity() * 64 + self.rows.capacity() * 8 + self.lengths.capacity() * 4 + self.places.capacity() * 16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const VOCABULARY: [&str; 6] = ["falcon", "river", "invoice", "paid", "falcons", "Zürich"];
+    /// Asked for: the same, and slips of them.
+    const ASKED: [&str; 9] = ["falcon", "river", "invoice", "paid", "falcons", "zürich", "falcno", "rivers", "invoise"];
+
+    fn answer(words: &Words, terms: &[String]) -> (Vec<(i64, i64)>, u64) {
+        let mut matches = words.matches(terms, None);
+        let found = matches.best.next(1_000).to_vec();
+        for (score, row) in &found {
+            let (asked, meant) = words.score(&matches, *row);
+            assert_eq!(((asked + meant) * bm25::PARTS).round() as i64, *score);
+        }
+        (found, matches.ceiling.to_bits())
+    }
+
+    proptest! {
+        /// Whatever came and went, the index answers as one that was made of what is there.
+        #[test]
+        fn an_index_that_followed_is_like_one_made_anew(
+            steps in prop::collection::vec((0i64..12, prop::collection::vec(0usize..6, 0..8)), 1..60),
+            asked in prop::collection::vec(0usize..9, 1..4),
+        ) {
+            let (mut followed, mut texts) = (Words::default(), BTreeMap::new());
+            for (row, picked) in steps {
+                let text: Vec<&str> = picked.iter().map(|n| VOCABULARY[*n]).collect();
+                followed.remove(row);
+                texts.remove(&row);
+                if !text.is_empty() {
+                    followed.add(row, &text.join(" "));
+                    texts.insert(row, text.join(" "));
+                }
+                followed.sweep();
+            }
+            let mut anew = Words::default();
+            texts.iter().for_each(|(row, text)| anew.add(*row, text));
+            let terms: Vec<String> = asked.iter().map(|n| ASKED[*n].to_owned()).collect();
+            prop_assert_eq!(answer(&followed, &terms), answer(&anew, &terms));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Vectors: kept, let go of, counted. Owns the tables `vector` and `unindexed`.
+
+use super::apply::Applying;
+use super::connection::failed;
+use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry};
+use remem_core::{Embedding, Entry, EntryId, MemoryRef, ModelId, TenantId};
+use remem_store::{Outcome, RowCursor, StoreError, VectorCounts};
+use rusqlite::{Connection, params};
+
+/// Lines of `unindexed` that are kept: an index that missed more than these is made anew.
+const CHANGES_KEPT: i64 = 100_000;
+
+impl Applying<'_> {
+    pub(super) fn embed(
+        &self,
+        (memory_ref, id): (&MemoryRef, &EntryId),
+        scan: u64,
+        model: ModelId,
+        vector: &Embedding,
+    ) -> rusqlite::Result<Outcome> {
+        let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else { return Ok(Outcome::Nothing) };
+        let sql = "INSERT INTO vector (tenant_id, scope_id, row_id, model, bytes)
+                   SELECT ?1, ?2, row_id, ?4, ?5 FROM entry WHERE row_id = ?3 AND scan = ?6 ON CONFLICT DO NOTHING";
+        let values = params![self.batch.tenant().as_str(), entry.scope, entry.row, model.0, vector.to_bytes(), scan.cast_signed()];
+        self.db.prepare_cached(sql)?.execute(values)?;
+        Ok(Outcome::Done)
+    }
+
+    /// The text of a row is gone or has changed: so are its vectors, and every index hears of it.
+    pub(super) fn unlearn(&self, scope: i64, row: i64) -> rusqlite::Result<()> {
+        self.db.prepare_cached("DELETE FROM vector WHERE row_id = ?1")?.execute(params![row])?;
+        self.db.prepare_cached("INSERT INTO unindexed (scope_id, row_id) VALUES (?1, ?2)")?.execute(params![scope, row])?;
+        Ok(())
+    }
+}
+
+pub(super) fn unembedded(
+    db: &Connection,
+    tenant: &TenantId,
+    model: ModelId,
+    after: Option<RowCursor>,
+    limit: u32,
+) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    // NOT INDEXED: in the order of rows, from where the last page ended. An index by tenant would be sorted for every page.
+    let sql = format!(
+        "SELECT {ENTRY_COLUMNS}, e.row_id, s.memory_ref FROM entry e NOT INDEXED JOIN scope s ON s.scope_id = e.scope_id
+         WHERE e.tenant_id = ?1 AND e.row_id > ?2 AND e.erased_at IS NULL
+           AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.row_id = e.row_id AND v.model = ?3) ORDER BY e.row_id LIMIT ?4"
+    );
+    let after = after.map_or(0, |place| place.1);
+    let found = |row: &rusqlite::Row<'_>| {
+        let name: String = row.get(ENTRY_WIDTH + 1)?;
+        let unreadable = || rusqlite::Error::InvalidColumnType(ENTRY_WIDTH + 1, String::new(), rusqlite::types::Type::Text);
+        Ok((RowCursor(0, row.get(ENTRY_WIDTH)?), entry(row, &MemoryRef::parse(&name).ok_or_else(unreadable)?)?))
+    };
+    let mut query = db.prepare_cached(&sql).map_err(failed)?;
+    query
+        .query_map(params![tenant.as_str(), after, model.0, limit], found)
+        .and_then(Iterator::collect::<rusqlite::Result<_>>)
+        .map_err(failed)
+}
+
+pub(super) fn counts(db: &Connection, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
+    let texts = "SELECT count(*) FROM entry WHERE tenant_id = ?1 AND erased_at IS NULL";
+    let texts = db.prepare_cached(texts).and_then(|mut query| query.query_row([tenant.as_str()], |row| row.get(0))).map_err(failed)?;
+    let sql = "SELECT model, count(*) FROM vector WHERE tenant_id = ?1 GROUP BY model ORDER BY model";
+    let models = db
+        .prepare_cached(sql)
+        .and_then(|mut query| query.query_map([tenant.as_str()], |row| Ok((ModelId(row.get(0)?), row.get(1)?)))?.collect())
+        .map_err(failed)?;
+    Ok(VectorCounts { texts, models })
+}
+
+/// Runs on the writer's connection.
+pub(super) fn discard(db: &Connection, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError> {
+    let models: Vec<i64> =
+        counts(db, tenant)?.models.into_iter().map(|(model, _)| model).filter(|m| !keep.contains(m)).map(|m| m.0).collect();
+    let mut gone = 0;
+    for model in models {
+        let sql = "DELETE FROM vector WHERE n IN (SELECT n FROM vector WHERE tenant_id = ?1 AND model = ?2 LIMIT ?3)";
+        gone += db.execute(sql, params![tenant.as_str(), model, i64::from(limit) - gone as i64]).map_err(failed)?;
+        if gone >= limit as usize {
+            break;
+        }
+    }
+    Ok(gone as u64)
+}
+
+/// Forgets old lines of `unindexed`.
+pub(super) fn trim(db: &Connection) -> Result<(), StoreError> {
+    let sql = "DELETE FROM unindexed WHERE n <= (SELECT max(n) FROM unindexed) - ?1";
+    db.execute(sql, params![CHANGES_KEPT]).map(|_| ()).map_err(failed)
+}

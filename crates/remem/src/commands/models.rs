@@ -1,0 +1,109 @@
+//! `remem model`: installs, lists and checks the models that make vectors. What a model is and where it is kept is in `embedder/`.
+
+use crate::cli::{Global, Model, ModelInstall};
+use crate::config::{self, Config};
+use crate::embedder::catalogue::{OFFERS, Offer};
+use crate::embedder::{self, install};
+use crate::output;
+use anyhow::ensure;
+use indicatif::ProgressBar;
+use serde_json::json;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// Runs one of them.
+pub async fn run(global: &Global, model: &Model) -> anyhow::Result<()> {
+    let config = config::load(global, None)?;
+    match model {
+        Model::Install(wanted) => add(global, &config, wanted).await,
+        Model::List => list(global, &config),
+        Model::Verify { name } => verify(global, &config, name.as_deref()),
+    }
+}
+
+async fn add(global: &Global, config: &Config, wanted: &ModelInstall) -> anyhow::Result<()> {
+    let (offer, data_dir) = (embedder::find(&wanted.name)?, &config.storage.data_dir);
+    let fresh = wanted.force || !install::check(data_dir, offer).is_empty();
+    let place = if fresh {
+        let bar = bar(global);
+        let done = install::install(data_dir, offer, &wanted.from, &|step| bar.set_message(step.to_owned())).await;
+        bar.finish_and_clear();
+        done?
+    } else {
+        install::folder(data_dir, offer)
+    };
+    if global.json {
+        return output::json(&json!({"name": offer.name, "installed": fresh, "folder": place, "bytes": offer.bytes()}));
+    }
+    let said = if fresh { "installed" } else { "is installed already and in order:" };
+    println!("{} {said} {}", offer.name, place.display());
+    Ok(())
+}
+
+fn bar(global: &Global) -> ProgressBar {
+    if global.json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+fn list(global: &Global, config: &Config) -> anyhow::Result<()> {
+    let data_dir = &config.storage.data_dir;
+    let state = |offer| (install::is_installed(data_dir, offer), embedder::usage(&config.embedder, data_dir, offer));
+    if global.json {
+        let models = OFFERS.iter().map(|offer| {
+            let (installed, usage) = state(offer);
+            let packages = offer.parts().map(|part| format!("{}=={}", part.package.0, part.package.1));
+            json!({
+                "name": offer.name, "installed": installed, "dimensions": offer.dimensions, "bytes": offer.bytes(),
+                "licence": offer.licence, "usedAs": usage, "packages": packages,
+            })
+        });
+        return output::json(&models.collect::<Vec<_>>());
+    }
+    let rows = OFFERS.iter().map(|offer| {
+        let (installed, usage) = state(offer);
+        let megabytes = format!("{} MB", offer.bytes().div_ceil(1_000_000));
+        let installed = if installed { "yes" } else { "no" };
+        vec![offer.name, installed, &offer.dimensions.to_string(), &megabytes, offer.licence, usage.unwrap_or("-")]
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
+    });
+    output::table(&["NAME", "INSTALLED", "DIMENSIONS", "SIZE", "LICENCE", "IN USE"], rows.collect(), "no models");
+    Ok(())
+}
+
+fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Result<()> {
+    let data_dir = &config.storage.data_dir;
+    let there = |offer: &&Offer| install::folder(data_dir, offer).exists();
+    let offers: Vec<&'static Offer> = match name {
+        Some(name) => vec![embedder::find(name)?],
+        None => OFFERS.iter().filter(there).collect(),
+    };
+    ensure!(!offers.is_empty(), "no model is installed; install one with `{}`", OFFERS[0].command());
+    let (mut wrong, mut found) = (0, Vec::new());
+    for offer in offers {
+        ensure!(there(&offer), "{} is not installed; install it with `{}`", offer.name, offer.command());
+        let flaws = install::check(data_dir, offer);
+        wrong += flaws.len();
+        let files: Vec<_> = flaws.iter().map(|(part, flaw)| json!({"file": part.file, "flaw": flaw.as_str()})).collect();
+        found.push(json!({"name": offer.name, "ok": files.is_empty(), "wrong": files}));
+        if global.json {
+            continue;
+        }
+        if flaws.is_empty() {
+            println!("{} is in order", offer.name);
+        }
+        for (part, flaw) in flaws {
+            println!("{}: {} is {}", offer.name, part.file, flaw.as_str());
+        }
+    }
+    if global.json {
+        output::json(&found)?;
+    }
+    ensure!(wrong == 0, "{wrong} of the files are not what they should be; install them again with `remem model install`");
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! search and recall.
+
+use super::door;
+use super::entries::{instant, row};
+use crate::cli::{Global, Recall, Search};
+use crate::output::{self, visible};
+use remem_wire::memory::{SearchAnswer, SearchHit, SearchRequest};
+use remem_wire::recall::{RecallRequest, ScoreParts};
+use remem_wire::{MemoryEntry, time::Instant};
+
+const HEADING: [&str; 7] = ["SCORE", "ID", "CREATED", "KIND", "VALID", "TAGS", "CONTENT"];
+const PARTS: [&str; 8] = ["WORDS", "MEANING", "MEANT", "CONTEXT", "RECENCY", "TIER", "SUPPORT", "USAGE"];
+
+fn given(text: Option<&str>, flag: &str) -> anyhow::Result<Option<Instant>> {
+    text.map(|text| instant(text, flag)).transpose()
+}
+
+pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
+    let (by, which) = (&search.by, &search.which);
+    let request = SearchRequest {
+        query: search.query.join(" "),
+        limit: Some(search.limit),
+        tags: by.tags.clone(),
+        created_from: given(by.from.as_deref(), "--from")?,
+        created_to: given(by.to.as_deref(), "--to")?,
+        at_least: by.at_least.clone(),
+        mode: by.mode.clone(),
+        include: Some("facets".to_owned()).filter(|_| !global.json || which.facets),
+        as_of: given(which.as_of.as_deref(), "--as-of")?,
+        tier: which.tier,
+        typology: which.typology,
+        interaction: which.interaction.clone(),
+        session: which.session.clone(),
+        time: by.time.clone(),
+        explain: search.explain,
+        neighbours: search.neighbours,
+        per_source: by.per_source,
+        abstain: search.abstain,
+    };
+    let answer = door(global).await?.search(&search.memory_ref, request).await?;
+    if global.json {
+        return output::json(&answer);
+    }
+    let nothing =
+        if search.abstain { format!("nothing relevant (probability {:.2})", answer.probability) } else { "nothing found".to_owned() };
+    let heading: Vec<&str> = if search.explain { [&HEADING[..1], &PARTS, &HEADING[1..]].concat() } else { HEADING.to_vec() };
+    let rows = answer.hits.iter().flat_map(|hit| hit_rows(hit, search.explain));
+    output::table(&heading, rows.collect(), &nothing);
+    tell(&answer);
+    Ok(())
+}
+
+/// A hit between what stands beside it, in the order in which it was written.
+fn hit_rows(hit: &SearchHit, explain: bool) -> Vec<Vec<String>> {
+    let blank = |mark: &str| [vec![mark.to_owned()], vec![String::new(); if explain { PARTS.len() } else { 0 }]].concat();
+    let beside = |mark: &str, entry: &MemoryEntry| [blank(mark), row(entry, None)].concat();
+    let mut scores = vec![format!("{:.3}", hit.score)];
+    scores.extend(hit.parts.iter().flat_map(numbers));
+    let mut rows: Vec<Vec<String>> = hit.before.iter().rev().map(|entry| beside("before", entry)).collect();
+    rows.push([scores, row(&hit.entry, hit.facets.as_ref())].concat());
+    rows.extend(hit.after.iter().map(|entry| beside("after", entry)));
+    rows
+}
+
+fn numbers(parts: &ScoreParts) -> [String; 8] {
+    let ScoreParts { lexical, meaning, typo, context, recency, tier, corroboration, usage } = parts;
+    [lexical, meaning, typo, context, recency, tier, corroboration, usage].map(|part| format!("{part:.3}"))
+}
+
+/// How sure it is, and how the query was read; beside the table, so that programs read the table alone.
+fn tell(answer: &SearchAnswer) {
+    if let Some(when) = &answer.when {
+        let only = if answer.hits.is_empty() || !when.applied { "" } else { "; only entries of that time" };
+        eprintln!("it speaks of {} to {}{only}", when.from, when.until);
+    }
+    if !answer.hits.is_empty() {
+        let sure = if answer.relevant { "" } else { ": probably nothing relevant" };
+        eprintln!("{}, probability {:.2}{sure}", answer.mode, answer.probability);
+    }
+}
+
+pub async fn recall(global: &Global, recall: &Recall) -> anyhow::Result<()> {
+    let (by, which) = (&recall.by, &recall.which);
+    let request = RecallRequest {
+        query: recall.query.join(" "),
+        token_budget: Some(recall.budget),
+        standing: Some(!recall.no_standing),
+        limit: Some(recall.limit),
+        abstain: Some(!recall.no_abstain),
+        mode: by.mode.clone(),
+        time: by.time.clone(),
+        per_source: by.per_source,
+        tags: by.tags.clone(),
+        created_from: given(by.from.as_deref(), "--from")?,
+        created_to: given(by.to.as_deref(), "--to")?,
+        at_least: by.at_least.clone(),
+        as_of: given(which.as_of.as_deref(), "--as-of")?,
+        tier: which.tier,
+        typology: which.typology,
+        interaction: which.interaction.clone(),
+        session: which.session.clone(),
+    };
+    let answer = door(global).await?.recall(&recall.memory_ref, request).await?;
+    if global.json {
+        return output::json(&answer);
+    }
+    print!("{}", visible(&answer.text));
+    let (entries, probability) = (answer.ids.len(), answer.probability);
+    let what = if entries == 1 { "entry" } else { "entries" };
+    eprintln!("{} of {} tokens, {entries} {what}, probability {probability:.2}", answer.tokens, answer.token_budget);
+    Ok(())
+}

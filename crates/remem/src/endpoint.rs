@@ -1,0 +1,178 @@
+//! One HTTP endpoint that the operator configured: a language model's, or that of a maker of vectors. The operator names the
+//! address, so that a server on this machine or in a private network is as good as a public one; tenants have no say in it.
+//!
+//! It follows no redirect and uses no proxy: the key goes to the address that was configured and nowhere else. It never logs
+//! a key, a question or an answer, and it never asks twice.
+
+use anyhow::{Context, ensure};
+use reqwest::header::{AUTHORIZATION, HeaderValue};
+use reqwest::{Response, StatusCode, Url};
+use serde_json::Value;
+use std::net::IpAddr;
+use std::sync::OnceLock;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+const CONNECT: Duration = Duration::from_secs(5);
+const NAME_CHARS_MAX: usize = 200;
+
+/// Where questions go, and how long an answer may take.
+pub struct Endpoint {
+    url: Url,
+    timeout: Duration,
+    /// Bytes of an answer at the most, whatever it holds.
+    bytes_max: usize,
+    /// Made on first use: most commands never ask, and reading the machine's certificates takes a while.
+    client: OnceLock<Option<reqwest::Client>>,
+}
+
+/// Why there is no answer. Names a class, never an address or a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// Nobody answered in time.
+    Timeout,
+    /// No connection, or it broke.
+    Unreachable,
+    /// An answer with a status other than 200.
+    Status(u16),
+    /// An answer that is too long.
+    TooLarge,
+}
+
+impl Endpoint {
+    /// The endpoint `path` behind the `base_url` of a section of the configuration. Errors name a key, never its value.
+    pub fn new(section: &str, base: &str, path: &str, timeout_ms: u64, bytes_max: usize) -> anyhow::Result<Endpoint> {
+        ensure!((100..=600_000).contains(&timeout_ms), "{section}.timeout_ms must be between 100 and 600000");
+        let (url, timeout) = (address(section, base, path)?, Duration::from_millis(timeout_ms));
+        Ok(Endpoint { url, timeout, bytes_max, client: OnceLock::new() })
+    }
+
+    /// How long an answer may take.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Asks once and returns the body of the answer.
+    pub async fn ask(&self, question: &Value, key: Option<HeaderValue>) -> Result<Vec<u8>, Unanswered> {
+        let mut request = self.client()?.post(self.url.clone()).json(question);
+        if let Some(key) = key {
+            request = request.header(AUTHORIZATION, key);
+        }
+        let response = request.send().await.map_err(|error| class(&error))?;
+        if response.status() != StatusCode::OK {
+            return Err(Unanswered::Status(response.status().as_u16()));
+        }
+        self.read(response).await
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, Unanswered> {
+        let client = self.client.get_or_init(|| {
+            // Fails only if a provider is installed already, which is as good.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let built = reqwest::Client::builder()
+                .redirect(reqwest::redirect::Policy::none())
+                .no_proxy()
+                .referer(false)
+                .connect_timeout(CONNECT.min(self.timeout))
+                .timeout(self.timeout)
+                .pool_idle_timeout(Duration::from_secs(10))
+                .build();
+            built.inspect_err(|_| tracing::error!("no model can be asked: no HTTPS client, does this machine have root certificates?")).ok()
+        });
+        client.as_ref().ok_or(Unanswered::Unreachable)
+    }
+
+    async fn read(&self, mut response: Response) -> Result<Vec<u8>, Unanswered> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| class(&error))? {
+            if body.len() + chunk.len() > self.bytes_max {
+                return Err(Unanswered::TooLarge);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+}
+
+/// Where questions go. A key sent over plain HTTP could be read on the way, so that is for this machine alone.
+fn address(section: &str, base: &str, path: &str) -> anyhow::Result<Url> {
+    let url: Option<Url> = base.parse().ok().filter(|_| !base.contains(|c: char| c.is_control() || c.is_whitespace()));
+    let mut url = url.filter(Url::has_host).with_context(|| format!("{section}.base_url must be an absolute URL"))?;
+    let bare = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
+    ensure!(bare, "{section}.base_url must hold neither a user, a password, a query nor a fragment");
+    ensure!(
+        url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url),
+        "{section}.base_url must begin with https://; http:// is for 127.0.0.1, [::1] and localhost"
+    );
+    let path = format!("{}/{path}", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    Ok(url)
+}
+
+/// Whether the URL leads to this machine.
+pub fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    host == "localhost" || address.is_some_and(|address| address.is_loopback())
+}
+
+/// What a model is called behind an endpoint, if that can be a name.
+pub fn name(section: &str, name: Option<&String>) -> anyhow::Result<String> {
+    let name = name.with_context(|| format!("{section}.base_url needs {section}.name"))?;
+    let chars = name.chars().count();
+    ensure!(
+        (1..=NAME_CHARS_MAX).contains(&chars) && !name.contains(char::is_control),
+        "{section}.name must be 1 to 200 visible characters"
+    );
+    Ok(name.clone())
+}
+
+/// The header that carries a key; none for one that cannot be a header. Marked as sensitive: no library on the way prints it.
+pub fn bearer(key: &str) -> Option<HeaderValue> {
+    let text = Zeroizing::new(format!("Bearer {key}"));
+    let mut value = HeaderValue::from_str(&text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn class(error: &reqwest::Error) -> Unanswered {
+    if error.is_timeout() { Unanswered::Timeout } else { Unanswered::Unreachable }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_is_for_this_machine() {
+        for (base, url) in [
+            ("https://llm.example.org/v1", "https://llm.example.org/v1/chat/completions"),
+            ("https://llm.example.org", "https://llm.example.org/chat/completions"),
+            ("https://10.0.0.7:8443/openai/v1/", "https://10.0.0.7:8443/openai/v1/chat/completions"),
+            ("http://127.0.0.1:11434/v1", "http://127.0.0.1:11434/v1/chat/completions"),
+            ("http://[::1]:1/v1", "http://[::1]:1/v1/chat/completions"),
+            ("http://localhost/v1", "http://localhost/v1/chat/completions"),
+        ] {
+            assert_eq!(address("model", base, "chat/completions").unwrap().as_str(), url);
+        }
+        for bad in [
+            "",
+            "llm.example.org",
+            "http://llm.example.org/v1",
+            "http://10.0.0.7/v1",
+            "http://127.0.0.1.example.org/v1",
+            "http://localhost.example.org/v1",
+            "ftp://127.0.0.1/",
+            "file:///v1",
+            "https://user@llm.example.org/v1",
+            "https://u:hidden-password@llm.example.org/v1",
+            "https://llm.example.org/v1?key=hidden-password",
+            "https://llm.example.org/v1#x",
+            "https://llm.example.org/ v1",
+        ] {
+            let error = format!("{:#}", address("model", bad, "chat/completions").unwrap_err());
+            assert!(error.contains("model.base_url") && !error.contains("hidden-password"), "{bad}: {error}");
+        }
+    }
+}

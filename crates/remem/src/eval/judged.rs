@@ -1,0 +1,132 @@
+//! The searches by which the probability is judged: every question of the memory that it was made for, and of another that knows nothing of
+//! it. May not ask.
+
+use crate::eval::abstain::Told;
+use crate::eval::ask::Asked;
+use crate::eval::dataset::{Dataset, Memory, Question};
+use crate::eval::fit::Sample;
+use remem_core::recall::Signals;
+
+/// What the probability told of an answer, and whether it came true.
+#[derive(Clone, Copy, Debug)]
+pub struct Judged {
+    /// The memory that the question was made for.
+    pub memory: usize,
+    /// How probable the host took it that the answer is relevant.
+    pub probability: f64,
+    /// What that is from.
+    pub signals: Signals,
+    /// Evidence is among the first ten hits.
+    pub relevant: bool,
+}
+
+impl Judged {
+    /// Of answers; `memory` tells which memory the question at a place was made for.
+    pub fn all(asked: &[Asked], memory: impl Fn(usize) -> usize) -> Vec<Judged> {
+        let of =
+            |one: &Asked| Judged { memory: memory(one.question), probability: one.probability, signals: one.signals, relevant: one.holds };
+        asked.iter().map(of).collect()
+    }
+
+    /// As the figures take it.
+    pub fn told(&self) -> Told {
+        (self.probability, self.relevant)
+    }
+
+    /// As a fit takes it.
+    pub fn sample(&self) -> Sample {
+        Sample::new(self.memory, &self.signals, self.relevant)
+    }
+}
+
+/// Questions asked of the memory at `other` of their own, which holds nothing that answers them.
+pub fn elsewhere(questions: &[Question], other: impl Fn(usize) -> usize) -> Vec<Question> {
+    let away = |question: &Question| Question {
+        memory: other(question.memory),
+        evidence: Vec::new(),
+        sessions: Vec::new(),
+        answerable: false,
+        ..question.clone()
+    };
+    questions.iter().map(away).collect()
+}
+
+/// A dataset with every session a memory of its own: memories of a few entries are asked as well as large ones.
+pub struct Apart {
+    /// The sessions. A question is asked of the first that holds evidence of it.
+    pub dataset: Dataset,
+    begins: Vec<usize>,
+}
+
+impl Apart {
+    /// Takes it apart.
+    pub fn new(whole: &Dataset) -> Apart {
+        let (mut dataset, mut begins) = (Dataset::default(), Vec::new());
+        for memory in &whole.memories {
+            begins.push(dataset.memories.len());
+            let sessions = memory.entries.chunk_by(|a, b| a.session == b.session);
+            dataset.memories.extend(sessions.map(|turns| Memory { entries: turns.to_vec() }));
+        }
+        let mut apart = Apart { dataset, begins };
+        for question in whole.questions.iter().filter(|question| question.answerable) {
+            let holds = |place: &usize| apart.dataset.memories[*place].entries.iter().any(|item| question.evidence.contains(&item.id));
+            if let Some(memory) = apart.sessions(question.memory).find(holds) {
+                apart.dataset.questions.push(Question { memory, ..question.clone() });
+            }
+        }
+        apart
+    }
+
+    /// The memory that a session is of.
+    pub fn whole(&self, session: usize) -> usize {
+        self.begins.partition_point(|begin| *begin <= session).saturating_sub(1)
+    }
+
+    /// A session of the next memory.
+    pub fn other(&self, session: usize) -> usize {
+        let own = self.whole(session);
+        let next = self.sessions((own + 1) % self.begins.len());
+        next.start + (session - self.begins[own]) % next.len().max(1)
+    }
+
+    fn sessions(&self, memory: usize) -> std::ops::Range<usize> {
+        self.begins[memory]..self.begins.get(memory + 1).copied().unwrap_or(self.dataset.memories.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::dataset::Item;
+    use remem_core::Timestamp;
+
+    fn item(id: &str, session: &str) -> Item {
+        let (said, session) = (id.to_owned(), session.to_owned());
+        Item { id: id.to_owned(), at: Timestamp(0), session, said, speaker: None, caption: None, day: None }
+    }
+
+    fn question(memory: usize, evidence: &str) -> Question {
+        let (evidence, sessions) = (vec![evidence.to_owned()], Vec::new());
+        Question { memory, text: String::new(), evidence, sessions, category: String::new(), answerable: true, at: None }
+    }
+
+    #[test]
+    fn sessions_become_memories_and_questions_follow_their_evidence() {
+        let memories = vec![
+            Memory { entries: vec![item("a", "s1"), item("b", "s1"), item("c", "s2")] },
+            Memory { entries: vec![item("a", "s1"), item("d", "s2"), item("e", "s3")] },
+        ];
+        let questions = vec![question(0, "c"), question(1, "a"), question(1, "e"), question(1, "nowhere")];
+        let whole = Dataset { memories, questions, skipped: 0 };
+        let apart = Apart::new(&whole);
+        let sizes: Vec<usize> = apart.dataset.memories.iter().map(|memory| memory.entries.len()).collect();
+        assert_eq!(sizes, [2, 1, 1, 1, 1]);
+        assert_eq!(apart.dataset.questions.iter().map(|one| one.memory).collect::<Vec<_>>(), [1, 2, 4]);
+        assert_eq!((0..5).map(|session| apart.whole(session)).collect::<Vec<_>>(), [0, 0, 1, 1, 1]);
+        assert_eq!((0..5).map(|session| apart.other(session)).collect::<Vec<_>>(), [2, 3, 0, 1, 0], "always of the other memory");
+        let away = elsewhere(&whole.questions, |memory| 1 - memory);
+        assert!(
+            away.iter().zip(&whole.questions).all(|(away, own)| away.memory != own.memory && away.evidence.is_empty() && !away.answerable)
+        );
+    }
+}
