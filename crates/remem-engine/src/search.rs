@@ -12,8 +12,6 @@ use remem_store::{Around, Filter, Found, Probe, ReadAt};
 
 /// Candidates of each kind that are ranked, at least.
 const DEPTH: u32 = 150;
-/// Of how many of them what stands beside them is looked at.
-const LIFTING: usize = 32;
 /// Neighbours of a hit that a caller may have, on either side.
 const NEIGHBOURS_MAX: u32 = 10;
 
@@ -292,7 +290,7 @@ impl Searching<'_> {
         let fused = |one: &remem_store::Candidate| words(one) / most.0 + one.cosine.unwrap_or(0.0).max(0.0) / most.1;
         let mut best: Vec<(f64, &EntryId)> = found.candidates.iter().map(|one| (fused(one), &one.entry.id)).collect();
         best.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| b.1.cmp(a.1)));
-        let ids: Vec<EntryId> = best.into_iter().take(LIFTING).map(|(_, id)| id.clone()).collect();
+        let ids: Vec<EntryId> = best.into_iter().take(recall::rank::LIFTING).map(|(_, id)| id.clone()).collect();
         Ok(self.engine.parts.store.around(&self.scope, &ids, 1, &self.at).await?)
     }
 

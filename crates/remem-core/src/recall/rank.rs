@@ -11,8 +11,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// So many of the best candidates lift what stands beside them.
-const LIFTING: usize = 64;
+/// So many of the best candidates lift what stands beside them: whoever gives neighbours looks for theirs.
+pub const LIFTING: usize = 32;
 /// Entries that were written further apart do not belong together.
 const APART_MS_MAX: i64 = 30 * 60_000;
 /// Recency, tier, corroboration and usage together: never more of what an entry has otherwise than this.

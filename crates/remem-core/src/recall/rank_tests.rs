@@ -101,22 +101,23 @@ fn nothing_is_lifted_across_sessions_or_threads() {
 
 #[test]
 fn only_the_best_lift_and_overtaking_one_costs_nothing() {
-    let entries: Vec<Entry> = (0..66i32).map(|n| entry(&format!("e{n:02}"), i64::from(n), "s")).collect();
-    let late = entry("n", 94, "s");
+    let entries: Vec<Entry> = (0..34i32).map(|n| entry(&format!("e{n:02}"), i64::from(n), "s")).collect();
+    let (last, next) = (LIFTING - 1, LIFTING);
+    let late = entry("n", 62, "s");
     let lift_of = |candidates: &[Candidate<'_>], pair: Neighbour<'_>, id: &str| {
         let hits = rank(candidates, &[pair], &bare());
         hits.iter().find(|hit| hit.entry.id.as_str() == id).map(|hit| hit.parts.context)
     };
     let ranked: Vec<Candidate<'_>> = entries.iter().zip(0i32..).map(|(entry, n)| found(entry, f64::from(100 - n), None)).collect();
-    assert_eq!(lift_of(&ranked, Neighbour { of: &entries[63].id, entry: &late }, "n"), None, "31 minutes later");
-    let near = entry("n", 64, "s");
-    assert_eq!(lift_of(&ranked, Neighbour { of: &entries[63].id, entry: &near }, "n"), Some(148_000), "the 64th");
-    assert_eq!(lift_of(&ranked, Neighbour { of: &entries[64].id, entry: &near }, "n"), None, "the 65th");
-    let pair = Neighbour { of: &entries[63].id, entry: &entries[64] };
-    assert_eq!(lift_of(&ranked, pair, "e64"), Some(148_000));
+    assert_eq!(lift_of(&ranked, Neighbour { of: &entries[last].id, entry: &late }, "n"), None, "31 minutes later");
+    let near = entry("n", 32, "s");
+    assert_eq!(lift_of(&ranked, Neighbour { of: &entries[last].id, entry: &near }, "n"), Some(276_000), "the last that lifts");
+    assert_eq!(lift_of(&ranked, Neighbour { of: &entries[next].id, entry: &near }, "n"), None, "the next");
+    let pair = Neighbour { of: &entries[last].id, entry: &entries[next] };
+    assert_eq!(lift_of(&ranked, pair, "e32"), Some(276_000));
     let mut ahead = ranked.clone();
-    ahead[64].lexical = 37.5;
-    assert_eq!(lift_of(&ahead, pair, "e64"), Some(148_000), "the 64th of all others, still");
+    ahead[next].lexical = 69.5;
+    assert_eq!(lift_of(&ahead, pair, "e32"), Some(276_000), "the last of all others, still");
 }
 
 #[test]
