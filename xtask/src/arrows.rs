@@ -1,4 +1,4 @@
-//! Arrows: a crate uses only what the map in ARCHITECTURE.md lets it use.
+//! Arrows: a crate uses only what the map in ARCHITECTURE.md lets it use, and from outside only what docs/dependencies.md says what for.
 
 use serde_json::Value;
 use std::path::Path;
@@ -28,12 +28,20 @@ pub fn check(root: &Path) -> Vec<String> {
     let Some(metadata) = output.ok().and_then(|o| serde_json::from_slice::<Value>(&o.stdout).ok()) else {
         return vec!["cargo metadata cannot be read".to_owned()];
     };
+    let told = std::fs::read_to_string(root.join("docs/dependencies.md")).unwrap_or_default();
+    let rows: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |")).map(|(names, _)| names).collect();
+    let is_told = |crate_name: &str| rows.iter().any(|names| names.split([' ', ',']).any(|name| name == crate_name));
     let mut breaches = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = package["name"].as_str().unwrap_or_default();
-        let used = |d: &&Value| d["kind"].is_null();
-        for dependency in package["dependencies"].as_array().into_iter().flatten().filter(used) {
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let target = dependency["name"].as_str().unwrap_or_default();
+            if dependency["path"].is_null() && !is_told(target) {
+                breaches.push(format!("{name} uses {target}: say what for in docs/dependencies.md"));
+            }
+            if !dependency["kind"].is_null() {
+                continue;
+            }
             let allowed = ARROWS.iter().find(|(from, _)| *from == name).map(|(_, to)| *to);
             if target.starts_with("remem") && allowed.is_some_and(|to| !to.contains(&target)) {
                 breaches.push(format!("{name} may not depend on {target}: see the map in ARCHITECTURE.md"));
