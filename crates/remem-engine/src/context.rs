@@ -126,6 +126,9 @@ impl Engine {
 }
 
 fn within(budget: u64) -> Result<usize, EngineError> {
+    if budget == 0 {
+        return Err(Rejection::Invalid { field: "tokenBudget", rule: "must be at least 1" }.into());
+    }
     if budget > BUDGET_MAX {
         return Err(Rejection::TooLarge { field: "tokenBudget", unit: "tokens", limit: BUDGET_MAX, actual: budget }.into());
     }

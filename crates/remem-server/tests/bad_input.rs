@@ -126,6 +126,7 @@ fn recall_rows() -> Vec<Row> {
         recall("recall of nothing", json!({"query": " "}), 422, "validation_error"),
         recall("recall without a query", json!({"tokenBudget": 9}), 400, "validation_error"),
         recall("recall with an unknown field", json!({"query": "x", CANARY: 1}), 400, "validation_error"),
+        recall("recall within no tokens", json!({"query": "x", "tokenBudget": 0}), 422, "validation_error"),
         recall("recall with a budget over 1,000,000 tokens", json!({"query": "x", "tokenBudget": 1_000_001}), 422, "validation_error"),
         recall("recall by a mode that this host lacks", json!({"query": "x", "mode": "semantic"}), 422, "capability_not_provided"),
         list("list within no tokens", "tokenBudget=0", "validation_error"),

@@ -41,7 +41,11 @@ fn find_again(user: &User<'_>, tea: &str) {
     let block = user.json(&["recall", MEMORY, "green tea"]);
     assert_eq!((&block["tokenBudget"], &block["ids"][0], &block["mode"]), (&json!(800), &json!(tea), &json!("lexical")), "{block}");
     let nothing = user.run(&["recall", MEMORY, "quarterly zebra"]).exits(0);
-    assert!(nothing.stdout.is_empty() && nothing.stderr.contains("0 of 800 tokens, 0 entries, probability 0.00"), "{}", nothing.stderr);
+    assert!(
+        nothing.stdout.is_empty() && nothing.stderr.contains("0 of 800 tokens, 0 entries, probability 0.00: nothing relevant"),
+        "{}",
+        nothing.stderr
+    );
     assert!(user.text(&["pass", "status", "embed"]).contains("no model makes vectors"));
 }
 

@@ -174,9 +174,6 @@ pub(super) fn budget(query: &ListQuery) -> Result<Option<Budget>, Failure> {
         let asked = if query.rank.is_some() { Some("rank") } else { query.query.is_some().then_some("query") };
         return asked.map_or(Ok(None), |field| Err(invalid(field, "needs a tokenBudget")));
     };
-    if tokens == 0 {
-        return Err(invalid("tokenBudget", "must be at least 1"));
-    }
     if query.cursor.is_some() {
         return Err(invalid("cursor", "does not go with a tokenBudget, which has one page"));
     }

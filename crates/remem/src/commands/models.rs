@@ -37,6 +37,9 @@ async fn add(global: &Global, config: &Config, wanted: &ModelInstall) -> anyhow:
     }
     let said = if fresh { "installed" } else { "is installed already and in order:" };
     println!("{} {said} {}", offer.name, place.display());
+    if fresh {
+        println!("It is used from the next start on: start a host that is running again.");
+    }
     Ok(())
 }
 

@@ -107,6 +107,11 @@ pub async fn recall(global: &Global, recall: &Recall) -> anyhow::Result<()> {
     print!("{}", visible(&answer.text));
     let (entries, probability) = (answer.ids.len(), answer.probability);
     let what = if entries == 1 { "entry" } else { "entries" };
-    eprintln!("{} of {} tokens, {entries} {what}, probability {probability:.2}", answer.tokens, answer.token_budget);
+    let sure = match (answer.relevant, recall.no_abstain) {
+        (true, _) => "",
+        (false, true) => ": probably nothing relevant",
+        (false, false) => ": nothing relevant (--no-abstain shows what comes nearest)",
+    };
+    eprintln!("{} of {} tokens, {entries} {what}, probability {probability:.2}{sure}", answer.tokens, answer.token_budget);
     Ok(())
 }
