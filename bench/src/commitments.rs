@@ -3,7 +3,7 @@
 
 use crate::Setup;
 use crate::corpus::Contents;
-use crate::database::{Database, Server, Session};
+use crate::database::{self, Database, Server, Session};
 use crate::table::{Sample, Table, ms, number, ratio};
 use anyhow::{Context, anyhow, ensure};
 use remem_core::commitment::Delivery;
@@ -14,13 +14,12 @@ use remem_engine::ports::{Clock, RandomIds, SystemClock};
 use remem_engine::registry::{self, Mode};
 use remem_engine::{Caller, Engine, HostKey, Parts};
 use remem_store::{Directory, Store};
-use remem_store_sql::postgres::{Options, Target, migrate};
-use remem_store_sql::{Location, PostgresStore, SqliteDirectory, SqliteStore};
+use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::task::JoinSet;
 
 const ENTRIES: usize = 20_000;
@@ -96,13 +95,7 @@ impl Bench {
     }
 
     async fn postgres(url: &str) -> anyhow::Result<Bench> {
-        migrate(&Target::parse(url).map_err(|error| anyhow!("{error}"))?, "of-the-application").await?;
-        let (place, name) = url.rsplit_once('/').context("a URL with a database")?;
-        let (_, host) = place.rsplit_once('@').context("a URL with a user")?;
-        let app = format!("postgres://{name}_app:of-the-application@{host}/{name}");
-        let (wait, deadline) = (Duration::from_secs(10), Duration::from_secs(30));
-        let target = Target::parse(&app).map_err(|error| anyhow!("{error}"))?;
-        let store = PostgresStore::open(Options { target, worker: None, connections: 8, wait, deadline, local_ms: || 0 }).await?;
+        let store = database::store(url).await?;
         let directory = Arc::new(store.directory());
         Bench::over(Arc::new(store), directory).await
     }

@@ -4,12 +4,14 @@
 use crate::Setup;
 use crate::host::{Host, command, timed};
 use crate::{facts, table};
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
+use remem_store_sql::postgres::{Options, PostgresStore, Target, migrate};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Row};
@@ -97,14 +99,15 @@ impl Database<'_> {
         Ok(timed(command)?.1.trim().to_owned())
     }
 
-    /// What autovacuum would do in a while: searches need a visibility map, plans need statistics.
-    pub fn settle(&self) -> anyhow::Result<()> {
+    /// What autovacuum would do in a while: searches need a visibility map, plans need statistics. Answers its size in bytes.
+    pub fn settle(&self) -> anyhow::Result<u64> {
         let session = Session::open(&self.url)?;
         session.batch("VACUUM ANALYZE")?;
         session.batch("CHECKPOINT")?;
         let rows = session.query("SELECT pg_database_size(current_database())", &[])?;
-        eprintln!("{} holds {}", self.name, table::mib(rows.first().map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned()));
-        Ok(())
+        let bytes = rows.first().map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned();
+        eprintln!("{} holds {}", self.name, table::mib(bytes));
+        Ok(bytes)
     }
 }
 
@@ -118,6 +121,17 @@ impl Drop for Database<'_> {
 /// A node of the host on a database.
 pub fn node(setup: &Setup, url: &str) -> anyhow::Result<Host> {
     Host::start_with(setup, &setup.fresh("node-")?, &["--database", url])
+}
+
+/// The host's store on an empty database, in this process.
+pub async fn store(url: &str) -> anyhow::Result<PostgresStore> {
+    migrate(&Target::parse(url).map_err(|error| anyhow!("{error}"))?, "of-the-application").await?;
+    let (place, name) = url.rsplit_once('/').context("a URL with a database")?;
+    let (_, host) = place.rsplit_once('@').context("a URL with a user")?;
+    let app = format!("postgres://{name}_app:of-the-application@{host}/{name}");
+    let (wait, deadline) = (Duration::from_secs(10), Duration::from_secs(60));
+    let target = Target::parse(&app).map_err(|error| anyhow!("{error}"))?;
+    Ok(PostgresStore::open(Options { target, worker: None, connections: 8, wait, deadline, local_ms: || 0 }).await?)
 }
 
 /// One connection, driven by the thread that uses it.

@@ -2,16 +2,15 @@
 //! this process, beside writes that are not guarded; and the look alone beside the literal one, which compares with every rule.
 
 use crate::Setup;
-use crate::database::{Database, Server, Session};
+use crate::database::{self, Database, Server, Session};
 use crate::table::{Sample, Table, ms, ratio};
 use anyhow::{Context, anyhow, ensure};
 use remem_core::{
     Admission, Admitted, Batch, Draft, EntryId, Facets, MemoryRef, Policy, Redactor, RuleId, Scope, TenantId, Timestamp, WorldId,
 };
 use remem_store::Store;
-use remem_store_sql::postgres::{Options, PostgresStore, Target, migrate};
 use remem_store_sql::{Location, SqliteStore};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const RULES: usize = 20_000;
 /// Rules of one transaction.
@@ -152,7 +151,7 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     println!("PostgreSQL: {}", server.settings()?);
     let database = server.fresh()?;
     let looked = runtime.block_on(async {
-        let store = open(&database.url).await?;
+        let store = database::store(&database.url).await?;
         let begun = Instant::now();
         fill(&store).await?;
         eprintln!("{RULES} rules written in {}", ms(begun.elapsed().as_secs_f64() * 1e3));
@@ -162,14 +161,4 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     table.row(row("PostgreSQL, peer: max(similarity()) over every rule", &literal, &looked));
     table.print("## Guard: writes of one client beside 20,000 rules of about 210 characters (the peer's ratio is to the look)");
     Ok(())
-}
-
-async fn open(url: &str) -> anyhow::Result<PostgresStore> {
-    migrate(&Target::parse(url).map_err(|error| anyhow!("{error}"))?, "of-the-application").await?;
-    let (place, name) = url.rsplit_once('/').context("a URL with a database")?;
-    let (_, host) = place.rsplit_once('@').context("a URL with a user")?;
-    let app = format!("postgres://{name}_app:of-the-application@{host}/{name}");
-    let (wait, deadline) = (Duration::from_secs(10), Duration::from_secs(60));
-    let target = Target::parse(&app).map_err(|error| anyhow!("{error}"))?;
-    Ok(PostgresStore::open(Options { target, worker: None, connections: 4, wait, deadline, local_ms: || 0 }).await?)
 }

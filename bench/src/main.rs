@@ -73,6 +73,9 @@ struct Cli {
     /// A Python with lancedb and sqlite-vec, whose figures `recall` shows beside ours.
     #[arg(long, value_name = "PYTHON")]
     peers: Option<PathBuf>,
+    /// Measures `recall` on a PostgreSQL of its own, too.
+    #[arg(long)]
+    postgres: bool,
     /// How many of them, from the end, `distill` shows apart.
     #[arg(long, default_value_t = 2)]
     held_out: usize,
@@ -185,7 +188,7 @@ fn main() -> anyhow::Result<()> {
     }
     if cli.benchmark == Benchmark::Recall {
         let sizes = cli.entries.map_or_else(|| vec![10_000, 100_000, 1_000_000], |entries| vec![entries]);
-        recall::run(&setup, &sizes, cli.peers.as_deref())?;
+        recall::run(&setup, &sizes, cli.peers.as_deref(), cli.postgres)?;
     }
     if wants(Benchmark::Guard) {
         guard::run(&setup)?;

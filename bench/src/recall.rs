@@ -1,13 +1,14 @@
 //! `recall`: search by words and meaning in one large memory, in this process: how fast it is filled, what the index costs, how long
 //! searches take, and how many of the true nearest the index above its exact size finds. Vectors are made up, like those of a sentence
 //! model (directions around a few thousand topics), because making a million real ones takes hours. With `--peers PYTHON` the same
-//! texts, vectors and queries are given to two others (`recall_peers.py`).
+//! texts, vectors and queries are given to two others (`recall_peers.py`), with `--postgres` to the same host on PostgreSQL.
 
 use crate::Setup;
 use crate::corpus::Contents;
+use crate::database::{self, Server};
 use crate::table::{Sample, Table, ms};
 use crate::text::Random;
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use remem_core::{
     Admission, Batch, Draft, Embedding, EntryId, MemoryRef, ModelId, Permission, Policy, Redactor, Scope, TenantId, Timestamp,
@@ -17,13 +18,14 @@ use remem_engine::keys::KeyRequest;
 use remem_engine::ports::{Embedder, EmbedderError, RandomIds, SystemClock};
 use remem_engine::search::{Mode, SearchRequest};
 use remem_engine::{Caller, Engine, HostKey, Parts};
-use remem_store::{Filter, Probe, ReadAt, Store};
+use remem_store::{Directory, Filter, Probe, ReadAt, Store};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::runtime::Runtime;
 
 const DIMENSIONS: usize = 384;
 const TOPICS: usize = 4_000;
@@ -75,72 +77,89 @@ impl Embedder for Known {
 }
 
 struct Bench {
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     engine: Engine,
     caller: Caller,
     scope: Scope,
     queries: Vec<(String, Vec<f32>)>,
     model: ModelId,
-    folder: PathBuf,
 }
 
-pub fn run(setup: &Setup, sizes: &[usize], peers: Option<&Path>) -> anyhow::Result<()> {
+/// What is written, and where it points.
+struct Corpus {
+    entries: usize,
+    contents: Contents,
+    directions: Directions,
+}
+
+type Kept = Vec<(String, Embedding)>;
+
+pub fn run(setup: &Setup, sizes: &[usize], peers: Option<&Path>, postgres: bool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    for entries in sizes {
-        runtime.block_on(one(setup, *entries, peers))?;
+    let server = postgres.then(|| Server::start(setup)).transpose()?;
+    for &entries in sizes {
+        let corpus = Corpus { entries, contents: Contents::new(), directions: Directions::new() };
+        embedded(setup, &runtime, &corpus, peers)?;
+        if let Some(server) = &server {
+            on_postgres(server, &runtime, &corpus)?;
+        }
     }
     Ok(())
 }
 
-async fn one(setup: &Setup, entries: usize, peers: Option<&Path>) -> anyhow::Result<()> {
-    let (contents, directions) = (Contents::new(), Directions::new());
-    let bench = Bench::open(setup, entries, &contents, &directions).await?;
+fn embedded(setup: &Setup, runtime: &Runtime, corpus: &Corpus, peers: Option<&Path>) -> anyhow::Result<()> {
+    let folder = setup.fresh("recall-")?;
+    let location = Location::Folder(folder.join("data"));
+    let store = Arc::new(SqliteStore::open(location.clone(), 4)?);
+    let directory = Arc::new(SqliteDirectory::open(&location)?);
     let mut table = Table::new(&["remem", "figure"]);
-    let begun = Instant::now();
-    bench.put(entries, &contents).await?;
-    table.row(["entries written a second".into(), format!("{:.0}", entries as f64 / begun.elapsed().as_secs_f64())]);
-    let begun = Instant::now();
-    let kept = bench.embed(&directions).await?;
-    table.row(["vectors kept a second".into(), format!("{:.0}", entries as f64 / begun.elapsed().as_secs_f64())]);
-    let resting = resident()?;
-    let begun = Instant::now();
-    bench.search(0, Mode::Hybrid).await?;
-    table.row(["index made at the first search, s".into(), format!("{:.2}", begun.elapsed().as_secs_f64())]);
-    table.row(["memory of the index, MiB".into(), format!("{:.0}", (resident()?.saturating_sub(resting)) as f64 / 1024.0 / 1024.0)]);
-    table.row(["bytes on disk an entry".into(), format!("{:.0}", on_disk(&bench.folder)? as f64 / entries as f64)]);
-    for mode in [Mode::Lexical, Mode::Semantic, Mode::Hybrid] {
-        let mut nanos = Vec::new();
-        let all = Instant::now();
-        for n in 0..QUERIES {
-            let begun = Instant::now();
-            bench.search(n, mode).await?;
-            nanos.push(begun.elapsed().as_nanos() as u64);
-        }
-        let sample = Sample::new(nanos, all.elapsed().as_secs_f64());
-        table.row([format!("{}: p50 / p95 / p99, ms", mode.as_str()), [50.0, 95.0, 99.0].map(|p| ms(sample.percentile(p))).join(" / ")]);
-    }
-    table.row(["recall@10 of the index against all compared".into(), format!("{:.3}", bench.recall(&kept).await?)]);
-    table.print(&format!("{entries} entries of about 200 bytes in one memory, {DIMENSIONS} components"));
+    let bench = runtime.block_on(async {
+        let bench = Bench::open(corpus, store, directory).await?;
+        let kept = bench.fill(corpus, &mut table).await?;
+        let resting = resident()?;
+        let begun = Instant::now();
+        bench.search(0, Mode::Hybrid).await?;
+        table.row(["index made at the first search, s".into(), format!("{:.2}", begun.elapsed().as_secs_f64())]);
+        table.row(["memory of the index, MiB".into(), format!("{:.0}", (resident()?.saturating_sub(resting)) as f64 / 1024.0 / 1024.0)]);
+        table.row(["bytes on disk an entry".into(), format!("{:.0}", on_disk(&folder)? as f64 / corpus.entries as f64)]);
+        bench.ask(&mut table, &kept).await?;
+        anyhow::Ok(bench)
+    })?;
+    table.print(&format!("{} entries of about 200 bytes in one memory, {DIMENSIONS} components", corpus.entries));
     if let Some(python) = peers {
-        bench.hand_over(entries, &contents, &directions)?;
+        bench.hand_over(corpus, &folder)?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("recall_peers.py");
-        let done = std::process::Command::new(python).arg(script).arg(&bench.folder).status().context("the peers' program")?;
+        let done = std::process::Command::new(python).arg(script).arg(&folder).status().context("the peers' program")?;
         ensure!(done.success(), "the peers' program failed");
     }
-    std::fs::remove_dir_all(&bench.folder)?;
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
+}
+
+fn on_postgres(server: &Server, runtime: &Runtime, corpus: &Corpus) -> anyhow::Result<()> {
+    let database = server.fresh()?;
+    let mut table = Table::new(&["remem on PostgreSQL", "figure"]);
+    let (bench, kept) = runtime.block_on(async {
+        let store = database::store(&database.url).await?;
+        let directory = Arc::new(store.directory());
+        let bench = Bench::open(corpus, Arc::new(store), directory).await?;
+        let kept = bench.fill(corpus, &mut table).await?;
+        anyhow::Ok((bench, kept))
+    })?;
+    let bytes = database.settle()?;
+    table.row(["bytes on disk an entry".into(), format!("{:.0}", bytes as f64 / corpus.entries as f64)]);
+    runtime.block_on(bench.ask(&mut table, &kept))?;
+    table.print(&format!("The same {} entries on PostgreSQL", corpus.entries));
     Ok(())
 }
 
 impl Bench {
-    async fn open(setup: &Setup, entries: usize, contents: &Contents, directions: &Directions) -> anyhow::Result<Bench> {
-        let folder = setup.fresh("recall-")?;
-        let location = Location::Folder(folder.join("data"));
-        let store = Arc::new(SqliteStore::open(location.clone(), 4).map_err(|e| anyhow!("{e}"))?);
-        let directory = Arc::new(SqliteDirectory::open(&location).map_err(|e| anyhow!("{e}"))?);
+    async fn open(corpus: &Corpus, store: Arc<dyn Store>, directory: Arc<dyn Directory>) -> anyhow::Result<Bench> {
+        let Corpus { entries, contents, directions } = corpus;
         let mut random = Random::new(5);
         let queries: Vec<(String, Vec<f32>)> = (0..QUERIES)
             .map(|n| {
-                let target = random.below(entries);
+                let target = random.below(*entries);
                 let words: Vec<String> = contents.at(target).split(' ').map(str::to_owned).collect();
                 let picked: Vec<&str> = (0..6).map(|_| words[random.below(words.len())].as_str()).collect();
                 (picked.join(" "), directions.at(target, 0.7, 9_000 + n as u64))
@@ -163,7 +182,36 @@ impl Bench {
         engine.add_key("key", request).await?;
         let caller = engine.authenticate("key").await?;
         let scope = Scope::new(tenant, MemoryRef::parse("bench").context("a name")?);
-        Ok(Bench { store, engine, caller, scope, queries, model, folder })
+        Ok(Bench { store, engine, caller, scope, queries, model })
+    }
+
+    /// Writes everything; answers all vectors, for comparing.
+    async fn fill(&self, corpus: &Corpus, table: &mut Table) -> anyhow::Result<Kept> {
+        let begun = Instant::now();
+        self.put(corpus.entries, &corpus.contents).await?;
+        table.row(["entries written a second".into(), format!("{:.0}", corpus.entries as f64 / begun.elapsed().as_secs_f64())]);
+        let begun = Instant::now();
+        let kept = self.embed(&corpus.directions).await?;
+        table.row(["vectors kept a second".into(), format!("{:.0}", corpus.entries as f64 / begun.elapsed().as_secs_f64())]);
+        Ok(kept)
+    }
+
+    /// How long searches take, and how much they find.
+    async fn ask(&self, table: &mut Table, kept: &Kept) -> anyhow::Result<()> {
+        for mode in [Mode::Lexical, Mode::Semantic, Mode::Hybrid] {
+            let mut nanos = Vec::new();
+            let all = Instant::now();
+            for n in 0..QUERIES {
+                let begun = Instant::now();
+                self.search(n, mode).await?;
+                nanos.push(begun.elapsed().as_nanos() as u64);
+            }
+            let sample = Sample::new(nanos, all.elapsed().as_secs_f64());
+            let told = [50.0, 95.0, 99.0].map(|p| ms(sample.percentile(p))).join(" / ");
+            table.row([format!("{}: p50 / p95 / p99, ms", mode.as_str()), told]);
+        }
+        table.row(["recall@10 of the index against all compared".into(), format!("{:.3}", self.recall(kept).await?)]);
+        Ok(())
     }
 
     async fn put(&self, entries: usize, contents: &Contents) -> anyhow::Result<()> {
@@ -182,8 +230,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Gives every entry its vector; answers all of them, for comparing.
-    async fn embed(&self, directions: &Directions) -> anyhow::Result<Vec<(String, Embedding)>> {
+    async fn embed(&self, directions: &Directions) -> anyhow::Result<Kept> {
         let (mut after, mut kept) = (None, Vec::new());
         loop {
             let page = self.store.unembedded(&self.scope.tenant, self.model, after, BATCH as u32).await?;
@@ -223,12 +270,12 @@ impl Bench {
     }
 
     /// The same texts, vectors and queries for others.
-    fn hand_over(&self, entries: usize, contents: &Contents, directions: &Directions) -> anyhow::Result<()> {
-        let file = |name: &str| anyhow::Ok(std::io::BufWriter::new(std::fs::File::create(self.folder.join(name))?));
+    fn hand_over(&self, corpus: &Corpus, folder: &Path) -> anyhow::Result<()> {
+        let file = |name: &str| anyhow::Ok(std::io::BufWriter::new(std::fs::File::create(folder.join(name))?));
         let (mut texts, mut vectors) = (file("texts.txt")?, file("vectors.f32")?);
-        for number in 0..entries {
-            writeln!(texts, "{}", contents.at(number).replace('\n', " "))?;
-            directions.at(number, 0.0, 0).iter().try_for_each(|c| vectors.write_all(&c.to_le_bytes()))?;
+        for number in 0..corpus.entries {
+            writeln!(texts, "{}", corpus.contents.at(number).replace('\n', " "))?;
+            corpus.directions.at(number, 0.0, 0).iter().try_for_each(|c| vectors.write_all(&c.to_le_bytes()))?;
         }
         let (mut asked, mut directions) = (file("queries.txt")?, file("queries.f32")?);
         for (text, direction) in &self.queries {

@@ -333,6 +333,10 @@ fn literal(kind: &Type, raw: &[u8]) -> String {
         }
         Type::INT8 => i64::from_sql(kind, raw).unwrap().to_string(),
         Type::BYTEA => format!("'\\x{}'", raw.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        Type::BYTEA_ARRAY => {
+            let all = Vec::<Vec<u8>>::from_sql(kind, raw).unwrap();
+            format!("ARRAY[{}]::bytea[]", all.iter().map(|one| literal(&Type::BYTEA, one)).collect::<Vec<_>>().join(","))
+        }
         Type::BOOL_ARRAY => {
             format!("'{{{}}}'", Vec::<bool>::from_sql(kind, raw).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
         }
@@ -476,6 +480,24 @@ async fn a_get_reads_one_entry_and_a_page_of_events_that_page() {
     assert_eq!(store.events(&s.tenant, Seq(4_000), 100).await.unwrap().len(), 100);
     for plan in plans(&app, &log.one(), "t1").await {
         assert!(reads_by(&plan, "event", "event_pkey", &["tenant_id", "seq"]) <= 100.0, "{plan:#?}");
+    }
+}
+
+/// In a memory of any size: what a search costs must not grow with what it does not show.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_stands_around_entries_is_found_by_their_names_and_along_the_list() {
+    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    let names = ["e00008", "e01234", "e02345"].map(id);
+    let around = store.around(&s, &names, 1, &late()).await.unwrap();
+    assert!(around.len() == names.len() && around.iter().all(|one| one.before.len() == 1 && one.after.len() == 1));
+    for plan in plans(&app, &log.one(), "t1").await {
+        let on: Vec<&Node> = plan.iter().filter(|node| node.relation == "entry").collect();
+        let by =
+            |index: &str, column: &str| on.iter().filter(|node| node.index.starts_with(index) && node.condition.contains(column)).count();
+        assert_eq!((on.len(), by("entry_tenant_id_scope_id_id_hash", "id_hash"), by("entry_list", "created_at")), (3, 1, 2), "{plan:#?}");
+        // Those of one batch were written at one instant.
+        let most = on.iter().map(|node| node.read).fold(0.0, f64::max);
+        assert!(most <= (names.len() * (BATCH + 1)) as f64, "{most} entries beside {}: {plan:#?}", names.len());
     }
 }
 

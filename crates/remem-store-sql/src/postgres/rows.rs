@@ -93,6 +93,7 @@ pub(super) enum Param<'a> {
     Bytes(&'a [u8]),
     Texts(Vec<&'a str>),
     Numbers(Vec<i64>),
+    Hashes(Vec<Vec<u8>>),
 }
 
 impl Param<'_> {
@@ -103,6 +104,7 @@ impl Param<'_> {
             Param::Bytes(value) => value,
             Param::Texts(value) => value,
             Param::Numbers(value) => value,
+            Param::Hashes(value) => value,
         }
     }
 }

@@ -12,6 +12,7 @@
 use super::gate::{Gate, Identity, Role, call};
 use super::read::{push_cell, push_created, push_tags};
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Param, Part, Statement, entry, get};
+use crate::stored::content_hash;
 use crate::{bm25, spelling, terms};
 use remem_core::{Embedding, Entry, EntryId, Scope, Tier, Typology};
 use remem_store::{Around, Candidate, Filter, Found, Probe, ReadAt, StoreError};
@@ -239,21 +240,27 @@ fn push_along<'a>(statement: &mut Statement<'a>, question: &Question<'a>, direct
 /// What stands before and after each, and each itself (without a side), so that it is known to be there.
 pub(super) fn around<'a>(scope: &'a Scope, names: &[&'a str], reach: u32, at: &'a ReadAt) -> Statement<'a> {
     let (tenant, place) = (scope.tenant.as_str(), "(SELECT scope_id FROM s)");
+    let hashes = names.iter().map(|name| content_hash(name.as_bytes()).to_vec()).collect();
     let mut statement = Statement::new("");
     statement.push(
         "WITH s AS MATERIALIZED (SELECT scope_id FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?),
-         o AS MATERIALIZED (SELECT e.* FROM unnest(?::text[]) AS w (id) CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE ",
-        [Param::Text(tenant), Param::Text(scope.memory_ref.as_str()), Param::Texts(names.to_vec())],
+         o AS MATERIALIZED (SELECT e.* FROM unnest(?::text[], ?::bytea[]) AS w (id, id_hash)
+           CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE ",
+        [Param::Text(tenant), Param::Text(scope.memory_ref.as_str()), Param::Texts(names.to_vec()), Param::Hashes(hashes)],
     );
     statement.push_live(tenant, place, at);
-    statement.push(" AND e.id = w.id OFFSET 0) e) ", []);
+    statement.push(" AND e.id_hash = w.id_hash AND e.id = w.id OFFSET 0) e) ", []);
     statement.push(&format!("SELECT {ENTRY_COLUMNS}, e.id, NULL::boolean FROM o e"), []);
     for (sign, order, before) in [("<", "DESC", true), (">", "ASC", false)] {
         let head =
             format!(" UNION ALL SELECT {ENTRY_COLUMNS}, o.id, {before} FROM o CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE ");
         statement.push(&head, []);
         statement.push_part(tenant, place, at, Part::There);
-        let tail = format!(" AND (e.created_at, e.id) {sign} (o.created_at, o.id) ORDER BY e.created_at {order}, e.id {order} LIMIT ?) e");
+        // In words that the index of lists understands: it holds the first 100 characters of an id.
+        let tail = format!(
+            " AND e.created_at {sign}= o.created_at AND (e.created_at {sign} o.created_at OR e.id {sign} o.id)
+              ORDER BY e.created_at {order}, left(e.id, 100) {order}, e.id {order} LIMIT ?) e"
+        );
         statement.push(&tail, [Param::Number(reach.into())]);
     }
     statement

@@ -23,7 +23,8 @@ impl<'a> Applying<'a> {
         self.db.prepare_cached("SELECT 1 FROM action_link WHERE row_id = ?1 LIMIT 1")?.exists([row])
     }
 
-    /// The one that takes its place is put afterwards, so its row is named at the end of the batch.
+    /// The one that takes its place has its row named at once, so that what becomes of it later in the batch counts; if it is put
+    /// afterwards, at the end of the batch.
     pub(super) fn close(
         &mut self,
         (memory_ref, id): (&'a MemoryRef, &'a EntryId),
@@ -43,7 +44,10 @@ impl<'a> Applying<'a> {
         self.unsign(found.scope, found.row)?;
         self.retie(found.scope, found.row, Reason::Superseded, 0)?;
         if let Some(by) = by {
-            self.successors.push((found.row, memory_ref, by));
+            match self.row_of(memory_ref, by)? {
+                Some((_, successor)) => self.name_successor(found.row, successor)?,
+                None => self.successors.push((found.row, memory_ref, by)),
+            }
         }
         Ok(Outcome::Removed)
     }
@@ -66,10 +70,16 @@ impl<'a> Applying<'a> {
 
     pub(super) fn name_successors(&mut self) -> rusqlite::Result<()> {
         for (row, memory_ref, by) in std::mem::take(&mut self.successors) {
-            let Some((_, successor)) = self.row_of(memory_ref, by)? else { continue };
-            let sql = "UPDATE entry SET replaced_by = ?3 WHERE tenant_id = ?1 AND row_id = ?2 AND replaced_by IS NULL";
-            self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), row, successor])?;
+            if let Some((_, successor)) = self.row_of(memory_ref, by)? {
+                self.name_successor(row, successor)?;
+            }
         }
+        Ok(())
+    }
+
+    fn name_successor(&self, row: i64, successor: i64) -> rusqlite::Result<()> {
+        let sql = "UPDATE entry SET replaced_by = ?3 WHERE tenant_id = ?1 AND row_id = ?2 AND replaced_by IS NULL";
+        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), row, successor])?;
         Ok(())
     }
 

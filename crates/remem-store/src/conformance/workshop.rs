@@ -18,6 +18,7 @@ pub(super) async fn exercise(store: &dyn Store) {
     a_fact_that_is_still_to_come_waits(store).await;
     a_snapshot_knows_nothing_of_what_was_closed_since(store).await;
     one_way_to_do_a_thing(store).await;
+    what_gave_way_goes_with_what_took_its_place(store).await;
     what_an_action_rests_on_stays(store).await;
     a_session_takes_its_entries_along(store).await;
     what_was_true_long_ago_is_stripped(store).await;
@@ -212,6 +213,17 @@ async fn one_way_to_do_a_thing(store: &dyn Store) {
     assert_eq!(names(store, &s, &ReadAt::Now(NOON.plus_ms(3))).await, ["b"]);
     let as_of = ReadAt::AsOf { then: NOON, at: NOON.plus_ms(3) };
     assert_eq!(names(store, &s, &as_of).await, ["b"], "what is not a statement counts as of now");
+}
+
+/// Even within one batch.
+async fn what_gave_way_goes_with_what_took_its_place(store: &dyn Store) {
+    let s = scope("habits-that-go", "m");
+    let put = |batch: Batch, name: &str| batch.put(id(name), admit(&s, habit(name, name), NOON));
+    commit(store, put(put(batch(&s, 0), "old"), "new")).await;
+    let both = batch(&s, 1).close(s.memory_ref.clone(), id("old"), Closing::Outdated, Some(id("new")));
+    commit(store, both.forget(s.memory_ref.clone(), id("new"))).await;
+    let lineage = store.lineage(&s, &id("old")).await.expect("read").expect("there");
+    assert_eq!((lineage.state, lineage.replaced_by), (EntryState::Deleted, Some(id("new"))), "nobody needs its text any more");
 }
 
 async fn what_an_action_rests_on_stays(store: &dyn Store) {
