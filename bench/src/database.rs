@@ -5,7 +5,7 @@ use crate::Setup;
 use crate::host::{Host, command, timed};
 use crate::{facts, table};
 use anyhow::{Context, anyhow, ensure};
-use remem_store_sql::postgres::{Options, PostgresStore, Target, migrate};
+use remem_store_sql::postgres::{EXACT_MAX, Options, PostgresStore, Target, migrate};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -125,13 +125,18 @@ pub fn node(setup: &Setup, url: &str) -> anyhow::Result<Host> {
 
 /// The host's store on an empty database, in this process.
 pub async fn store(url: &str) -> anyhow::Result<PostgresStore> {
+    store_with(url, EXACT_MAX).await
+}
+
+/// The same with another number of vectors that are compared one by one.
+pub async fn store_with(url: &str, exact_max: u32) -> anyhow::Result<PostgresStore> {
     migrate(&Target::parse(url).map_err(|error| anyhow!("{error}"))?, "of-the-application").await?;
     let (place, name) = url.rsplit_once('/').context("a URL with a database")?;
     let (_, host) = place.rsplit_once('@').context("a URL with a user")?;
     let app = format!("postgres://{name}_app:of-the-application@{host}/{name}");
     let (wait, deadline) = (Duration::from_secs(10), Duration::from_secs(60));
     let target = Target::parse(&app).map_err(|error| anyhow!("{error}"))?;
-    Ok(PostgresStore::open(Options { target, worker: None, connections: 8, wait, deadline, local_ms: || 0 }).await?)
+    Ok(PostgresStore::open(Options { target, worker: None, connections: 8, wait, deadline, exact_max, local_ms: || 0 }).await?)
 }
 
 /// One connection, driven by the thread that uses it.

@@ -32,6 +32,8 @@ const TOPICS: usize = 4_000;
 const BATCH: usize = 500;
 const QUERIES: usize = 300;
 const COMPARED: usize = 100;
+/// What the store is asked for by a search of the host.
+const NEAREST: u32 = 150;
 const FIRST: i64 = 1_700_000_000_000;
 
 /// Directions around topics, the first components carrying the most.
@@ -148,7 +150,17 @@ fn on_postgres(server: &Server, runtime: &Runtime, corpus: &Corpus) -> anyhow::R
     })?;
     let bytes = database.settle()?;
     table.row(["bytes on disk an entry".into(), format!("{:.0}", bytes as f64 / corpus.entries as f64)]);
-    runtime.block_on(bench.ask(&mut table, &kept))?;
+    runtime.block_on(async {
+        bench.ask(&mut table, &kept).await?;
+        let compared = database::store_with(&database.url, u32::MAX).await?;
+        let tenth = Filter { created_to: Some(Timestamp(FIRST + corpus.entries as i64 * 100)), ..Filter::default() };
+        let batch = Filter { created_to: Some(Timestamp(FIRST + 1)), ..Filter::default() };
+        for (name, filter) in [("all", Filter::default()), ("a tenth of the time", tenth), ("the first 500", batch)] {
+            bench.nearest(&mut table, &format!("{NEAREST} nearest of {name}"), &*bench.store, &filter).await?;
+            bench.nearest(&mut table, &format!("{NEAREST} nearest of {name}, compared one by one"), &compared, &filter).await?;
+        }
+        anyhow::Ok(())
+    })?;
     table.print(&format!("The same {} entries on PostgreSQL", corpus.entries));
     Ok(())
 }
@@ -200,17 +212,29 @@ impl Bench {
     async fn ask(&self, table: &mut Table, kept: &Kept) -> anyhow::Result<()> {
         for mode in [Mode::Lexical, Mode::Semantic, Mode::Hybrid] {
             let mut nanos = Vec::new();
-            let all = Instant::now();
             for n in 0..QUERIES {
                 let begun = Instant::now();
                 self.search(n, mode).await?;
                 nanos.push(begun.elapsed().as_nanos() as u64);
             }
-            let sample = Sample::new(nanos, all.elapsed().as_secs_f64());
-            let told = [50.0, 95.0, 99.0].map(|p| ms(sample.percentile(p))).join(" / ");
-            table.row([format!("{}: p50 / p95 / p99, ms", mode.as_str()), told]);
+            table.row(percentiles(mode.as_str(), nanos));
         }
         table.row(["recall@10 of the index against all compared".into(), format!("{:.3}", self.recall(kept).await?)]);
+        Ok(())
+    }
+
+    /// How long the store alone takes to find the nearest.
+    async fn nearest(&self, table: &mut Table, name: &str, store: &dyn Store, filter: &Filter) -> anyhow::Result<()> {
+        let mut nanos = Vec::new();
+        for (_, direction) in self.queries.iter().take(COMPARED) {
+            let vector = Embedding::from_components(direction).context("a direction")?;
+            let probe = Probe { terms: Vec::new(), vector: Some((self.model, vector)) };
+            let begun = Instant::now();
+            let answer = store.search(&self.scope, &probe, filter, NEAREST, &ReadAt::Now(Timestamp(FIRST * 2))).await?;
+            nanos.push(begun.elapsed().as_nanos() as u64);
+            ensure!(answer.candidates.len() == NEAREST as usize, "there are enough of {name}");
+        }
+        table.row(percentiles(name, nanos));
         Ok(())
     }
 
@@ -284,6 +308,12 @@ impl Bench {
         }
         Ok(())
     }
+}
+
+fn percentiles(name: &str, nanos: Vec<u64>) -> [String; 2] {
+    let seconds = nanos.iter().sum::<u64>() as f64 / 1e9;
+    let sample = Sample::new(nanos, seconds);
+    [format!("{name}: p50 / p95 / p99, ms"), [50.0, 95.0, 99.0].map(|p| ms(sample.percentile(p))).join(" / ")]
 }
 
 /// Bytes of memory that this process has.

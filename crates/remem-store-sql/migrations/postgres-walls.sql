@@ -37,10 +37,12 @@ DO $$ DECLARE t text; BEGIN
 END $$;
 
 -- The same vectors as pgvector takes them, if it is there; whole numbers, so that it compares exactly what `bytes` says. One index for
--- each kind of entry that there is: a plan needs these very conditions. Another number of components is compared one by one.
+-- each kind of entry that there is: a plan needs these very conditions. Another number of components is compared one by one, and so is a
+-- kind that a memory has few of, which `vector_kind` is for.
 DO $$ DECLARE cell text[]; BEGIN
   IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'vector') THEN
     ALTER TABLE remem.vector ADD COLUMN IF NOT EXISTS direction public.halfvec;
+    CREATE INDEX IF NOT EXISTS vector_kind ON remem.vector (tenant_id, scope_id, model, tier, typology);
     FOREACH cell SLICE 1 IN ARRAY ARRAY[['interaction', 'episodic'], ['session', 'episodic'], ['session', 'semantic'],
         ['session', 'procedural'], ['persistent', 'semantic'], ['persistent', 'procedural']] LOOP
       EXECUTE format('CREATE INDEX IF NOT EXISTS vector_near_%s_%s ON remem.vector

@@ -15,7 +15,7 @@ use remem_store::{Directory, Filter, KeyRecord, Outcome, Page, Position, Probe, 
 use remem_store_sql::PostgresStore;
 use remem_store_sql::postgres::{Options, Target};
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use support::Database;
@@ -65,7 +65,7 @@ impl Log {
 }
 
 /// A store whose connections all lead through a recorder.
-async fn recorded(database: &Database) -> (PostgresStore, Log) {
+async fn recorded(database: &Database, options: Options) -> (PostgresStore, Log) {
     let (login, place) = database.app_url.rsplit_once('@').unwrap();
     let (server, name) = place.split_once('/').unwrap();
     let (listener, log) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), Log::default());
@@ -83,7 +83,7 @@ async fn recorded(database: &Database) -> (PostgresStore, Log) {
             count += 1;
         }
     });
-    let store = PostgresStore::open(Options { target: Target::parse(&url).unwrap(), ..database.options(4) }).await.unwrap();
+    let store = PostgresStore::open(Options { target: Target::parse(&url).unwrap(), ..options }).await.unwrap();
     (store, log)
 }
 
@@ -189,7 +189,7 @@ fn mentions(sql: &str) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_statement_runs_under_an_identity_and_binds_that_tenant() {
     let database = Database::fresh().await;
-    let (store, log) = recorded(&database).await;
+    let (store, log) = recorded(&database, database.options(4)).await;
     use_the_directory(&store).await;
     conformance::exercise(&store).await;
     store.host_secret(&[1; 32]).await.unwrap();
@@ -277,8 +277,6 @@ async fn load(database: &Database, store: &PostgresStore) {
     let admin = database.admin().await;
     admin.batch_execute(VECTORS).await.unwrap();
     admin.batch_execute(LINKS).await.unwrap();
-    // One of them counts as large enough for the indexes.
-    admin.batch_execute("UPDATE remem.scope SET documents = 30000 WHERE tenant_id = 't3' AND memory_ref = 'big'").await.unwrap();
     for table in WALLED {
         admin.batch_execute(&format!("VACUUM ANALYZE remem.{table}")).await.unwrap();
     }
@@ -391,7 +389,11 @@ async fn watched() -> (PostgresStore, Log, Client) {
 }
 
 async fn watch(database: &Database) -> (PostgresStore, Log, Client) {
-    let (store, log) = recorded(database).await;
+    watch_with(database, database.options(4)).await
+}
+
+async fn watch_with(database: &Database, options: Options) -> (PostgresStore, Log, Client) {
+    let (store, log) = recorded(database, options).await;
     let app = database.app().await;
     store.head(&scope("t1", "big").tenant).await.unwrap();
     let settings: Vec<Sent> = log.take().into_iter().filter(|sent| sent.sql.starts_with("SET lock_timeout")).collect();
@@ -450,22 +452,72 @@ async fn a_search_by_meaning_compares_the_vectors_of_its_memory() {
     for plan in plans(&app, &log.last(), "t1").await {
         let vectors = reads_by(&plan, "vector", "vector_pkey", &["tenant_id", "scope_id"]);
         assert!(vectors <= (ENTRIES + 2 * PAGE) as f64, "{vectors} vectors: {plan:#?}");
+        let of_memory = |node: &Node| node.condition.contains("scope_id");
+        assert!(plan.iter().filter(|node| node.index.starts_with("vector_")).all(of_memory), "{plan:#?}");
         let entries = reads_by(&plan, "entry", "entry_pkey", &["tenant_id", "scope_id", "row_id"]);
         assert!(entries <= 3.0 * PAGE as f64, "{entries} entries for a page of {PAGE}: {plan:#?}");
     }
 }
 
+/// Up to so many vectors of a kind are compared; a memory that has more goes along the indexes.
+const COMPARED: u32 = 1_000;
+
+/// The statements of one search and their `BEGIN`s: what is held, and the search itself as often as it was made.
+fn transactions(log: &Log) -> Vec<(String, Sent)> {
+    let sent: Vec<Sent> = log.take().into_iter().filter(|sent| sent.sql.starts_with("BEGIN") || sent.sql.contains("remem.")).collect();
+    sent.chunks(2).map(|pair| (pair[0].sql.clone(), pair[1].clone())).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_large_memory_it_goes_along_the_index_of_each_kind_of_entry() {
-    let ((store, log, app), s) = (watched().await, scope("t3", "big"));
-    let probe = Probe { terms: Vec::new(), vector: direction() };
+    let database = loaded().await;
+    let (store, log, app) = watch_with(database, Options { exact_max: COMPARED, ..database.options(4) }).await;
+    let (s, probe) = (scope("t3", "big"), Probe { terms: Vec::new(), vector: direction() });
     let found = store.search(&s, &probe, &Filter::default(), PAGE as u32, &late()).await.unwrap().candidates;
     assert_eq!(found.len(), PAGE, "another tenant's vectors are in the same index, and nobody gets fewer for it");
-    for plan in plans(&app, &log.last(), "t3").await {
-        let used: BTreeSet<&str> = plan.iter().map(|node| node.index.as_str()).filter(|index| index.starts_with("vector_near")).collect();
-        assert!(used.contains("vector_near_persistent_semantic"), "{used:?}: {plan:#?}");
+    let sent = transactions(&log);
+    assert_eq!(sent.len(), 2, "what is held, and one search: {sent:?}");
+    let kind = ["tenant_id", "scope_id", "model", "tier", "typology"];
+    for plan in plans(&app, &sent[0], "t3").await {
+        let vectors = reads_by(&plan, "vector", "vector_kind", &kind);
+        // Rows are told by PostgreSQL as whole numbers for each of the six kinds.
+        assert!(vectors <= f64::from(COMPARED) + 6.0, "{vectors} vectors to know that they are many: {plan:#?}");
+    }
+    for plan in plans(&app, &sent[1], "t3").await {
+        let used = |start: &str| plan.iter().filter(|node| node.index.starts_with(start)).count();
+        assert_eq!(used("vector_near_persistent_semantic"), 1, "{plan:#?}");
+        assert_eq!((used("vector_near"), used("vector_kind")), (1, 5), "few of a kind are compared: {plan:#?}");
         let entries = reads_by(&plan, "entry", "entry_pkey", &["tenant_id", "scope_id", "row_id"]);
         assert!(entries <= 10.0 * PAGE as f64, "{entries} entries for a page of {PAGE}: {plan:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_filter_leaves_of_a_large_memory_is_read_by_that_filter() {
+    let database = loaded().await;
+    let (s, probe) = (scope("t3", "big"), Probe { terms: Vec::new(), vector: direction() });
+    // Each leaves one batch, which is fewer than are asked for, and is known to be little, or is not before a walk has ended early.
+    let tagged = Filter { tags: vec!["late".into()], ..Filter::default() };
+    let recent = Filter { created_from: Some(Timestamp(NOON.0 + (ENTRIES - BATCH) as i64)), ..Filter::default() };
+    for (exact_max, searches) in [(4 * BATCH, 1), (COMPARED as usize, 2)] {
+        let (store, log, app) = watch_with(database, Options { exact_max: exact_max as u32, ..database.options(4) }).await;
+        for (filter, table, index) in [(&tagged, "entry_tag", "entry_tag"), (&recent, "entry", "entry_list")] {
+            let found = store.search(&s, &probe, filter, 2 * BATCH as u32, &late()).await.unwrap().candidates;
+            assert_eq!(found.len(), BATCH, "{filter:?}");
+            let sent = transactions(&log);
+            assert_eq!(sent.len(), 2 + searches, "what is held, whether it is little, searches: {sent:?}");
+            let left = |plan: &[Node]| {
+                let first: Vec<&Node> = plan.iter().filter(|node| node.relation == table && node.index.starts_with(index)).collect();
+                assert!(!first.is_empty(), "{table} by {index}: {plan:#?}");
+                assert!(first.iter().all(|node| node.read <= BATCH as f64), "{plan:#?}");
+            };
+            plans(&app, &sent[1], "t3").await.iter().for_each(|plan| left(plan));
+            for plan in plans(&app, sent.last().unwrap(), "t3").await {
+                left(&plan);
+                let vectors = reads_by(&plan, "vector", "vector_pkey", &["tenant_id", "scope_id", "row_id", "model"]);
+                assert!(vectors <= 2.0 * BATCH as f64, "{vectors} vectors for {BATCH}: {plan:#?}");
+            }
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use remem_engine::proposals::Desk;
 use remem_engine::{Engine, HostKey, Parts, Secrets, VaultKey};
 use remem_server::EngineDoor;
 use remem_store::{Directory, Review, Store};
-use remem_store_sql::postgres::{Options, Target};
+use remem_store_sql::postgres::{self, Options, Target};
 use remem_store_sql::{Location, PostgresStore, SqliteDirectory, SqliteStore, private};
 use serde::Deserialize;
 use std::fs;
@@ -164,6 +164,7 @@ fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
         connections: config.storage.connections,
         wait: Duration::from_millis(config.storage.wait_ms_max),
         deadline: Duration::from_millis(config.storage.deadline_ms),
+        exact_max: postgres::EXACT_MAX,
         local_ms: || SystemClock.now().0,
     })
 }

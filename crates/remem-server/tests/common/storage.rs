@@ -2,7 +2,7 @@
 //! own on the server that `scripts/test` started. The same tests run on both.
 
 use remem_store::{Directory, Review, Store};
-use remem_store_sql::postgres::{Options, Target, migrate};
+use remem_store_sql::postgres::{EXACT_MAX, Options, Target, migrate};
 use remem_store_sql::{Location, PostgresStore, SqliteDirectory, SqliteStore};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,6 +33,7 @@ async fn postgres() -> Opened {
         connections: 4,
         wait: Duration::from_secs(2),
         deadline: Duration::from_secs(10),
+        exact_max: EXACT_MAX,
         local_ms: || 0,
     });
     let store = store.await.unwrap();

@@ -26,7 +26,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// Bounds on what one session may hold up: a lock that another one waits for, a transaction that its node forgot.
 /// `synchronous_commit` is named so that a default of the server cannot take away what an answer promises. No statement here
 /// is long enough to be worth compiling, whatever the planner's costs say.
-const SESSION: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s'; SET synchronous_commit = on; SET TIME ZONE 'UTC'; SET jit = off; SET hnsw.iterative_scan = relaxed_order; SET hnsw.ef_search = 200";
+const SESSION: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s'; SET synchronous_commit = on; SET TIME ZONE 'UTC'; SET jit = off; SET hnsw.iterative_scan = relaxed_order; SET hnsw.ef_search = 400";
 
 /// What is wrong with a database URL. Never echoes it: it may hold a password.
 #[derive(Debug, thiserror::Error)]

@@ -92,6 +92,8 @@ pub(crate) struct Gate {
     pub deadline: Duration,
     /// Whether pgvector is there.
     pub vectors: bool,
+    /// Up to how many vectors of a kind a memory's are compared one by one.
+    pub exact_max: i64,
 }
 
 impl Gate {

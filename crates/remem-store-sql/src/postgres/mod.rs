@@ -17,6 +17,7 @@ mod lineage;
 mod load;
 mod maintain;
 mod monitor;
+mod near;
 mod read;
 mod record;
 pub(crate) mod rows;
@@ -57,6 +58,10 @@ const WORKER_CONNECTIONS: usize = 2;
 /// Connections for people who look at proposals.
 const REVIEWER_CONNECTIONS: usize = 1;
 
+/// Up to how many vectors of a kind a memory's are compared one by one, where nobody says otherwise. It finds all of them, and takes no
+/// more than some milliseconds longer than an index (`docs/recall.md`).
+pub const EXACT_MAX: u32 = 20_000;
+
 /// How to open a database.
 pub struct Options {
     /// The database, as the application's role.
@@ -69,6 +74,8 @@ pub struct Options {
     pub wait: Duration,
     /// How long a transaction may take.
     pub deadline: Duration,
+    /// Up to how many vectors of a kind a memory's are compared one by one: `EXACT_MAX`.
+    pub exact_max: u32,
     /// This machine's clock, in milliseconds.
     pub local_ms: fn() -> i64,
 }
@@ -115,6 +122,7 @@ impl PostgresStore {
             reviewer: reviewer.pool(REVIEWER_CONNECTIONS, options.wait, options.deadline)?,
             deadline: options.deadline,
             vectors: server.vectors,
+            exact_max: options.exact_max.into(),
         };
         let shared = Arc::new(Shared::new(gate));
         #[expect(clippy::disallowed_methods, reason = "the monitor lives as long as the store")]

@@ -5,95 +5,132 @@
 //! a plan that is kept for all callers knows nothing of how large a memory is. Entries are fetched in the order of their
 //! score until there are enough live ones.
 //!
-//! Vectors are ordered by pgvector: those of a memory one by one, or, in a large memory, along the index of each kind of entry, whose
-//! conditions stand in the statement literally. Either way the conditions of the reader are held against every row before rows are
-//! counted, so that nobody gets fewer for what others may not see.
+//! Which vectors are near is `near`'s.
 
 use super::gate::{Gate, Identity, Role, call};
+use super::near::{self, Kind, Near};
 use super::read::{push_cell, push_created, push_tags};
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, Param, Part, Statement, entry, get};
 use crate::stored::content_hash;
 use crate::{bm25, spelling, terms};
-use remem_core::{Embedding, Entry, EntryId, Scope, Tier, Typology};
+use remem_core::{Embedding, Entry, EntryId, Scope};
 use remem_store::{Around, Candidate, Filter, Found, Probe, ReadAt, StoreError};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// In a memory of more entries than this the nearest vectors are found along an index.
-const EXACT_MAX: i64 = 20_000;
-/// The number of components that there are indexes for.
-const INDEXED_DIMENSIONS: usize = 384;
+/// A filter leaves little if it is this part of what is compared one by one.
+const LITTLE: i64 = 4;
 
-/// Which words a memory holds. One by one, and no further than the first posting of each.
-const HELD: &str = "SELECT s.documents > $3, ARRAY(SELECT w.word FROM unnest($4::bigint[]) AS w (word) CROSS JOIN LATERAL
-    (SELECT 1 FROM remem.posting p WHERE p.tenant_id = $1 AND p.scope_id = s.scope_id AND p.word = w.word LIMIT 1) p)
+/// Which words a memory holds: one by one, and no further than the first posting of each. And of which kinds it has many vectors: no
+/// further than so many.
+const HELD: &str = "SELECT ARRAY(SELECT w.word FROM unnest($3::bigint[]) AS w (word) CROSS JOIN LATERAL
+      (SELECT 1 FROM remem.posting p WHERE p.tenant_id = $1 AND p.scope_id = s.scope_id AND p.word = w.word LIMIT 1) p),
+    ARRAY(SELECT k.n - 1 FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS k (tier, typology, n) CROSS JOIN LATERAL
+      (SELECT 1 FROM remem.vector v WHERE v.tenant_id = $1 AND v.scope_id = s.scope_id AND v.model = $6 AND v.tier = k.tier
+         AND v.typology = k.typology OFFSET $7 LIMIT 1) v WHERE s.documents > $7)
   FROM remem.scope s WHERE s.tenant_id = $1 AND s.memory_ref = $2";
 
 /// What a search asks for.
 pub(super) struct Question<'a> {
     pub scope: &'a Scope,
     /// Digests.
-    pub words: Vec<i64>,
+    pub words: &'a [i64],
     /// Digests of words that were probably meant by others that are not held, and how alike they are.
-    pub meant: BTreeMap<i64, i64>,
-    /// The model, the number of components and the direction as pgvector reads it.
-    pub direction: Option<(i64, usize, &'a str)>,
-    /// Whether along the indexes.
-    pub indexed: bool,
+    pub meant: &'a BTreeMap<i64, i64>,
+    pub near: Option<&'a Near<'a>>,
     pub filter: &'a Filter,
     pub depth: u32,
     pub at: &'a ReadAt,
+}
+
+/// What a memory holds of what is asked for.
+#[derive(Default)]
+struct Held {
+    words: HashSet<i64>,
+    /// The kinds that it has many vectors of.
+    many: Vec<Kind>,
 }
 
 impl Gate {
     pub async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError> {
         let asked = terms::asked(&probe.terms);
         let words: Vec<i64> = asked.iter().map(|asked| asked.word).collect();
-        let vector = probe.vector.as_ref().filter(|_| self.vectors);
-        if words.is_empty() && vector.is_none() {
+        let mut near = probe.vector.as_ref().filter(|_| self.vectors).map(|(model, vector)| Near::new(model.0, vector));
+        if words.is_empty() && near.is_none() {
             return Ok(Found::default());
         }
-        let text = vector.map(|(_, direction)| as_text(direction)).unwrap_or_default();
-        let direction = vector.map(|(model, direction)| (model.0, direction.components().len(), text.as_str()));
-        let Some((large, held)) = self.held(scope, &words).await? else { return Ok(Found::default()) };
-        let slips = spelling::slips(&asked, |word| held.contains(&word));
+        let Some(held) = self.held(scope, &words, near.as_ref()).await? else { return Ok(Found::default()) };
+        let slips = spelling::slips(&asked, |word| held.words.contains(&word));
         let meant = if slips.is_empty() { BTreeMap::new() } else { self.meant(scope, &slips).await? };
-        let indexed = large && direction.is_some_and(|(_, dimensions, _)| dimensions == INDEXED_DIMENSIONS);
-        let question = Question { scope, words, meant, direction, indexed, filter, depth, at };
-        let statement = statement(&question);
+        let question = Question { scope, words: &words, meant: &meant, near: None, filter, depth, at };
+        if let Some(near) = &mut near {
+            near.choose(held.many, filter);
+            if near.is_along() && near::narrows(filter) && self.leaves_little(&question).await? {
+                near.choose_left();
+            }
+        }
+        loop {
+            let (found, nearest) = self.found(&Question { near: near.as_ref(), ..question }).await?;
+            if !near.as_mut().is_some_and(|near| near.fell_short(&nearest, filter, depth)) {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Whether the filter leaves so little of a memory that a walk along an index would hardly meet it. Looks no further than that.
+    async fn leaves_little(&self, question: &Question<'_>) -> Result<bool, StoreError> {
+        let statement = near::leaves_more(question, self.exact_max / LITTLE);
         let asked = call(&statement.sql, &statement.params());
-        let rows = match vector {
-            None => self.read(Role::App, Identity::of(scope), asked.sql, &asked.params).await?,
-            Some(_) => self.read_near(Role::App, Identity::of(scope), indexed, asked).await?,
+        Ok(self.read_near(Role::App, Identity::of(question.scope), false, asked).await?.is_empty())
+    }
+
+    /// What is found, and the kinds of those that are near.
+    async fn found(&self, question: &Question<'_>) -> Result<(Found, Vec<Kind>), StoreError> {
+        let statement = statement(question);
+        let (who, asked) = (Identity::of(question.scope), call(&statement.sql, &statement.params()));
+        let rows = match question.near {
+            None => self.read(Role::App, who, asked.sql, &asked.params).await?,
+            Some(near) => self.read_near(Role::App, who, near.is_along(), asked).await?,
         };
-        let mut found = Found::default();
+        let (mut found, mut nearest) = (Found::default(), Vec::new());
         for row in &rows {
             let bytes: Option<&[u8]> = get(row, ENTRY_WIDTH + 2)?;
             let kept = bytes.and_then(Embedding::from_bytes);
-            let cosine = vector.zip(kept).map(|((_, direction), kept)| direction.cosine(&kept));
+            let cosine = question.near.zip(kept).map(|(near, kept)| near.vector.cosine(&kept));
             let support = get::<i64>(row, ENTRY_WIDTH)?.cast_unsigned();
             let lexical = get::<f64>(row, ENTRY_WIDTH + 1)? / bm25::PARTS;
             let typo = get::<f64>(row, ENTRY_WIDTH + 4)? / bm25::PARTS;
             let uses = get::<i64>(row, ENTRY_WIDTH + 5)?.cast_unsigned();
-            found.candidates.push(Candidate { entry: entry(row, &scope.memory_ref)?, lexical, cosine, typo, support, uses });
+            let entry = entry(row, &question.scope.memory_ref)?;
+            if get(row, ENTRY_WIDTH + 6)? {
+                nearest.push((entry.tier, entry.typology));
+            }
+            found.candidates.push(Candidate { entry, lexical, cosine, typo, support, uses });
             found.lexical_best = get::<f64>(row, ENTRY_WIDTH + 3)? / bm25::PARTS;
         }
         crate::order(&mut found.candidates);
-        Ok(found)
+        Ok((found, nearest))
     }
 
-    /// Whether the memory is a large one, and which of these words it holds. `None` if there is no such memory.
-    async fn held(&self, scope: &Scope, words: &[i64]) -> Result<Option<(bool, HashSet<i64>)>, StoreError> {
+    /// What the memory holds. `None` if there is no such memory.
+    async fn held(&self, scope: &Scope, words: &[i64], near: Option<&Near<'_>>) -> Result<Option<Held>, StoreError> {
         let (tenant, name) = (scope.tenant.as_str(), scope.memory_ref.as_str());
-        let rows = self.read(Role::App, Identity::of(scope), HELD, &[&tenant, &name, &EXACT_MAX, &words]).await?;
+        let indexed = near.filter(|near| near.is_indexed());
+        let kinds: Vec<Kind> = indexed.into_iter().flat_map(|_| near::kinds()).collect();
+        let (tiers, typologies): (Vec<&str>, Vec<&str>) = kinds.iter().map(|kind| (kind.0.as_str(), kind.1.as_str())).unzip();
+        let (model, many) = (indexed.map_or(-1, |near| near.model), self.exact_max);
+        let asked = call(HELD, &[&tenant, &name, &words, &tiers, &typologies, &model, &many]);
+        let rows = self.read(Role::App, Identity::of(scope), asked.sql, &asked.params).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        Ok(Some((get(row, 0)?, get::<Vec<i64>>(row, 1)?.into_iter().collect())))
+        let places: Vec<i64> = get(row, 1)?;
+        let many = places.into_iter().filter_map(|place| kinds.get(usize::try_from(place).ok()?).copied()).collect();
+        Ok(Some(Held { words: get::<Vec<i64>>(row, 0)?.into_iter().collect(), many }))
     }
 
     async fn meant(&self, scope: &Scope, slips: &[spelling::Slips<'_>]) -> Result<BTreeMap<i64, i64>, StoreError> {
         let words: HashSet<i64> = slips.iter().flat_map(spelling::Slips::words).collect();
         let words: Vec<i64> = words.into_iter().collect();
-        let held = self.held(scope, &words).await?.map(|(_, held)| held).unwrap_or_default();
-        Ok(spelling::meant(slips, |word| held.contains(&word)))
+        let held = self.held(scope, &words, None).await?.unwrap_or_default();
+        Ok(spelling::meant(slips, |word| held.words.contains(&word)))
     }
 
     /// What stands around entries, in the order of `list`. Of a snapshot, what is still there counts.
@@ -117,12 +154,6 @@ impl Gate {
     }
 }
 
-/// A direction as pgvector reads it.
-pub(super) fn as_text(direction: &Embedding) -> String {
-    let numbers: Vec<String> = direction.components().iter().map(ToString::to_string).collect();
-    format!("[{}]", numbers.join(","))
-}
-
 pub(super) fn statement<'a>(question: &Question<'a>) -> Statement<'a> {
     let (tenant, mut statement) = (question.scope.tenant.as_str(), Statement::new(""));
     push_ranked(&mut statement, question);
@@ -130,26 +161,26 @@ pub(super) fn statement<'a>(question: &Question<'a>) -> Statement<'a> {
     let best =
         ", lexical AS MATERIALIZED (SELECT k.row_id FROM (SELECT * FROM ranked ORDER BY total DESC, row_id DESC) k CROSS JOIN LATERAL (";
     statement.push(best, []);
-    push_seen(&mut statement, question, "k.row_id");
+    push_seen(&mut statement, question, " AND e.row_id = k.row_id");
     let limit = || [Param::Number(question.depth.into())];
     statement.push(") e ORDER BY k.total DESC, k.row_id DESC LIMIT ?)", limit());
     statement.push(", near AS MATERIALIZED (", []);
-    match question.direction {
+    match question.near {
         None => statement.push("SELECT row_id FROM lexical", []),
-        Some(direction) if question.indexed => push_along(&mut statement, question, direction),
-        Some(direction) => push_nearest(&mut statement, question, direction),
+        Some(near) => near.push(&mut statement, question),
     }
     let columns = format!(
         ") SELECT {ENTRY_COLUMNS}, e.support, coalesce(k.score, 0), v.bytes,
            (SELECT coalesce(sum(round(1e6::float8 * weight * {}::float8)), 0) FROM rare WHERE NOT meant), coalesce(k.typo, 0),
-           (SELECT count(*) FROM remem.action_link l WHERE l.tenant_id = e.tenant_id AND l.scope_id = e.scope_id AND l.row_id = e.row_id)
+           (SELECT count(*) FROM remem.action_link l WHERE l.tenant_id = e.tenant_id AND l.scope_id = e.scope_id AND l.row_id = e.row_id),
+           p.row_id IN (SELECT row_id FROM near)
          FROM (SELECT row_id FROM lexical UNION SELECT row_id FROM near) p CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE ",
         bm25::K1 + 1.0
     );
     statement.push(&columns, []);
     statement.push("e.tenant_id = ? AND e.scope_id = (SELECT scope_id FROM s) AND e.row_id = p.row_id OFFSET 0) e", [Param::Text(tenant)]);
     statement.push(" LEFT JOIN ranked k ON k.row_id = p.row_id LEFT JOIN LATERAL (SELECT v.bytes FROM remem.vector v", []);
-    let model = question.direction.map_or(-1, |(model, ..)| model);
+    let model = question.near.map_or(-1, |near| near.model);
     statement.push(
         " WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.row_id = p.row_id AND v.model = ? OFFSET 0) v ON true",
         [Param::Text(tenant), Param::Number(model)],
@@ -181,60 +212,19 @@ fn push_ranked<'a>(statement: &mut Statement<'a>, question: &Question<'a>) {
         1.0 - b
     );
     let meant = (question.meant.keys().copied().collect(), question.meant.values().copied().collect());
-    let words = [Param::Numbers(question.words.clone()), Param::Numbers(meant.0), Param::Numbers(meant.1)];
+    let words = [Param::Numbers(question.words.to_vec()), Param::Numbers(meant.0), Param::Numbers(meant.1)];
     statement.push(&sql, [Param::Text(tenant), Param::Text(name)].into_iter().chain(words).chain([Param::Text(tenant)]));
 }
 
-/// The entry of a row, if the reader may see it and it is wanted.
-fn push_seen<'a>(statement: &mut Statement<'a>, question: &Question<'a>, row: &str) {
+/// The entries that the reader may see and that are wanted; `of` says which of them.
+pub(super) fn push_seen<'a>(statement: &mut Statement<'a>, question: &Question<'a>, of: &str) {
     statement.push("SELECT e.row_id FROM remem.entry e WHERE ", []);
     statement.push_live(question.scope.tenant.as_str(), "(SELECT scope_id FROM s)", question.at);
-    statement.push(&format!(" AND e.row_id = {row}"), []);
+    statement.push(of, []);
     push_tags(statement, &question.filter.tags);
     push_created(statement, question.filter, "e.created_at");
     push_cell(statement, question.filter);
     statement.push(" OFFSET 0", []);
-}
-
-/// The nearest rows: all of the memory's in order, until there are enough.
-fn push_nearest<'a>(statement: &mut Statement<'a>, question: &Question<'a>, (model, dimensions, direction): (i64, usize, &'a str)) {
-    let sql = format!(
-        "SELECT n.row_id FROM (SELECT v.row_id, v.direction OPERATOR(public.<=>) ?::text::public.halfvec({dimensions}) AS far
-           FROM remem.vector v WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.model = ? ORDER BY far, v.row_id DESC) n
-         CROSS JOIN LATERAL ("
-    );
-    let tenant = Param::Text(question.scope.tenant.as_str());
-    statement.push(&sql, [Param::Text(direction), tenant, Param::Number(model)]);
-    push_seen(statement, question, "n.row_id");
-    statement.push(") e ORDER BY n.far, n.row_id DESC LIMIT ?", [Param::Number(question.depth.into())]);
-}
-
-/// The nearest of each kind of entry that the filter leaves, along their indexes.
-fn push_along<'a>(statement: &mut Statement<'a>, question: &Question<'a>, direction: (i64, usize, &'a str)) {
-    let kinds = Tier::ALL.into_iter().flat_map(|tier| Typology::ALL.map(|typology| (tier, typology)));
-    let wanted = kinds.filter(|(tier, typology)| {
-        tier.produces(*typology)
-            && question.filter.tier.is_none_or(|t| t == *tier)
-            && question.filter.typology.is_none_or(|t| t == *typology)
-    });
-    let mut joint = "(";
-    for (tier, typology) in wanted {
-        statement.push(joint, []);
-        let (tier, typology) = (tier.as_str(), typology.as_str());
-        let (model, _, looked_for) = direction;
-        let key = [Param::Text(question.scope.tenant.as_str()), Param::Number(model)];
-        statement.push("SELECT v.row_id FROM remem.vector v CROSS JOIN LATERAL (", []);
-        push_seen(statement, question, "v.row_id");
-        statement.push(") e WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.model = ?", key);
-        // In one level with its limit, or the planner would think that all of it is wanted.
-        let order = format!(
-            " AND v.tier = '{tier}' AND v.typology = '{typology}' AND v.dimensions = {INDEXED_DIMENSIONS}
-              ORDER BY (v.direction::public.halfvec({INDEXED_DIMENSIONS})) OPERATOR(public.<=>) ?::text::public.halfvec({INDEXED_DIMENSIONS}) LIMIT ?"
-        );
-        statement.push(&order, [Param::Text(looked_for), Param::Number(question.depth.into())]);
-        joint = ") UNION ALL (";
-    }
-    statement.push(if joint == "(" { "SELECT row_id FROM lexical" } else { ")" }, []);
 }
 
 /// What stands before and after each, and each itself (without a side), so that it is known to be there.

@@ -2,9 +2,9 @@
 
 use super::gate::{Call, Gate, Identity, Role, call};
 use super::load::Working;
+use super::near::as_text;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry as entry_of, get, get_u64};
 use super::save::Writes;
-use super::search::as_text;
 use remem_core::{Embedding, Entry, EntryId, MemoryRef, ModelId, TenantId};
 use remem_store::{Outcome, RowCursor, StoreError, VectorCounts};
 use std::collections::HashMap;

@@ -6,7 +6,7 @@
 
 pub mod workshop;
 
-use remem_store_sql::postgres::{Options, PostgresStore, Target, migrate};
+use remem_store_sql::postgres::{EXACT_MAX, Options, PostgresStore, Target, migrate};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::{Client, NoTls};
@@ -62,6 +62,7 @@ impl Database {
             // Long enough for a machine that is busy with other tests.
             wait: Duration::from_secs(20),
             deadline: Duration::from_secs(20),
+            exact_max: EXACT_MAX,
             local_ms: || i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap(),
         }
     }

@@ -70,6 +70,7 @@ fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<P
         connections: CONNECTIONS,
         wait: DEADLINE,
         deadline: DEADLINE,
+        exact_max: postgres::EXACT_MAX,
         local_ms: || SystemClock.now().0,
     };
     Ok(Place::Database { options: Box::new(options), secret })

@@ -1,0 +1,176 @@
+//! The nearest vectors of a memory: compared one by one, or, for a kind of entry that the memory has many of, found along the index of
+//! that kind, whose conditions stand in the statement literally. Either way the conditions of the reader are held against every row
+//! before rows are counted.
+//!
+//! Such an index holds the vectors of all tenants, and pgvector walks along it for so many steps only (`hnsw.max_scan_tuples`). Who has
+//! few among many of others', or asks for what hardly any entry is, would get fewer than there are: when a walk has ended too early,
+//! the search is made again without it. So others can cost time, and never an answer.
+
+use super::rows::{Param, Statement};
+use super::search::{Question, push_seen};
+use remem_core::{Embedding, Tier, Typology};
+use remem_store::Filter;
+
+/// The number of components that there are indexes for.
+const INDEXED_DIMENSIONS: usize = 384;
+
+/// A kind of entry: there is an index for each.
+pub(super) type Kind = (Tier, Typology);
+
+/// The kinds that there are.
+pub(super) fn kinds() -> impl Iterator<Item = Kind> {
+    let all = Tier::ALL.into_iter().flat_map(|tier| Typology::ALL.map(|typology| (tier, typology)));
+    all.filter(|(tier, typology)| tier.produces(*typology))
+}
+
+/// A direction that entries shall be near to.
+pub(super) struct Near<'a> {
+    pub model: i64,
+    pub vector: &'a Embedding,
+    text: String,
+    way: Way,
+}
+
+/// How the nearest are found.
+enum Way {
+    /// All of the memory are compared.
+    All,
+    /// What the filter leaves is looked for first, and compared.
+    Left,
+    /// These kinds along their indexes, and all of the others compared.
+    Along(Vec<Kind>),
+}
+
+impl<'a> Near<'a> {
+    pub fn new(model: i64, vector: &'a Embedding) -> Near<'a> {
+        Near { model, vector, text: as_text(vector), way: Way::All }
+    }
+
+    /// Whether there are indexes for it.
+    pub fn is_indexed(&self) -> bool {
+        self.vector.components().len() == INDEXED_DIMENSIONS
+    }
+
+    /// Whether it goes along an index.
+    pub fn is_along(&self) -> bool {
+        matches!(self.way, Way::Along(_))
+    }
+
+    /// The memory has many entries of these kinds.
+    pub fn choose(&mut self, mut many: Vec<Kind>, filter: &Filter) {
+        many.retain(|(tier, typology)| filter.tier.is_none_or(|t| t == *tier) && filter.typology.is_none_or(|t| t == *typology));
+        self.way = if many.is_empty() { Way::All } else { Way::Along(many) };
+    }
+
+    /// The filter leaves little.
+    pub fn choose_left(&mut self) {
+        self.way = Way::Left;
+    }
+
+    /// Whether a walk ended before `depth` of its kind were found; then the next way is chosen.
+    pub fn fell_short(&mut self, found: &[Kind], filter: &Filter, depth: u32) -> bool {
+        let Way::Along(many) = &mut self.way else { return false };
+        let before = many.len();
+        many.retain(|kind| found.iter().filter(|found| *found == kind).count() >= depth as usize);
+        let (short, none) = (many.len() < before, many.is_empty());
+        if short && narrows(filter) {
+            self.way = Way::Left;
+        } else if none {
+            self.way = Way::All;
+        }
+        short
+    }
+
+    /// The rows that are near.
+    pub fn push(&'a self, statement: &mut Statement<'a>, question: &Question<'a>) {
+        let many = match &self.way {
+            Way::All => return self.push_all(statement, question, ""),
+            Way::Left => return self.push_left(statement, question),
+            Way::Along(many) => many,
+        };
+        let mut joint = "(";
+        for kind in kinds() {
+            statement.push(joint, []);
+            let of_kind = format!(" AND v.tier = '{}' AND v.typology = '{}'", kind.0.as_str(), kind.1.as_str());
+            match many.contains(&kind) {
+                true => self.push_along(statement, question, &of_kind),
+                false => self.push_all(statement, question, &of_kind),
+            }
+            joint = ") UNION ALL (";
+        }
+        statement.push(")", []);
+    }
+
+    /// All in order, until there are enough.
+    fn push_all(&'a self, statement: &mut Statement<'a>, question: &Question<'a>, of_kind: &str) {
+        statement.push("SELECT n.row_id FROM (SELECT v.row_id, ", []);
+        self.push_far(statement);
+        let key = [Param::Text(question.scope.tenant.as_str()), Param::Number(self.model)];
+        let of_memory = format!(
+            " AS far FROM remem.vector v
+             WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.model = ?{of_kind} ORDER BY far, v.row_id DESC) n
+             CROSS JOIN LATERAL ("
+        );
+        statement.push(&of_memory, key);
+        push_seen(statement, question, " AND e.row_id = n.row_id");
+        statement.push(") e ORDER BY n.far, n.row_id DESC LIMIT ?", [Param::Number(question.depth.into())]);
+    }
+
+    /// The vectors of what the filter leaves.
+    fn push_left(&'a self, statement: &mut Statement<'a>, question: &Question<'a>) {
+        statement.push("SELECT e.row_id FROM (", []);
+        push_seen(statement, question, "");
+        statement.push(") e CROSS JOIN LATERAL (SELECT ", []);
+        self.push_far(statement);
+        let key = [Param::Text(question.scope.tenant.as_str()), Param::Number(self.model)];
+        statement.push(
+            " AS far FROM remem.vector v WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.row_id = e.row_id
+               AND v.model = ? OFFSET 0) v ORDER BY v.far, e.row_id DESC LIMIT ?",
+            key.into_iter().chain([Param::Number(question.depth.into())]),
+        );
+    }
+
+    /// How far away a vector is, in words that no index has.
+    fn push_far(&'a self, statement: &mut Statement<'a>) {
+        let sql = format!("v.direction OPERATOR(public.<=>) ?::text::public.halfvec({})", self.vector.components().len());
+        statement.push(&sql, [Param::Text(&self.text)]);
+    }
+
+    /// Along the index of a kind.
+    fn push_along(&'a self, statement: &mut Statement<'a>, question: &Question<'a>, of_kind: &str) {
+        statement.push("SELECT v.row_id FROM remem.vector v CROSS JOIN LATERAL (", []);
+        push_seen(statement, question, " AND e.row_id = v.row_id");
+        // In one level with its limit, or the planner would think that all of it is wanted.
+        let order = format!(
+            ") e WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.model = ?{of_kind} AND v.dimensions = {INDEXED_DIMENSIONS}
+              ORDER BY (v.direction::public.halfvec({INDEXED_DIMENSIONS})) OPERATOR(public.<=>) ?::text::public.halfvec({INDEXED_DIMENSIONS}) LIMIT ?"
+        );
+        let key = [Param::Text(question.scope.tenant.as_str()), Param::Number(self.model)];
+        statement.push(&order, key.into_iter().chain([Param::Text(&self.text), Param::Number(question.depth.into())]));
+    }
+}
+
+/// Whether a filter asks for more than a kind.
+pub(super) fn narrows(filter: &Filter) -> bool {
+    let timed = filter.created_from.is_some() || filter.created_to.is_some();
+    timed || !filter.tags.is_empty() || filter.session.is_some() || filter.interaction.is_some()
+}
+
+/// Whether more than so many entries are seen and wanted.
+pub(super) fn leaves_more<'a>(question: &Question<'a>, than: i64) -> Statement<'a> {
+    let (tenant, name) = (Param::Text(question.scope.tenant.as_str()), Param::Text(question.scope.memory_ref.as_str()));
+    let mut statement = Statement::new("");
+    statement.push(
+        "WITH s AS MATERIALIZED (SELECT scope_id FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?) SELECT 1 FROM (",
+        [tenant, name],
+    );
+    push_seen(&mut statement, question, "");
+    statement.push(") e OFFSET ? LIMIT 1", [Param::Number(than)]);
+    statement
+}
+
+/// A direction as pgvector reads it.
+pub(super) fn as_text(direction: &Embedding) -> String {
+    let numbers: Vec<String> = direction.components().iter().map(ToString::to_string).collect();
+    format!("[{}]", numbers.join(","))
+}
