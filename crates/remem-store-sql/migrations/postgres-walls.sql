@@ -38,11 +38,13 @@ END $$;
 
 -- The same vectors as pgvector takes them, if it is there; whole numbers, so that it compares exactly what `bytes` says. One index for
 -- each kind of entry that there is: a plan needs these very conditions. Another number of components is compared one by one, and so is a
--- kind that a memory has few of, which `vector_kind` is for.
+-- kind that a memory has few of, which `vector_kind` is for; its condition keeps it away from who looks for the vector of one entry,
+-- where the planner would take it while it knows nothing of a new table, and read the whole memory each time.
 DO $$ DECLARE cell text[]; BEGIN
   IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'vector') THEN
     ALTER TABLE remem.vector ADD COLUMN IF NOT EXISTS direction public.halfvec;
-    CREATE INDEX IF NOT EXISTS vector_kind ON remem.vector (tenant_id, scope_id, model, tier, typology);
+    CREATE INDEX IF NOT EXISTS vector_kind ON remem.vector (tenant_id, scope_id, model, tier, typology)
+      WHERE dimensions = 384;
     FOREACH cell SLICE 1 IN ARRAY ARRAY[['interaction', 'episodic'], ['session', 'episodic'], ['session', 'semantic'],
         ['session', 'procedural'], ['persistent', 'semantic'], ['persistent', 'procedural']] LOOP
       EXECUTE format('CREATE INDEX IF NOT EXISTS vector_near_%s_%s ON remem.vector

@@ -91,7 +91,8 @@ impl<'a> Near<'a> {
         let mut joint = "(";
         for kind in kinds() {
             statement.push(joint, []);
-            let of_kind = format!(" AND v.tier = '{}' AND v.typology = '{}'", kind.0.as_str(), kind.1.as_str());
+            let (tier, typology) = (kind.0.as_str(), kind.1.as_str());
+            let of_kind = format!(" AND v.tier = '{tier}' AND v.typology = '{typology}' AND v.dimensions = {INDEXED_DIMENSIONS}");
             match many.contains(&kind) {
                 true => self.push_along(statement, question, &of_kind),
                 false => self.push_all(statement, question, &of_kind),
@@ -142,7 +143,7 @@ impl<'a> Near<'a> {
         push_seen(statement, question, " AND e.row_id = v.row_id");
         // In one level with its limit, or the planner would think that all of it is wanted.
         let order = format!(
-            ") e WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.model = ?{of_kind} AND v.dimensions = {INDEXED_DIMENSIONS}
+            ") e WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.model = ?{of_kind}
               ORDER BY (v.direction::public.halfvec({INDEXED_DIMENSIONS})) OPERATOR(public.<=>) ?::text::public.halfvec({INDEXED_DIMENSIONS}) LIMIT ?"
         );
         let key = [Param::Text(question.scope.tenant.as_str()), Param::Number(self.model)];

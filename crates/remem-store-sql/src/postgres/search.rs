@@ -21,12 +21,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const LITTLE: i64 = 4;
 
 /// Which words a memory holds: one by one, and no further than the first posting of each. And of which kinds it has many vectors: no
-/// further than so many.
+/// further than so many, and only those that there are indexes for.
 const HELD: &str = "SELECT ARRAY(SELECT w.word FROM unnest($3::bigint[]) AS w (word) CROSS JOIN LATERAL
       (SELECT 1 FROM remem.posting p WHERE p.tenant_id = $1 AND p.scope_id = s.scope_id AND p.word = w.word LIMIT 1) p),
     ARRAY(SELECT k.n - 1 FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS k (tier, typology, n) CROSS JOIN LATERAL
       (SELECT 1 FROM remem.vector v WHERE v.tenant_id = $1 AND v.scope_id = s.scope_id AND v.model = $6 AND v.tier = k.tier
-         AND v.typology = k.typology OFFSET $7 LIMIT 1) v WHERE s.documents > $7)
+         AND v.typology = k.typology AND v.dimensions = 384 OFFSET $7 LIMIT 1) v WHERE s.documents > $7)
   FROM remem.scope s WHERE s.tenant_id = $1 AND s.memory_ref = $2";
 
 /// What a search asks for.
