@@ -8,7 +8,7 @@ mod support;
 
 use remem_core::event::NodeEnded;
 use remem_core::{
-    Batch, Draft, Embedding, EventBody, ModelId, PrincipalId, Reason, Revision, RunId, Scope, Seq, ShapePolicy, Subject, Timestamp,
+    Batch, Draft, Embedding, EventBody, ModelId, PrincipalId, Reason, Revision, RunId, Scope, Seq, ShapePolicy, Subject, Tier, Timestamp,
 };
 use remem_store::conformance::{self, NOON, admit, delete, draft, id, scope};
 use remem_store::{Directory, Filter, KeyRecord, Outcome, Page, Position, Probe, ReadAt, RowCursor, Store, Tenant};
@@ -489,6 +489,18 @@ async fn in_a_large_memory_it_goes_along_the_index_of_each_kind_of_entry() {
         assert_eq!((used("vector_near"), used("vector_kind")), (1, 5), "few of a kind are compared: {plan:#?}");
         let entries = reads_by(&plan, "entry", "entry_pkey", &["tenant_id", "scope_id", "row_id"]);
         assert!(entries <= 10.0 * PAGE as f64, "{entries} entries for a page of {PAGE}: {plan:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_of_the_wanted_kind_is_not_compared() {
+    let database = loaded().await;
+    let (store, log, app) = watch_with(database, Options { exact_max: COMPARED, ..database.options(4) }).await;
+    let (s, probe) = (scope("t3", "big"), Probe { terms: Vec::new(), vector: direction() });
+    let wanted = Filter { tier: Some(Tier::Session), ..Filter::default() };
+    assert!(store.search(&s, &probe, &wanted, PAGE as u32, &late()).await.unwrap().candidates.is_empty());
+    for plan in plans(&app, transactions(&log).last().unwrap(), "t3").await {
+        assert!(plan.iter().filter(|node| node.index.starts_with("vector_")).all(|node| node.read == 0.0), "{plan:#?}");
     }
 }
 

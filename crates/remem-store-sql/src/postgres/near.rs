@@ -37,8 +37,8 @@ enum Way {
     All,
     /// What the filter leaves is looked for first, and compared.
     Left,
-    /// These kinds along their indexes, and all of the others compared.
-    Along(Vec<Kind>),
+    /// Kind by kind: along its index, or all of it compared.
+    Kinds(Vec<(Kind, bool)>),
 }
 
 impl<'a> Near<'a> {
@@ -53,13 +53,14 @@ impl<'a> Near<'a> {
 
     /// Whether it goes along an index.
     pub fn is_along(&self) -> bool {
-        matches!(self.way, Way::Along(_))
+        matches!(&self.way, Way::Kinds(kinds) if kinds.iter().any(|(_, along)| *along))
     }
 
     /// The memory has many entries of these kinds.
-    pub fn choose(&mut self, mut many: Vec<Kind>, filter: &Filter) {
-        many.retain(|(tier, typology)| filter.tier.is_none_or(|t| t == *tier) && filter.typology.is_none_or(|t| t == *typology));
-        self.way = if many.is_empty() { Way::All } else { Way::Along(many) };
+    pub fn choose(&mut self, many: &[Kind], filter: &Filter) {
+        let wanted = |kind: &Kind| filter.tier.is_none_or(|t| t == kind.0) && filter.typology.is_none_or(|t| t == kind.1);
+        let way = || Way::Kinds(kinds().filter(wanted).map(|kind| (kind, many.contains(&kind))).collect());
+        self.way = if many.is_empty() { Way::All } else { way() };
     }
 
     /// The filter leaves little.
@@ -69,31 +70,32 @@ impl<'a> Near<'a> {
 
     /// Whether a walk ended before `depth` of its kind were found; then the next way is chosen.
     pub fn fell_short(&mut self, found: &[Kind], filter: &Filter, depth: u32) -> bool {
-        let Way::Along(many) = &mut self.way else { return false };
-        let before = many.len();
-        many.retain(|kind| found.iter().filter(|found| *found == kind).count() >= depth as usize);
-        let (short, none) = (many.len() < before, many.is_empty());
+        let Way::Kinds(kinds) = &mut self.way else { return false };
+        let mut short = false;
+        for (kind, along) in kinds.iter_mut().filter(|(_, along)| *along) {
+            *along = found.iter().filter(|found| *found == kind).count() >= depth as usize;
+            short |= !*along;
+        }
         if short && narrows(filter) {
             self.way = Way::Left;
-        } else if none {
-            self.way = Way::All;
         }
         short
     }
 
     /// The rows that are near.
     pub fn push(&'a self, statement: &mut Statement<'a>, question: &Question<'a>) {
-        let many = match &self.way {
+        let kinds = match &self.way {
             Way::All => return self.push_all(statement, question, ""),
             Way::Left => return self.push_left(statement, question),
-            Way::Along(many) => many,
+            Way::Kinds(kinds) if kinds.is_empty() => return statement.push("SELECT row_id FROM lexical", []),
+            Way::Kinds(kinds) => kinds,
         };
         let mut joint = "(";
-        for kind in kinds() {
+        for ((tier, typology), along) in kinds {
             statement.push(joint, []);
-            let (tier, typology) = (kind.0.as_str(), kind.1.as_str());
+            let (tier, typology) = (tier.as_str(), typology.as_str());
             let of_kind = format!(" AND v.tier = '{tier}' AND v.typology = '{typology}' AND v.dimensions = {INDEXED_DIMENSIONS}");
-            match many.contains(&kind) {
+            match along {
                 true => self.push_along(statement, question, &of_kind),
                 false => self.push_all(statement, question, &of_kind),
             }

@@ -63,7 +63,7 @@ impl Gate {
         let meant = if slips.is_empty() { BTreeMap::new() } else { self.meant(scope, &slips).await? };
         let question = Question { scope, words: &words, meant: &meant, near: None, filter, depth, at };
         if let Some(near) = &mut near {
-            near.choose(held.many, filter);
+            near.choose(&held.many, filter);
             if near.is_along() && near::narrows(filter) && self.leaves_little(&question).await? {
                 near.choose_left();
             }
