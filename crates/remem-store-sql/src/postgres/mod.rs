@@ -58,8 +58,8 @@ const WORKER_CONNECTIONS: usize = 2;
 /// Connections for people who look at proposals.
 const REVIEWER_CONNECTIONS: usize = 1;
 
-/// Up to how many vectors of a kind a memory's are compared one by one, where nobody says otherwise. It finds all of them, and takes no
-/// more than some milliseconds longer than an index (`docs/recall.md`).
+/// Up to how many vectors of a kind a memory's are compared one by one, where nobody says otherwise. It finds all of them, and takes ten
+/// milliseconds or so longer than an index would (`docs/recall.md`).
 pub const EXACT_MAX: u32 = 20_000;
 
 /// How to open a database.

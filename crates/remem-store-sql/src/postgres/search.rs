@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const LITTLE: i64 = 4;
 
 /// Which words a memory holds: one by one, and no further than the first posting of each. And of which kinds it has many vectors: no
-/// further than so many, and only those that there are indexes for.
+/// further than so many, and only those that there are indexes for (`near::INDEXED_DIMENSIONS`, literally, as the index says it).
 const HELD: &str = "SELECT ARRAY(SELECT w.word FROM unnest($3::bigint[]) AS w (word) CROSS JOIN LATERAL
       (SELECT 1 FROM remem.posting p WHERE p.tenant_id = $1 AND p.scope_id = s.scope_id AND p.word = w.word LIMIT 1) p),
     ARRAY(SELECT k.n - 1 FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS k (tier, typology, n) CROSS JOIN LATERAL
@@ -36,6 +36,7 @@ pub(super) struct Question<'a> {
     pub words: &'a [i64],
     /// Digests of words that were probably meant by others that are not held, and how alike they are.
     pub meant: &'a BTreeMap<i64, i64>,
+    /// What is meant, as a direction.
     pub near: Option<&'a Near<'a>>,
     pub filter: &'a Filter,
     pub depth: u32,
