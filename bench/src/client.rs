@@ -21,7 +21,10 @@ pub struct Request(Vec<u8>);
 
 impl Request {
     pub fn get(key: &str, path: &str) -> Request {
-        Request(format!("GET {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n\r\n").into_bytes())
+        Request(
+            format!("GET {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n\r\n")
+                .into_bytes(),
+        )
     }
 
     pub fn post(key: &str, path: &str, body: &str) -> Request {
@@ -30,7 +33,9 @@ impl Request {
 
     /// A write that may be repeated.
     pub fn keyed_post(key: &str, path: &str, body: &str, idempotency: Option<&str>) -> Request {
-        let repeat = idempotency.map(|key| format!("idempotency-key: {key}\r\n")).unwrap_or_default();
+        let repeat = idempotency
+            .map(|key| format!("idempotency-key: {key}\r\n"))
+            .unwrap_or_default();
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {key}\r\n{repeat}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -47,11 +52,16 @@ pub fn memory(memory_ref: &str, rest: &str) -> String {
 
 impl Client {
     pub fn connect(address: SocketAddr) -> anyhow::Result<Client> {
-        let stream = TcpStream::connect_timeout(&address, TIMEOUT).context("cannot connect to the server")?;
+        let stream = TcpStream::connect_timeout(&address, TIMEOUT)
+            .context("cannot connect to the server")?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        Ok(Client { stream: BufReader::with_capacity(64 * 1024, stream), line: String::new(), body: Vec::new() })
+        Ok(Client {
+            stream: BufReader::with_capacity(64 * 1024, stream),
+            line: String::new(),
+            body: Vec::new(),
+        })
     }
 
     /// Sends and waits for the whole answer. Anything but a success is an error: a benchmark of refusals means nothing.
@@ -59,14 +69,22 @@ impl Client {
         self.stream.get_mut().write_all(&request.0)?;
         let status = self.head()?;
         if !(200..300).contains(&status) {
-            bail!("the server answered {status}: {}", String::from_utf8_lossy(&self.body));
+            bail!(
+                "the server answered {status}: {}",
+                String::from_utf8_lossy(&self.body)
+            );
         }
         Ok(&self.body)
     }
 
     fn head(&mut self) -> anyhow::Result<u16> {
         self.next_line()?;
-        let status: u16 = self.line.split(' ').nth(1).and_then(|code| code.parse().ok()).context("not an HTTP answer")?;
+        let status: u16 = self
+            .line
+            .split(' ')
+            .nth(1)
+            .and_then(|code| code.parse().ok())
+            .context("not an HTTP answer")?;
         let mut length = None;
         loop {
             self.next_line()?;
@@ -79,14 +97,18 @@ impl Client {
                 length = Some(value.trim().parse::<usize>()?);
             }
         }
-        self.body.resize(length.context("an answer without its length")?, 0);
+        self.body
+            .resize(length.context("an answer without its length")?, 0);
         self.stream.read_exact(&mut self.body)?;
         Ok(status)
     }
 
     fn next_line(&mut self) -> anyhow::Result<()> {
         self.line.clear();
-        ensure!(self.stream.read_line(&mut self.line)? > 0, "the server closed the connection");
+        ensure!(
+            self.stream.read_line(&mut self.line)? > 0,
+            "the server closed the connection"
+        );
         self.line.truncate(self.line.trim_end().len());
         Ok(())
     }

@@ -51,9 +51,18 @@ fn told(error: remem_engine::EngineError) -> anyhow::Error {
 }
 
 pub fn run(setup: &Setup) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(inferred(setup))?;
-    let mut table = Table::new(&["10,000 due at once", "fires/s", "lag p50", "lag p99", "peer: rows/s", "fires : rows"]);
+    let mut table = Table::new(&[
+        "10,000 due at once",
+        "fires/s",
+        "lag p50",
+        "lag p99",
+        "peer: rows/s",
+        "fires : rows",
+    ]);
     let peer = sqlite_rows(&setup.fresh("peer-")?)?;
     for runs in [false, true] {
         let sample = runtime.block_on(async { Bench::sqlite(setup).await?.fired(runs).await })?;
@@ -63,7 +72,8 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
     let peer = postgres_rows(&server.fresh()?)?;
     for runs in [false, true] {
         let database = server.fresh()?;
-        let sample = runtime.block_on(async { Bench::postgres(&database.url).await?.fired(runs).await })?;
+        let sample =
+            runtime.block_on(async { Bench::postgres(&database.url).await?.fired(runs).await })?;
         table.row(cells("PostgreSQL", runs, &sample, peer));
     }
     table.print("## Commitments: firing, from the instant to the commit");
@@ -71,27 +81,68 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
 }
 
 fn cells(store: &str, runs: bool, sample: &Sample, peer: f64) -> [String; 6] {
-    let name = format!("{store}, {}", if runs { "each starts a run" } else { "told only" });
+    let name = format!(
+        "{store}, {}",
+        if runs {
+            "each starts a run"
+        } else {
+            "told only"
+        }
+    );
     let lag = [50.0, 99.0].map(|percent| ms(sample.percentile(percent)));
     let [p50, p99] = lag;
-    [name, number(sample.rate()), p50, p99, number(peer), ratio(sample.rate(), peer)]
+    [
+        name,
+        number(sample.rate()),
+        p50,
+        p99,
+        number(peer),
+        ratio(sample.rate(), peer),
+    ]
 }
 
 impl Bench {
     async fn over(store: Arc<dyn Store>, directory: Arc<dyn Directory>) -> anyhow::Result<Bench> {
         let clock = Arc::new(Ahead(AtomicI64::new(0)));
-        let parts = Parts::new(store.clone(), directory, clock.clone(), Arc::new(RandomIds), HostKey::new([7; 32]));
-        let engine = Arc::new(Engine::new(Parts { policy: Policy::default(), ..parts }));
+        let parts = Parts::new(
+            store.clone(),
+            directory,
+            clock.clone(),
+            Arc::new(RandomIds),
+            HostKey::new([7; 32]),
+        );
+        let engine = Arc::new(Engine::new(Parts {
+            policy: Policy::default(),
+            ..parts
+        }));
         let tenant = TenantId::parse("bench").context("a tenant's name")?;
-        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
+        let request = KeyRequest {
+            tenant,
+            label: String::new(),
+            permissions: Permission::ALL.to_vec(),
+            expires_at: None,
+            principal: None,
+        };
         engine.add_key("bench", request).await.map_err(told)?;
-        let caller = engine.authenticate("bench").await.map_err(|denied| anyhow!("{denied}"))?;
-        Ok(Bench { engine, caller, store, clock })
+        let caller = engine
+            .authenticate("bench")
+            .await
+            .map_err(|denied| anyhow!("{denied}"))?;
+        Ok(Bench {
+            engine,
+            caller,
+            store,
+            clock,
+        })
     }
 
     async fn sqlite(setup: &Setup) -> anyhow::Result<Bench> {
         let location = Location::Folder(setup.fresh("commitments")?);
-        Bench::over(Arc::new(SqliteStore::open(location.clone(), 4)?), Arc::new(SqliteDirectory::open(&location)?)).await
+        Bench::over(
+            Arc::new(SqliteStore::open(location.clone(), 4)?),
+            Arc::new(SqliteDirectory::open(&location)?),
+        )
+        .await
     }
 
     async fn postgres(url: &str) -> anyhow::Result<Bench> {
@@ -102,7 +153,11 @@ impl Bench {
 
     async fn pass(&self, name: &str) -> anyhow::Result<u64> {
         let pass = registry::find(name).context("a pass")?;
-        let report = self.engine.run_pass(pass, self.caller.tenant(), Mode::Apply).await.map_err(told)?;
+        let report = self
+            .engine
+            .run_pass(pass, self.caller.tenant(), Mode::Apply)
+            .await
+            .map_err(told)?;
         Ok(report.examined)
     }
 
@@ -110,17 +165,30 @@ impl Bench {
     async fn fired(&self, runs: bool) -> anyhow::Result<Sample> {
         let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
         let workflow = workflow.as_object().cloned().unwrap_or_default();
-        self.engine.put_workflow(&self.caller, "remind", workflow).await.map_err(told)?;
+        self.engine
+            .put_workflow(&self.caller, "remind", workflow)
+            .await
+            .map_err(told)?;
         let at = self.clock.now().plus_ms(HOUR_MS);
         let mut tasks = JoinSet::new();
         for first in 0..32 {
             let (engine, caller) = (self.engine.clone(), self.caller.clone());
             tasks.spawn(async move {
                 for n in (first..DUE).step_by(32) {
-                    let delivery = Delivery { workflow_id: runs.then(|| "remind".to_owned()), ..Delivery::default() };
+                    let delivery = Delivery {
+                        workflow_id: runs.then(|| "remind".to_owned()),
+                        ..Delivery::default()
+                    };
                     let text = format!("Thing number {n} is to be done.");
-                    let new = NewCommitment { text, at: Some(at), delivery, ..NewCommitment::default() };
-                    engine.create_commitment(&caller, &format!("m{}", n / A_MEMORY), new, None).await?;
+                    let new = NewCommitment {
+                        text,
+                        at: Some(at),
+                        delivery,
+                        ..NewCommitment::default()
+                    };
+                    engine
+                        .create_commitment(&caller, &format!("m{}", n / A_MEMORY), new, None)
+                        .await?;
                 }
                 Ok::<(), remem_engine::EngineError>(())
             });
@@ -133,37 +201,94 @@ impl Bench {
         let begun = Instant::now();
         while self.pass("fire").await? > 0 {}
         let seconds = begun.elapsed().as_secs_f64();
-        let notes = self.store.records(self.caller.tenant(), RecordKind::Fire, "", None, u32::MAX >> 1).await?;
+        let notes = self
+            .store
+            .records(
+                self.caller.tenant(),
+                RecordKind::Fire,
+                "",
+                None,
+                u32::MAX >> 1,
+            )
+            .await?;
         ensure!(notes.len() == DUE, "{} fired", notes.len());
-        let lag = |note: &remem_core::Record| note.body["firedAt"].as_i64().unwrap_or_default() - at.0;
-        Ok(Sample::new(notes.iter().map(|note| lag(note).max(0).cast_unsigned() * 1_000_000).collect(), seconds))
+        let lag =
+            |note: &remem_core::Record| note.body["firedAt"].as_i64().unwrap_or_default() - at.0;
+        Ok(Sample::new(
+            notes
+                .iter()
+                .map(|note| lag(note).max(0).cast_unsigned() * 1_000_000)
+                .collect(),
+            seconds,
+        ))
     }
 }
 
 /// Reading promises: of texts that promise nothing, and of texts that all do.
 async fn inferred(setup: &Setup) -> anyhow::Result<()> {
     let contents = Contents::new();
-    let mut table = Table::new(&["20,000 entries", "entries/s", "µs an entry", "peer: stored, µs", "read : stored"]);
+    let mut table = Table::new(&[
+        "20,000 entries",
+        "entries/s",
+        "µs an entry",
+        "peer: stored, µs",
+        "read : stored",
+    ]);
     for promises in [false, true] {
         let bench = Bench::sqlite(setup).await?;
         let text = |n: usize| match promises {
             false => contents.at(n),
-            true => format!("Remind me on 2027-05-03 at 10:30 to look at thing number {n}. {}", contents.at(n)),
+            true => format!(
+                "Remind me on 2027-05-03 at 10:30 to look at thing number {n}. {}",
+                contents.at(n)
+            ),
         };
         let begun = Instant::now();
         for first in (0..ENTRIES).step_by(FILL) {
-            let drafts = (first..first + FILL).map(|n| Draft { content: text(n), ..Draft::default() }).collect();
-            bench.engine.put(&bench.caller, "m", drafts, None).await.map_err(told)?;
+            let drafts = (first..first + FILL)
+                .map(|n| Draft {
+                    content: text(n),
+                    ..Draft::default()
+                })
+                .collect();
+            bench
+                .engine
+                .put(&bench.caller, "m", drafts, None)
+                .await
+                .map_err(told)?;
         }
         let stored = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
         while bench.pass("infer").await? > 0 {}
         let read = begun.elapsed().as_secs_f64();
-        let armed = bench.store.records(bench.caller.tenant(), RecordKind::Commitment, "", None, u32::MAX >> 1).await?.len();
-        ensure!(armed == if promises { ENTRIES } else { 0 }, "{armed} armed of texts that promise: {promises}");
+        let armed = bench
+            .store
+            .records(
+                bench.caller.tenant(),
+                RecordKind::Commitment,
+                "",
+                None,
+                u32::MAX >> 1,
+            )
+            .await?
+            .len();
+        ensure!(
+            armed == if promises { ENTRIES } else { 0 },
+            "{armed} armed of texts that promise: {promises}"
+        );
         let each = |seconds: f64| format!("{:.1}", seconds * 1e6 / ENTRIES as f64);
-        let name = if promises { "all promise something" } else { "none does" };
-        table.row([name.to_owned(), number(ENTRIES as f64 / read), each(read), each(stored), ratio(read, stored)]);
+        let name = if promises {
+            "all promise something"
+        } else {
+            "none does"
+        };
+        table.row([
+            name.to_owned(),
+            number(ENTRIES as f64 / read),
+            each(read),
+            each(stored),
+            ratio(read, stored),
+        ]);
     }
     table.print("## Commitments: promises read out of entries, on the embedded store");
     Ok(())
@@ -201,7 +326,9 @@ fn sqlite_rows(folder: &Path) -> anyhow::Result<f64> {
 fn postgres_rows(database: &Database<'_>) -> anyhow::Result<f64> {
     let session = Session::open(&database.url)?;
     session.batch(&ROWS.replace("INTEGER", "bigint"))?;
-    session.batch(&format!("INSERT INTO job SELECT i, 5, 0 FROM generate_series(1, {DUE}) i; ANALYZE job"))?;
+    session.batch(&format!(
+        "INSERT INTO job SELECT i, 5, 0 FROM generate_series(1, {DUE}) i; ANALYZE job"
+    ))?;
     let claim = session.prepare(
         "WITH one AS (UPDATE job SET done = 1 WHERE id = (SELECT id FROM job WHERE done = 0 AND due <= 9 ORDER BY due
          FOR UPDATE SKIP LOCKED LIMIT 1) RETURNING id) INSERT INTO fired SELECT id, 7 FROM one RETURNING id",

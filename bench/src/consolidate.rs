@@ -19,7 +19,9 @@ const TRAPS: usize = 5;
 /// The peer's time grows with the square.
 const ALL_PAIRS: [usize; 2] = [5_000, 10_000];
 const ALL_PAIRS_TIME_MAX: Duration = Duration::from_secs(60);
-const NAMES: [&str; 8] = ["Vera", "Otto", "Nadia", "Emil", "Ines", "Karol", "Petra", "Ivo"];
+const NAMES: [&str; 8] = [
+    "Vera", "Otto", "Nadia", "Emil", "Ines", "Karol", "Petra", "Ivo",
+];
 
 pub fn run(sizes: &[usize]) -> anyhow::Result<()> {
     let contents = Contents::new();
@@ -42,14 +44,19 @@ pub fn run(sizes: &[usize]) -> anyhow::Result<()> {
     for &size in sizes {
         table.row(row(&contents, size)?);
     }
-    table.print("## Consolidate: the plan alone, texts of about 200 bytes, one core, processor time");
+    table.print(
+        "## Consolidate: the plan alone, texts of about 200 bytes, one core, processor time",
+    );
     all_pairs(&contents)
 }
 
 fn row(contents: &Contents, size: usize) -> anyhow::Result<Vec<String>> {
     let corpus = corpus(contents, size);
     let begun = now()?;
-    let signatures: Vec<Signature> = corpus.iter().map(|told| Signature::of(&told.item)).collect();
+    let signatures: Vec<Signature> = corpus
+        .iter()
+        .map(|told| Signature::of(&told.item))
+        .collect();
     let signing = now()? - begun;
     // Signatures are stored with the entries: what counts is what the planner keeps of both.
     let before = lowest_memory()?;
@@ -60,15 +67,28 @@ fn row(contents: &Contents, size: usize) -> anyhow::Result<Vec<String>> {
         Decision::Merge { member, leader } => (member as usize, leader as usize),
         Decision::Supersede { old, by } => (old as usize, by as usize),
     });
-    let wrong = merges.clone().filter(|&(member, leader)| corpus[member].fact != corpus[leader].fact).count();
+    let wrong = merges
+        .clone()
+        .filter(|&(member, leader)| corpus[member].fact != corpus[leader].fact)
+        .count();
     let gone: HashSet<usize> = merges.map(|(member, _)| member).collect();
-    let planted = size - corpus.iter().map(|told| told.fact).collect::<HashSet<_>>().len();
+    let planted = size
+        - corpus
+            .iter()
+            .map(|told| told.fact)
+            .collect::<HashSet<_>>()
+            .len();
     let out = size - gone.len();
     let survivors: Vec<usize> = (0..size).filter(|row| !gone.contains(row)).collect();
     let again = plan_rows(&corpus, &signatures, &survivors, |_| true)?;
     // Whatever came in the last hundredth of the time is new.
-    let nightly = plan_rows(&corpus, &signatures, &survivors, |row| row >= size - size / 100)?;
-    ensure!(again.decisions.is_empty() && nightly.decisions.is_empty(), "a second pass decided something: the plan is not idempotent");
+    let nightly = plan_rows(&corpus, &signatures, &survivors, |row| {
+        row >= size - size / 100
+    })?;
+    ensure!(
+        again.decisions.is_empty() && nightly.decisions.is_empty(),
+        "a second pass decided something: the plan is not idempotent"
+    );
     ensure!(wrong == 0, "{wrong} merges of different facts");
     let each = |time: Duration| time.as_secs_f64() * 1e6 / size as f64;
     eprintln!("{size} entries: {:.1} µs each", each(signing + first.time));
@@ -76,7 +96,11 @@ fn row(contents: &Contents, size: usize) -> anyhow::Result<Vec<String>> {
         number(size as f64),
         number(out as f64),
         format!("{0} → {0}", number(out as f64)),
-        format!("{} of {}", number(gone.len() as f64), number(planted as f64)),
+        format!(
+            "{} of {}",
+            number(gone.len() as f64),
+            number(planted as f64)
+        ),
         wrong.to_string(),
         format!("{:.1} µs", each(signing)),
         format!("{:.1} µs", each(first.time)),
@@ -97,7 +121,10 @@ struct Told {
 
 /// The texts of the corpus, oldest first.
 pub fn texts(contents: &Contents, size: usize) -> Vec<String> {
-    corpus(contents, size).into_iter().map(|told| told.item.text).collect()
+    corpus(contents, size)
+        .into_iter()
+        .map(|told| told.item.text)
+        .collect()
 }
 
 fn corpus(contents: &Contents, size: usize) -> Vec<Told> {
@@ -119,7 +146,10 @@ fn corpus(contents: &Contents, size: usize) -> Vec<Told> {
             }
         };
         facts.push(fact);
-        corpus.push(Told { fact: fact.digest(), item: Item::plain(text) });
+        corpus.push(Told {
+            fact: fact.digest(),
+            item: Item::plain(text),
+        });
     }
     corpus
 }
@@ -137,8 +167,18 @@ struct Fact {
 impl Fact {
     fn new(prose: usize, random: &mut Random) -> Fact {
         let first = random.below(NAMES.len());
-        let names = (first, (first + 1 + random.below(NAMES.len() - 1)) % NAMES.len());
-        Fact { prose, ticket: random.below(100_000), day: 1 + random.below(28), names, closed: false, denied: false }
+        let names = (
+            first,
+            (first + 1 + random.below(NAMES.len() - 1)) % NAMES.len(),
+        );
+        Fact {
+            prose,
+            ticket: random.below(100_000),
+            day: 1 + random.below(28),
+            names,
+            closed: false,
+            denied: false,
+        }
     }
 
     fn text(&self, contents: &Contents) -> String {
@@ -146,7 +186,10 @@ impl Fact {
         let state = if self.closed { "closed" } else { "opened" };
         let not = if self.denied { "not " } else { "" };
         let prose = contents.at(self.prose);
-        format!("{prose}{} {not}{state} ticket {} for {} on 2026-05-{day:02}", NAMES[names.0], self.ticket, NAMES[names.1])
+        format!(
+            "{prose}{} {not}{state} ticket {} for {} on 2026-05-{day:02}",
+            NAMES[names.0], self.ticket, NAMES[names.1]
+        )
     }
 
     fn trap(mut self, random: &mut Random) -> Fact {
@@ -161,8 +204,18 @@ impl Fact {
     }
 
     fn digest(&self) -> u64 {
-        let parts = [self.prose, self.ticket, self.day, self.names.0, self.names.1, usize::from(self.closed), usize::from(self.denied)];
-        parts.into_iter().fold(0, |sum, part| Random::new(sum ^ part as u64).next())
+        let parts = [
+            self.prose,
+            self.ticket,
+            self.day,
+            self.names.0,
+            self.names.1,
+            usize::from(self.closed),
+            usize::from(self.denied),
+        ];
+        parts
+            .into_iter()
+            .fold(0, |sum, part| Random::new(sum ^ part as u64).next())
     }
 }
 
@@ -170,7 +223,9 @@ fn reworded(text: String, random: &mut Random) -> String {
     match random.below(4) {
         0 => text,
         1 => format!("Note: {text}."),
-        2 => text.replacen(" ticket ", " the ticket ", 1).replace(", ", " "),
+        2 => text
+            .replacen(" ticket ", " the ticket ", 1)
+            .replace(", ", " "),
         _ => text.replacen(" the ", " actually the ", 1) + "!",
     }
 }
@@ -182,25 +237,57 @@ struct Planned {
     texts: usize,
 }
 
-fn plan(corpus: &[Told], signatures: &[Signature], fresh: impl Fn(usize) -> bool) -> anyhow::Result<Planned> {
-    plan_rows(corpus, signatures, &(0..corpus.len()).collect::<Vec<_>>(), fresh)
+fn plan(
+    corpus: &[Told],
+    signatures: &[Signature],
+    fresh: impl Fn(usize) -> bool,
+) -> anyhow::Result<Planned> {
+    plan_rows(
+        corpus,
+        signatures,
+        &(0..corpus.len()).collect::<Vec<_>>(),
+        fresh,
+    )
 }
 
-fn plan_rows(corpus: &[Told], signatures: &[Signature], rows: &[usize], fresh: impl Fn(usize) -> bool) -> anyhow::Result<Planned> {
+fn plan_rows(
+    corpus: &[Told],
+    signatures: &[Signature],
+    rows: &[usize],
+    fresh: impl Fn(usize) -> bool,
+) -> anyhow::Result<Planned> {
     let begun = now()?;
     let mut planner = Planner::with_capacity(rows.len());
     for &row in rows {
         let (created_at, signature) = (Timestamp(row as i64), signatures[row]);
-        planner.add(Handle { row: row as u64, created_at, order: 0, class: 0, fresh: fresh(row), signature });
+        planner.add(Handle {
+            row: row as u64,
+            created_at,
+            order: 0,
+            class: 0,
+            fresh: fresh(row),
+            signature,
+        });
     }
     let mut cover = planner.seal();
     let decisions = cover.run(|row| Some(corpus[row as usize].item.clone()));
-    Ok(Planned { decisions, time: now()? - begun, comparisons: cover.comparisons(), texts: cover.texts() })
+    Ok(Planned {
+        decisions,
+        time: now()? - begun,
+        comparisons: cover.comparisons(),
+        texts: cover.texts(),
+    })
 }
 
 /// Every entry against every leader, with sets of trigrams that were made once.
 fn all_pairs(contents: &Contents) -> anyhow::Result<()> {
-    let mut table = Table::new(&["Entries", "all pairs", "plan with signing", "all pairs : plan", "merges, both"]);
+    let mut table = Table::new(&[
+        "Entries",
+        "all pairs",
+        "plan with signing",
+        "all pairs : plan",
+        "merges, both",
+    ]);
     let mut last = Duration::ZERO;
     for size in ALL_PAIRS {
         if last * 4 > ALL_PAIRS_TIME_MAX {
@@ -208,12 +295,16 @@ fn all_pairs(contents: &Contents) -> anyhow::Result<()> {
         }
         let corpus = corpus(contents, size);
         let begun = now()?;
-        let sets: Vec<Vec<u32>> = corpus.iter().map(|told| trigrams(&told.item.text)).collect();
+        let sets: Vec<Vec<u32>> = corpus
+            .iter()
+            .map(|told| trigrams(&told.item.text))
+            .collect();
         let mut leaders: Vec<usize> = Vec::new();
         for at in (0..size).rev() {
             let near = |&leader: &usize| {
                 let (common, all) = overlap(&sets[at], &sets[leader]);
-                20 * common >= 17 * all && may_merge(&corpus[at].item, &corpus[leader].item).is_some()
+                20 * common >= 17 * all
+                    && may_merge(&corpus[at].item, &corpus[leader].item).is_some()
             };
             if !leaders.iter().any(near) {
                 leaders.push(at);
@@ -221,7 +312,10 @@ fn all_pairs(contents: &Contents) -> anyhow::Result<()> {
         }
         last = now()? - begun;
         let begun = now()?;
-        let signatures: Vec<Signature> = corpus.iter().map(|told| Signature::of(&told.item)).collect();
+        let signatures: Vec<Signature> = corpus
+            .iter()
+            .map(|told| Signature::of(&told.item))
+            .collect();
         let ours = plan(&corpus, &signatures, |_| true)?;
         let time = now()? - begun;
         eprintln!("all pairs of {size}: {:.1} s", last.as_secs_f64());

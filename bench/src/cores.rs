@@ -18,12 +18,22 @@ pub struct Watch {
 
 fn ticks(server: &Server, hosts: &[&Host]) -> [u64; 3] {
     let alone = |pid: &str| facts::ticks_of(pid).map_or(0, |ticks| ticks.alone);
-    [server.ticks(), hosts.iter().map(|host| alone(&host.pid().to_string())).sum(), alone("self")]
+    [
+        server.ticks(),
+        hosts
+            .iter()
+            .map(|host| alone(&host.pid().to_string()))
+            .sum(),
+        alone("self"),
+    ]
 }
 
 impl Watch {
     pub fn start(server: &Server, hosts: &[&Host]) -> Watch {
-        Watch { begun: Instant::now(), before: ticks(server, hosts) }
+        Watch {
+            begun: Instant::now(),
+            before: ticks(server, hosts),
+        }
     }
 
     /// Cores that each of them kept busy since the start.

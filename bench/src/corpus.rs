@@ -28,7 +28,8 @@ impl Contents {
     }
 
     pub fn at(&self, number: usize) -> String {
-        self.0.prose(&mut Random::new(1_000 + number as u64), CONTENT_BYTES)
+        self.0
+            .prose(&mut Random::new(1_000 + number as u64), CONTENT_BYTES)
     }
 }
 
@@ -58,12 +59,22 @@ impl Corpus {
             content_bytes += content.len() as u64;
             let tags = [format!("topic-{}", number % TAGS)];
             let created_at = FIRST_MS + 1_000 * number as u64;
-            writeln!(output, "{}", serde_json::json!({"id": id(number), "content": content, "tags": tags, "createdAt": created_at}))?;
+            writeln!(
+                output,
+                "{}",
+                serde_json::json!({"id": id(number), "content": content, "tags": tags, "createdAt": created_at})
+            )?;
         }
         output.flush()?;
         let bytes = file.metadata()?.len();
         eprintln!("wrote {} entries, {}", setup.entries, table::mib(bytes));
-        Ok(Corpus { file, bytes, content_bytes, contents, loaded: None })
+        Ok(Corpus {
+            file,
+            bytes,
+            content_bytes,
+            contents,
+            loaded: None,
+        })
     }
 
     /// Remembers a data directory that was filled by a benchmark.
@@ -78,15 +89,27 @@ impl Corpus {
         }
         let data = setup.fresh("loaded-")?;
         let (elapsed, _) = import(setup, &data, &self.file, &["--local"])?;
-        eprintln!("filled a data directory in {:.1} s, {}", elapsed.as_secs_f64(), table::mib(host::bytes_below(&data)?));
+        eprintln!(
+            "filled a data directory in {:.1} s, {}",
+            elapsed.as_secs_f64(),
+            table::mib(host::bytes_below(&data)?)
+        );
         self.loaded = Some(data.clone());
         Ok(data)
     }
 }
 
 /// Runs `remem import` on a file.
-pub fn import(setup: &Setup, data: &Path, file: &Path, place: &[&str]) -> anyhow::Result<(std::time::Duration, String)> {
+pub fn import(
+    setup: &Setup,
+    data: &Path,
+    file: &Path,
+    place: &[&str],
+) -> anyhow::Result<(std::time::Duration, String)> {
     let mut command = command(setup, data);
-    command.args(place).args(["--json", "import", "--ref", MEMORY]).arg(file);
+    command
+        .args(place)
+        .args(["--json", "import", "--ref", MEMORY])
+        .arg(file);
     timed(command)
 }

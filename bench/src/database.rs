@@ -37,15 +37,32 @@ impl Server {
         let mut guard = Command::new("sh");
         guard.args(["-c", GUARD, "guard"]).arg(&script).arg(&folder);
         // A group of its own: an interrupt at the keyboard must not end it.
-        let guard = guard.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let mut server = Server { url: String::new(), postmaster: 0, databases: AtomicUsize::new(0), guard };
+        let guard = guard
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut server = Server {
+            url: String::new(),
+            postmaster: 0,
+            databases: AtomicUsize::new(0),
+            guard,
+        };
         let mut start = Command::new(&script);
         start.arg("start").arg(&folder);
-        let (_, url) = timed(start).context("cannot start PostgreSQL (`scripts/postgres install` brings it)")?;
-        url.trim().strip_suffix("/postgres").context("the script did not print a URL")?.clone_into(&mut server.url);
+        let (_, url) = timed(start)
+            .context("cannot start PostgreSQL (`scripts/postgres install` brings it)")?;
+        url.trim()
+            .strip_suffix("/postgres")
+            .context("the script did not print a URL")?
+            .clone_into(&mut server.url);
         let place = PathBuf::from(std::fs::read_to_string(folder.join("place"))?.trim());
         let same = place.metadata()?.dev() == folder.metadata()?.dev();
-        ensure!(same, "PostgreSQL cannot use --dir and is on another disk: name a folder with a short path that others may enter");
+        ensure!(
+            same,
+            "PostgreSQL cannot use --dir and is on another disk: name a folder with a short path that others may enter"
+        );
         let pid = std::fs::read_to_string(place.join("data/postmaster.pid"))?;
         server.postmaster = pid.lines().next().unwrap_or_default().trim().parse()?;
         Ok(server)
@@ -65,14 +82,28 @@ impl Server {
     pub fn fresh(&self) -> anyhow::Result<Database<'_>> {
         let name = format!("bench_{}", self.databases.fetch_add(1, Ordering::SeqCst));
         self.admin()?.batch(&format!("CREATE DATABASE {name}"))?;
-        Ok(Database { server: self, url: format!("{}/{name}", self.url), name })
+        Ok(Database {
+            server: self,
+            url: format!("{}/{name}", self.url),
+            name,
+        })
     }
 
     /// What decides about its speed and its durability.
     pub fn settings(&self) -> anyhow::Result<String> {
-        let names = ["server_version", "fsync", "synchronous_commit", "full_page_writes", "wal_sync_method", "wal_level", "shared_buffers"];
-        let rows =
-            self.admin()?.query("SELECT string_agg(n || ' ' || current_setting(n), ', ') FROM unnest($1::text[]) n", &[&&names[..]])?;
+        let names = [
+            "server_version",
+            "fsync",
+            "synchronous_commit",
+            "full_page_writes",
+            "wal_sync_method",
+            "wal_level",
+            "shared_buffers",
+        ];
+        let rows = self.admin()?.query(
+            "SELECT string_agg(n || ' ' || current_setting(n), ', ') FROM unnest($1::text[]) n",
+            &[&&names[..]],
+        )?;
         Ok(rows.first().context("settings were asked for")?.get(0))
     }
 }
@@ -105,7 +136,10 @@ impl Database<'_> {
         session.batch("VACUUM ANALYZE")?;
         session.batch("CHECKPOINT")?;
         let rows = session.query("SELECT pg_database_size(current_database())", &[])?;
-        let bytes = rows.first().map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned();
+        let bytes = rows
+            .first()
+            .map_or(0, |row| row.get::<_, i64>(0))
+            .cast_unsigned();
         eprintln!("{} holds {}", self.name, table::mib(bytes));
         Ok(bytes)
     }
@@ -114,7 +148,9 @@ impl Database<'_> {
 impl Drop for Database<'_> {
     fn drop(&mut self) {
         // If this fails, the server's end does it.
-        let _ = self.server.admin().and_then(|session| session.batch(&format!("DROP DATABASE {} WITH (FORCE)", self.name)));
+        let _ = self.server.admin().and_then(|session| {
+            session.batch(&format!("DROP DATABASE {} WITH (FORCE)", self.name))
+        });
     }
 }
 
@@ -130,13 +166,26 @@ pub async fn store(url: &str) -> anyhow::Result<PostgresStore> {
 
 /// The same with another number of vectors that are compared one by one.
 pub async fn store_with(url: &str, exact_max: u32) -> anyhow::Result<PostgresStore> {
-    migrate(&Target::parse(url).map_err(|error| anyhow!("{error}"))?, "of-the-application").await?;
+    migrate(
+        &Target::parse(url).map_err(|error| anyhow!("{error}"))?,
+        "of-the-application",
+    )
+    .await?;
     let (place, name) = url.rsplit_once('/').context("a URL with a database")?;
     let (_, host) = place.rsplit_once('@').context("a URL with a user")?;
     let app = format!("postgres://{name}_app:of-the-application@{host}/{name}");
     let (wait, deadline) = (Duration::from_secs(10), Duration::from_secs(60));
     let target = Target::parse(&app).map_err(|error| anyhow!("{error}"))?;
-    Ok(PostgresStore::open(Options { target, worker: None, connections: 8, wait, deadline, exact_max, local_ms: || 0 }).await?)
+    Ok(PostgresStore::open(Options {
+        target,
+        worker: None,
+        connections: 8,
+        wait,
+        deadline,
+        exact_max,
+        local_ms: || 0,
+    })
+    .await?)
 }
 
 /// One connection, driven by the thread that uses it.
@@ -161,7 +210,11 @@ impl Session {
         Ok(self.runtime.block_on(self.client.prepare(sql))?)
     }
 
-    pub fn query(&self, sql: &(impl tokio_postgres::ToStatement + ?Sized), params: &[&(dyn ToSql + Sync)]) -> anyhow::Result<Vec<Row>> {
+    pub fn query(
+        &self,
+        sql: &(impl tokio_postgres::ToStatement + ?Sized),
+        params: &[&(dyn ToSql + Sync)],
+    ) -> anyhow::Result<Vec<Row>> {
         Ok(self.runtime.block_on(self.client.query(sql, params))?)
     }
 }

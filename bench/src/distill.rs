@@ -20,9 +20,17 @@ pub fn run(file: &Path, held_out: usize) -> anyhow::Result<()> {
     let conversations = locomo::read(file)?;
     // The first count unfolds the tables.
     let unfolded = timed(|| O200k::count(""));
-    ensure!(!conversations.is_empty() && held_out <= conversations.len(), "there are {} conversations", conversations.len());
+    ensure!(
+        !conversations.is_empty() && held_out <= conversations.len(),
+        "there are {} conversations",
+        conversations.len()
+    );
     let (first, last) = conversations.split_at(conversations.len() - held_out);
-    for (name, part) in [("all conversations", &conversations[..]), ("without the held-out ones", first), ("held out", last)] {
+    for (name, part) in [
+        ("all conversations", &conversations[..]),
+        ("without the held-out ones", first),
+        ("held out", last),
+    ] {
         if !part.is_empty() {
             quality(name, part);
         }
@@ -35,31 +43,84 @@ fn quality(name: &str, conversations: &[Conversation]) {
     for (keeper, keep) in KEEPERS {
         let cell = |share: u64| {
             let scored = conversations.iter().map(|conversation| {
-                let tokens: usize = conversation.turns.iter().map(|turn| O200k::count(&turn.text)).sum();
+                let tokens: usize = conversation
+                    .turns
+                    .iter()
+                    .map(|turn| O200k::count(&turn.text))
+                    .sum();
                 // What is kept is read and written.
-                locomo::score(conversation, &keep(conversation, 2 * tokens as u64 * share / 100))
+                locomo::score(
+                    conversation,
+                    &keep(conversation, 2 * tokens as u64 * share / 100),
+                )
             });
             scored.fold(Score::default(), Score::plus).cell()
         };
         table.row(std::iter::once(keeper.to_owned()).chain(SHARES.map(cell)));
     }
-    let questions: usize = conversations.iter().map(|conversation| conversation.questions.len()).sum();
-    let turns: usize = conversations.iter().map(|conversation| conversation.turns.len()).sum();
-    let title = format!("## Distill: {name}, {} conversations, {turns} turns, {questions} questions", conversations.len());
+    let questions: usize = conversations
+        .iter()
+        .map(|conversation| conversation.questions.len())
+        .sum();
+    let turns: usize = conversations
+        .iter()
+        .map(|conversation| conversation.turns.len())
+        .sum();
+    let title = format!(
+        "## Distill: {name}, {} conversations, {turns} turns, {questions} questions",
+        conversations.len()
+    );
     table.print(&format!("{title}\n\nPercent of questions whose whole evidence is kept / mean percent of the words of the answer."));
 }
 
 fn time(conversations: &[Conversation], unfolded: f64) -> anyhow::Result<()> {
-    let turns = conversations.iter().flat_map(|conversation| &conversation.turns).cycle().take(SOURCES).enumerate();
-    let sources: Vec<Source> = turns.map(|(at, turn)| Source { id: format!("{at}"), ..turn.clone() }).collect();
-    let count = || sources.iter().map(|source| O200k::count(&source.text) as u64).sum::<u64>();
+    let turns = conversations
+        .iter()
+        .flat_map(|conversation| &conversation.turns)
+        .cycle()
+        .take(SOURCES)
+        .enumerate();
+    let sources: Vec<Source> = turns
+        .map(|(at, turn)| Source {
+            id: format!("{at}"),
+            ..turn.clone()
+        })
+        .collect();
+    let count = || {
+        sources
+            .iter()
+            .map(|source| O200k::count(&source.text) as u64)
+            .sum::<u64>()
+    };
     let tokens = count();
-    let counting = median((0..PLANS).map(|_| timed(|| std::hint::black_box(count()))).collect());
-    let planning = || plan(&sources, tokens / 2, &Limits { output_bytes_max: usize::MAX, ..Limits::default() }, &O200k::count);
+    let counting = median(
+        (0..PLANS)
+            .map(|_| timed(|| std::hint::black_box(count())))
+            .collect(),
+    );
+    let planning = || {
+        plan(
+            &sources,
+            tokens / 2,
+            &Limits {
+                output_bytes_max: usize::MAX,
+                ..Limits::default()
+            },
+            &O200k::count,
+        )
+    };
     let digest = planning().context("no digest")?;
     let whole = median((0..PLANS).map(|_| timed(planning)).collect());
-    println!("\nPlanning {SOURCES} sources of {tokens} tokens, a quarter kept ({} units): {}.", digest.units.len(), ms(whole));
-    println!("Floor: counting the tokens of the sources once takes {}. Unfolding the tables: {}.", ms(counting), ms(unfolded));
+    println!(
+        "\nPlanning {SOURCES} sources of {tokens} tokens, a quarter kept ({} units): {}.",
+        digest.units.len(),
+        ms(whole)
+    );
+    println!(
+        "Floor: counting the tokens of the sources once takes {}. Unfolding the tables: {}.",
+        ms(counting),
+        ms(unfolded)
+    );
     Ok(())
 }
 

@@ -12,14 +12,33 @@ use std::time::Duration;
 pub fn print(folder: &Path) -> anyhow::Result<()> {
     let flush = floor::appends(folder, Duration::from_secs(1))?;
     let rewrite = floor::rewrites(folder, Duration::from_secs(1))?;
-    let flushes =
-        |s: &crate::table::Sample| format!("{}/s, p50 {}, p95 {}", number(s.rate()), ms(s.percentile(50.0)), ms(s.percentile(95.0)));
+    let flushes = |s: &crate::table::Sample| {
+        format!(
+            "{}/s, p50 {}, p95 {}",
+            number(s.rate()),
+            ms(s.percentile(50.0)),
+            ms(s.percentile(95.0))
+        )
+    };
     let mut table = Table::new(&["Fact", "Value"]);
-    let mut fact = |name: &str, value: Option<String>| table.row([name.to_owned(), value.unwrap_or_else(|| "unknown".to_owned())]);
-    fact("cores", std::thread::available_parallelism().ok().map(|n| n.to_string()));
+    let mut fact = |name: &str, value: Option<String>| {
+        table.row([
+            name.to_owned(),
+            value.unwrap_or_else(|| "unknown".to_owned()),
+        ])
+    };
+    fact(
+        "cores",
+        std::thread::available_parallelism()
+            .ok()
+            .map(|n| n.to_string()),
+    );
     fact("CPU", field("/proc/cpuinfo", "model name"));
     fact("memory", field("/proc/meminfo", "MemTotal"));
-    fact("kernel", read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()));
+    fact(
+        "kernel",
+        read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
+    );
     fact("file system", file_system(folder));
     fact("fdatasync of a 4 KiB append", Some(flushes(&flush)));
     fact("fdatasync of 4 KiB rewritten", Some(flushes(&rewrite)));
@@ -32,7 +51,9 @@ pub fn print(folder: &Path) -> anyhow::Result<()> {
 /// Refuses a folder in memory: flushing to it costs nothing, and the figures would say nothing.
 pub fn on_disk(folder: &Path) -> anyhow::Result<()> {
     match file_system(folder).as_deref() {
-        Some(kind @ ("tmpfs" | "ramfs")) => bail!("--dir is on {kind}, which is memory: name a folder on a disk"),
+        Some(kind @ ("tmpfs" | "ramfs")) => {
+            bail!("--dir is on {kind}, which is memory: name a folder on a disk")
+        }
         _ => Ok(()),
     }
 }
@@ -49,7 +70,13 @@ fn field(path: &str, name: &str) -> Option<String> {
 
 /// The one, five and fifteen minute averages.
 pub fn load_average() -> Option<String> {
-    Some(read("/proc/loadavg")?.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
+    Some(
+        read("/proc/loadavg")?
+            .split_whitespace()
+            .take(3)
+            .collect::<Vec<_>>()
+            .join(" "),
+    )
 }
 
 /// The kind of file system a folder is on: that of the longest mount point above it.
@@ -59,26 +86,44 @@ fn file_system(folder: &Path) -> Option<String> {
     let mount = |line: &str| {
         let (place, kind) = line.split_once(" - ")?;
         let point = place.split_whitespace().nth(4)?;
-        folder.starts_with(point).then(|| (point.len(), kind.split_whitespace().next().unwrap_or_default().to_owned()))
+        folder.starts_with(point).then(|| {
+            (
+                point.len(),
+                kind.split_whitespace()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned(),
+            )
+        })
     };
-    mounts.lines().filter_map(mount).max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
+    mounts
+        .lines()
+        .filter_map(mount)
+        .max_by_key(|(length, _)| *length)
+        .map(|(_, kind)| kind)
 }
 
 /// A status line of a process, in bytes: `VmRSS`, `VmHWM`.
 pub fn process_bytes(pid: u32, name: &str) -> anyhow::Result<u64> {
-    let text = field(&format!("/proc/{pid}/status"), name).with_context(|| format!("the system does not tell {name}"))?;
+    let text = field(&format!("/proc/{pid}/status"), name)
+        .with_context(|| format!("the system does not tell {name}"))?;
     let kib: u64 = text.trim_end_matches("kB").trim().parse()?;
     Ok(kib * 1024)
 }
 
 /// Makes `VmHWM` of this process count from now.
 pub fn forget_peak() -> anyhow::Result<()> {
-    std::fs::write("/proc/self/clear_refs", "5").context("the system does not let the peak of memory be reset")
+    std::fs::write("/proc/self/clear_refs", "5")
+        .context("the system does not let the peak of memory be reset")
 }
 
 /// Processor time that this thread has used so far, to about a millisecond.
 pub fn thread_time() -> Option<Duration> {
-    let nanos = read("/proc/thread-self/schedstat")?.split_whitespace().next()?.parse().ok()?;
+    let nanos = read("/proc/thread-self/schedstat")?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()?;
     Some(Duration::from_nanos(nanos))
 }
 
@@ -97,15 +142,34 @@ pub fn ticks_of(pid: &str) -> Option<Ticks> {
     let stat = read(&format!("/proc/{pid}/stat"))?;
     // The name in parentheses may hold blanks; figures come after it. utime is the twelfth of these.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let sum = |from: usize| fields.iter().skip(from).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
-    Some(Ticks { parent: fields.get(1)?.parse().ok()?, alone: sum(11), ended: sum(13) })
+    let sum = |from: usize| {
+        fields
+            .iter()
+            .skip(from)
+            .take(2)
+            .filter_map(|n| n.parse::<u64>().ok())
+            .sum()
+    };
+    Some(Ticks {
+        parent: fields.get(1)?.parse().ok()?,
+        alone: sum(11),
+        ended: sum(13),
+    })
 }
 
 /// Ticks of a process, of its children, and of those children that have ended.
 pub fn ticks_of_family(pid: u32) -> u64 {
-    let names = fs::read_dir("/proc").into_iter().flatten().filter_map(|item| item.ok()?.file_name().into_string().ok());
-    let children = names.filter(|name| name.starts_with(|c: char| c.is_ascii_digit())).filter_map(|name| ticks_of(&name));
-    let alive: u64 = children.filter(|child| child.parent == pid).map(|child| child.alone).sum();
+    let names = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|item| item.ok()?.file_name().into_string().ok());
+    let children = names
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))
+        .filter_map(|name| ticks_of(&name));
+    let alive: u64 = children
+        .filter(|child| child.parent == pid)
+        .map(|child| child.alone)
+        .sum();
     alive + ticks_of(&pid.to_string()).map_or(0, |parent| parent.alone + parent.ended)
 }
 
@@ -121,7 +185,14 @@ pub struct Cpu {
 impl Cpu {
     pub fn now() -> anyhow::Result<Cpu> {
         let stat = read("/proc/stat").unwrap_or_default();
-        let ticks: Vec<u64> = stat.lines().next().unwrap_or_default().split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+        let ticks: Vec<u64> = stat
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(1)
+            .filter_map(|n| n.parse().ok())
+            .collect();
         let at = |n: usize| ticks.get(n).copied().unwrap_or(0);
         Ok(Cpu {
             busy: at(0) + at(1) + at(2) + at(5) + at(6),

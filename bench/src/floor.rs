@@ -26,9 +26,17 @@ pub fn rewrites(folder: &Path, run: Duration) -> anyhow::Result<Sample> {
     })
 }
 
-fn measure(folder: &Path, run: Duration, mut place: impl FnMut(&mut File, usize) -> anyhow::Result<()>) -> anyhow::Result<Sample> {
+fn measure(
+    folder: &Path,
+    run: Duration,
+    mut place: impl FnMut(&mut File, usize) -> anyhow::Result<()>,
+) -> anyhow::Result<Sample> {
     let path = folder.join("floor");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&path)?;
     let block = [0x5A; BLOCK];
     for _ in 0..256 {
         file.write_all(&block)?;

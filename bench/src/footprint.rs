@@ -17,28 +17,59 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
     let loaded = corpus.loaded(setup)?;
     let mut table = Table::new(&["Start", "median", "ratio to the floor"]);
     let floor = bare_starts(setup)?;
-    table.row(["floor: `remem --version`, start to end".to_owned(), ms(floor), ratio(floor, floor)]);
+    table.row([
+        "floor: `remem --version`, start to end".to_owned(),
+        ms(floor),
+        ratio(floor, floor),
+    ]);
     let empty = starts(setup, None)?;
-    table.row(["to /ready, new data directory".to_owned(), ms(empty), ratio(empty, floor)]);
+    table.row([
+        "to /ready, new data directory".to_owned(),
+        ms(empty),
+        ratio(empty, floor),
+    ]);
     let full = starts(setup, Some(&loaded))?;
-    table.row([format!("to /ready, {} entries", setup.entries), ms(full), ratio(full, floor)]);
-    table.print(&format!("## Footprint: program of {}; median of {} starts", mib(setup.remem.metadata()?.len()), setup.starts));
+    table.row([
+        format!("to /ready, {} entries", setup.entries),
+        ms(full),
+        ratio(full, floor),
+    ]);
+    table.print(&format!(
+        "## Footprint: program of {}; median of {} starts",
+        mib(setup.remem.metadata()?.len()),
+        setup.starts
+    ));
 
     let mut table = Table::new(&["Memory of the server", "resident", "at the most so far"]);
     let mut row = |name: &str, host: &Host| -> anyhow::Result<()> {
-        table.row([name.to_owned(), mib(host.memory("VmRSS")?), mib(host.memory("VmHWM")?)]);
+        table.row([
+            name.to_owned(),
+            mib(host.memory("VmRSS")?),
+            mib(host.memory("VmHWM")?),
+        ]);
         Ok(())
     };
     let host = Host::start(setup, &loaded)?;
     row("idle, data directory with all entries", &host)?;
-    Client::connect(host.address())?.send(&Request::get(KEY, &memory(corpus::MEMORY, "entries?limit=100")))?;
+    Client::connect(host.address())?.send(&Request::get(
+        KEY,
+        &memory(corpus::MEMORY, "entries?limit=100"),
+    ))?;
     row("the same after one list of 100", &host)?;
     host.stop()?;
     let data = setup.fresh("footprint-")?;
     let host = Host::start(setup, &data)?;
     row("idle, new data directory", &host)?;
-    corpus::import(setup, &data, &corpus.file, &["--url", &format!("http://{}", host.address())])?;
-    row(&format!("after an import of {} entries", setup.entries), &host)?;
+    corpus::import(
+        setup,
+        &data,
+        &corpus.file,
+        &["--url", &format!("http://{}", host.address())],
+    )?;
+    row(
+        &format!("after an import of {} entries", setup.entries),
+        &host,
+    )?;
     row_under_load(setup, corpus, &host, &mut row)?;
     host.stop()?;
     table.print("Memory:");
@@ -51,14 +82,24 @@ fn row_under_load(
     host: &Host,
     row: &mut impl FnMut(&str, &Host) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let load = Load { clients: WRITERS, run: setup.run };
-    let body = |client: usize, n: usize| json!({"content": corpus.contents.at(n * WRITERS + client)}).to_string();
+    let load = Load {
+        clients: WRITERS,
+        run: setup.run,
+    };
+    let body = |client: usize, n: usize| {
+        json!({"content": corpus.contents.at(n * WRITERS + client)}).to_string()
+    };
     std::thread::scope(|scope| {
-        let writing = scope
-            .spawn(|| load.drive(host.address(), |client, n| Request::post(KEY, &memory(corpus::MEMORY, "entries"), &body(client, n))));
+        let writing = scope.spawn(|| {
+            load.drive(host.address(), |client, n| {
+                Request::post(KEY, &memory(corpus::MEMORY, "entries"), &body(client, n))
+            })
+        });
         std::thread::sleep(setup.run);
         row(&format!("while {WRITERS} clients write"), host)?;
-        writing.join().map_err(|_| anyhow::anyhow!("the load panicked"))??;
+        writing
+            .join()
+            .map_err(|_| anyhow::anyhow!("the load panicked"))??;
         Ok(())
     })
 }
@@ -70,7 +111,9 @@ fn bare_starts(setup: &Setup) -> anyhow::Result<f64> {
         command.arg("--version");
         timed(command).map(|(elapsed, _)| millis(elapsed))
     };
-    Ok(median((0..setup.starts).map(|_| one()).collect::<Result<_, _>>()?))
+    Ok(median(
+        (0..setup.starts).map(|_| one()).collect::<Result<_, _>>()?,
+    ))
 }
 
 fn starts(setup: &Setup, data: Option<&Path>) -> anyhow::Result<f64> {
@@ -82,7 +125,9 @@ fn starts(setup: &Setup, data: Option<&Path>) -> anyhow::Result<f64> {
         let elapsed = millis(host.start_up);
         host.stop().map(|()| elapsed)
     };
-    Ok(median((0..setup.starts).map(|_| one()).collect::<Result<_, _>>()?))
+    Ok(median(
+        (0..setup.starts).map(|_| one()).collect::<Result<_, _>>()?,
+    ))
 }
 
 fn millis(elapsed: Duration) -> f64 {

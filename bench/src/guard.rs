@@ -6,7 +6,8 @@ use crate::database::{self, Database, Server, Session};
 use crate::table::{Sample, Table, ms, ratio};
 use anyhow::{Context, anyhow, ensure};
 use remem_core::{
-    Admission, Admitted, Batch, Draft, EntryId, Facets, MemoryRef, Policy, Redactor, RuleId, Scope, TenantId, Timestamp, WorldId,
+    Admission, Admitted, Batch, Draft, EntryId, Facets, MemoryRef, Policy, Redactor, RuleId, Scope,
+    TenantId, Timestamp, WorldId,
 };
 use remem_store::Store;
 use remem_store_sql::{Location, SqliteStore};
@@ -19,13 +20,18 @@ const FILL: usize = 500;
 const WRITES: usize = 2_000;
 const LOOKS: usize = 40;
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
-const ONSETS: [&str; 19] = ["b", "c", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr", "pl"];
+const ONSETS: [&str; 19] = [
+    "b", "c", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr",
+    "pl",
+];
 const VOWELS: [&str; 7] = ["a", "e", "i", "o", "u", "ea", "ou"];
 /// Words that there are: about as many as a handbook uses.
 const VOCABULARY: u64 = 3_000;
 
 fn next(seed: &mut u64) -> usize {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *seed = seed
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
     (*seed >> 33) as usize
 }
 
@@ -33,7 +39,13 @@ fn next(seed: &mut u64) -> usize {
 fn word(number: u64) -> String {
     let mut seed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (0..2 + next(&mut seed) % 3)
-        .map(|_| [ONSETS[next(&mut seed) % ONSETS.len()], VOWELS[next(&mut seed) % VOWELS.len()]].concat())
+        .map(|_| {
+            [
+                ONSETS[next(&mut seed) % ONSETS.len()],
+                VOWELS[next(&mut seed) % VOWELS.len()],
+            ]
+            .concat()
+        })
         .collect()
 }
 
@@ -50,7 +62,12 @@ fn text(n: usize) -> String {
 
 fn admission<R>(with: impl FnOnce(&Admission<'_>) -> R) -> R {
     let (policy, redactor) = (Policy::default(), Redactor::empty());
-    with(&Admission { policy: &policy, redactor: &redactor, scan: 1, now: NOW })
+    with(&Admission {
+        policy: &policy,
+        redactor: &redactor,
+        scan: 1,
+        now: NOW,
+    })
 }
 
 fn world(name: &str) -> anyhow::Result<WorldId> {
@@ -58,13 +75,27 @@ fn world(name: &str) -> anyhow::Result<WorldId> {
 }
 
 fn scope() -> anyhow::Result<Scope> {
-    Ok(Scope::new(TenantId::parse("bench").context("a tenant's name")?, MemoryRef::parse("m").context("a memory's name")?))
+    Ok(Scope::new(
+        TenantId::parse("bench").context("a tenant's name")?,
+        MemoryRef::parse("m").context("a memory's name")?,
+    ))
 }
 
 fn statement(n: usize, world: &WorldId) -> anyhow::Result<Admitted> {
-    let facets = Facets { world: world.clone(), ..Facets::default() };
-    let draft = Draft { content: text(n), facets, ..Draft::default() };
-    admission(|admission| admission.admit(&scope()?, draft).map_err(|refused| anyhow!("{refused:?}")))
+    let facets = Facets {
+        world: world.clone(),
+        ..Facets::default()
+    };
+    let draft = Draft {
+        content: text(n),
+        facets,
+        ..Draft::default()
+    };
+    admission(|admission| {
+        admission
+            .admit(&scope()?, draft)
+            .map_err(|refused| anyhow!("{refused:?}"))
+    })
 }
 
 async fn fill(store: &dyn Store) -> anyhow::Result<()> {
@@ -72,8 +103,13 @@ async fn fill(store: &dyn Store) -> anyhow::Result<()> {
     for first in (0..RULES).step_by(FILL) {
         let mut batch = Batch::new(tenant.clone(), NOW);
         for n in first..first + FILL {
-            let body = admission(|admission| admission.rule(&text(n))).map_err(|refused| anyhow!("{refused:?}"))?;
-            batch = batch.rule(rules.clone(), RuleId::parse(&format!("r{n}")).context("a rule's name")?, Some(body));
+            let body = admission(|admission| admission.rule(&text(n)))
+                .map_err(|refused| anyhow!("{refused:?}"))?;
+            batch = batch.rule(
+                rules.clone(),
+                RuleId::parse(&format!("r{n}")).context("a rule's name")?,
+                Some(body),
+            );
         }
         store.commit(batch).await?;
     }
@@ -95,13 +131,26 @@ async fn written(store: &dyn Store, kind: &str, world: &WorldId) -> anyhow::Resu
 
 /// The look alone, of every other text one that restates a rule.
 async fn looked(store: &dyn Store) -> anyhow::Result<Sample> {
-    let (tenant, rules, mut nanos, begun) = (scope()?.tenant, world("w1")?, Vec::with_capacity(WRITES), Instant::now());
+    let (tenant, rules, mut nanos, begun) = (
+        scope()?.tenant,
+        world("w1")?,
+        Vec::with_capacity(WRITES),
+        Instant::now(),
+    );
     for n in 0..WRITES {
-        let said = if n % 2 == 0 { text(RULES + n) } else { text(n * 7).to_uppercase() };
+        let said = if n % 2 == 0 {
+            text(RULES + n)
+        } else {
+            text(n * 7).to_uppercase()
+        };
         let sent = Instant::now();
         let hit = store.shadowed(&tenant, &rules, &said).await?;
         nanos.push(sent.elapsed().as_nanos() as u64);
-        ensure!(hit.is_some() == (n % 2 == 1), "text {n} restates a rule: {}", hit.is_some());
+        ensure!(
+            hit.is_some() == (n % 2 == 1),
+            "text {n} restates a rule: {}",
+            hit.is_some()
+        );
     }
     Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
 }
@@ -110,13 +159,25 @@ async fn looked(store: &dyn Store) -> anyhow::Result<Sample> {
 fn literal(database: &Database<'_>) -> anyhow::Result<Sample> {
     let session = Session::open(&database.url)?;
     let sql = "SELECT max(similarity(body, $1)) > 0.85::real FROM remem.rule WHERE tenant_id = 'bench' AND world = 'w1'";
-    let (statement, mut nanos, begun) = (session.prepare(sql)?, Vec::with_capacity(LOOKS), Instant::now());
+    let (statement, mut nanos, begun) = (
+        session.prepare(sql)?,
+        Vec::with_capacity(LOOKS),
+        Instant::now(),
+    );
     for n in 0..LOOKS {
-        let said = if n % 2 == 0 { text(RULES + n) } else { text(n * 7).to_uppercase() };
+        let said = if n % 2 == 0 {
+            text(RULES + n)
+        } else {
+            text(n * 7).to_uppercase()
+        };
         let sent = Instant::now();
         let rows = session.query(&statement, &[&said])?;
         nanos.push(sent.elapsed().as_nanos() as u64);
-        ensure!(rows.first().is_some_and(|row| row.get::<_, bool>(0) == (n % 2 == 1)), "the peer says otherwise of text {n}");
+        ensure!(
+            rows.first()
+                .is_some_and(|row| row.get::<_, bool>(0) == (n % 2 == 1)),
+            "the peer says otherwise of text {n}"
+        );
     }
     Ok(Sample::new(nanos, begun.elapsed().as_secs_f64()))
 }
@@ -133,15 +194,30 @@ async fn figures(table: &mut Table, name: &str, store: &dyn Store) -> anyhow::Re
     let free = written(store, "free", &world("-")?).await?;
     let guarded = written(store, "guarded", &world("w1")?).await?;
     let looked = looked(store).await?;
-    table.row(row(&format!("{name}, write that is not guarded"), &free, &free));
+    table.row(row(
+        &format!("{name}, write that is not guarded"),
+        &free,
+        &free,
+    ));
     table.row(row(&format!("{name}, guarded write"), &guarded, &free));
     table.row(row(&format!("{name}, the look alone"), &looked, &free));
     Ok(looked)
 }
 
 pub fn run(setup: &Setup) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut table = Table::new(&["20,000 rules in the world", "times", "p50", "p95", "p99", "p50 : not guarded", "p95 : not guarded"]);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let mut table = Table::new(&[
+        "20,000 rules in the world",
+        "times",
+        "p50",
+        "p95",
+        "p99",
+        "p50 : not guarded",
+        "p95 : not guarded",
+    ]);
     let sqlite = SqliteStore::open(Location::Folder(setup.fresh("guard")?), 2)?;
     runtime.block_on(async {
         fill(&sqlite).await?;
@@ -154,11 +230,18 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
         let store = database::store(&database.url).await?;
         let begun = Instant::now();
         fill(&store).await?;
-        eprintln!("{RULES} rules written in {}", ms(begun.elapsed().as_secs_f64() * 1e3));
+        eprintln!(
+            "{RULES} rules written in {}",
+            ms(begun.elapsed().as_secs_f64() * 1e3)
+        );
         figures(&mut table, "PostgreSQL", &store).await
     })?;
     let literal = literal(&database)?;
-    table.row(row("PostgreSQL, peer: max(similarity()) over every rule", &literal, &looked));
+    table.row(row(
+        "PostgreSQL, peer: max(similarity()) over every rule",
+        &literal,
+        &looked,
+    ));
     table.print("## Guard: writes of one client beside 20,000 rules of about 210 characters (the peer's ratio is to the look)");
     Ok(())
 }

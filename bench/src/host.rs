@@ -36,12 +36,29 @@ impl Host {
         std::fs::create_dir_all(data)?;
         let log = File::create(data.with_extension("log"))?;
         let mut command = command(setup, data);
-        command.args(["serve", "--listen", "127.0.0.1:0"]).args(options).env("REMEM_BOOTSTRAP_KEY", KEY);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(options)
+            .env("REMEM_BOOTSTRAP_KEY", KEY);
         let begun = Instant::now();
-        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().context("cannot start the server")?;
-        let mut output = BufReader::new(child.stdout.take().context("the server's output was asked for")?);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .context("cannot start the server")?;
+        let mut output = BufReader::new(
+            child
+                .stdout
+                .take()
+                .context("the server's output was asked for")?,
+        );
         match await_ready(&mut output, begun) {
-            Ok((address, start_up)) => Ok(Host { child, address, start_up, _output: output }),
+            Ok((address, start_up)) => Ok(Host {
+                child,
+                address,
+                start_up,
+                _output: output,
+            }),
             Err(error) => {
                 // The first error is the one to report.
                 let _ = child.kill();
@@ -68,14 +85,24 @@ impl Host {
     pub fn metric(&self, name: &str) -> anyhow::Result<f64> {
         let mut client = Client::connect(self.address)?;
         let text = String::from_utf8(client.send(&Request::get(KEY, "/metrics"))?.to_vec())?;
-        let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']));
-        Ok(text.lines().filter(of_name).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+        let of_name = |line: &&str| {
+            line.strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with([' ', '{']))
+        };
+        Ok(text
+            .lines()
+            .filter(of_name)
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum())
     }
 
     /// Stops the server as an operator would, and waits for it.
     pub fn stop(mut self) -> anyhow::Result<()> {
         let pid = self.child.id().to_string();
-        let asked = Command::new("kill").args(["-TERM", &pid]).status().context("cannot run kill")?;
+        let asked = Command::new("kill")
+            .args(["-TERM", &pid])
+            .status()
+            .context("cannot run kill")?;
         ensure!(asked.success(), "cannot stop the server");
         let status = self.child.wait()?;
         ensure!(status.success(), "the server ended with {status}");
@@ -91,13 +118,20 @@ impl Drop for Host {
     }
 }
 
-fn await_ready(output: &mut impl BufRead, begun: Instant) -> anyhow::Result<(SocketAddr, Duration)> {
+fn await_ready(
+    output: &mut impl BufRead,
+    begun: Instant,
+) -> anyhow::Result<(SocketAddr, Duration)> {
     let mut line = String::new();
     output.read_line(&mut line)?;
-    let address = line.split("http://").nth(1).and_then(|rest| rest.trim().parse().ok());
+    let address = line
+        .split("http://")
+        .nth(1)
+        .and_then(|rest| rest.trim().parse().ok());
     let address: SocketAddr = address.context("the server did not say where it listens")?;
     while begun.elapsed() < READY_MAX {
-        let ready = Client::connect(address).and_then(|mut client| client.send(&Request::get(KEY, "/ready")).map(|_| ()));
+        let ready = Client::connect(address)
+            .and_then(|mut client| client.send(&Request::get(KEY, "/ready")).map(|_| ()));
         if ready.is_ok() {
             return Ok((address, begun.elapsed()));
         }
@@ -109,16 +143,27 @@ fn await_ready(output: &mut impl BufRead, begun: Instant) -> anyhow::Result<(Soc
 /// A command of the program, free of the settings of whoever runs the benchmark.
 pub fn command(setup: &Setup, data: &Path) -> Command {
     let mut command = Command::new(&setup.remem);
-    command.env_clear().arg("--data-dir").arg(data).env("REMEM_KEY", KEY);
+    command
+        .env_clear()
+        .arg("--data-dir")
+        .arg(data)
+        .env("REMEM_KEY", KEY);
     command
 }
 
 /// Runs a command to its end; answers its wall time and what it printed.
 pub fn timed(mut command: Command) -> anyhow::Result<(Duration, String)> {
     let begun = Instant::now();
-    let output = command.stdin(Stdio::null()).output().context("cannot run the program")?;
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run the program")?;
     let elapsed = begun.elapsed();
-    ensure!(output.status.success(), "a command failed: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "a command failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok((elapsed, String::from_utf8(output.stdout)?))
 }
 

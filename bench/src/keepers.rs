@@ -10,15 +10,28 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The ids that are kept of a conversation within a budget.
 pub type Keeper = fn(&Conversation, u64) -> BTreeSet<&str>;
 
-pub const KEEPERS: [(&str, Keeper); 5] =
-    [("random", random), ("lead (oldest first)", lead), ("longest first", longest), ("greedy idf", idf), ("remem-distill-1", ours)];
+pub const KEEPERS: [(&str, Keeper); 5] = [
+    ("random", random),
+    ("lead (oldest first)", lead),
+    ("longest first", longest),
+    ("greedy idf", idf),
+    ("remem-distill-1", ours),
+];
 
 fn charges(conversation: &Conversation) -> Vec<u64> {
-    conversation.turns.iter().map(|turn| 2 * O200k::count(&turn.text) as u64 + 1).collect()
+    conversation
+        .turns
+        .iter()
+        .map(|turn| 2 * O200k::count(&turn.text) as u64 + 1)
+        .collect()
 }
 
 /// Takes turns in an order while they fit.
-fn take(conversation: &Conversation, order: impl IntoIterator<Item = usize>, mut budget: u64) -> BTreeSet<&str> {
+fn take(
+    conversation: &Conversation,
+    order: impl IntoIterator<Item = usize>,
+    mut budget: u64,
+) -> BTreeSet<&str> {
     let charges = charges(conversation);
     let mut kept = BTreeSet::new();
     for at in order {
@@ -33,7 +46,9 @@ fn take(conversation: &Conversation, order: impl IntoIterator<Item = usize>, mut
 fn random(conversation: &Conversation, budget: u64) -> BTreeSet<&str> {
     let mut random = Random::new(7);
     let mut order: Vec<usize> = (0..conversation.turns.len()).collect();
-    (1..order.len()).rev().for_each(|at| order.swap(at, random.below(at + 1)));
+    (1..order.len())
+        .rev()
+        .for_each(|at| order.swap(at, random.below(at + 1)));
     take(conversation, order, budget)
 }
 
@@ -50,21 +65,34 @@ fn longest(conversation: &Conversation, budget: u64) -> BTreeSet<&str> {
 
 /// Greedy coverage of words weighed by rarity, the most for the price first: the strongest of the published ways.
 fn idf(conversation: &Conversation, mut budget: u64) -> BTreeSet<&str> {
-    let words: Vec<BTreeSet<String>> = conversation.turns.iter().map(|turn| telling(&turn.text)).collect();
+    let words: Vec<BTreeSet<String>> = conversation
+        .turns
+        .iter()
+        .map(|turn| telling(&turn.text))
+        .collect();
     let charges = charges(conversation);
     let mut turns_with: BTreeMap<&str, f64> = BTreeMap::new();
-    words.iter().flatten().for_each(|word| *turns_with.entry(word).or_default() += 1.0);
+    words
+        .iter()
+        .flatten()
+        .for_each(|word| *turns_with.entry(word).or_default() += 1.0);
     let weight = |word: &str| ((words.len() as f64 + turns_with[word]) / turns_with[word]).log2();
     let (mut covered, mut kept) = (BTreeSet::new(), BTreeSet::new());
     let mut left: Vec<usize> = (0..words.len()).collect();
     loop {
         left.retain(|&at| charges[at] <= budget);
         let ratio = |at: usize| {
-            let gain: f64 = words[at].iter().filter(|word| !covered.contains(word.as_str())).map(|word| weight(word)).sum();
+            let gain: f64 = words[at]
+                .iter()
+                .filter(|word| !covered.contains(word.as_str()))
+                .map(|word| weight(word))
+                .sum();
             gain / charges[at] as f64
         };
         let rated = left.iter().map(|&at| (ratio(at), at));
-        let Some((_, best)) = rated.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))) else { return kept };
+        let Some((_, best)) = rated.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))) else {
+            return kept;
+        };
         budget -= charges[best];
         covered.extend(words[best].iter().map(String::as_str));
         kept.insert(conversation.turns[best].id.as_str());
@@ -74,8 +102,23 @@ fn idf(conversation: &Conversation, mut budget: u64) -> BTreeSet<&str> {
 
 /// The turns that the host keeps whole.
 fn ours(conversation: &Conversation, budget: u64) -> BTreeSet<&str> {
-    let limits = Limits { output_bytes_max: usize::MAX, ..Limits::default() };
-    let Ok(digest) = plan(&conversation.turns, budget, &limits, &O200k::count) else { return BTreeSet::new() };
-    let whole = |id: &str, text: &str| digest.units.iter().any(|unit| unit.source == id && unit.text == text.trim());
-    conversation.turns.iter().filter(|turn| whole(&turn.id, &turn.text)).map(|turn| turn.id.as_str()).collect()
+    let limits = Limits {
+        output_bytes_max: usize::MAX,
+        ..Limits::default()
+    };
+    let Ok(digest) = plan(&conversation.turns, budget, &limits, &O200k::count) else {
+        return BTreeSet::new();
+    };
+    let whole = |id: &str, text: &str| {
+        digest
+            .units
+            .iter()
+            .any(|unit| unit.source == id && unit.text == text.trim())
+    };
+    conversation
+        .turns
+        .iter()
+        .filter(|turn| whole(&turn.id, &turn.text))
+        .map(|turn| turn.id.as_str())
+        .collect()
 }

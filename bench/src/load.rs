@@ -19,12 +19,20 @@ pub struct Load {
 
 impl Load {
     /// Runs for a while against one server; `request(client, n)` is a client's n-th request.
-    pub fn drive(&self, address: SocketAddr, request: impl Fn(usize, usize) -> Request + Sync) -> anyhow::Result<Sample> {
+    pub fn drive(
+        &self,
+        address: SocketAddr,
+        request: impl Fn(usize, usize) -> Request + Sync,
+    ) -> anyhow::Result<Sample> {
         self.spread(&[address], request)
     }
 
     /// The same with the clients spread evenly over some servers.
-    pub fn spread(&self, addresses: &[SocketAddr], request: impl Fn(usize, usize) -> Request + Sync) -> anyhow::Result<Sample> {
+    pub fn spread(
+        &self,
+        addresses: &[SocketAddr],
+        request: impl Fn(usize, usize) -> Request + Sync,
+    ) -> anyhow::Result<Sample> {
         let request = &request;
         self.race(|number| {
             let mut client = Client::connect(addresses[number % addresses.len()])?;
@@ -54,7 +62,14 @@ impl Load {
                 })
             };
             let threads: Vec<_> = clients.into_iter().map(spawn).collect();
-            threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a client panicked"))).collect::<Vec<_>>()
+            threads
+                .into_iter()
+                .map(|thread| {
+                    thread
+                        .join()
+                        .map_err(|_| anyhow::anyhow!("a client panicked"))
+                })
+                .collect::<Vec<_>>()
         });
         let mut nanos = Vec::new();
         for result in results {
@@ -63,7 +78,10 @@ impl Load {
         Ok(Sample::new(nanos, self.run.as_secs_f64()))
     }
 
-    fn one(&self, mut client: impl FnMut(usize) -> anyhow::Result<Instant>) -> anyhow::Result<Vec<u64>> {
+    fn one(
+        &self,
+        mut client: impl FnMut(usize) -> anyhow::Result<Instant>,
+    ) -> anyhow::Result<Vec<u64>> {
         let warm = Instant::now() + self.run / 5;
         let end = warm + self.run;
         let mut nanos = Vec::new();

@@ -45,55 +45,100 @@ impl Score {
 
     /// Percent of questions with their whole evidence, and mean percent of the words of the answer.
     pub fn cell(&self) -> String {
-        format!("{:.1} / {:.1}", 100.0 * self.whole / self.questions.max(1.0), 100.0 * self.covered / self.answers.max(1.0))
+        format!(
+            "{:.1} / {:.1}",
+            100.0 * self.whole / self.questions.max(1.0),
+            100.0 * self.covered / self.answers.max(1.0)
+        )
     }
 }
 
 pub fn read(path: &Path) -> anyhow::Result<Vec<Conversation>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let all: Vec<Value> = serde_json::from_str(&text).context("the file is not a list of conversations")?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let all: Vec<Value> =
+        serde_json::from_str(&text).context("the file is not a list of conversations")?;
     Ok(all.iter().map(conversation).collect())
 }
 
 fn conversation(document: &Value) -> Conversation {
-    let sessions = (1..=999).filter_map(|n| document["conversation"][format!("session_{n}")].as_array().map(|turns| (n, turns)));
+    let sessions = (1..=999).filter_map(|n| {
+        document["conversation"][format!("session_{n}")]
+            .as_array()
+            .map(|turns| (n, turns))
+    });
     let turn = |session: i64, at: usize, turn: &Value| {
         let said = |key: &str| turn[key].as_str().unwrap_or_default().to_owned();
         // Sessions are in the order of their dates, and only the order matters here.
         let created_at = Timestamp(session * 86_400_000 + at as i64 * 1_000);
-        Source { id: said("dia_id"), created_at, text: format!("{}: {}", said("speaker"), said("text")) }
+        Source {
+            id: said("dia_id"),
+            created_at,
+            text: format!("{}: {}", said("speaker"), said("text")),
+        }
     };
-    let turns: Vec<Source> =
-        sessions.flat_map(|(n, turns)| turns.iter().enumerate().map(move |(at, value)| turn(n, at, value)).collect::<Vec<_>>()).collect();
+    let turns: Vec<Source> = sessions
+        .flat_map(|(n, turns)| {
+            turns
+                .iter()
+                .enumerate()
+                .map(move |(at, value)| turn(n, at, value))
+                .collect::<Vec<_>>()
+        })
+        .collect();
     let ids: BTreeSet<&str> = turns.iter().map(|turn| turn.id.as_str()).collect();
-    let questions = document["qa"].as_array().into_iter().flatten().filter_map(|qa| question(qa, &ids)).collect();
+    let questions = document["qa"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|qa| question(qa, &ids))
+        .collect();
     Conversation { turns, questions }
 }
 
 /// The question, unless it has no answer or none of its evidence is in the conversation.
 fn question(qa: &Value, ids: &BTreeSet<&str>) -> Option<Question> {
-    let listed = qa["evidence"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let listed = qa["evidence"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
     // Some lists hold several ids in one string.
-    let evidence: Vec<String> =
-        listed.flat_map(|text| text.split([';', ',', ' '])).filter(|id| ids.contains(id)).map(str::to_owned).collect();
+    let evidence: Vec<String> = listed
+        .flat_map(|text| text.split([';', ',', ' ']))
+        .filter(|id| ids.contains(id))
+        .map(str::to_owned)
+        .collect();
     let answer = match &qa["answer"] {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    (qa["category"] != ADVERSARIAL && !evidence.is_empty()).then(|| Question { evidence, answer: telling(&answer) })
+    (qa["category"] != ADVERSARIAL && !evidence.is_empty()).then(|| Question {
+        evidence,
+        answer: telling(&answer),
+    })
 }
 
 /// What a kept part of the turns is worth. A turn counts only if it is there to its last letter.
 pub fn score(conversation: &Conversation, kept: &BTreeSet<&str>) -> Score {
-    let turns = conversation.turns.iter().filter(|turn| kept.contains(turn.id.as_str()));
+    let turns = conversation
+        .turns
+        .iter()
+        .filter(|turn| kept.contains(turn.id.as_str()));
     let words: BTreeSet<String> = turns.flat_map(|turn| telling(&turn.text)).collect();
     let mut score = Score::default();
     for question in &conversation.questions {
         score.questions += 1.0;
-        score.whole += f64::from(question.evidence.iter().all(|id| kept.contains(id.as_str())));
+        score.whole += f64::from(
+            question
+                .evidence
+                .iter()
+                .all(|id| kept.contains(id.as_str())),
+        );
         if !question.answer.is_empty() {
             score.answers += 1.0;
-            score.covered += question.answer.intersection(&words).count() as f64 / question.answer.len() as f64;
+            score.covered +=
+                question.answer.intersection(&words).count() as f64 / question.answer.len() as f64;
         }
     }
     score
@@ -101,8 +146,12 @@ pub fn score(conversation: &Conversation, kept: &BTreeSet<&str>) -> Score {
 
 /// Words, lower-cased, without the common ones.
 pub fn telling(text: &str) -> BTreeSet<String> {
-    let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
-    words.filter(|word| word.len() > 1 && COMMON.binary_search(&word.as_str()).is_err()).collect()
+    let words = text
+        .split(|c: char| !c.is_alphanumeric())
+        .map(str::to_lowercase);
+    words
+        .filter(|word| word.len() > 1 && COMMON.binary_search(&word.as_str()).is_err())
+        .collect()
 }
 
 #[rustfmt::skip]
@@ -132,8 +181,20 @@ mod tests {
                 {"question": "?", "answer": "no", "evidence": ["D9:1"], "category": 1},
             ],
         }));
-        assert_eq!((conversation.turns[0].text.as_str(), conversation.questions.len()), ("A: Skis.", 2));
-        assert_eq!(score(&conversation, &BTreeSet::from(["D1:2"])).cell(), "50.0 / 25.0");
-        assert_eq!(score(&conversation, &BTreeSet::from(["D1:1", "D1:2"])).cell(), "100.0 / 50.0");
+        assert_eq!(
+            (
+                conversation.turns[0].text.as_str(),
+                conversation.questions.len()
+            ),
+            ("A: Skis.", 2)
+        );
+        assert_eq!(
+            score(&conversation, &BTreeSet::from(["D1:2"])).cell(),
+            "50.0 / 25.0"
+        );
+        assert_eq!(
+            score(&conversation, &BTreeSet::from(["D1:1", "D1:2"])).cell(),
+            "100.0 / 50.0"
+        );
     }
 }

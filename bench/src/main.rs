@@ -2,7 +2,10 @@
 //! a peer or a physical floor that was measured in the same run; `docs/benchmarks.md` shows figures and explains them.
 //!
 //! Everything stays on loopback and in a folder of its own, and is bounded in count and time.
-#![expect(clippy::disallowed_methods, reason = "a benchmark measures time and starts load")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark measures time and starts load"
+)]
 
 mod client;
 mod commitments;
@@ -130,16 +133,35 @@ pub struct Setup {
 
 impl Setup {
     fn new(cli: &Cli) -> anyhow::Result<Setup> {
-        ensure!((0.1..=60.0).contains(&cli.seconds), "--seconds must be between 0.1 and 60");
+        ensure!(
+            (0.1..=60.0).contains(&cli.seconds),
+            "--seconds must be between 0.1 and 60"
+        );
         let entries = cli.entries.unwrap_or(100_000);
-        ensure!((1_000..=5_000_000).contains(&entries), "--entries must be between 1000 and 5000000");
-        ensure!((1..=1_024).contains(&cli.megabytes), "--megabytes must be between 1 and 1024");
-        ensure!((1..=100).contains(&cli.starts), "--starts must be between 1 and 100");
-        let remem = cli.remem.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/remem"));
+        ensure!(
+            (1_000..=5_000_000).contains(&entries),
+            "--entries must be between 1000 and 5000000"
+        );
+        ensure!(
+            (1..=1_024).contains(&cli.megabytes),
+            "--megabytes must be between 1 and 1024"
+        );
+        ensure!(
+            (1..=100).contains(&cli.starts),
+            "--starts must be between 1 and 100"
+        );
+        let remem = cli.remem.clone().unwrap_or_else(|| {
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/remem")
+        });
         // The redactor and the plan of consolidation are measured in this process.
         if !matches!(
             cli.benchmark,
-            Benchmark::Redact | Benchmark::Consolidate | Benchmark::Passes | Benchmark::Commitments | Benchmark::Guard | Benchmark::Recall
+            Benchmark::Redact
+                | Benchmark::Consolidate
+                | Benchmark::Passes
+                | Benchmark::Commitments
+                | Benchmark::Guard
+                | Benchmark::Recall
         ) {
             ensure!(
                 remem.is_file(),
@@ -147,16 +169,29 @@ impl Setup {
                 remem.display()
             );
         }
-        std::fs::create_dir_all(&cli.dir).with_context(|| format!("cannot create {}", cli.dir.display()))?;
-        let folder = tempfile::Builder::new().prefix("run-").tempdir_in(&cli.dir)?;
+        std::fs::create_dir_all(&cli.dir)
+            .with_context(|| format!("cannot create {}", cli.dir.display()))?;
+        let folder = tempfile::Builder::new()
+            .prefix("run-")
+            .tempdir_in(&cli.dir)?;
         facts::on_disk(folder.path())?;
         let run = Duration::from_secs_f64(cli.seconds);
-        Ok(Setup { remem, folder, run, entries, megabytes: cli.megabytes, starts: cli.starts })
+        Ok(Setup {
+            remem,
+            folder,
+            run,
+            entries,
+            megabytes: cli.megabytes,
+            starts: cli.starts,
+        })
     }
 
     /// A fresh folder.
     pub fn fresh(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let path = tempfile::Builder::new().prefix(name).tempdir_in(self.folder.path())?.keep();
+        let path = tempfile::Builder::new()
+            .prefix(name)
+            .tempdir_in(self.folder.path())?
+            .keep();
         Ok(path)
     }
 }
@@ -165,7 +200,10 @@ fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     // Nothing is written and no server is started for it.
     if cli.benchmark == Benchmark::Distill {
-        let file = cli.locomo.as_deref().context("`distill` needs --locomo FILE")?;
+        let file = cli
+            .locomo
+            .as_deref()
+            .context("`distill` needs --locomo FILE")?;
         return distill::run(file, cli.held_out);
     }
     let setup = Setup::new(&cli)?;
@@ -177,17 +215,30 @@ fn main() -> anyhow::Result<()> {
     }
     if wants(Benchmark::Consolidate) {
         let alone = cli.benchmark == Benchmark::Consolidate && cli.entries.is_none();
-        consolidate::run(&if alone { vec![10_000, 100_000, 1_000_000] } else { vec![setup.entries] })?;
+        consolidate::run(&if alone {
+            vec![10_000, 100_000, 1_000_000]
+        } else {
+            vec![setup.entries]
+        })?;
     }
     if wants(Benchmark::Passes) {
         let alone = cli.benchmark == Benchmark::Passes && cli.entries.is_none();
-        passes::run(&setup, &if alone { vec![10_000, 100_000, 1_000_000] } else { vec![setup.entries] })?;
+        passes::run(
+            &setup,
+            &if alone {
+                vec![10_000, 100_000, 1_000_000]
+            } else {
+                vec![setup.entries]
+            },
+        )?;
     }
     if wants(Benchmark::Commitments) {
         commitments::run(&setup)?;
     }
     if cli.benchmark == Benchmark::Recall {
-        let sizes = cli.entries.map_or_else(|| vec![10_000, 100_000, 1_000_000], |entries| vec![entries]);
+        let sizes = cli
+            .entries
+            .map_or_else(|| vec![10_000, 100_000, 1_000_000], |entries| vec![entries]);
         recall::run(&setup, &sizes, cli.peers.as_deref(), cli.postgres)?;
     }
     if wants(Benchmark::Guard) {
@@ -200,7 +251,15 @@ fn main() -> anyhow::Result<()> {
         runs::run(&setup)?;
     }
     let mut servers = Ok(0);
-    if [Benchmark::Import, Benchmark::Reads, Benchmark::Footprint, Benchmark::Postgres].into_iter().any(wants) {
+    if [
+        Benchmark::Import,
+        Benchmark::Reads,
+        Benchmark::Footprint,
+        Benchmark::Postgres,
+    ]
+    .into_iter()
+    .any(wants)
+    {
         let mut corpus = Corpus::write(&setup)?;
         if wants(Benchmark::Import) {
             transfer::run(&setup, &mut corpus)?;

@@ -27,12 +27,28 @@ enum Work {
     Gets,
 }
 
-const WORK: [(&str, Work); 3] =
-    [("put, all in one tenant", Work::OneTenant), ("put, 16 tenants", Work::Tenants), ("get, one tenant", Work::Gets)];
+const WORK: [(&str, Work); 3] = [
+    ("put, all in one tenant", Work::OneTenant),
+    ("put, 16 tenants", Work::Tenants),
+    ("get, one tenant", Work::Gets),
+];
 
 /// `filled` is the URL of a database with the corpus.
-pub fn run(setup: &Setup, server: &Server, contents: &Contents, filled: &str) -> anyhow::Result<()> {
-    let heads = ["Load of 64 clients", "nodes", "requests/s", "p50", "p99", "requests per commit", "requests/s : 1 node"];
+pub fn run(
+    setup: &Setup,
+    server: &Server,
+    contents: &Contents,
+    filled: &str,
+) -> anyhow::Result<()> {
+    let heads = [
+        "Load of 64 clients",
+        "nodes",
+        "requests/s",
+        "p50",
+        "p99",
+        "requests per commit",
+        "requests/s : 1 node",
+    ];
     let mut table = Table::new(&[&heads[..], &cores::HEADS[..]].concat());
     for (name, work) in WORK {
         let mut alone = 0.0;
@@ -41,16 +57,29 @@ pub fn run(setup: &Setup, server: &Server, contents: &Contents, filled: &str) ->
                 Work::Gets => measure(setup, server, contents, work, nodes, filled)?,
                 _ => {
                     let database = server.fresh()?;
-                    measure(setup, server, contents, work, nodes, &database.migrate(setup)?)?
+                    measure(
+                        setup,
+                        server,
+                        contents,
+                        work,
+                        nodes,
+                        &database.migrate(setup)?,
+                    )?
                 }
             };
             if nodes == 1 {
                 alone = sample.rate();
             }
             let latency = [50.0, 99.0].map(|percent| ms(sample.percentile(percent)));
-            let cells = [name.to_owned(), nodes.to_string(), number(sample.rate())].into_iter().chain(latency);
+            let cells = [name.to_owned(), nodes.to_string(), number(sample.rate())]
+                .into_iter()
+                .chain(latency);
             let grouped = grouped.map_or_else(String::new, number);
-            table.row(cells.chain([grouped, ratio(sample.rate(), alone)]).chain(cores));
+            table.row(
+                cells
+                    .chain([grouped, ratio(sample.rate(), alone)])
+                    .chain(cores),
+            );
             eprintln!("{name}, nodes: {nodes}: {}", sample.count());
         }
     }
@@ -66,21 +95,46 @@ pub fn run(setup: &Setup, server: &Server, contents: &Contents, filled: &str) ->
 
 type Figure = (Sample, Option<f64>, [String; 3]);
 
-fn measure(setup: &Setup, server: &Server, contents: &Contents, work: Work, nodes: usize, url: &str) -> anyhow::Result<Figure> {
-    let keys = if matches!(work, Work::Tenants) { keys(setup, url)? } else { vec![KEY.to_owned()] };
-    let hosts: Vec<Host> = (0..nodes).map(|_| node(setup, url)).collect::<Result<_, _>>()?;
+fn measure(
+    setup: &Setup,
+    server: &Server,
+    contents: &Contents,
+    work: Work,
+    nodes: usize,
+    url: &str,
+) -> anyhow::Result<Figure> {
+    let keys = if matches!(work, Work::Tenants) {
+        keys(setup, url)?
+    } else {
+        vec![KEY.to_owned()]
+    };
+    let hosts: Vec<Host> = (0..nodes)
+        .map(|_| node(setup, url))
+        .collect::<Result<_, _>>()?;
     let all: Vec<&Host> = hosts.iter().collect();
     let addresses: Vec<SocketAddr> = hosts.iter().map(Host::address).collect();
     let watch = Watch::start(server, &all);
-    let sample = Load { clients: CLIENTS, run: setup.run }.spread(&addresses, |client, n| match work {
+    let sample = Load {
+        clients: CLIENTS,
+        run: setup.run,
+    }
+    .spread(&addresses, |client, n| match work {
         Work::Gets => Read::Get.request(contents, setup.entries, client << 32 | n),
         _ => {
             let body = json!({"content": contents.at(n * CLIENTS + client)}).to_string();
-            Request::post(&keys[client % keys.len()], &memory("puts", "entries"), &body)
+            Request::post(
+                &keys[client % keys.len()],
+                &memory("puts", "entries"),
+                &body,
+            )
         }
     })?;
     let cores = watch.cells(server, &all);
-    let grouped = if matches!(work, Work::Gets) { None } else { Some(requests_per_commit(&hosts)?) };
+    let grouped = if matches!(work, Work::Gets) {
+        None
+    } else {
+        Some(requests_per_commit(&hosts)?)
+    };
     hosts.into_iter().try_for_each(Host::stop)?;
     Ok((sample, grouped, cores))
 }
@@ -98,7 +152,14 @@ fn requests_per_commit(hosts: &[Host]) -> anyhow::Result<f64> {
 fn keys(setup: &Setup, url: &str) -> anyhow::Result<Vec<String>> {
     let one = |tenant: usize| {
         let mut command = command(setup, &setup.fresh("key-")?);
-        command.args(["--database", url, "--tenant", &format!("t{tenant}"), "key", "create"]);
+        command.args([
+            "--database",
+            url,
+            "--tenant",
+            &format!("t{tenant}"),
+            "key",
+            "create",
+        ]);
         Ok(timed(command)?.1.trim().to_owned())
     };
     (0..TENANTS).map(one).collect()

@@ -35,7 +35,9 @@ struct Taken {
 }
 
 pub fn run(setup: &Setup, sizes: &[usize]) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let heads = ["Entries", "→ out", "first pass", "µs an entry", "memory", "second pass", "1 % new", "forget 100 of them"];
         let mut table = Table::new(&heads);
@@ -52,12 +54,30 @@ impl Bench {
         let location = Location::Folder(setup.fresh("passes")?);
         let store = Arc::new(SqliteStore::open(location.clone(), 4)?);
         let directory = Arc::new(SqliteDirectory::open(&location)?);
-        let parts = Parts::new(store, directory, Arc::new(SystemClock), Arc::new(RandomIds), HostKey::new([7; 32]));
-        let engine = Engine::new(Parts { policy: Policy::default(), ..parts });
+        let parts = Parts::new(
+            store,
+            directory,
+            Arc::new(SystemClock),
+            Arc::new(RandomIds),
+            HostKey::new([7; 32]),
+        );
+        let engine = Engine::new(Parts {
+            policy: Policy::default(),
+            ..parts
+        });
         let tenant = TenantId::parse("bench").context("a tenant's name")?;
-        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
+        let request = KeyRequest {
+            tenant,
+            label: String::new(),
+            permissions: Permission::ALL.to_vec(),
+            expires_at: None,
+            principal: None,
+        };
         engine.add_key("bench", request).await.map_err(told)?;
-        let caller = engine.authenticate("bench").await.map_err(|denied| anyhow!("{denied}"))?;
+        let caller = engine
+            .authenticate("bench")
+            .await
+            .map_err(|denied| anyhow!("{denied}"))?;
         Ok(Bench { engine, caller })
     }
 
@@ -65,7 +85,10 @@ impl Bench {
         let mut drafts = drafts.into_iter().peekable();
         while drafts.peek().is_some() {
             let page: Vec<Draft> = drafts.by_ref().take(FILL).collect();
-            self.engine.put(&self.caller, memory_ref, page, None).await.map_err(told)?;
+            self.engine
+                .put(&self.caller, memory_ref, page, None)
+                .await
+                .map_err(told)?;
         }
         Ok(())
     }
@@ -76,11 +99,21 @@ impl Bench {
         let before = process_bytes(std::process::id(), "VmRSS")?;
         forget_peak()?;
         let begun = Instant::now();
-        let work = self.engine.work_now(self.caller.tenant(), name, Some(&memory_ref), options, Trigger::OnDemand);
+        let work = self.engine.work_now(
+            self.caller.tenant(),
+            name,
+            Some(&memory_ref),
+            options,
+            Trigger::OnDemand,
+        );
         let report = work.await.map_err(|error| anyhow!("{name}: {error:?}"))?;
         let time = begun.elapsed();
         let memory = process_bytes(std::process::id(), "VmHWM")?.saturating_sub(before);
-        Ok(Taken { report, time, memory })
+        Ok(Taken {
+            report,
+            time,
+            memory,
+        })
     }
 }
 
@@ -89,32 +122,58 @@ fn told(error: remem_engine::EngineError) -> anyhow::Error {
 }
 
 fn text(content: String) -> Draft {
-    Draft { content, ..Draft::default() }
+    Draft {
+        content,
+        ..Draft::default()
+    }
 }
 
 async fn consolidated(setup: &Setup, size: usize) -> anyhow::Result<Vec<String>> {
     let bench = Bench::new(setup).await?;
     let texts = consolidate::texts(&Contents::new(), size + size / 100);
-    let (mut first, later): (Vec<String>, Vec<String>) = (texts[..size].to_vec(), texts[size..].to_vec());
+    let (mut first, later): (Vec<String>, Vec<String>) =
+        (texts[..size].to_vec(), texts[size..].to_vec());
     drop(texts);
-    let subject = bench.engine.subjects(&bench.caller, &["somebody".to_owned()]).map_err(told)?;
+    let subject = bench
+        .engine
+        .subjects(&bench.caller, &["somebody".to_owned()])
+        .map_err(told)?;
     let (every, mut drafts) = ((size / ABOUT).max(1), Vec::with_capacity(size));
     for (n, content) in first.drain(..).enumerate() {
-        let subjects = if n % every == 0 { subject.clone() } else { Vec::new() };
-        drafts.push(Draft { subjects, ..text(content) });
+        let subjects = if n % every == 0 {
+            subject.clone()
+        } else {
+            Vec::new()
+        };
+        drafts.push(Draft {
+            subjects,
+            ..text(content)
+        });
     }
     drop(first);
     bench.fill("m", drafts).await?;
-    eprintln!("{size} entries stored; load {}", facts::load_average().unwrap_or_default());
+    eprintln!(
+        "{size} entries stored; load {}",
+        facts::load_average().unwrap_or_default()
+    );
     let one = bench.pass("consolidate", "m", json!({})).await?;
     let two = bench.pass("consolidate", "m", json!({})).await?;
     ensure!(two.report.changed == 0, "a second pass changed something");
-    bench.fill("m", later.into_iter().map(text).collect()).await?;
+    bench
+        .fill("m", later.into_iter().map(text).collect())
+        .await?;
     let new = bench.pass("consolidate", "m", json!({})).await?;
     let begun = Instant::now();
-    let forgotten = bench.engine.forget(&bench.caller, "somebody", false).await.map_err(told)?;
+    let forgotten = bench
+        .engine
+        .forget(&bench.caller, "somebody", false)
+        .await
+        .map_err(told)?;
     let forget = begun.elapsed();
-    ensure!(!forgotten.report.report.erased.is_empty(), "nothing was forgotten");
+    ensure!(
+        !forgotten.report.report.erased.is_empty(),
+        "nothing was forgotten"
+    );
     let each = one.time.as_secs_f64() * 1e6 / size as f64;
     Ok(vec![
         number(size as f64),
@@ -124,7 +183,11 @@ async fn consolidated(setup: &Setup, size: usize) -> anyhow::Result<Vec<String>>
         mib(one.memory),
         seconds(two.time),
         seconds(new.time),
-        format!("{} ({} erased)", seconds(forget), forgotten.report.report.erased.len()),
+        format!(
+            "{} ({} erased)",
+            seconds(forget),
+            forgotten.report.report.erased.len()
+        ),
     ])
 }
 
@@ -133,22 +196,83 @@ fn seconds(time: Duration) -> String {
 }
 
 async fn digests(setup: &Setup) -> anyhow::Result<()> {
-    let (contents, mut table) = (Contents::new(), Table::new(&["Pass", "entries", "time", "what came of it", "memory"]));
+    let (contents, mut table) = (
+        Contents::new(),
+        Table::new(&["Pass", "entries", "time", "what came of it", "memory"]),
+    );
     let bench = Bench::new(setup).await?;
-    bench.fill("d", (0..5_000).map(|n| text(contents.at(n))).collect()).await?;
-    let warm = bench.pass("distill", "d", json!({"tokenBudget": 60_000})).await?;
-    let number_of = |taken: &Taken, name: &str| taken.report.detail.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let what = format!("{} of {} tokens used", number(number_of(&warm, "tokensUsed") as f64), number(60_000.0));
-    table.row(["distill, the tokenizer unfolded on the way".to_owned(), number(5_000.0), seconds(warm.time), what, mib(warm.memory)]);
-    let next = bench.pass("distill", "d", json!({"tokenBudget": 50_000})).await?;
-    let what = format!("{} of {} tokens used", number(number_of(&next, "tokensUsed") as f64), number(50_000.0));
-    table.row(["distill, another budget".to_owned(), number(5_000.0), seconds(next.time), what, mib(next.memory)]);
-    let again = bench.pass("distill", "d", json!({"tokenBudget": 50_000})).await?;
-    table.row(["distill, the same again".to_owned(), number(5_000.0), seconds(again.time), "nothing".to_owned(), mib(again.memory)]);
-    bench.fill("c", (0..10_000).map(|n| text(contents.at(n))).collect()).await?;
-    let compact = bench.pass("compact", "c", json!({"include": "all"})).await?;
-    let outputs = compact.report.detail.get("outputs").and_then(Value::as_array).map_or(0, Vec::len);
-    table.row(["compact".to_owned(), number(10_000.0), seconds(compact.time), format!("{outputs} entries"), mib(compact.memory)]);
-    table.print("## Passes: distillation and compaction on the embedded store, texts of about 200 bytes");
+    bench
+        .fill("d", (0..5_000).map(|n| text(contents.at(n))).collect())
+        .await?;
+    let warm = bench
+        .pass("distill", "d", json!({"tokenBudget": 60_000}))
+        .await?;
+    let number_of = |taken: &Taken, name: &str| {
+        taken
+            .report
+            .detail
+            .get(name)
+            .and_then(Value::as_u64)
+            .unwrap_or(0)
+    };
+    let what = format!(
+        "{} of {} tokens used",
+        number(number_of(&warm, "tokensUsed") as f64),
+        number(60_000.0)
+    );
+    table.row([
+        "distill, the tokenizer unfolded on the way".to_owned(),
+        number(5_000.0),
+        seconds(warm.time),
+        what,
+        mib(warm.memory),
+    ]);
+    let next = bench
+        .pass("distill", "d", json!({"tokenBudget": 50_000}))
+        .await?;
+    let what = format!(
+        "{} of {} tokens used",
+        number(number_of(&next, "tokensUsed") as f64),
+        number(50_000.0)
+    );
+    table.row([
+        "distill, another budget".to_owned(),
+        number(5_000.0),
+        seconds(next.time),
+        what,
+        mib(next.memory),
+    ]);
+    let again = bench
+        .pass("distill", "d", json!({"tokenBudget": 50_000}))
+        .await?;
+    table.row([
+        "distill, the same again".to_owned(),
+        number(5_000.0),
+        seconds(again.time),
+        "nothing".to_owned(),
+        mib(again.memory),
+    ]);
+    bench
+        .fill("c", (0..10_000).map(|n| text(contents.at(n))).collect())
+        .await?;
+    let compact = bench
+        .pass("compact", "c", json!({"include": "all"}))
+        .await?;
+    let outputs = compact
+        .report
+        .detail
+        .get("outputs")
+        .and_then(Value::as_array)
+        .map_or(0, Vec::len);
+    table.row([
+        "compact".to_owned(),
+        number(10_000.0),
+        seconds(compact.time),
+        format!("{outputs} entries"),
+        mib(compact.memory),
+    ]);
+    table.print(
+        "## Passes: distillation and compaction on the embedded store, texts of about 200 bytes",
+    );
     Ok(())
 }

@@ -32,9 +32,15 @@ impl Peer {
 
     fn insert(&self, number: usize, content: &str) -> rusqlite::Result<()> {
         let sql = "INSERT INTO entry (id, content, created_at) VALUES (?1, ?2, ?3)";
-        self.db.prepare_cached(sql)?.execute(params![corpus::id(number), content, number as i64])?;
+        self.db.prepare_cached(sql)?.execute(params![
+            corpus::id(number),
+            content,
+            number as i64
+        ])?;
         let row = self.db.last_insert_rowid();
-        self.db.prepare_cached("INSERT INTO entry_fts (rowid, content) VALUES (?1, ?2)")?.execute(params![row, content])?;
+        self.db
+            .prepare_cached("INSERT INTO entry_fts (rowid, content) VALUES (?1, ?2)")?
+            .execute(params![row, content])?;
         Ok(())
     }
 
@@ -71,11 +77,17 @@ impl Peer {
     pub fn export(&self, file: &Path) -> anyhow::Result<Duration> {
         let begun = Instant::now();
         let mut output = BufWriter::new(File::create(file)?);
-        let mut query = self.db.prepare("SELECT id, content, created_at FROM entry ORDER BY created_at DESC, id DESC")?;
+        let mut query = self.db.prepare(
+            "SELECT id, content, created_at FROM entry ORDER BY created_at DESC, id DESC",
+        )?;
         let mut rows = query.query([])?;
         while let Some(row) = rows.next()? {
             let (id, content, at): (String, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            writeln!(output, "{}", serde_json::json!({"id": id, "content": content, "createdAt": at}))?;
+            writeln!(
+                output,
+                "{}",
+                serde_json::json!({"id": id, "content": content, "createdAt": at})
+            )?;
         }
         output.flush()?;
         Ok(begun.elapsed())
@@ -83,29 +95,46 @@ impl Peer {
 
     /// Reads by id.
     pub fn gets(&self, run: Duration, id: impl Fn(usize) -> String) -> anyhow::Result<Sample> {
-        self.reads("SELECT id, content, created_at FROM entry WHERE id = ?1", run, id)
+        self.reads(
+            "SELECT id, content, created_at FROM entry WHERE id = ?1",
+            run,
+            id,
+        )
     }
 
     /// The newest `limit` rows.
     pub fn lists(&self, run: Duration, limit: usize) -> anyhow::Result<Sample> {
-        let sql = format!("SELECT id, content, created_at FROM entry WHERE ?1 = '' ORDER BY created_at DESC, id DESC LIMIT {limit}");
+        let sql = format!(
+            "SELECT id, content, created_at FROM entry WHERE ?1 = '' ORDER BY created_at DESC, id DESC LIMIT {limit}"
+        );
         self.reads(&sql, run, |_| String::new())
     }
 
     /// The ten rows that fit an FTS5 expression best.
-    pub fn searches(&self, run: Duration, expression: impl Fn(usize) -> String) -> anyhow::Result<Sample> {
+    pub fn searches(
+        &self,
+        run: Duration,
+        expression: impl Fn(usize) -> String,
+    ) -> anyhow::Result<Sample> {
         let sql = "SELECT e.id, e.content, e.created_at FROM entry_fts JOIN entry e ON e.row_id = entry_fts.rowid
                    WHERE entry_fts MATCH ?1 ORDER BY rank LIMIT 10";
         self.reads(sql, run, expression)
     }
 
-    fn reads(&self, sql: &str, run: Duration, parameter: impl Fn(usize) -> String) -> anyhow::Result<Sample> {
+    fn reads(
+        &self,
+        sql: &str,
+        run: Duration,
+        parameter: impl Fn(usize) -> String,
+    ) -> anyhow::Result<Sample> {
         let mut query = self.db.prepare(sql)?;
         let (begun, mut nanos) = (Instant::now(), Vec::new());
         while begun.elapsed() < run {
             let parameter = parameter(nanos.len());
             let start = Instant::now();
-            let rows = query.query_map([parameter], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            let rows = query.query_map([parameter], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })?;
             let rows: Vec<(String, String, i64)> = rows.collect::<Result<_, _>>()?;
             nanos.push(start.elapsed().as_nanos() as u64);
             std::hint::black_box(rows);

@@ -13,10 +13,30 @@ use anyhow::Context;
 use std::time::Duration;
 
 const CASES: [Case; 4] = [
-    Case { name: "put, 1 client", clients: 1, rows: 1, idempotent: false },
-    Case { name: "put, 8 clients", clients: 8, rows: 1, idempotent: false },
-    Case { name: "put, 64 clients", clients: 64, rows: 1, idempotent: false },
-    Case { name: "batch of 100, 8 clients", clients: 8, rows: 100, idempotent: false },
+    Case {
+        name: "put, 1 client",
+        clients: 1,
+        rows: 1,
+        idempotent: false,
+    },
+    Case {
+        name: "put, 8 clients",
+        clients: 8,
+        rows: 1,
+        idempotent: false,
+    },
+    Case {
+        name: "put, 64 clients",
+        clients: 64,
+        rows: 1,
+        idempotent: false,
+    },
+    Case {
+        name: "batch of 100, 8 clients",
+        clients: 8,
+        rows: 100,
+        idempotent: false,
+    },
 ];
 
 /// Answers how much processor time the server used, in ticks.
@@ -58,70 +78,163 @@ fn puts(setup: &Setup, server: &Server) -> anyhow::Result<()> {
     let mut table = Table::new(&[&HEADS[..], &cores::HEADS[..]].concat());
     let commit = best(commits)?;
     for (name, sample) in [("append", best(appends)?), ("rewrite", best(rewrites)?)] {
-        floor_row(&mut table, &format!("floor: fdatasync of a 4 KiB {name}"), &sample, &commit);
+        floor_row(
+            &mut table,
+            &format!("floor: fdatasync of a 4 KiB {name}"),
+            &sample,
+            &commit,
+        );
     }
-    floor_row(&mut table, "floor: commit of one record, 1 connection", &commit, &commit);
+    floor_row(
+        &mut table,
+        "floor: commit of one record, 1 connection",
+        &commit,
+        &commit,
+    );
     for (case, figures) in &cases {
-        let peer = figures.iter().find(|figure| figure.name == PEER).map_or(0.0, Figure::rate);
+        let peer = figures
+            .iter()
+            .find(|figure| figure.name == PEER)
+            .map_or(0.0, Figure::rate);
         for figure in figures {
             let (rate, sample) = (figure.rate(), &figure.measured.sample);
             let latency = [50.0, 99.0].map(|percent| ms(sample.percentile(percent)));
             let grouped = number(figure.measured.requests_per_commit);
             let ratios = [ratio(rate, peer), ratio(rate, commit.rate())];
-            let cells = [format!("{}: {}", case.name, figure.name), number(rate)].into_iter().chain(latency);
-            table.row(cells.chain([grouped]).chain(ratios).chain(figure.cores.clone()));
+            let cells = [format!("{}: {}", case.name, figure.name), number(rate)]
+                .into_iter()
+                .chain(latency);
+            table.row(
+                cells
+                    .chain([grouped])
+                    .chain(ratios)
+                    .chain(figure.cores.clone()),
+            );
         }
     }
     table.print("## PostgreSQL, puts: durable writes, texts of about 200 bytes");
-    println!("\n{}. Each figure has a database of its own.\n{NOTES}", server.settings()?);
+    println!(
+        "\n{}. Each figure has a database of its own.\n{NOTES}",
+        server.settings()?
+    );
     Ok(())
 }
 
-const HEADS: [&str; 7] = ["Writes", "entries/s", "p50", "p99", "requests per commit", "entries/s : peer", "entries/s : commits/s"];
+const HEADS: [&str; 7] = [
+    "Writes",
+    "entries/s",
+    "p50",
+    "p99",
+    "requests per commit",
+    "entries/s : peer",
+    "entries/s : commits/s",
+];
 const PEER: &str = "peer, an INSERT an entry";
 const NOTES: &str = "The peer is the design of the OpenWOP reference host: one autocommitted INSERT a write on a connection of the client's \
     own. It has no HTTP, API keys, redaction, search index, events, hash chain, idempotency, revisions or row-level security. \
     INSERTs of 100 rows are not part of that design; they show what the statement alone costs. PostgreSQL shares a flush among \
     connections by itself, so the peer's requests per commit are 1 and its flushes fewer than its commits.";
 
-fn figures(setup: &Setup, server: &Server, contents: &Contents, case: &Case) -> anyhow::Result<Vec<Figure>> {
+fn figures(
+    setup: &Setup,
+    server: &Server,
+    contents: &Contents,
+    case: &Case,
+) -> anyhow::Result<Vec<Figure>> {
     let database = server.fresh()?;
     let postgres = node(setup, &database.migrate(setup)?)?;
-    let mut figures = vec![host(setup, server, contents, case, "remem on PostgreSQL", postgres)?];
+    let mut figures = vec![host(
+        setup,
+        server,
+        contents,
+        case,
+        "remem on PostgreSQL",
+        postgres,
+    )?];
     drop(database);
     let sqlite = Host::start(setup, &setup.fresh("puts-")?)?;
-    figures.push(host(setup, server, contents, case, "remem on SQLite", sqlite)?);
+    figures.push(host(
+        setup,
+        server,
+        contents,
+        case,
+        "remem on SQLite",
+        sqlite,
+    )?);
     figures.push(peer(setup, server, contents, case, PEER, Many::Singly)?);
     if case.rows > 1 {
-        figures.push(peer(setup, server, contents, case, "one INSERT for all", Many::Together)?);
+        figures.push(peer(
+            setup,
+            server,
+            contents,
+            case,
+            "one INSERT for all",
+            Many::Together,
+        )?);
     }
     Ok(figures)
 }
 
-fn host(setup: &Setup, server: &Server, contents: &Contents, case: &Case, name: &str, host: Host) -> anyhow::Result<Figure> {
+fn host(
+    setup: &Setup,
+    server: &Server,
+    contents: &Contents,
+    case: &Case,
+    name: &str,
+    host: Host,
+) -> anyhow::Result<Figure> {
     let watch = Watch::start(server, &[&host]);
     let measured = measure(setup, contents, case, &host)?;
     let cores = watch.cells(server, &[&host]);
     host.stop()?;
-    Ok(Figure { name: name.to_owned(), rows: case.rows, measured, cores })
+    Ok(Figure {
+        name: name.to_owned(),
+        rows: case.rows,
+        measured,
+        cores,
+    })
 }
 
-fn peer(setup: &Setup, server: &Server, contents: &Contents, case: &Case, name: &str, many: Many) -> anyhow::Result<Figure> {
+fn peer(
+    setup: &Setup,
+    server: &Server,
+    contents: &Contents,
+    case: &Case,
+    name: &str,
+    many: Many,
+) -> anyhow::Result<Figure> {
     let database = server.fresh()?;
     let watch = Watch::start(server, &[]);
     let sample = postgres_peer::puts(&database, contents, case, many, setup.run)?;
     let cores = watch.cells(server, &[]);
     eprintln!("{}, {name}: {}", case.name, sample.count());
-    Ok(Figure { name: name.to_owned(), rows: case.rows, measured: Measured { sample, requests_per_commit: 1.0 }, cores })
+    Ok(Figure {
+        name: name.to_owned(),
+        rows: case.rows,
+        measured: Measured {
+            sample,
+            requests_per_commit: 1.0,
+        },
+        cores,
+    })
 }
 
 /// Load from elsewhere can only slow a floor down.
 fn best(samples: Vec<Sample>) -> anyhow::Result<Sample> {
-    samples.into_iter().max_by(|a, b| a.rate().total_cmp(&b.rate())).context("the floor was measured")
+    samples
+        .into_iter()
+        .max_by(|a, b| a.rate().total_cmp(&b.rate()))
+        .context("the floor was measured")
 }
 
 fn floor_row(table: &mut Table, name: &str, sample: &Sample, commit: &Sample) {
     let latency = [50.0, 99.0].map(|percent| ms(sample.percentile(percent)));
-    let cells = [name.to_owned(), number(sample.rate())].into_iter().chain(latency);
-    table.row(cells.chain([number(1.0), String::new(), ratio(sample.rate(), commit.rate())]));
+    let cells = [name.to_owned(), number(sample.rate())]
+        .into_iter()
+        .chain(latency);
+    table.row(cells.chain([
+        number(1.0),
+        String::new(),
+        ratio(sample.rate(), commit.rate()),
+    ]));
 }

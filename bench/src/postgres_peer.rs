@@ -21,7 +21,8 @@ const INSERT: &str = "INSERT INTO memory (tenant, memory_ref, id, content, tags,
 const INSERT_MANY: &str = "INSERT INTO memory (tenant, memory_ref, id, content, tags, created_at)
      SELECT $1, $2, n.id, n.content, '[]', n.at FROM unnest($3::text[], $4::text[], $5::bigint[]) AS n (id, content, at)";
 const GET: &str = "SELECT id, content, tags::text, created_at FROM memory WHERE tenant = $1 AND memory_ref = $2 AND id = $3";
-const LIST: &str = "SELECT id, content, tags::text, created_at FROM memory WHERE tenant = $1 AND memory_ref = $2
+const LIST: &str =
+    "SELECT id, content, tags::text, created_at FROM memory WHERE tenant = $1 AND memory_ref = $2
      ORDER BY created_at DESC LIMIT $3";
 const SEARCH: &str = "SELECT id, content, tags::text, created_at, ts_rank(words, q) AS score FROM memory, to_tsquery('english', $3) q
      WHERE tenant = $1 AND memory_ref = $2 AND words @@ q ORDER BY score DESC LIMIT 10";
@@ -52,9 +53,19 @@ pub fn commits(server: &Server, run: Duration) -> anyhow::Result<Sample> {
     })
 }
 
-pub fn puts(database: &Database, contents: &Contents, case: &Case, many: Many, run: Duration) -> anyhow::Result<Sample> {
+pub fn puts(
+    database: &Database,
+    contents: &Contents,
+    case: &Case,
+    many: Many,
+    run: Duration,
+) -> anyhow::Result<Sample> {
     Session::open(&database.url)?.batch(TABLE)?;
-    Load { clients: case.clients, run }.race(|client| {
+    Load {
+        clients: case.clients,
+        run,
+    }
+    .race(|client| {
         let session = Session::open(&database.url)?;
         let (one, all) = (session.prepare(INSERT)?, session.prepare(INSERT_MANY)?);
         Ok(move |n| {
@@ -91,8 +102,17 @@ impl Rows {
         }
     }
 
-    fn insert(&self, session: &Session, statement: &tokio_postgres::Statement) -> anyhow::Result<()> {
-        session.query(statement, &[&TENANT, &MEMORY, &self.ids, &self.contents, &self.at]).map(|_| ())
+    fn insert(
+        &self,
+        session: &Session,
+        statement: &tokio_postgres::Statement,
+    ) -> anyhow::Result<()> {
+        session
+            .query(
+                statement,
+                &[&TENANT, &MEMORY, &self.ids, &self.contents, &self.at],
+            )
+            .map(|_| ())
     }
 }
 
@@ -107,21 +127,43 @@ pub fn load(database: &Database, contents: &Contents, entries: usize) -> anyhow:
     session.batch(SEARCH_INDEX)
 }
 
-pub fn reads(database: &Database, contents: &Contents, entries: usize, read: Read, load: Load) -> anyhow::Result<Sample> {
+pub fn reads(
+    database: &Database,
+    contents: &Contents,
+    entries: usize,
+    read: Read,
+    load: Load,
+) -> anyhow::Result<Sample> {
     load.race(|client| {
         let session = Session::open(&database.url)?;
-        let (get, list, search) = (session.prepare(GET)?, session.prepare(LIST)?, session.prepare(SEARCH)?);
+        let (get, list, search) = (
+            session.prepare(GET)?,
+            session.prepare(LIST)?,
+            session.prepare(SEARCH)?,
+        );
         Ok(move |n| {
             let n = client << 32 | n;
-            let (id, words) = (some_id(entries, n), if let Read::Search(words) = read { words.telling(contents, n) } else { Vec::new() });
+            let (id, words) = (
+                some_id(entries, n),
+                if let Read::Search(words) = read {
+                    words.telling(contents, n)
+                } else {
+                    Vec::new()
+                },
+            );
             let sent = Instant::now();
             let rows = match read {
                 Read::Health => session.query("SELECT 1", &[])?,
                 Read::Get => session.query(&get, &[&TENANT, &MEMORY, &id])?,
                 Read::List(limit) => session.query(&list, &[&TENANT, &MEMORY, &(limit as i64)])?,
-                Read::Search(_) => session.query(&search, &[&TENANT, &MEMORY, &words.join(" | ")])?,
+                Read::Search(_) => {
+                    session.query(&search, &[&TENANT, &MEMORY, &words.join(" | ")])?
+                }
             };
-            ensure!(!rows.is_empty() || matches!(read, Read::Search(_)), "the peer found nothing");
+            ensure!(
+                !rows.is_empty() || matches!(read, Read::Search(_)),
+                "the peer found nothing"
+            );
             Ok(sent)
         })
     })

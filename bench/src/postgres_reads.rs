@@ -20,38 +20,75 @@ const READS: [(&str, Read); 5] = [
     ("search, a question", Read::Search(Words::Question)),
     ("search, 3 common words", Read::Search(Words::Common)),
 ];
-const HEADS: [&str; 11] =
-    ["Reads", "clients", "PostgreSQL p50", "p99", "SQLite p50", "p99", "peer p50", "p99", "p50 : SQLite", "p50 : peer", "requests/s"];
+const HEADS: [&str; 11] = [
+    "Reads",
+    "clients",
+    "PostgreSQL p50",
+    "p99",
+    "SQLite p50",
+    "p99",
+    "peer p50",
+    "p99",
+    "p50 : SQLite",
+    "p50 : peer",
+    "requests/s",
+];
 
 /// Fills the database and reads from it; answers the URL by which a host uses it.
-pub fn run(setup: &Setup, server: &Server, corpus: &mut Corpus, database: &Database) -> anyhow::Result<String> {
+pub fn run(
+    setup: &Setup,
+    server: &Server,
+    corpus: &mut Corpus,
+    database: &Database,
+) -> anyhow::Result<String> {
     let url = database.migrate(setup)?;
     eprintln!("filling a database");
-    let (elapsed, _) = corpus::import(setup, &setup.fresh("import-")?, &corpus.file, &["--local", "--database", &url])?;
+    let (elapsed, _) = corpus::import(
+        setup,
+        &setup.fresh("import-")?,
+        &corpus.file,
+        &["--local", "--database", &url],
+    )?;
     let rate = setup.entries as f64 / elapsed.as_secs_f64();
     eprintln!("filled a database in {:.1} s", elapsed.as_secs_f64());
     database.settle()?;
     let plain = server.fresh()?;
     postgres_peer::load(&plain, &corpus.contents, setup.entries)?;
     plain.settle()?;
-    let (postgres, sqlite) = (node(setup, &url)?, Host::start(setup, &corpus.loaded(setup)?)?);
+    let (postgres, sqlite) = (
+        node(setup, &url)?,
+        Host::start(setup, &corpus.loaded(setup)?)?,
+    );
     let mut table = Table::new(&[&HEADS[..], &cores::HEADS[..]].concat());
     for clients in CLIENTS {
         for (name, read) in READS {
-            let load = Load { clients, run: setup.run * 3 / 4 };
-            let served =
-                |host: &Host| load.drive(host.address(), |client, n| read.request(&corpus.contents, setup.entries, client << 32 | n));
+            let load = Load {
+                clients,
+                run: setup.run * 3 / 4,
+            };
+            let served = |host: &Host| {
+                load.drive(host.address(), |client, n| {
+                    read.request(&corpus.contents, setup.entries, client << 32 | n)
+                })
+            };
             let watch = Watch::start(server, &[&postgres]);
             let ours = served(&postgres)?;
             let cores = watch.cells(server, &[&postgres]);
             let peer = postgres_peer::reads(&plain, &corpus.contents, setup.entries, read, load)?;
-            table.row(row(name, clients, &[ours, served(&sqlite)?, peer]).into_iter().chain(cores));
+            table.row(
+                row(name, clients, &[ours, served(&sqlite)?, peer])
+                    .into_iter()
+                    .chain(cores),
+            );
             eprintln!("{name}, clients: {clients}");
         }
     }
     sqlite.stop()?;
     postgres.stop()?;
-    table.print(&format!("## PostgreSQL, reads: one memory with {} entries", number(setup.entries as f64)));
+    table.print(&format!(
+        "## PostgreSQL, reads: one memory with {} entries",
+        number(setup.entries as f64)
+    ));
     println!(
         "\nBoth databases were vacuumed and analyzed first. The peer's reads are statements on a connection of the client's own, without \
          HTTP, keys or row-level security; its search is a stored tsvector with a GIN index, ordered by ts_rank. Requests/s and cores \
@@ -67,6 +104,10 @@ fn row(name: &str, clients: usize, samples: &[Sample; 3]) -> Vec<String> {
         cells.extend([50.0, 99.0].map(|percent| ms(sample.percentile(percent))));
     }
     let [ours, sqlite, peer] = samples.each_ref().map(|sample| sample.percentile(50.0));
-    cells.extend([ratio(ours, sqlite), ratio(ours, peer), number(samples[0].rate())]);
+    cells.extend([
+        ratio(ours, sqlite),
+        ratio(ours, peer),
+        number(samples[0].rate()),
+    ]);
     cells
 }

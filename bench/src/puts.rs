@@ -23,12 +23,42 @@ pub struct Case {
 }
 
 const CASES: [Case; 6] = [
-    Case { name: "put, 1 client", clients: 1, rows: 1, idempotent: false },
-    Case { name: "put, 8 clients", clients: 8, rows: 1, idempotent: false },
-    Case { name: "put, 64 clients", clients: 64, rows: 1, idempotent: false },
-    Case { name: "put with Idempotency-Key, 64 clients", clients: 64, rows: 1, idempotent: true },
-    Case { name: "batch of 100, 1 client", clients: 1, rows: BATCH, idempotent: false },
-    Case { name: "batch of 100, 8 clients", clients: 8, rows: BATCH, idempotent: false },
+    Case {
+        name: "put, 1 client",
+        clients: 1,
+        rows: 1,
+        idempotent: false,
+    },
+    Case {
+        name: "put, 8 clients",
+        clients: 8,
+        rows: 1,
+        idempotent: false,
+    },
+    Case {
+        name: "put, 64 clients",
+        clients: 64,
+        rows: 1,
+        idempotent: false,
+    },
+    Case {
+        name: "put with Idempotency-Key, 64 clients",
+        clients: 64,
+        rows: 1,
+        idempotent: true,
+    },
+    Case {
+        name: "batch of 100, 1 client",
+        clients: 1,
+        rows: BATCH,
+        idempotent: false,
+    },
+    Case {
+        name: "batch of 100, 8 clients",
+        clients: 8,
+        rows: BATCH,
+        idempotent: false,
+    },
 ];
 
 pub struct Measured {
@@ -49,17 +79,60 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
         host.stop()?;
     }
     // Load from elsewhere can only slow a flush down: the best that was seen is the nearest to what the disk can do.
-    let floor = floors.into_iter().max_by(|a, b| a.rate().total_cmp(&b.rate())).context("the floor was measured")?;
-    let heads = ["Writes", "entries/s", "p50", "p95", "p99", "requests per commit", "entries/s : flushes/s", "entries/s : SQLite"];
+    let floor = floors
+        .into_iter()
+        .max_by(|a, b| a.rate().total_cmp(&b.rate()))
+        .context("the floor was measured")?;
+    let heads = [
+        "Writes",
+        "entries/s",
+        "p50",
+        "p95",
+        "p99",
+        "requests per commit",
+        "entries/s : flushes/s",
+        "entries/s : SQLite",
+    ];
     let mut table = Table::new(&heads);
     let mut row = |name: &str, rate: f64, sample: &Sample, grouped: f64| {
         let [p50, p95, p99] = sample.percentiles();
-        table.row([name.to_owned(), number(rate), p50, p95, p99, number(grouped), ratio(rate, floor.rate()), ratio(rate, plain.rate())]);
+        table.row([
+            name.to_owned(),
+            number(rate),
+            p50,
+            p95,
+            p99,
+            number(grouped),
+            ratio(rate, floor.rate()),
+            ratio(rate, plain.rate()),
+        ]);
     };
-    row("floor: fdatasync of a 4 KiB append", floor.rate(), &floor, 1.0);
-    row("peer: plain SQLite in process, 1 thread", plain.rate(), &plain, 1.0);
-    for (case, Measured { sample, requests_per_commit }) in CASES.iter().zip(&measured) {
-        row(case.name, sample.rate() * case.rows as f64, sample, *requests_per_commit);
+    row(
+        "floor: fdatasync of a 4 KiB append",
+        floor.rate(),
+        &floor,
+        1.0,
+    );
+    row(
+        "peer: plain SQLite in process, 1 thread",
+        plain.rate(),
+        &plain,
+        1.0,
+    );
+    for (
+        case,
+        Measured {
+            sample,
+            requests_per_commit,
+        },
+    ) in CASES.iter().zip(&measured)
+    {
+        row(
+            case.name,
+            sample.rate() * case.rows as f64,
+            sample,
+            *requests_per_commit,
+        );
     }
     table.print("## Puts: durable writes over HTTP, texts of about 200 bytes");
     Ok(())
@@ -69,21 +142,49 @@ pub fn flushes(setup: &Setup) -> anyhow::Result<Sample> {
     floor::appends(setup.folder.path(), Duration::from_secs(1))
 }
 
-pub fn measure(setup: &Setup, contents: &Contents, case: &Case, host: &Host) -> anyhow::Result<Measured> {
-    let load = Load { clients: case.clients, run: setup.run };
-    let sample: Sample = load.drive(host.address(), |client, n| request(contents, case, client, n))?;
+pub fn measure(
+    setup: &Setup,
+    contents: &Contents,
+    case: &Case,
+    host: &Host,
+) -> anyhow::Result<Measured> {
+    let load = Load {
+        clients: case.clients,
+        run: setup.run,
+    };
+    let sample: Sample = load.drive(host.address(), |client, n| {
+        request(contents, case, client, n)
+    })?;
     let commits = host.metric("remem_commit_group_batches_count")?;
     let requests = host.metric("remem_commit_group_batches_sum")?;
-    eprintln!("{}: {} in {}", case.name, sample.count(), ms(setup.run.as_secs_f64() * 1e3));
-    Ok(Measured { sample, requests_per_commit: requests / commits.max(1.0) })
+    eprintln!(
+        "{}: {} in {}",
+        case.name,
+        sample.count(),
+        ms(setup.run.as_secs_f64() * 1e3)
+    );
+    Ok(Measured {
+        sample,
+        requests_per_commit: requests / commits.max(1.0),
+    })
 }
 
 fn request(contents: &Contents, case: &Case, client: usize, n: usize) -> Request {
-    let text = |row: usize| json!({"content": contents.at((n * case.clients + client) * case.rows + row)});
+    let text =
+        |row: usize| json!({"content": contents.at((n * case.clients + client) * case.rows + row)});
     if case.rows > 1 {
         let entries: Vec<_> = (0..case.rows).map(text).collect();
-        return Request::post(KEY, &memory("puts", "entries:batch"), &json!({"entries": entries}).to_string());
+        return Request::post(
+            KEY,
+            &memory("puts", "entries:batch"),
+            &json!({"entries": entries}).to_string(),
+        );
     }
     let key = case.idempotent.then(|| format!("key-{client}-{n}"));
-    Request::keyed_post(KEY, &memory("puts", "entries"), &text(0).to_string(), key.as_deref())
+    Request::keyed_post(
+        KEY,
+        &memory("puts", "entries"),
+        &text(0).to_string(),
+        key.as_deref(),
+    )
 }

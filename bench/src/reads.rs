@@ -48,28 +48,57 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
     let peer = Peer::open(&setup.fresh("peer-")?)?;
     peer.load(&corpus.contents, setup.entries)?;
     let host = Host::start(setup, &data)?;
-    let heads = ["Reads", "clients", "requests/s", "p50", "p95", "p99", "p50 : floor", "SQLite in process, p50", "p50 : SQLite"];
+    let heads = [
+        "Reads",
+        "clients",
+        "requests/s",
+        "p50",
+        "p95",
+        "p99",
+        "p50 : floor",
+        "SQLite in process, p50",
+        "p50 : SQLite",
+    ];
     let mut table = Table::new(&heads);
     let run = setup.run * 3 / 4;
     for clients in CLIENTS {
         let mut floor = 0.0;
         for (name, read) in READS {
             let load = Load { clients, run };
-            let sample = load.drive(host.address(), |client, n| read.request(&corpus.contents, setup.entries, client << 32 | n))?;
+            let sample = load.drive(host.address(), |client, n| {
+                read.request(&corpus.contents, setup.entries, client << 32 | n)
+            })?;
             let p50 = sample.percentile(50.0);
             if matches!(read, Read::Health) {
                 floor = p50;
             }
-            let plain = if clients == 1 { read.peer(&peer, &corpus.contents, setup)? } else { None };
+            let plain = if clients == 1 {
+                read.peer(&peer, &corpus.contents, setup)?
+            } else {
+                None
+            };
             let [median, p95, p99] = sample.percentiles();
             let versus = plain.map_or_else(String::new, |plain| ratio(p50, plain));
             let plain = plain.map_or_else(String::new, ms);
-            table.row([name.to_owned(), clients.to_string(), number(sample.rate()), median, p95, p99, ratio(p50, floor), plain, versus]);
+            table.row([
+                name.to_owned(),
+                clients.to_string(),
+                number(sample.rate()),
+                median,
+                p95,
+                p99,
+                ratio(p50, floor),
+                plain,
+                versus,
+            ]);
             eprintln!("{name}, {clients} clients: {}", sample.count());
         }
     }
     host.stop()?;
-    table.print(&format!("## Reads: one memory with {} entries", number(setup.entries as f64)));
+    table.print(&format!(
+        "## Reads: one memory with {} entries",
+        number(setup.entries as f64)
+    ));
     Ok(())
 }
 
@@ -77,9 +106,18 @@ impl Read {
     pub fn request(self, contents: &Contents, entries: usize, n: usize) -> Request {
         match self {
             Read::Health => Request::get(KEY, "/health"),
-            Read::Get => Request::get(KEY, &memory(MEMORY, &format!("entries/{}", some_id(entries, n)))),
-            Read::List(limit) => Request::get(KEY, &memory(MEMORY, &format!("entries?limit={limit}"))),
-            Read::Search(words) => Request::post(KEY, &memory(MEMORY, "search"), &json!({"query": words.typed(contents, n)}).to_string()),
+            Read::Get => Request::get(
+                KEY,
+                &memory(MEMORY, &format!("entries/{}", some_id(entries, n))),
+            ),
+            Read::List(limit) => {
+                Request::get(KEY, &memory(MEMORY, &format!("entries?limit={limit}")))
+            }
+            Read::Search(words) => Request::post(
+                KEY,
+                &memory(MEMORY, "search"),
+                &json!({"query": words.typed(contents, n)}).to_string(),
+            ),
         }
     }
 
@@ -90,7 +128,9 @@ impl Read {
             Read::Health => return Ok(None),
             Read::Get => peer.gets(run, |n| some_id(setup.entries, n))?,
             Read::List(limit) => peer.lists(run, limit)?,
-            Read::Search(words) => peer.searches(run, |n| words.telling(contents, n).join(" OR "))?,
+            Read::Search(words) => {
+                peer.searches(run, |n| words.telling(contents, n).join(" OR "))?
+            }
         };
         Ok(Some(sample.percentile(50.0)))
     }
@@ -110,12 +150,23 @@ impl Words {
             Words::Question => (180..2_000, 3),
             Words::Common => return ["one", "time", "people"].map(str::to_owned).to_vec(),
         };
-        (0..count).map(|_| contents.0.at(ranks.start + random.below(ranks.len())).to_owned()).collect()
+        (0..count)
+            .map(|_| {
+                contents
+                    .0
+                    .at(ranks.start + random.below(ranks.len()))
+                    .to_owned()
+            })
+            .collect()
     }
 
     /// What a person would type.
     fn typed(self, contents: &Contents, n: usize) -> String {
         let words = self.telling(contents, n).join(" ");
-        if matches!(self, Words::Question) { format!("what did they do about the {words}?") } else { words }
+        if matches!(self, Words::Question) {
+            format!("what did they do about the {words}?")
+        } else {
+            words
+        }
     }
 }

@@ -11,7 +11,8 @@ use crate::text::Random;
 use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use remem_core::{
-    Admission, Batch, Draft, Embedding, EntryId, MemoryRef, ModelId, Permission, Policy, Redactor, Scope, TenantId, Timestamp,
+    Admission, Batch, Draft, Embedding, EntryId, MemoryRef, ModelId, Permission, Policy, Redactor,
+    Scope, TenantId, Timestamp,
 };
 use remem_engine::embedders::Embedders;
 use remem_engine::keys::KeyRequest;
@@ -43,14 +44,23 @@ struct Directions {
 
 fn normal(random: &mut Random) -> f32 {
     // The sum of twelve even draws is near enough.
-    (0..12).map(|_| (random.next() >> 40) as f32 / (1u64 << 24) as f32).sum::<f32>() - 6.0
+    (0..12)
+        .map(|_| (random.next() >> 40) as f32 / (1u64 << 24) as f32)
+        .sum::<f32>()
+        - 6.0
 }
 
 impl Directions {
     fn new() -> Directions {
         let mut random = Random::new(77);
-        let one = |random: &mut Random| (0..DIMENSIONS).map(|n| normal(random) / ((n + 4) as f32).powf(0.25)).collect();
-        Directions { topics: (0..TOPICS).map(|_| one(&mut random)).collect() }
+        let one = |random: &mut Random| {
+            (0..DIMENSIONS)
+                .map(|n| normal(random) / ((n + 4) as f32).powf(0.25))
+                .collect()
+        };
+        Directions {
+            topics: (0..TOPICS).map(|_| one(&mut random)).collect(),
+        }
     }
 
     /// The direction of an entry, or near it.
@@ -58,7 +68,13 @@ impl Directions {
         let topic = &self.topics[Random::new(number as u64).below(TOPICS)];
         let (mut own, mut off) = (Random::new(1 + number as u64), Random::new(seed));
         let spread = |n: usize| 1.0 / ((n + 4) as f32).powf(0.25);
-        topic.iter().enumerate().map(|(n, c)| c + 0.8 * normal(&mut own) * spread(n) + away * normal(&mut off) * spread(n)).collect()
+        topic
+            .iter()
+            .enumerate()
+            .map(|(n, c)| {
+                c + 0.8 * normal(&mut own) * spread(n) + away * normal(&mut off) * spread(n)
+            })
+            .collect()
     }
 }
 
@@ -74,7 +90,10 @@ impl Embedder for Known {
         DIMENSIONS
     }
     async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError> {
-        texts.iter().map(|text| self.0.get(text).cloned().ok_or(EmbedderError::Unusable)).collect()
+        texts
+            .iter()
+            .map(|text| self.0.get(text).cloned().ok_or(EmbedderError::Unusable))
+            .collect()
     }
 }
 
@@ -96,11 +115,22 @@ struct Corpus {
 
 type Kept = Vec<(String, Embedding)>;
 
-pub fn run(setup: &Setup, sizes: &[usize], peers: Option<&Path>, postgres: bool) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+pub fn run(
+    setup: &Setup,
+    sizes: &[usize],
+    peers: Option<&Path>,
+    postgres: bool,
+) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let server = postgres.then(|| Server::start(setup)).transpose()?;
     for &entries in sizes {
-        let corpus = Corpus { entries, contents: Contents::new(), directions: Directions::new() };
+        let corpus = Corpus {
+            entries,
+            contents: Contents::new(),
+            directions: Directions::new(),
+        };
         embedded(setup, &runtime, &corpus, peers)?;
         if let Some(server) = &server {
             on_postgres(server, &runtime, &corpus)?;
@@ -109,7 +139,12 @@ pub fn run(setup: &Setup, sizes: &[usize], peers: Option<&Path>, postgres: bool)
     Ok(())
 }
 
-fn embedded(setup: &Setup, runtime: &Runtime, corpus: &Corpus, peers: Option<&Path>) -> anyhow::Result<()> {
+fn embedded(
+    setup: &Setup,
+    runtime: &Runtime,
+    corpus: &Corpus,
+    peers: Option<&Path>,
+) -> anyhow::Result<()> {
     let folder = setup.fresh("recall-")?;
     let location = Location::Folder(folder.join("data"));
     let store = Arc::new(SqliteStore::open(location.clone(), 4)?);
@@ -121,17 +156,36 @@ fn embedded(setup: &Setup, runtime: &Runtime, corpus: &Corpus, peers: Option<&Pa
         let resting = resident()?;
         let begun = Instant::now();
         bench.search(0, Mode::Hybrid).await?;
-        table.row(["index made at the first search, s".into(), format!("{:.2}", begun.elapsed().as_secs_f64())]);
-        table.row(["memory of the index, MiB".into(), format!("{:.0}", (resident()?.saturating_sub(resting)) as f64 / 1024.0 / 1024.0)]);
-        table.row(["bytes on disk an entry".into(), format!("{:.0}", on_disk(&folder)? as f64 / corpus.entries as f64)]);
+        table.row([
+            "index made at the first search, s".into(),
+            format!("{:.2}", begun.elapsed().as_secs_f64()),
+        ]);
+        table.row([
+            "memory of the index, MiB".into(),
+            format!(
+                "{:.0}",
+                (resident()?.saturating_sub(resting)) as f64 / 1024.0 / 1024.0
+            ),
+        ]);
+        table.row([
+            "bytes on disk an entry".into(),
+            format!("{:.0}", on_disk(&folder)? as f64 / corpus.entries as f64),
+        ]);
         bench.ask(&mut table, &kept).await?;
         anyhow::Ok(bench)
     })?;
-    table.print(&format!("{} entries of about 200 bytes in one memory, {DIMENSIONS} components", corpus.entries));
+    table.print(&format!(
+        "{} entries of about 200 bytes in one memory, {DIMENSIONS} components",
+        corpus.entries
+    ));
     if let Some(python) = peers {
         bench.hand_over(corpus, &folder)?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("recall_peers.py");
-        let done = std::process::Command::new(python).arg(script).arg(&folder).status().context("the peers' program")?;
+        let done = std::process::Command::new(python)
+            .arg(script)
+            .arg(&folder)
+            .status()
+            .context("the peers' program")?;
         ensure!(done.success(), "the peers' program failed");
     }
     std::fs::remove_dir_all(&folder)?;
@@ -149,40 +203,97 @@ fn on_postgres(server: &Server, runtime: &Runtime, corpus: &Corpus) -> anyhow::R
         anyhow::Ok((bench, kept))
     })?;
     let bytes = database.settle()?;
-    table.row(["bytes on disk an entry".into(), format!("{:.0}", bytes as f64 / corpus.entries as f64)]);
+    table.row([
+        "bytes on disk an entry".into(),
+        format!("{:.0}", bytes as f64 / corpus.entries as f64),
+    ]);
     runtime.block_on(async {
         bench.ask(&mut table, &kept).await?;
         let compared = database::store_with(&database.url, u32::MAX).await?;
-        let tenth = Filter { created_to: Some(Timestamp(FIRST + corpus.entries as i64 * 100)), ..Filter::default() };
-        let batch = Filter { created_to: Some(Timestamp(FIRST + 1)), ..Filter::default() };
-        for (name, filter) in [("all", Filter::default()), ("a tenth of the time", tenth), ("the first 500", batch)] {
-            bench.nearest(&mut table, &format!("{NEAREST} nearest of {name}"), &*bench.store, &filter).await?;
-            bench.nearest(&mut table, &format!("{NEAREST} nearest of {name}, compared one by one"), &compared, &filter).await?;
+        let tenth = Filter {
+            created_to: Some(Timestamp(FIRST + corpus.entries as i64 * 100)),
+            ..Filter::default()
+        };
+        let batch = Filter {
+            created_to: Some(Timestamp(FIRST + 1)),
+            ..Filter::default()
+        };
+        for (name, filter) in [
+            ("all", Filter::default()),
+            ("a tenth of the time", tenth),
+            ("the first 500", batch),
+        ] {
+            bench
+                .nearest(
+                    &mut table,
+                    &format!("{NEAREST} nearest of {name}"),
+                    &*bench.store,
+                    &filter,
+                )
+                .await?;
+            bench
+                .nearest(
+                    &mut table,
+                    &format!("{NEAREST} nearest of {name}, compared one by one"),
+                    &compared,
+                    &filter,
+                )
+                .await?;
         }
         anyhow::Ok(())
     })?;
-    table.print(&format!("The same {} entries on PostgreSQL", corpus.entries));
+    table.print(&format!(
+        "The same {} entries on PostgreSQL",
+        corpus.entries
+    ));
     Ok(())
 }
 
 impl Bench {
-    async fn open(corpus: &Corpus, store: Arc<dyn Store>, directory: Arc<dyn Directory>) -> anyhow::Result<Bench> {
-        let Corpus { entries, contents, directions } = corpus;
+    async fn open(
+        corpus: &Corpus,
+        store: Arc<dyn Store>,
+        directory: Arc<dyn Directory>,
+    ) -> anyhow::Result<Bench> {
+        let Corpus {
+            entries,
+            contents,
+            directions,
+        } = corpus;
         let mut random = Random::new(5);
         let queries: Vec<(String, Vec<f32>)> = (0..QUERIES)
             .map(|n| {
                 let target = random.below(*entries);
-                let words: Vec<String> = contents.at(target).split(' ').map(str::to_owned).collect();
-                let picked: Vec<&str> = (0..6).map(|_| words[random.below(words.len())].as_str()).collect();
-                (picked.join(" "), directions.at(target, 0.7, 9_000 + n as u64))
+                let words: Vec<String> =
+                    contents.at(target).split(' ').map(str::to_owned).collect();
+                let picked: Vec<&str> = (0..6)
+                    .map(|_| words[random.below(words.len())].as_str())
+                    .collect();
+                (
+                    picked.join(" "),
+                    directions.at(target, 0.7, 9_000 + n as u64),
+                )
             })
             .collect();
-        let vector = |direction: &[f32]| Embedding::from_components(direction).context("a direction");
-        let known = queries.iter().map(|(text, d)| Ok((text.clone(), vector(d)?))).collect::<anyhow::Result<_>>()?;
+        let vector =
+            |direction: &[f32]| Embedding::from_components(direction).context("a direction");
+        let known = queries
+            .iter()
+            .map(|(text, d)| Ok((text.clone(), vector(d)?)))
+            .collect::<anyhow::Result<_>>()?;
         let known: Arc<dyn Embedder> = Arc::new(Known(known));
         let model = known.id();
-        let parts = Parts::new(store.clone(), directory, Arc::new(SystemClock), Arc::new(RandomIds), HostKey::new([3; 32]));
-        let engine = Engine::new(Parts { embedders: Embedders::new(Some(known), None), ..parts });
+        let parts = Parts::new(
+            store.clone(),
+            directory,
+            Arc::new(SystemClock),
+            Arc::new(RandomIds),
+            HostKey::new([3; 32]),
+        );
+        let engine = Engine::new(Parts {
+            embedders: Embedders::new(Some(known), None),
+            ..parts
+        });
         let tenant = TenantId::parse("bench").context("a name")?;
         let request = KeyRequest {
             tenant: tenant.clone(),
@@ -194,17 +305,36 @@ impl Bench {
         engine.add_key("key", request).await?;
         let caller = engine.authenticate("key").await?;
         let scope = Scope::new(tenant, MemoryRef::parse("bench").context("a name")?);
-        Ok(Bench { store, engine, caller, scope, queries, model })
+        Ok(Bench {
+            store,
+            engine,
+            caller,
+            scope,
+            queries,
+            model,
+        })
     }
 
     /// Writes everything; answers all vectors, for comparing.
     async fn fill(&self, corpus: &Corpus, table: &mut Table) -> anyhow::Result<Kept> {
         let begun = Instant::now();
         self.put(corpus.entries, &corpus.contents).await?;
-        table.row(["entries written a second".into(), format!("{:.0}", corpus.entries as f64 / begun.elapsed().as_secs_f64())]);
+        table.row([
+            "entries written a second".into(),
+            format!(
+                "{:.0}",
+                corpus.entries as f64 / begun.elapsed().as_secs_f64()
+            ),
+        ]);
         let begun = Instant::now();
         let kept = self.embed(&corpus.directions).await?;
-        table.row(["vectors kept a second".into(), format!("{:.0}", corpus.entries as f64 / begun.elapsed().as_secs_f64())]);
+        table.row([
+            "vectors kept a second".into(),
+            format!(
+                "{:.0}",
+                corpus.entries as f64 / begun.elapsed().as_secs_f64()
+            ),
+        ]);
         Ok(kept)
     }
 
@@ -219,20 +349,43 @@ impl Bench {
             }
             table.row(percentiles(mode.as_str(), nanos));
         }
-        table.row(["recall@10 of the index against all compared".into(), format!("{:.3}", self.recall(kept).await?)]);
+        table.row([
+            "recall@10 of the index against all compared".into(),
+            format!("{:.3}", self.recall(kept).await?),
+        ]);
         Ok(())
     }
 
     /// How long the store alone takes to find the nearest.
-    async fn nearest(&self, table: &mut Table, name: &str, store: &dyn Store, filter: &Filter) -> anyhow::Result<()> {
+    async fn nearest(
+        &self,
+        table: &mut Table,
+        name: &str,
+        store: &dyn Store,
+        filter: &Filter,
+    ) -> anyhow::Result<()> {
         let mut nanos = Vec::new();
         for (_, direction) in self.queries.iter().take(COMPARED) {
             let vector = Embedding::from_components(direction).context("a direction")?;
-            let probe = Probe { terms: Vec::new(), vector: Some((self.model, vector)) };
+            let probe = Probe {
+                terms: Vec::new(),
+                vector: Some((self.model, vector)),
+            };
             let begun = Instant::now();
-            let answer = store.search(&self.scope, &probe, filter, NEAREST, &ReadAt::Now(Timestamp(FIRST * 2))).await?;
+            let answer = store
+                .search(
+                    &self.scope,
+                    &probe,
+                    filter,
+                    NEAREST,
+                    &ReadAt::Now(Timestamp(FIRST * 2)),
+                )
+                .await?;
             nanos.push(begun.elapsed().as_nanos() as u64);
-            ensure!(answer.candidates.len() == NEAREST as usize, "there are enough of {name}");
+            ensure!(
+                answer.candidates.len() == NEAREST as usize,
+                "there are enough of {name}"
+            );
         }
         table.row(percentiles(name, nanos));
         Ok(())
@@ -242,10 +395,18 @@ impl Bench {
         let (policy, redactor) = (Policy::default(), Redactor::empty());
         for first in (0..entries).step_by(BATCH) {
             let now = Timestamp(FIRST + first as i64 * 1_000);
-            let admission = Admission { policy: &policy, redactor: &redactor, scan: 1, now };
+            let admission = Admission {
+                policy: &policy,
+                redactor: &redactor,
+                scan: 1,
+                now,
+            };
             let mut batch = Batch::new(self.scope.tenant.clone(), now);
             for number in first..(first + BATCH).min(entries) {
-                let draft = Draft { content: contents.at(number), ..Draft::default() };
+                let draft = Draft {
+                    content: contents.at(number),
+                    ..Draft::default()
+                };
                 let id = EntryId::parse(&format!("e{number:07}")).context("an id")?;
                 batch = batch.put(id, admission.admit(&self.scope, draft)?);
             }
@@ -257,13 +418,19 @@ impl Bench {
     async fn embed(&self, directions: &Directions) -> anyhow::Result<Kept> {
         let (mut after, mut kept) = (None, Vec::new());
         loop {
-            let page = self.store.unembedded(&self.scope.tenant, self.model, after, BATCH as u32).await?;
-            let Some((last, _)) = page.last() else { return Ok(kept) };
+            let page = self
+                .store
+                .unembedded(&self.scope.tenant, self.model, after, BATCH as u32)
+                .await?;
+            let Some((last, _)) = page.last() else {
+                return Ok(kept);
+            };
             after = Some(*last);
             let mut batch = Batch::new(self.scope.tenant.clone(), Timestamp(FIRST));
             for (_, entry) in &page {
                 let number: usize = entry.id.as_str()[1..].parse()?;
-                let vector = Embedding::from_components(&directions.at(number, 0.0, 0)).context("a direction")?;
+                let vector = Embedding::from_components(&directions.at(number, 0.0, 0))
+                    .context("a direction")?;
                 kept.push((entry.id.to_string(), vector.clone()));
                 batch = batch.embed(entry, self.model, vector);
             }
@@ -272,7 +439,11 @@ impl Bench {
     }
 
     async fn search(&self, n: usize, mode: Mode) -> anyhow::Result<()> {
-        let request = SearchRequest { query: self.queries[n].0.clone(), mode, ..SearchRequest::default() };
+        let request = SearchRequest {
+            query: self.queries[n].0.clone(),
+            mode,
+            ..SearchRequest::default()
+        };
         let found = self.engine.search(&self.caller, "bench", request).await?;
         ensure!(!found.hits.is_empty(), "a query finds something");
         Ok(())
@@ -282,29 +453,52 @@ impl Bench {
         let mut found = 0;
         for (_, direction) in self.queries.iter().take(COMPARED) {
             let direction = Embedding::from_components(direction).context("a direction")?;
-            let mut all: Vec<(f64, &str)> = kept.iter().map(|(id, vector)| (direction.cosine(vector), id.as_str())).collect();
+            let mut all: Vec<(f64, &str)> = kept
+                .iter()
+                .map(|(id, vector)| (direction.cosine(vector), id.as_str()))
+                .collect();
             all.sort_by(|a, b| b.0.total_cmp(&a.0));
             let nearest: HashSet<&str> = all.iter().take(10).map(|(_, id)| *id).collect();
-            let probe = Probe { terms: Vec::new(), vector: Some((self.model, direction)) };
+            let probe = Probe {
+                terms: Vec::new(),
+                vector: Some((self.model, direction)),
+            };
             let at = ReadAt::Now(Timestamp(FIRST * 2));
-            let answer = self.store.search(&self.scope, &probe, &Filter::default(), 10, &at).await?;
-            found += answer.candidates.iter().filter(|one| nearest.contains(one.entry.id.as_str())).count();
+            let answer = self
+                .store
+                .search(&self.scope, &probe, &Filter::default(), 10, &at)
+                .await?;
+            found += answer
+                .candidates
+                .iter()
+                .filter(|one| nearest.contains(one.entry.id.as_str()))
+                .count();
         }
         Ok(found as f64 / (10 * COMPARED.min(self.queries.len())) as f64)
     }
 
     /// The same texts, vectors and queries for others.
     fn hand_over(&self, corpus: &Corpus, folder: &Path) -> anyhow::Result<()> {
-        let file = |name: &str| anyhow::Ok(std::io::BufWriter::new(std::fs::File::create(folder.join(name))?));
+        let file = |name: &str| {
+            anyhow::Ok(std::io::BufWriter::new(std::fs::File::create(
+                folder.join(name),
+            )?))
+        };
         let (mut texts, mut vectors) = (file("texts.txt")?, file("vectors.f32")?);
         for number in 0..corpus.entries {
             writeln!(texts, "{}", corpus.contents.at(number).replace('\n', " "))?;
-            corpus.directions.at(number, 0.0, 0).iter().try_for_each(|c| vectors.write_all(&c.to_le_bytes()))?;
+            corpus
+                .directions
+                .at(number, 0.0, 0)
+                .iter()
+                .try_for_each(|c| vectors.write_all(&c.to_le_bytes()))?;
         }
         let (mut asked, mut directions) = (file("queries.txt")?, file("queries.f32")?);
         for (text, direction) in &self.queries {
             writeln!(asked, "{text}")?;
-            direction.iter().try_for_each(|c| directions.write_all(&c.to_le_bytes()))?;
+            direction
+                .iter()
+                .try_for_each(|c| directions.write_all(&c.to_le_bytes()))?;
         }
         Ok(())
     }
@@ -313,7 +507,12 @@ impl Bench {
 fn percentiles(name: &str, nanos: Vec<u64>) -> [String; 2] {
     let seconds = nanos.iter().sum::<u64>() as f64 / 1e9;
     let sample = Sample::new(nanos, seconds);
-    [format!("{name}: p50 / p95 / p99, ms"), [50.0, 95.0, 99.0].map(|p| ms(sample.percentile(p))).join(" / ")]
+    [
+        format!("{name}: p50 / p95 / p99, ms"),
+        [50.0, 95.0, 99.0]
+            .map(|p| ms(sample.percentile(p)))
+            .join(" / "),
+    ]
 }
 
 /// Bytes of memory that this process has.

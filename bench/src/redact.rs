@@ -24,26 +24,63 @@ const BUILDS: usize = 5;
 pub fn run(setup: &Setup) -> anyhow::Result<()> {
     let vocabulary = Contents::new().0;
     let values = values(&vocabulary);
-    let heads = ["Values", "built in", "entries of", "text", "redactor MB/s", "an entry takes", "naive MB/s", "redactor : naive"];
+    let heads = [
+        "Values",
+        "built in",
+        "entries of",
+        "text",
+        "redactor MB/s",
+        "an entry takes",
+        "naive MB/s",
+        "redactor : naive",
+    ];
     let mut table = Table::new(&heads);
     for entry_bytes in ENTRY_BYTES {
         for planted in [false, true] {
-            let texts = texts(&vocabulary, &values, setup.megabytes * 1_000_000, entry_bytes, planted);
+            let texts = texts(
+                &vocabulary,
+                &values,
+                setup.megabytes * 1_000_000,
+                entry_bytes,
+                planted,
+            );
             for count in VALUES {
                 table.row(cell(&values[..count], &texts, entry_bytes, planted)?);
             }
         }
     }
-    table.print(&format!("## Redact: one core, {} MB of prose", setup.megabytes));
-    let texts = texts(&vocabulary, &values, setup.megabytes * 1_000_000, ENTRY_BYTES[0], false);
+    table.print(&format!(
+        "## Redact: one core, {} MB of prose",
+        setup.megabytes
+    ));
+    let texts = texts(
+        &vocabulary,
+        &values,
+        setup.megabytes * 1_000_000,
+        ENTRY_BYTES[0],
+        false,
+    );
     let (copying, _) = rate(&texts, |text| text.to_owned());
-    println!("\nFloor: copying the same text takes {} MB/s.", number(copying));
+    println!(
+        "\nFloor: copying the same text takes {} MB/s.",
+        number(copying)
+    );
     Ok(())
 }
 
-fn cell(values: &[String], texts: &[String], entry_bytes: usize, planted: bool) -> anyhow::Result<Vec<String>> {
-    let registered =
-        || values.iter().enumerate().map(|(n, value)| SecretValue::new(format!("secret-{n}"), value.as_str())).collect::<Vec<_>>();
+fn cell(
+    values: &[String],
+    texts: &[String],
+    entry_bytes: usize,
+    planted: bool,
+) -> anyhow::Result<Vec<String>> {
+    let registered = || {
+        values
+            .iter()
+            .enumerate()
+            .map(|(n, value)| SecretValue::new(format!("secret-{n}"), value.as_str()))
+            .collect::<Vec<_>>()
+    };
     let builds = (0..BUILDS).map(|_| {
         let given = registered();
         let begun = Instant::now();
@@ -53,17 +90,31 @@ fn cell(values: &[String], texts: &[String], entry_bytes: usize, planted: bool) 
     let (times, mut redactors): (Vec<f64>, Vec<Redactor>) = builds.unzip();
     let redactor = redactors.swap_remove(0);
     check(&redactor, values, texts)?;
-    let (ours, seconds) = rate(texts, |text| redactor.clean(text, ShapePolicy::Redact).text.into_string());
-    let mut longest_first: Vec<(String, String)> =
-        values.iter().enumerate().map(|(n, v)| (v.clone(), format!("[REDACTED:secret-{n}]"))).collect();
+    let (ours, seconds) = rate(texts, |text| {
+        redactor.clean(text, ShapePolicy::Redact).text.into_string()
+    });
+    let mut longest_first: Vec<(String, String)> = values
+        .iter()
+        .enumerate()
+        .map(|(n, v)| (v.clone(), format!("[REDACTED:secret-{n}]")))
+        .collect();
     longest_first.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
     let naive = (!values.is_empty()).then(|| rate(texts, |text| naive(text, &longest_first)).0);
-    eprintln!("{} values, entries of {entry_bytes}, planted {planted}: {} MB/s", values.len(), number(ours));
+    eprintln!(
+        "{} values, entries of {entry_bytes}, planted {planted}: {} MB/s",
+        values.len(),
+        number(ours)
+    );
     Ok(vec![
         values.len().to_string(),
         ms(median(times)),
         format!("{} KB", entry_bytes / 1_000),
-        if planted { "a secret every 4 KB" } else { "no secrets" }.to_owned(),
+        if planted {
+            "a secret every 4 KB"
+        } else {
+            "no secrets"
+        }
+        .to_owned(),
         number(ours),
         ms(seconds * 1e3),
         naive.map_or_else(|| "–".to_owned(), number),
@@ -94,8 +145,14 @@ fn rate(texts: &[String], mut work: impl FnMut(&str) -> String) -> (f64, f64) {
         }
     }
     let wall = begun.elapsed();
-    let seconds = facts::thread_time().zip(used).map_or(wall, |(now, then)| now.saturating_sub(then)).as_secs_f64();
-    (bytes as f64 / 1e6 / seconds, seconds / f64::from(done.max(1)))
+    let seconds = facts::thread_time()
+        .zip(used)
+        .map_or(wall, |(now, then)| now.saturating_sub(then))
+        .as_secs_f64();
+    (
+        bytes as f64 / 1e6 / seconds,
+        seconds / f64::from(done.max(1)),
+    )
 }
 
 /// A fast redactor that misses something is worth nothing: no planted value may be left in any of a few hundred texts.
@@ -104,11 +161,28 @@ fn check(redactor: &Redactor, values: &[String], texts: &[String]) -> anyhow::Re
         let cleaned = redactor.clean(text, ShapePolicy::Redact);
         if let Some(at) = cleaned.text.as_str().find(SHAPE) {
             // Safe to show: it was made up here.
-            bail!("a secret shape was left in the text: {:?}", cleaned.text.as_str().get(at..at + 60));
+            bail!(
+                "a secret shape was left in the text: {:?}",
+                cleaned.text.as_str().get(at..at + 60)
+            );
         }
-        let held = values.iter().take(PLANTED).filter(|value| text.contains(value.as_str())).count();
-        ensure!(cleaned.values as usize >= held, "{} of {held} values were found", cleaned.values);
-        ensure!(!values.iter().take(PLANTED).any(|value| cleaned.text.as_str().contains(value.as_str())), "a value was left in the text");
+        let held = values
+            .iter()
+            .take(PLANTED)
+            .filter(|value| text.contains(value.as_str()))
+            .count();
+        ensure!(
+            cleaned.values as usize >= held,
+            "{} of {held} values were found",
+            cleaned.values
+        );
+        ensure!(
+            !values
+                .iter()
+                .take(PLANTED)
+                .any(|value| cleaned.text.as_str().contains(value.as_str())),
+            "a value was left in the text"
+        );
     }
     Ok(())
 }
@@ -119,7 +193,12 @@ const SHAPE: &str = concat!("gh", "p_");
 /// Values to register: mostly keys, one in ten a phrase of words.
 fn values(vocabulary: &Vocabulary) -> Vec<String> {
     let mut random = Random::new(5);
-    let phrase = |random: &mut Random| (0..5).map(|_| vocabulary.at(200 + random.below(5_000))).collect::<Vec<_>>().join("-");
+    let phrase = |random: &mut Random| {
+        (0..5)
+            .map(|_| vocabulary.at(200 + random.below(5_000)))
+            .collect::<Vec<_>>()
+            .join("-")
+    };
     let one = |n: usize| {
         if n % 10 == 9 {
             return phrase(&mut random);
@@ -130,7 +209,13 @@ fn values(vocabulary: &Vocabulary) -> Vec<String> {
     (0..VALUES[VALUES.len() - 1]).map(one).collect()
 }
 
-fn texts(vocabulary: &Vocabulary, values: &[String], bytes: usize, entry_bytes: usize, planted: bool) -> Vec<String> {
+fn texts(
+    vocabulary: &Vocabulary,
+    values: &[String],
+    bytes: usize,
+    entry_bytes: usize,
+    planted: bool,
+) -> Vec<String> {
     let mut random = Random::new(entry_bytes as u64);
     let (mut texts, mut made, mut due) = (Vec::new(), 0, 0);
     while made < bytes {
@@ -140,8 +225,11 @@ fn texts(vocabulary: &Vocabulary, values: &[String], bytes: usize, entry_bytes: 
             text.push_str(&vocabulary.prose(&mut random, part));
             if planted && made + text.len() >= due {
                 due += PLANTED_EVERY;
-                let secret =
-                    if random.below(2) == 0 { format!("{SHAPE}{}47", random.key(34)) } else { values[random.below(PLANTED)].clone() };
+                let secret = if random.below(2) == 0 {
+                    format!("{SHAPE}{}47", random.key(34))
+                } else {
+                    values[random.below(PLANTED)].clone()
+                };
                 text.push_str(&secret);
                 text.push_str(". ");
             }

@@ -18,31 +18,82 @@ struct Case {
 }
 
 const CASES: [Case; 4] = [
-    Case { name: "nothing but a run, 1 client", workflow: "conformance-idempotent", clients: 1 },
-    Case { name: "nothing but a run, 8 clients", workflow: "conformance-idempotent", clients: 8 },
-    Case { name: "nothing but a run, 64 clients", workflow: "conformance-idempotent", clients: 64 },
-    Case { name: "write and read back, 8 clients", workflow: "conformance-agent-memory-redaction", clients: 8 },
+    Case {
+        name: "nothing but a run, 1 client",
+        workflow: "conformance-idempotent",
+        clients: 1,
+    },
+    Case {
+        name: "nothing but a run, 8 clients",
+        workflow: "conformance-idempotent",
+        clients: 8,
+    },
+    Case {
+        name: "nothing but a run, 64 clients",
+        workflow: "conformance-idempotent",
+        clients: 64,
+    },
+    Case {
+        name: "write and read back, 8 clients",
+        workflow: "conformance-agent-memory-redaction",
+        clients: 8,
+    },
 ];
 
 pub fn run(setup: &Setup) -> anyhow::Result<()> {
-    let heads = ["Runs", "runs/s", "p50", "p95", "p99", "events/s", "commits/s", "puts/s beside", "2 × runs : puts"];
+    let heads = [
+        "Runs",
+        "runs/s",
+        "p50",
+        "p95",
+        "p99",
+        "events/s",
+        "commits/s",
+        "puts/s beside",
+        "2 × runs : puts",
+    ];
     let mut table = Table::new(&heads);
     for case in &CASES {
         let host = Host::start_with(setup, &setup.fresh("runs-")?, &["--enable-test-seams"])?;
-        let load = Load { clients: case.clients, run: setup.run };
+        let load = Load {
+            clients: case.clients,
+            run: setup.run,
+        };
         let puts = load.drive(host.address(), |client, n| {
-            Request::post(KEY, &memory("puts", "entries"), &json!({"content": format!("put {n} of client {client}")}).to_string())
+            Request::post(
+                KEY,
+                &memory("puts", "entries"),
+                &json!({"content": format!("put {n} of client {client}")}).to_string(),
+            )
         })?;
         let before = host.metric("remem_commit_group_batches_sum")?;
         let runs: Sample = load.race(|_| one(host.address(), case.workflow))?;
         // The warm-up commits, too, and is a fifth of the time that counts.
-        let commits = (host.metric("remem_commit_group_batches_sum")? - before) / (setup.run.as_secs_f64() * 1.2);
+        let commits = (host.metric("remem_commit_group_batches_sum")? - before)
+            / (setup.run.as_secs_f64() * 1.2);
         let events = events_of(host.address(), case.workflow)?;
-        eprintln!("{}: {} in {}", case.name, runs.count(), ms(setup.run.as_secs_f64() * 1e3));
+        eprintln!(
+            "{}: {} in {}",
+            case.name,
+            runs.count(),
+            ms(setup.run.as_secs_f64() * 1e3)
+        );
         let [p50, p95, p99] = runs.percentiles();
         let (rate, beside) = (runs.rate(), puts.rate());
-        let cells = [p50, p95, p99, number(rate * events as f64), number(commits), number(beside), ratio(2.0 * rate, beside)];
-        table.row([case.name.to_owned(), number(rate)].into_iter().chain(cells));
+        let cells = [
+            p50,
+            p95,
+            p99,
+            number(rate * events as f64),
+            number(commits),
+            number(beside),
+            ratio(2.0 * rate, beside),
+        ];
+        table.row(
+            [case.name.to_owned(), number(rate)]
+                .into_iter()
+                .chain(cells),
+        );
         host.stop()?;
     }
     table.print("## Runs: from the request to the last event, over HTTP");
@@ -50,10 +101,14 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
 }
 
 /// A client that starts a run and waits for its last event, over and over.
-fn one(address: SocketAddr, workflow: &'static str) -> anyhow::Result<impl FnMut(usize) -> anyhow::Result<Instant> + Send> {
+fn one(
+    address: SocketAddr,
+    workflow: &'static str,
+) -> anyhow::Result<impl FnMut(usize) -> anyhow::Result<Instant> + Send> {
     let mut client = Client::connect(address)?;
     Ok(move |n| {
-        let body = json!({"workflowId": workflow, "inputs": {"nonce": format!("n{n}")}}).to_string();
+        let body =
+            json!({"workflowId": workflow, "inputs": {"nonce": format!("n{n}")}}).to_string();
         let sent = Instant::now();
         let id = start(&mut client, &body)?;
         wait(&mut client, &id)?;
@@ -62,15 +117,22 @@ fn one(address: SocketAddr, workflow: &'static str) -> anyhow::Result<impl FnMut
 }
 
 fn start(client: &mut Client, body: &str) -> anyhow::Result<String> {
-    let created: Value = serde_json::from_slice(client.send(&Request::post(KEY, "/v1/runs", body))?)?;
-    Ok(created["runId"].as_str().context("a run has a name")?.to_owned())
+    let created: Value =
+        serde_json::from_slice(client.send(&Request::post(KEY, "/v1/runs", body))?)?;
+    Ok(created["runId"]
+        .as_str()
+        .context("a run has a name")?
+        .to_owned())
 }
 
 /// The number of its events.
 fn wait(client: &mut Client, id: &str) -> anyhow::Result<usize> {
     let mut seen = 1; // the first one was there when the start was answered
     loop {
-        let path = format!("/v1/runs/{id}/events/poll?lastSequence={}&timeout=10", seen - 1);
+        let path = format!(
+            "/v1/runs/{id}/events/poll?lastSequence={}&timeout=10",
+            seen - 1
+        );
         let page: Value = serde_json::from_slice(client.send(&Request::get(KEY, &path))?)?;
         seen += page["events"].as_array().map_or(0, Vec::len);
         if page["isComplete"] == true {
@@ -81,6 +143,9 @@ fn wait(client: &mut Client, id: &str) -> anyhow::Result<usize> {
 
 fn events_of(address: SocketAddr, workflow: &str) -> anyhow::Result<usize> {
     let mut client = Client::connect(address)?;
-    let id = start(&mut client, &json!({"workflowId": workflow, "inputs": {"nonce": "n"}}).to_string())?;
+    let id = start(
+        &mut client,
+        &json!({"workflowId": workflow, "inputs": {"nonce": "n"}}).to_string(),
+    )?;
     wait(&mut client, &id)
 }

@@ -7,7 +7,9 @@ pub struct Table {
 
 impl Table {
     pub fn new(heads: &[&str]) -> Table {
-        Table { rows: vec![heads.iter().map(|&head| head.to_owned()).collect()] }
+        Table {
+            rows: vec![heads.iter().map(|&head| head.to_owned()).collect()],
+        }
     }
 
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -18,7 +20,14 @@ impl Table {
     pub fn print(&self, title: &str) {
         let columns = self.rows[0].len();
         let cell = |row: &Vec<String>, at: usize| row.get(at).cloned().unwrap_or_default();
-        let width = |at: usize| self.rows.iter().map(|row| cell(row, at).chars().count()).max().unwrap_or(0).max(3);
+        let width = |at: usize| {
+            self.rows
+                .iter()
+                .map(|row| cell(row, at).chars().count())
+                .max()
+                .unwrap_or(0)
+                .max(3)
+        };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         println!("\n{title}\n");
         for (number, row) in self.rows.iter().enumerate() {
@@ -63,7 +72,9 @@ impl Sample {
     /// The latency that so many percent stay within, in milliseconds.
     pub fn percentile(&self, percent: f64) -> f64 {
         let rank = (self.nanos.len() as f64 * percent / 100.0).ceil() as usize;
-        self.nanos.get(rank.saturating_sub(1)).map_or(0.0, |&nanos| nanos as f64 / 1e6)
+        self.nanos
+            .get(rank.saturating_sub(1))
+            .map_or(0.0, |&nanos| nanos as f64 / 1e6)
     }
 
     /// p50, p95 and p99 as cells.
@@ -90,12 +101,20 @@ pub fn number(value: f64) -> String {
 
 /// Milliseconds.
 pub fn ms(value: f64) -> String {
-    if value < 0.1 { format!("{value:.3} ms") } else { format!("{} ms", number(value)) }
+    if value < 0.1 {
+        format!("{value:.3} ms")
+    } else {
+        format!("{} ms", number(value))
+    }
 }
 
 /// How many times as much.
 pub fn ratio(value: f64, peer: f64) -> String {
-    if peer > 0.0 { format!("{} ×", number(value / peer)) } else { "–".to_owned() }
+    if peer > 0.0 {
+        format!("{} ×", number(value / peer))
+    } else {
+        "–".to_owned()
+    }
 }
 
 /// Bytes in binary megabytes.
@@ -122,13 +141,23 @@ mod tests {
     #[test]
     fn percentiles_are_of_the_sorted_sample() {
         let sample = Sample::new((1..=100).rev().map(|n| n * 1_000_000).collect(), 2.0);
-        assert_eq!((sample.percentile(50.0), sample.percentile(99.0), sample.rate()), (50.0, 99.0, 50.0));
+        assert_eq!(
+            (
+                sample.percentile(50.0),
+                sample.percentile(99.0),
+                sample.rate()
+            ),
+            (50.0, 99.0, 50.0)
+        );
         assert_eq!(Sample::new(vec![], 1.0).percentile(50.0), 0.0);
     }
 
     #[test]
     fn numbers_are_readable() {
-        assert_eq!([1_234_567.0, 12.34, 0.5, 999.6].map(number), ["1,234,567", "12.3", "0.50", "1000"]);
+        assert_eq!(
+            [1_234_567.0, 12.34, 0.5, 999.6].map(number),
+            ["1,234,567", "12.3", "0.50", "1000"]
+        );
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
     }
 }

@@ -28,7 +28,9 @@ impl Random {
     /// Letters and digits, as in keys.
     pub fn key(&mut self, chars: usize) -> String {
         const SYMBOLS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-        (0..chars).map(|_| char::from(SYMBOLS[self.below(SYMBOLS.len())])).collect()
+        (0..chars)
+            .map(|_| char::from(SYMBOLS[self.below(SYMBOLS.len())]))
+            .collect()
     }
 }
 
@@ -42,8 +44,9 @@ const COMMON: &str = "the of and to in a is that for it was on are as with they 
     server deploy report team account order invoice travel flight hotel coffee tea birthday";
 
 const SYLLABLES: &[&str] = &[
-    "an", "ber", "cal", "dor", "el", "fin", "gar", "hol", "in", "jor", "kel", "lam", "mer", "nor", "os", "pel", "quin", "ral", "sen",
-    "tor", "ul", "ver", "wil", "xan", "yor", "zel", "tri", "sta", "pro", "con", "ment", "tion", "ing", "er", "ly", "ness",
+    "an", "ber", "cal", "dor", "el", "fin", "gar", "hol", "in", "jor", "kel", "lam", "mer", "nor",
+    "os", "pel", "quin", "ral", "sen", "tor", "ul", "ver", "wil", "xan", "yor", "zel", "tri",
+    "sta", "pro", "con", "ment", "tion", "ing", "er", "ly", "ness",
 ];
 
 /// Words by how common they are.
@@ -57,7 +60,11 @@ impl Vocabulary {
         let mut words: Vec<String> = COMMON.split_whitespace().map(str::to_owned).collect();
         while words.len() < size {
             let syllables = 2 + random.below(3);
-            words.push((0..syllables).map(|_| SYLLABLES[random.below(SYLLABLES.len())]).collect());
+            words.push(
+                (0..syllables)
+                    .map(|_| SYLLABLES[random.below(SYLLABLES.len())])
+                    .collect(),
+            );
         }
         Vocabulary { words }
     }
@@ -95,10 +102,24 @@ impl Vocabulary {
 
     fn token(&self, random: &mut Random, begins: bool, text: &mut String) {
         match random.below(200) {
-            0 => text.push_str(&format!("20{:02}-{:02}-{:02}", 20 + random.below(7), 1 + random.below(12), 1 + random.below(28))),
+            0 => text.push_str(&format!(
+                "20{:02}-{:02}-{:02}",
+                20 + random.below(7),
+                1 + random.below(12),
+                1 + random.below(28)
+            )),
             1 => text.push_str(&random.below(10_000).to_string()),
-            2 => text.push_str(&format!("/srv/{}/{}.toml", self.draw(random), self.draw(random))),
-            3 => text.push_str(&format!("https://{}.example/{}?id={}", self.draw(random), self.draw(random), random.below(9_999))),
+            2 => text.push_str(&format!(
+                "/srv/{}/{}.toml",
+                self.draw(random),
+                self.draw(random)
+            )),
+            3 => text.push_str(&format!(
+                "https://{}.example/{}?id={}",
+                self.draw(random),
+                self.draw(random),
+                random.below(9_999)
+            )),
             4 => text.push_str("Zürich"),
             5 => text.push_str(&format!("\"{}\"", self.draw(random))),
             6 => text.push_str(&format!("{:08x}", random.next() as u32)),

@@ -20,7 +20,13 @@ impl Rates<'_> {
         let seconds = elapsed.as_secs_f64();
         let rate = self.setup.entries as f64 / seconds;
         let versus = ratio(rate, self.setup.entries as f64 / peer.as_secs_f64());
-        self.table.row([name.to_owned(), number(rate), number(bytes as f64 / 1e6 / seconds), format!("{seconds:.2} s"), versus]);
+        self.table.row([
+            name.to_owned(),
+            number(rate),
+            number(bytes as f64 / 1e6 / seconds),
+            format!("{seconds:.2} s"),
+            versus,
+        ]);
         eprintln!("{name}: {seconds:.2} s");
     }
 }
@@ -28,10 +34,24 @@ impl Rates<'_> {
 pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
     let peer_folder = setup.fresh("peer-")?;
     let peer = Peer::open(&peer_folder)?;
-    let mut rates = Rates { table: Table::new(&["Transfer", "entries/s", "MB/s of JSON", "wall time", "rate : SQLite"]), setup };
+    let mut rates = Rates {
+        table: Table::new(&[
+            "Transfer",
+            "entries/s",
+            "MB/s of JSON",
+            "wall time",
+            "rate : SQLite",
+        ]),
+        setup,
+    };
 
     let plain = peer.load(&corpus.contents, setup.entries)?;
-    rates.row("peer: SQLite insert, 500 rows a transaction", plain, corpus.bytes, plain);
+    rates.row(
+        "peer: SQLite insert, 500 rows a transaction",
+        plain,
+        corpus.bytes,
+        plain,
+    );
     let served = setup.fresh("import-")?;
     let host = Host::start(setup, &served)?;
     let url = format!("http://{}", host.address());
@@ -45,14 +65,22 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
 
     let file = setup.folder.path().join("peer.jsonl");
     let plain = peer.export(&file)?;
-    rates.row("peer: SQLite select, written as JSON", plain, file.metadata()?.len(), plain);
+    rates.row(
+        "peer: SQLite select, written as JSON",
+        plain,
+        file.metadata()?.len(),
+        plain,
+    );
     let (elapsed, bytes) = export(setup, &served, &["--url", &url])?;
     rates.row("export through a server", elapsed, bytes, plain);
     host.stop()?;
     let (elapsed, bytes) = export(setup, &local, &["--local"])?;
     rates.row("export --local", elapsed, bytes, plain);
 
-    rates.table.print(&format!("## Import and export: {} entries", number(setup.entries as f64)));
+    rates.table.print(&format!(
+        "## Import and export: {} entries",
+        number(setup.entries as f64)
+    ));
     let stored = host::bytes_below(&served)?;
     println!(
         "\nText {}, JSON lines {}, data directory {} ({} the text); the peer's database {}.",
@@ -69,14 +97,20 @@ pub fn run(setup: &Setup, corpus: &mut Corpus) -> anyhow::Result<()> {
 
 fn complete(setup: &Setup, counts: &str) -> anyhow::Result<()> {
     let counts: serde_json::Value = serde_json::from_str(counts)?;
-    ensure!(counts["imported"] == setup.entries, "not every entry was imported: {counts}");
+    ensure!(
+        counts["imported"] == setup.entries,
+        "not every entry was imported: {counts}"
+    );
     Ok(())
 }
 
 fn export(setup: &Setup, data: &Path, place: &[&str]) -> anyhow::Result<(Duration, u64)> {
     let file = setup.folder.path().join("export.jsonl");
     let mut command = command(setup, data);
-    command.args(place).args(["export", "--ref", corpus::MEMORY]).arg(&file);
+    command
+        .args(place)
+        .args(["export", "--ref", corpus::MEMORY])
+        .arg(&file);
     let (elapsed, _) = timed(command)?;
     let bytes = file.metadata()?.len();
     std::fs::remove_file(file)?;

@@ -11,42 +11,86 @@ const ARROWS: [(&str, &[&str]); 7] = [
     ("remem-store-sql", &["remem-core", "remem-store"]),
     ("remem-engine", &["remem-core", "remem-store"]),
     ("remem-wire", &["remem-core"]),
-    ("remem-server", &["remem-core", "remem-engine", "remem-store", "remem-wire"]),
-    ("remem", &["remem-core", "remem-engine", "remem-server", "remem-store", "remem-store-sql", "remem-wire"]),
+    (
+        "remem-server",
+        &["remem-core", "remem-engine", "remem-store", "remem-wire"],
+    ),
+    (
+        "remem",
+        &[
+            "remem-core",
+            "remem-engine",
+            "remem-server",
+            "remem-store",
+            "remem-store-sql",
+            "remem-wire",
+        ],
+    ),
 ];
 /// What a crate must not use from outside, because it would let it do what it may not.
 const FORBIDDEN: [(&str, &[&str]); 4] = [
-    ("remem-core", &["tokio", "rusqlite", "axum", "reqwest", "getrandom", "uuid"]),
+    (
+        "remem-core",
+        &["tokio", "rusqlite", "axum", "reqwest", "getrandom", "uuid"],
+    ),
     ("remem-store", &["rusqlite", "axum", "reqwest"]),
     ("remem-engine", &["rusqlite", "axum", "reqwest"]),
     ("remem-server", &["rusqlite", "reqwest"]),
 ];
 
 pub fn check(root: &Path) -> Vec<String> {
-    let output =
-        Command::new(env!("CARGO")).args(["metadata", "--format-version", "1", "--no-deps", "--offline"]).current_dir(root).output();
-    let Some(metadata) = output.ok().and_then(|o| serde_json::from_slice::<Value>(&o.stdout).ok()) else {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
+        .current_dir(root)
+        .output();
+    let Some(metadata) = output
+        .ok()
+        .and_then(|o| serde_json::from_slice::<Value>(&o.stdout).ok())
+    else {
         return vec!["cargo metadata cannot be read".to_owned()];
     };
     let told = std::fs::read_to_string(root.join("docs/dependencies.md")).unwrap_or_default();
-    let rows: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |")).map(|(names, _)| names).collect();
-    let is_told = |crate_name: &str| rows.iter().any(|names| names.split([' ', ',']).any(|name| name == crate_name));
+    let rows: Vec<&str> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" |"))
+        .map(|(names, _)| names)
+        .collect();
+    let is_told = |crate_name: &str| {
+        rows.iter()
+            .any(|names| names.split([' ', ',']).any(|name| name == crate_name))
+    };
     let mut breaches = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = package["name"].as_str().unwrap_or_default();
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let target = dependency["name"].as_str().unwrap_or_default();
             if dependency["path"].is_null() && !is_told(target) {
-                breaches.push(format!("{name} uses {target}: say what for in docs/dependencies.md"));
+                breaches.push(format!(
+                    "{name} uses {target}: say what for in docs/dependencies.md"
+                ));
             }
             if !dependency["kind"].is_null() {
                 continue;
             }
-            let allowed = ARROWS.iter().find(|(from, _)| *from == name).map(|(_, to)| *to);
+            let allowed = ARROWS
+                .iter()
+                .find(|(from, _)| *from == name)
+                .map(|(_, to)| *to);
             if target.starts_with("remem") && allowed.is_some_and(|to| !to.contains(&target)) {
-                breaches.push(format!("{name} may not depend on {target}: see the map in ARCHITECTURE.md"));
+                breaches.push(format!(
+                    "{name} may not depend on {target}: see the map in ARCHITECTURE.md"
+                ));
             }
-            let forbidden = FORBIDDEN.iter().find(|(from, _)| *from == name).map_or(&[][..], |(_, not)| *not);
+            let forbidden = FORBIDDEN
+                .iter()
+                .find(|(from, _)| *from == name)
+                .map_or(&[][..], |(_, not)| *not);
             if forbidden.contains(&target) {
                 breaches.push(format!("{name} may not use {target}: see its lib.rs"));
             }

@@ -21,8 +21,14 @@ const BANNED: [(&str, &str); 6] = [
 pub fn check(root: &Path) -> Vec<String> {
     let mut breaches = Vec::new();
     for path in tracked(root) {
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            continue;
+        };
+        let name = path
+            .strip_prefix(root)
+            .unwrap_or(&path)
+            .display()
+            .to_string();
         breaches.extend(banned(&name, &text));
         if name.ends_with(".rs") {
             breaches.extend(source(&name, &text));
@@ -36,12 +42,20 @@ pub fn tracked(root: &Path) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            let (path, name) = (
+                entry.path(),
+                entry.file_name().to_string_lossy().into_owned(),
+            );
             if path.is_dir() {
-                if !["target", ".git", "node_modules", ".venv", "remem-data"].contains(&name.as_str()) {
+                if !["target", ".git", "node_modules", ".venv", "remem-data"]
+                    .contains(&name.as_str())
+                {
                     folders.push(path);
                 }
-            } else if [".rs", ".md", ".sql", ".toml", ".py", ".sh", ".js", ".html"].iter().any(|end| name.ends_with(end)) {
+            } else if [".rs", ".md", ".sql", ".toml", ".py", ".sh", ".js", ".html"]
+                .iter()
+                .any(|end| name.ends_with(end))
+            {
                 found.push(path);
             }
         }
@@ -52,8 +66,12 @@ pub fn tracked(root: &Path) -> Vec<PathBuf> {
 
 fn banned(name: &str, text: &str) -> Vec<String> {
     let hit = |(head, tail): &(&str, &str)| {
-        let word = format!("{head}{}", tail.split([' ', ':']).next().unwrap_or_default());
-        text.contains(&word).then(|| format!("{name}: {word}: {head}{tail}"))
+        let word = format!(
+            "{head}{}",
+            tail.split([' ', ':']).next().unwrap_or_default()
+        );
+        text.contains(&word)
+            .then(|| format!("{name}: {word}: {head}{tail}"))
     };
     BANNED.iter().filter_map(hit).collect()
 }
@@ -61,27 +79,41 @@ fn banned(name: &str, text: &str) -> Vec<String> {
 fn source(name: &str, text: &str) -> Vec<String> {
     let mut breaches = Vec::new();
     if !text.starts_with("//!") && !text.starts_with("#!") {
-        breaches.push(format!("{name}: open the file with `//!`: what it owns and may not do"));
+        breaches.push(format!(
+            "{name}: open the file with `//!`: what it owns and may not do"
+        ));
     }
-    let body = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
+    let body = text
+        .lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+        .count();
     let exempt = TABLES.iter().any(|table| name.ends_with(table)) || name.contains("/tests");
     if body > FILE_LINES_MAX && !exempt {
-        breaches.push(format!("{name}: {body} lines; split it where a part has a name (at most {FILE_LINES_MAX})"));
+        breaches.push(format!(
+            "{name}: {body} lines; split it where a part has a name (at most {FILE_LINES_MAX})"
+        ));
     }
     breaches.extend(long_functions(name, text));
     breaches
 }
 
 fn long_functions(name: &str, text: &str) -> Vec<String> {
-    let head = Regex::new(r"^(\s*)(?:pub(?:\([a-z]+\))? )?(?:const )?(?:async )?fn (\w+)").expect("a constant pattern");
+    let head = Regex::new(r"^(\s*)(?:pub(?:\([a-z]+\))? )?(?:const )?(?:async )?fn (\w+)")
+        .expect("a constant pattern");
     let lines: Vec<&str> = text.lines().collect();
     let mut breaches = Vec::new();
     for (start, line) in lines.iter().enumerate() {
-        let Some(found) = head.captures(line) else { continue };
+        let Some(found) = head.captures(line) else {
+            continue;
+        };
         let close = format!("{}}}", &found[1]);
         let length = lines[start..].iter().position(|l| *l == close).unwrap_or(0);
         if length > FUNCTION_LINES_MAX && !line.trim_end().ends_with(';') {
-            breaches.push(format!("{name}:{}: fn {} has {length} lines (at most {FUNCTION_LINES_MAX})", start + 1, &found[2]));
+            breaches.push(format!(
+                "{name}:{}: fn {} has {length} lines (at most {FUNCTION_LINES_MAX})",
+                start + 1,
+                &found[2]
+            ));
         }
     }
     breaches

@@ -5,15 +5,26 @@ use regex::Regex;
 use std::path::Path;
 
 pub fn check(root: &Path) -> Vec<String> {
-    let statement = Regex::new(r"\b(?:SELECT|INSERT INTO|UPDATE|DELETE FROM)\b").expect("a constant pattern");
+    let statement =
+        Regex::new(r"\b(?:SELECT|INSERT INTO|UPDATE|DELETE FROM)\b").expect("a constant pattern");
     let table =
         Regex::new(r"\b(?:FROM|INTO|UPDATE|JOIN) (?:remem\.)?(entry|entry_tag|posting|event|scope|idempotency|tenant_clock|lease)\b")
             .expect("a constant pattern");
     let mut breaches = Vec::new();
-    for path in tracked(root).into_iter().filter(|p| p.extension().is_some_and(|e| e == "rs")) {
-        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+    for path in tracked(root)
+        .into_iter()
+        .filter(|p| p.extension().is_some_and(|e| e == "rs"))
+    {
+        let name = path
+            .strip_prefix(root)
+            .unwrap_or(&path)
+            .display()
+            .to_string();
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .take_while(|line| !line.starts_with("#[cfg(test)]"))
+            .collect();
         let home = name.starts_with("crates/remem-store-sql/");
         // Tests of the walls knock at them, and look at the database from outside.
         let (product, test) = (home && !name.contains("/tests/"), name.contains("/tests/"));
@@ -21,14 +32,26 @@ pub fn check(root: &Path) -> Vec<String> {
             if line.trim_start().starts_with("//") || !line.contains('"') && !home {
                 continue;
             }
-            if !home && !test && !name.starts_with("xtask") && !name.starts_with("bench") && statement.is_match(line) {
+            if !home
+                && !test
+                && !name.starts_with("xtask")
+                && !name.starts_with("bench")
+                && statement.is_match(line)
+            {
                 breaches.push(format!("{name}:{}: SQL belongs in remem-store-sql", n + 1));
             }
             // The tenant stands in the statement itself, or in `push_live` or `push_part` a few lines on.
             let near = lines[n.saturating_sub(2)..(n + 7).min(lines.len())].join("\n");
-            if product && table.is_match(line) && !near.contains("tenant_id") && !near.contains("push_live") && !near.contains("push_part")
+            if product
+                && table.is_match(line)
+                && !near.contains("tenant_id")
+                && !near.contains("push_live")
+                && !near.contains("push_part")
             {
-                breaches.push(format!("{name}:{}: this statement does not bind the tenant", n + 1));
+                breaches.push(format!(
+                    "{name}:{}: this statement does not bind the tenant",
+                    n + 1
+                ));
             }
         }
     }

@@ -104,7 +104,9 @@ impl RuleText {
 
 impl std::fmt::Debug for RuleText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RuleText").field("bytes", &self.0.as_str().len()).finish_non_exhaustive()
+        f.debug_struct("RuleText")
+            .field("bytes", &self.0.as_str().len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -117,7 +119,10 @@ impl Admission<'_> {
         }
         self.early_bounds(&draft)?;
         if !draft.tier.produces(draft.typology) {
-            return Err(Rejection::NoSuchCell { tier: draft.tier.as_str(), typology: draft.typology.as_str() });
+            return Err(Rejection::NoSuchCell {
+                tier: draft.tier.as_str(),
+                typology: draft.typology.as_str(),
+            });
         }
         if draft.expires_at.is_some_and(|end| end <= self.now) {
             return Err(Rejection::AlreadyExpired);
@@ -126,8 +131,16 @@ impl Admission<'_> {
         let content = self.clean(&draft.content, &mut flags);
         let (facets, tags) = self.facets(&draft)?;
         let tags = self.tags(&tags, &mut flags)?;
-        let metadata = draft.metadata.map(|map| self.metadata(map, &mut flags)).transpose()?;
-        bound("content", "bytes", content.as_str().len(), self.policy.content_bytes_max)?;
+        let metadata = draft
+            .metadata
+            .map(|map| self.metadata(map, &mut flags))
+            .transpose()?;
+        bound(
+            "content",
+            "bytes",
+            content.as_str().len(),
+            self.policy.content_bytes_max,
+        )?;
         Ok(Admitted {
             scope: scope.clone(),
             content,
@@ -150,7 +163,9 @@ impl Admission<'_> {
             return Err(Rejection::Empty { field: "body" });
         }
         bound("body", "bytes", text.len(), self.policy.content_bytes_max)?;
-        Ok(RuleText(self.clean(&text.replace('\0', " "), &mut BTreeSet::new())))
+        Ok(RuleText(
+            self.clean(&text.replace('\0', " "), &mut BTreeSet::new()),
+        ))
     }
 
     /// What hangs on the entry, in order: anchors that fit its tier, a window that is one and belongs to a statement, a slot that tells
@@ -158,27 +173,53 @@ impl Admission<'_> {
     fn facets(&self, draft: &Draft) -> Result<(Facets, Vec<String>), Rejection> {
         let (mut facets, mut tags) = (draft.facets.clone(), draft.tags.clone());
         if (draft.tier == Tier::Interaction) != facets.interaction.is_some() {
-            return Err(Rejection::Invalid { field: "interaction", rule: "goes with the interaction tier, and only with that" });
+            return Err(Rejection::Invalid {
+                field: "interaction",
+                rule: "goes with the interaction tier, and only with that",
+            });
         }
         if (draft.tier != Tier::Persistent) != facets.session.is_some() {
-            return Err(Rejection::Invalid { field: "session", rule: "goes with the interaction and session tiers, and only with those" });
+            return Err(Rejection::Invalid {
+                field: "session",
+                rule: "goes with the interaction and session tiers, and only with those",
+            });
         }
-        let names = [("interaction", facets.interaction.as_ref().map(|i| i.as_str())), ("slot", facets.slot.as_deref())];
-        for (field, name) in names.into_iter().filter_map(|(field, name)| Some((field, name?))) {
+        let names = [
+            (
+                "interaction",
+                facets.interaction.as_ref().map(|i| i.as_str()),
+            ),
+            ("slot", facets.slot.as_deref()),
+        ];
+        for (field, name) in names
+            .into_iter()
+            .filter_map(|(field, name)| Some((field, name?)))
+        {
             check_name(self.redactor, field, name)?;
             bound(field, "characters", name.chars().count(), SLOT_CHARS_MAX)?;
         }
-        if draft.typology != Typology::Semantic && (facets.valid_at.is_some() || facets.invalid_at.is_some()) {
+        if draft.typology != Typology::Semantic
+            && (facets.valid_at.is_some() || facets.invalid_at.is_some())
+        {
             return Err(Rejection::Invalid {
                 field: "validFrom",
                 rule: "is for semantic memory: only a statement is true from when to when",
             });
         }
         if draft.typology == Typology::Episodic && facets.slot.is_some() {
-            return Err(Rejection::Invalid { field: "slot", rule: "is not for episodes: they accumulate" });
+            return Err(Rejection::Invalid {
+                field: "slot",
+                rule: "is not for episodes: they accumulate",
+            });
         }
-        if facets.invalid_at.is_some_and(|to| facets.valid_at.is_none_or(|from| to < from)) {
-            return Err(Rejection::Invalid { field: "validTo", rule: "must not be before validFrom" });
+        if facets
+            .invalid_at
+            .is_some_and(|to| facets.valid_at.is_none_or(|from| to < from))
+        {
+            return Err(Rejection::Invalid {
+                field: "validTo",
+                rule: "must not be before validFrom",
+            });
         }
         let marked = tags.iter().any(|tag| tag == UNTRUSTED_TAG);
         if marked {
@@ -202,9 +243,18 @@ impl Admission<'_> {
     pub fn tag_texts(&self, tags: &[String]) -> Result<Vec<String>, Rejection> {
         bound("tags", "items", tags.len(), self.policy.tags_max)?;
         for tag in tags {
-            bound("tags", "characters", tag.chars().count(), self.policy.tag_chars_max)?;
+            bound(
+                "tags",
+                "characters",
+                tag.chars().count(),
+                self.policy.tag_chars_max,
+            )?;
         }
-        Ok(self.tags(tags, &mut BTreeSet::new())?.into_iter().map(Redacted::into_string).collect())
+        Ok(self
+            .tags(tags, &mut BTreeSet::new())?
+            .into_iter()
+            .map(Redacted::into_string)
+            .collect())
     }
 
     /// Looks at a stored entry again before it is shown: one that was written under other rules (a secret registered
@@ -237,7 +287,9 @@ impl Admission<'_> {
             }
         }
         let content = self.clean(&entry.content, &mut flags);
-        let metadata = entry.metadata.map(|map| Value::Object(self.clean_map(map, &mut flags)).to_string());
+        let metadata = entry
+            .metadata
+            .map(|map| Value::Object(self.clean_map(map, &mut flags)).to_string());
         Admitted {
             scope: Scope::new(tenant.clone(), entry.memory_ref),
             content,
@@ -272,15 +324,30 @@ impl Admission<'_> {
             return Err(Rejection::Empty { field: "content" });
         }
         if draft.content.len() > self.policy.content_bytes_max.saturating_mul(2) {
-            return bound("content", "bytes", draft.content.len(), self.policy.content_bytes_max);
+            return bound(
+                "content",
+                "bytes",
+                draft.content.len(),
+                self.policy.content_bytes_max,
+            );
         }
         bound("subjects", "items", draft.subjects.len(), SUBJECTS_MAX)?;
         bound("tags", "items", draft.tags.len(), self.policy.tags_max)?;
         for tag in &draft.tags {
-            bound("tags", "characters", tag.chars().count(), self.policy.tag_chars_max)?;
+            bound(
+                "tags",
+                "characters",
+                tag.chars().count(),
+                self.policy.tag_chars_max,
+            )?;
         }
         if let Some(map) = &draft.metadata {
-            bound("metadata", "levels", depth_of_map(map), self.policy.metadata_depth_max)?;
+            bound(
+                "metadata",
+                "levels",
+                depth_of_map(map),
+                self.policy.metadata_depth_max,
+            )?;
         }
         Ok(())
     }
@@ -292,14 +359,26 @@ impl Admission<'_> {
     }
 
     /// Empty tags are dropped and repeated ones kept once: a tag is a set member, its order is the caller's.
-    fn tags(&self, tags: &[String], flags: &mut BTreeSet<ShapeKind>) -> Result<Vec<Redacted>, Rejection> {
+    fn tags(
+        &self,
+        tags: &[String],
+        flags: &mut BTreeSet<ShapeKind>,
+    ) -> Result<Vec<Redacted>, Rejection> {
         let mut kept: Vec<Redacted> = Vec::with_capacity(tags.len());
         for tag in tags.iter().filter(|t| !t.is_empty()) {
             if tag.chars().any(char::is_control) {
-                return Err(Rejection::Invalid { field: "tags", rule: "must not hold control characters" });
+                return Err(Rejection::Invalid {
+                    field: "tags",
+                    rule: "must not hold control characters",
+                });
             }
             let clean = self.clean(tag, flags);
-            bound("tags", "characters", clean.as_str().chars().count(), self.policy.tag_chars_max)?;
+            bound(
+                "tags",
+                "characters",
+                clean.as_str().chars().count(),
+                self.policy.tag_chars_max,
+            )?;
             if !kept.contains(&clean) {
                 kept.push(clean);
             }
@@ -307,13 +386,26 @@ impl Admission<'_> {
         Ok(kept)
     }
 
-    fn metadata(&self, map: Map<String, Value>, flags: &mut BTreeSet<ShapeKind>) -> Result<String, Rejection> {
+    fn metadata(
+        &self,
+        map: Map<String, Value>,
+        flags: &mut BTreeSet<ShapeKind>,
+    ) -> Result<String, Rejection> {
         let text = Value::Object(self.clean_map(map, flags)).to_string();
-        bound("metadata", "bytes", text.len(), self.policy.metadata_bytes_max)?;
+        bound(
+            "metadata",
+            "bytes",
+            text.len(),
+            self.policy.metadata_bytes_max,
+        )?;
         Ok(text)
     }
 
-    fn clean_map(&self, map: Map<String, Value>, flags: &mut BTreeSet<ShapeKind>) -> Map<String, Value> {
+    fn clean_map(
+        &self,
+        map: Map<String, Value>,
+        flags: &mut BTreeSet<ShapeKind>,
+    ) -> Map<String, Value> {
         let mut out = Map::new();
         for (key, value) in map {
             let mut name = self.clean(&key, flags).into_string();
@@ -329,10 +421,19 @@ impl Admission<'_> {
     fn clean_value(&self, value: Value, flags: &mut BTreeSet<ShapeKind>) -> Value {
         match value {
             Value::String(text) => Value::String(self.clean(&text, flags).into_string()),
-            Value::Array(items) => Value::Array(items.into_iter().map(|v| self.clean_value(v, flags)).collect()),
+            Value::Array(items) => Value::Array(
+                items
+                    .into_iter()
+                    .map(|v| self.clean_value(v, flags))
+                    .collect(),
+            ),
             Value::Object(map) => Value::Object(self.clean_map(map, flags)),
             // A secret made of digits can arrive as a JSON number.
-            Value::Number(number) if self.redactor.touches(&number.to_string(), self.policy.shapes) => {
+            Value::Number(number)
+                if self
+                    .redactor
+                    .touches(&number.to_string(), self.policy.shapes) =>
+            {
                 Value::String(self.clean(&number.to_string(), flags).into_string())
             }
             other => other,
@@ -342,11 +443,29 @@ impl Admission<'_> {
 
 /// A name is stored in clear and shows in events: one that holds a secret is refused rather than rewritten.
 pub fn check_name(redactor: &Redactor, field: &'static str, name: &str) -> Result<(), Rejection> {
-    if redactor.touches(name, crate::ShapePolicy::Redact) { Err(Rejection::SecretInName { field }) } else { Ok(()) }
+    if redactor.touches(name, crate::ShapePolicy::Redact) {
+        Err(Rejection::SecretInName { field })
+    } else {
+        Ok(())
+    }
 }
 
-fn bound(field: &'static str, unit: &'static str, actual: usize, limit: usize) -> Result<(), Rejection> {
-    if actual <= limit { Ok(()) } else { Err(Rejection::TooLarge { field, unit, limit: limit as u64, actual: actual as u64 }) }
+fn bound(
+    field: &'static str,
+    unit: &'static str,
+    actual: usize,
+    limit: usize,
+) -> Result<(), Rejection> {
+    if actual <= limit {
+        Ok(())
+    } else {
+        Err(Rejection::TooLarge {
+            field,
+            unit,
+            limit: limit as u64,
+            actual: actual as u64,
+        })
+    }
 }
 
 fn distinct(mut subjects: Vec<Subject>) -> Vec<Subject> {
@@ -431,7 +550,10 @@ impl Admitted {
 
 impl std::fmt::Debug for Admitted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Admitted").field("scope", &self.scope).field("content_bytes", &self.content.as_str().len()).finish_non_exhaustive()
+        f.debug_struct("Admitted")
+            .field("scope", &self.scope)
+            .field("content_bytes", &self.content.as_str().len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -443,32 +565,58 @@ mod tests {
     use serde_json::json;
 
     fn scope(memory_ref: &str) -> Scope {
-        Scope::new(TenantId::parse("t").unwrap(), MemoryRef::parse(memory_ref).unwrap())
+        Scope::new(
+            TenantId::parse("t").unwrap(),
+            MemoryRef::parse(memory_ref).unwrap(),
+        )
     }
 
     fn check(draft: Draft) -> Result<Admitted, Rejection> {
-        let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2"), SecretValue::new("pin", "9876543210")]);
+        let redactor = Redactor::new([
+            SecretValue::new("db", "hunter2-hunter2"),
+            SecretValue::new("pin", "9876543210"),
+        ]);
         let policy = Policy::default();
-        Admission { policy: &policy, redactor: &redactor, scan: 7, now: Timestamp(1_000) }.admit(&scope("m"), draft)
+        Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 7,
+            now: Timestamp(1_000),
+        }
+        .admit(&scope("m"), draft)
     }
 
     fn draft(content: &str) -> Draft {
-        Draft { content: content.into(), ..Draft::default() }
+        Draft {
+            content: content.into(),
+            ..Draft::default()
+        }
     }
 
     #[test]
     fn every_text_is_redacted() {
         let metadata = json!({"hunter2-hunter2": 1, "deep": [{"pw": "x hunter2-hunter2"}], "n": 9876543210u64, "ok": 42});
         let admitted = check(Draft {
-            tags: vec!["pw:hunter2-hunter2".into(), String::new(), "a".into(), "a".into()],
+            tags: vec![
+                "pw:hunter2-hunter2".into(),
+                String::new(),
+                "a".into(),
+                "a".into(),
+            ],
             metadata: metadata.as_object().cloned(),
             ..draft("the password is hunter2-hunter2.")
         })
         .unwrap();
         assert_eq!(admitted.content(), "the password is [REDACTED:db].");
-        assert_eq!(admitted.tags().collect::<Vec<_>>(), ["pw:[REDACTED:db]", "a"]);
+        assert_eq!(
+            admitted.tags().collect::<Vec<_>>(),
+            ["pw:[REDACTED:db]", "a"]
+        );
         let metadata: Value = serde_json::from_str(admitted.metadata().unwrap()).unwrap();
-        assert_eq!(metadata, json!({"[REDACTED:db]": 1, "deep": [{"pw": "x [REDACTED:db]"}], "n": "[REDACTED:pin]", "ok": 42}));
+        assert_eq!(
+            metadata,
+            json!({"[REDACTED:db]": 1, "deep": [{"pw": "x [REDACTED:db]"}], "n": "[REDACTED:pin]", "ok": 42})
+        );
         assert_eq!(admitted.scan(), 7);
     }
 
@@ -486,23 +634,46 @@ mod tests {
             tier: Tier::default(),
             typology: Typology::default(),
             facets: Facets::default(),
-            visible: crate::entry::RevRange { from: crate::Revision(1), to: None },
+            visible: crate::entry::RevRange {
+                from: crate::Revision(1),
+                to: None,
+            },
             scan: 1,
         };
         let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2")]);
         let policy = Policy::default();
-        let admission = |scan| Admission { policy: &policy, redactor: &redactor, scan, now: Timestamp(0) };
+        let admission = |scan| Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan,
+            now: Timestamp(0),
+        };
         let shown = admission(2).review(entry.clone());
-        assert_eq!((shown.content.as_str(), &shown.tags[..]), ("it is [REDACTED:db]", &["[REDACTED:db]".to_owned()][..]));
+        assert_eq!(
+            (shown.content.as_str(), &shown.tags[..]),
+            ("it is [REDACTED:db]", &["[REDACTED:db]".to_owned()][..])
+        );
         assert_eq!(shown.metadata.as_ref().unwrap()["pw"], "[REDACTED:db]");
-        assert_eq!(admission(1).review(entry.clone()), entry, "the same rules need no second look");
+        assert_eq!(
+            admission(1).review(entry.clone()),
+            entry,
+            "the same rules need no second look"
+        );
     }
 
     #[test]
     fn a_stored_entry_is_redacted_whatever_its_size_becomes() {
         let id = "a-long-name-for-a-short-value-makes-a-marker-that-outgrows-it";
-        let (redactor, policy) = (Redactor::new([SecretValue::new(id, "hunter2!")]), Policy::default());
-        let admission = Admission { policy: &policy, redactor: &redactor, scan: 2, now: Timestamp(9) };
+        let (redactor, policy) = (
+            Redactor::new([SecretValue::new(id, "hunter2!")]),
+            Policy::default(),
+        );
+        let admission = Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 2,
+            now: Timestamp(9),
+        };
         let entry = Entry {
             id: EntryId::parse("e").unwrap(),
             memory_ref: MemoryRef::parse("agents/hunter2!").unwrap(),
@@ -514,18 +685,37 @@ mod tests {
             tier: Tier::Session,
             typology: Typology::Episodic,
             facets: Facets::default(),
-            visible: crate::entry::RevRange { from: crate::Revision(1), to: None },
+            visible: crate::entry::RevRange {
+                from: crate::Revision(1),
+                to: None,
+            },
             scan: 1,
         };
         let admitted = admission.readmit(&TenantId::parse("t").unwrap(), entry);
-        assert_eq!((admitted.scan(), admitted.tier(), admitted.expires_at()), (2, Tier::Session, Some(Timestamp(1))));
-        assert_eq!(admitted.content(), format!("[REDACTED:{id}] ").repeat(7_000), "nothing around a value is lost");
+        assert_eq!(
+            (admitted.scan(), admitted.tier(), admitted.expires_at()),
+            (2, Tier::Session, Some(Timestamp(1)))
+        );
+        assert_eq!(
+            admitted.content(),
+            format!("[REDACTED:{id}] ").repeat(7_000),
+            "nothing around a value is lost"
+        );
         assert!(admitted.content().len() > policy.content_bytes_max);
         assert!(admitted.metadata().unwrap().len() > policy.metadata_bytes_max);
         let tags: Vec<&str> = admitted.tags().collect();
         assert_eq!(tags[1..], ["short", &format!("[REDACTED:{id}]")]);
-        assert!(tags[0].chars().count() <= policy.tag_chars_max, "{}", tags[0].len());
-        for text in [admitted.content(), admitted.metadata().unwrap(), tags[0], tags[2]] {
+        assert!(
+            tags[0].chars().count() <= policy.tag_chars_max,
+            "{}",
+            tags[0].len()
+        );
+        for text in [
+            admitted.content(),
+            admitted.metadata().unwrap(),
+            tags[0],
+            tags[2],
+        ] {
             assert!(text.contains("[REDACTED:") && !text.contains("hunter2"));
         }
     }
@@ -533,7 +723,11 @@ mod tests {
     #[test]
     fn keys_that_become_alike_keep_both_values() {
         let metadata = json!({"a hunter2-hunter2": 1, "a [REDACTED:db]": 2});
-        let admitted = check(Draft { metadata: metadata.as_object().cloned(), ..draft("x") }).unwrap();
+        let admitted = check(Draft {
+            metadata: metadata.as_object().cloned(),
+            ..draft("x")
+        })
+        .unwrap();
         let kept: Value = serde_json::from_str(admitted.metadata().unwrap()).unwrap();
         assert_eq!(kept.as_object().unwrap().len(), 2);
     }
@@ -542,12 +736,33 @@ mod tests {
     fn names_that_hold_secrets_are_refused_without_an_echo() {
         let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2")]);
         let policy = Policy::default();
-        let admission = Admission { policy: &policy, redactor: &redactor, scan: 0, now: Timestamp(0) };
-        let error = admission.admit(&scope("agents/hunter2-hunter2"), draft("x")).unwrap_err();
+        let admission = Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 0,
+            now: Timestamp(0),
+        };
+        let error = admission
+            .admit(&scope("agents/hunter2-hunter2"), draft("x"))
+            .unwrap_err();
         assert_eq!(error, Rejection::SecretInName { field: "memoryRef" });
         assert!(!error.to_string().contains("hunter2"));
-        let origin = Some(Origin { id: EntryId::parse("hunter2-hunter2").unwrap(), created_at: None });
-        assert_eq!(admission.admit(&scope("m"), Draft { origin, ..draft("x") }).unwrap_err(), Rejection::SecretInName { field: "id" });
+        let origin = Some(Origin {
+            id: EntryId::parse("hunter2-hunter2").unwrap(),
+            created_at: None,
+        });
+        assert_eq!(
+            admission
+                .admit(
+                    &scope("m"),
+                    Draft {
+                        origin,
+                        ..draft("x")
+                    }
+                )
+                .unwrap_err(),
+            Rejection::SecretInName { field: "id" }
+        );
     }
 
     #[test]
@@ -556,23 +771,72 @@ mod tests {
         assert_eq!(field_of(check(draft(""))), Some("content"));
         assert_eq!(field_of(check(draft(&"x".repeat(65_537)))), Some("content"));
         assert!(check(draft(&"x".repeat(65_536))).is_ok());
-        assert_eq!(field_of(check(Draft { tags: vec!["t".into(); 65], ..draft("x") })), Some("tags"));
-        assert_eq!(field_of(check(Draft { tags: vec!["é".repeat(257)], ..draft("x") })), Some("tags"));
-        assert_eq!(field_of(check(Draft { tags: vec!["a\nb".into()], ..draft("x") })), Some("tags"));
+        assert_eq!(
+            field_of(check(Draft {
+                tags: vec!["t".into(); 65],
+                ..draft("x")
+            })),
+            Some("tags")
+        );
+        assert_eq!(
+            field_of(check(Draft {
+                tags: vec!["é".repeat(257)],
+                ..draft("x")
+            })),
+            Some("tags")
+        );
+        assert_eq!(
+            field_of(check(Draft {
+                tags: vec!["a\nb".into()],
+                ..draft("x")
+            })),
+            Some("tags")
+        );
         let mut deep = json!(1);
         for _ in 0..8 {
             deep = json!([deep]);
         }
-        assert_eq!(field_of(check(Draft { metadata: json!({ "d": deep }).as_object().cloned(), ..draft("x") })), Some("metadata"));
+        assert_eq!(
+            field_of(check(Draft {
+                metadata: json!({ "d": deep }).as_object().cloned(),
+                ..draft("x")
+            })),
+            Some("metadata")
+        );
         let wide = json!({ "d": "x".repeat(16_384) });
-        assert_eq!(field_of(check(Draft { metadata: wide.as_object().cloned(), ..draft("x") })), Some("metadata"));
+        assert_eq!(
+            field_of(check(Draft {
+                metadata: wide.as_object().cloned(),
+                ..draft("x")
+            })),
+            Some("metadata")
+        );
     }
 
     #[test]
     fn the_past_and_the_empty_cell_are_refused() {
-        assert_eq!(check(Draft { expires_at: Some(Timestamp(1_000)), ..draft("x") }).unwrap_err(), Rejection::AlreadyExpired);
-        assert!(check(Draft { expires_at: Some(Timestamp(1_001)), ..draft("x") }).is_ok());
-        let episode = Draft { typology: Typology::Episodic, ..draft("x") };
-        assert!(matches!(check(episode).unwrap_err(), Rejection::NoSuchCell { .. }));
+        assert_eq!(
+            check(Draft {
+                expires_at: Some(Timestamp(1_000)),
+                ..draft("x")
+            })
+            .unwrap_err(),
+            Rejection::AlreadyExpired
+        );
+        assert!(
+            check(Draft {
+                expires_at: Some(Timestamp(1_001)),
+                ..draft("x")
+            })
+            .is_ok()
+        );
+        let episode = Draft {
+            typology: Typology::Episodic,
+            ..draft("x")
+        };
+        assert!(matches!(
+            check(episode).unwrap_err(),
+            Rejection::NoSuchCell { .. }
+        ));
     }
 }

@@ -46,33 +46,59 @@ pub enum Prompt<'a> {
 // A prompt can be as private as a memory.
 impl std::fmt::Debug for Agent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Agent").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Agent")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
 impl Agent {
     /// Checks what a caller brings. The error names a field and a rule, never a value.
     pub fn new(install: Install, policy: &Policy) -> Result<Agent, Rejection> {
-        let Install { manifest, pack_name, pack_version, peers } = install;
+        let Install {
+            manifest,
+            pack_name,
+            pack_version,
+            peers,
+        } = install;
         manifest::check(&manifest)?;
         let name = |field: &'static str, name: Option<String>, default: &str, chars_max: usize| {
             let name = name.unwrap_or_else(|| default.to_owned());
-            if is_name(&name, chars_max) { Ok(name) } else { Err(Rejection::MalformedName { field }) }
+            if is_name(&name, chars_max) {
+                Ok(name)
+            } else {
+                Err(Rejection::MalformedName { field })
+            }
         };
         let pack_name = name("packName", pack_name, "local", PACK_NAME_CHARS_MAX)?;
         let pack_version = name("packVersion", pack_version, "0.0.0", PACK_VERSION_CHARS_MAX)?;
         if peers.len() > PEERS_MAX || !peers.keys().all(|peer| is_name(peer, PACK_NAME_CHARS_MAX)) {
-            return Err(Rejection::Invalid { field: "peerDependencies", rule: "must be at most 64 names of 1 to 200 characters" });
+            return Err(Rejection::Invalid {
+                field: "peerDependencies",
+                rule: "must be at most 64 names of 1 to 200 characters",
+            });
         }
-        let id = manifest.get("agentId").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let id = manifest
+            .get("agentId")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         let mut body = Map::new();
         body.insert("packName".to_owned(), json!(pack_name));
         body.insert("packVersion".to_owned(), json!(pack_version));
         body.insert("peers".to_owned(), json!(peers));
         body.insert("manifest".to_owned(), Value::Object(manifest));
-        let (actual, limit) = (Value::Object(body.clone()).to_string().len() as u64, policy.agent_bytes_max as u64);
+        let (actual, limit) = (
+            Value::Object(body.clone()).to_string().len() as u64,
+            policy.agent_bytes_max as u64,
+        );
         if actual > limit {
-            return Err(Rejection::TooLarge { field: "manifest", unit: "bytes", limit, actual });
+            return Err(Rejection::TooLarge {
+                field: "manifest",
+                unit: "bytes",
+                limit,
+                actual,
+            });
         }
         Ok(Agent { id, body })
     }
@@ -117,7 +143,11 @@ impl Agent {
     }
 
     fn texts(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.field(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+        self.field(name)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
     }
 
     /// Its name.
@@ -175,7 +205,11 @@ impl Agent {
     pub fn memory_shape(&self) -> Option<MemoryShape> {
         let shape = self.field("memoryShape")?.as_object()?;
         let on = |name: &str| shape.get(name).and_then(Value::as_bool).unwrap_or(false);
-        Some(MemoryShape { scratchpad: on("scratchpad"), conversation: on("conversation"), long_term: on("longTerm") })
+        Some(MemoryShape {
+            scratchpad: on("scratchpad"),
+            conversation: on("conversation"),
+            long_term: on("longTerm"),
+        })
     }
 
     /// Below this confidence a decision should be escalated.
@@ -187,32 +221,60 @@ impl Agent {
     /// Whether it says what its tasks or answers look like.
     #[must_use]
     pub fn has_handoff_schemas(&self) -> bool {
-        self.field("handoff").and_then(Value::as_object).is_some_and(|handoff| !handoff.is_empty())
+        self.field("handoff")
+            .and_then(Value::as_object)
+            .is_some_and(|handoff| !handoff.is_empty())
     }
 
     /// The pack it comes from.
     #[must_use]
     pub fn pack_name(&self) -> &str {
-        self.body.get("packName").and_then(Value::as_str).unwrap_or_default()
+        self.body
+            .get("packName")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// The version of that pack.
     #[must_use]
     pub fn pack_version(&self) -> &str {
-        self.body.get("packVersion").and_then(Value::as_str).unwrap_or_default()
+        self.body
+            .get("packVersion")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// Packs it wants beside it that none of the other agents comes from; `true` if it can do without.
     fn missing_peers(&self, installed: &[Agent]) -> impl Iterator<Item = (&str, bool)> {
-        let peers = self.body.get("peers").and_then(Value::as_object).into_iter().flatten();
-        let there = |name: &str| installed.iter().any(|other| other.id != self.id && other.pack_name() == name);
-        peers.filter(move |(name, _)| !there(name)).map(|(name, optional)| (name.as_str(), *optional == json!(true)))
+        let peers = self
+            .body
+            .get("peers")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten();
+        let there = |name: &str| {
+            installed
+                .iter()
+                .any(|other| other.id != self.id && other.pack_name() == name)
+        };
+        peers
+            .filter(move |(name, _)| !there(name))
+            .map(|(name, optional)| (name.as_str(), *optional == json!(true)))
     }
 
     /// Refuses an agent that cannot do without a pack that is not there. The agent itself does not count.
     pub fn check_peers(&self, installed: &[Agent]) -> Result<(), Rejection> {
-        let missing = self.missing_peers(installed).filter(|(_, optional)| !optional).count();
-        if missing == 0 { Ok(()) } else { Err(Rejection::PeerMissing { missing: missing as u64 }) }
+        let missing = self
+            .missing_peers(installed)
+            .filter(|(_, optional)| !optional)
+            .count();
+        if missing == 0 {
+            Ok(())
+        } else {
+            Err(Rejection::PeerMissing {
+                missing: missing as u64,
+            })
+        }
     }
 
     /// What it asks for and does not get here: packs, then capabilities, each once.
@@ -220,7 +282,10 @@ impl Agent {
     pub fn degraded(&self, installed: &[Agent], capabilities: &Capabilities) -> Vec<String> {
         let packs = self.missing_peers(installed).map(|(name, _)| name);
         let mut missing: Vec<String> = Vec::new();
-        for name in packs.chain(self.texts("requiresCapabilities").filter(|key| !capabilities.provides(key))) {
+        for name in packs.chain(
+            self.texts("requiresCapabilities")
+                .filter(|key| !capabilities.provides(key)),
+        ) {
             if !name.is_empty() && !missing.iter().any(|known| known == name) {
                 missing.push(name.to_owned());
             }
@@ -234,7 +299,9 @@ const PACK_VERSION_CHARS_MAX: usize = 64;
 const PEERS_MAX: usize = 64;
 
 fn is_name(text: &str, chars_max: usize) -> bool {
-    !text.trim().is_empty() && text.chars().count() <= chars_max && !text.chars().any(char::is_control)
+    !text.trim().is_empty()
+        && text.chars().count() <= chars_max
+        && !text.chars().any(char::is_control)
 }
 
 #[cfg(test)]
@@ -242,21 +309,53 @@ mod tests {
     use super::*;
     use crate::capability::Facts;
 
-    pub(super) fn agent(id: &str, pack: &str, more: Value, peers: &[(&str, bool)]) -> Result<Agent, Rejection> {
+    pub(super) fn agent(
+        id: &str,
+        pack: &str,
+        more: Value,
+        peers: &[(&str, bool)],
+    ) -> Result<Agent, Rejection> {
         let mut manifest = json!({"agentId": id, "persona": "P", "modelClass": "general", "systemPrompt": "Be brief."});
-        manifest.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let peers = peers.iter().map(|(name, optional)| ((*name).to_owned(), *optional)).collect();
+        manifest
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let peers = peers
+            .iter()
+            .map(|(name, optional)| ((*name).to_owned(), *optional))
+            .collect();
         let manifest = manifest.as_object().unwrap().clone();
-        Agent::new(Install { manifest, pack_name: Some(pack.to_owned()), pack_version: None, peers }, &Policy::default())
+        Agent::new(
+            Install {
+                manifest,
+                pack_name: Some(pack.to_owned()),
+                pack_version: None,
+                peers,
+            },
+            &Policy::default(),
+        )
     }
 
     #[test]
     fn what_nobody_says_has_a_default() {
         let manifest = json!({"agentId": "local.a.b", "persona": "P", "modelClass": "general", "systemPrompt": "Be brief."});
-        let install = Install { manifest: manifest.as_object().unwrap().clone(), ..Install::default() };
+        let install = Install {
+            manifest: manifest.as_object().unwrap().clone(),
+            ..Install::default()
+        };
         let agent = Agent::new(install, &Policy::default()).unwrap();
-        assert_eq!((agent.pack_name(), agent.pack_version(), agent.label()), ("local", "0.0.0", "P"));
-        assert_eq!((agent.tools().count(), agent.has_handoff_schemas(), agent.threshold()), (0, false, None));
+        assert_eq!(
+            (agent.pack_name(), agent.pack_version(), agent.label()),
+            ("local", "0.0.0", "P")
+        );
+        assert_eq!(
+            (
+                agent.tools().count(),
+                agent.has_handoff_schemas(),
+                agent.threshold()
+            ),
+            (0, false, None)
+        );
         assert_eq!((agent.memory_shape(), agent.description()), (None, None));
         assert!(agent.prompt() == Prompt::Text("Be brief."));
         let again = Agent::stored(agent.id().to_owned(), agent.body().clone());
@@ -269,7 +368,15 @@ mod tests {
         let marked = json!({"packName": "[R]", "peers": 7, "manifest": {"persona": "[R]", "modelClass": "[R]", "confidence": {"defaultThreshold": "[R]"},
             "memoryShape": "[R]", "toolAllowlist": ["[R]", 1], "systemPromptRef": "a.md"}});
         let agent = Agent::stored("local.a.b".into(), marked.as_object().unwrap().clone());
-        assert_eq!((agent.persona(), agent.label(), agent.threshold(), agent.memory_shape()), ("[R]", "[R]", None, None));
+        assert_eq!(
+            (
+                agent.persona(),
+                agent.label(),
+                agent.threshold(),
+                agent.memory_shape()
+            ),
+            ("[R]", "[R]", None, None)
+        );
         assert_eq!(agent.tools().collect::<Vec<_>>(), ["[R]"]);
         assert!(agent.prompt() == Prompt::File("a.md"));
         assert!(agent.with_prompt("text").prompt() == Prompt::Text("text"));
@@ -277,13 +384,27 @@ mod tests {
 
     #[test]
     fn packs_are_peers_of_other_agents_only() {
-        let wants = agent("local.a.b", "own", json!({}), &[("own", false), ("nice", true), ("needed", false)]).unwrap();
-        assert_eq!(wants.check_peers(std::slice::from_ref(&wants)), Err(Rejection::PeerMissing { missing: 2 }));
-        let others = ["own", "needed"].map(|pack| agent(&format!("local.of.{pack}"), pack, json!({}), &[]).unwrap());
+        let wants = agent(
+            "local.a.b",
+            "own",
+            json!({}),
+            &[("own", false), ("nice", true), ("needed", false)],
+        )
+        .unwrap();
+        assert_eq!(
+            wants.check_peers(std::slice::from_ref(&wants)),
+            Err(Rejection::PeerMissing { missing: 2 })
+        );
+        let others = ["own", "needed"]
+            .map(|pack| agent(&format!("local.of.{pack}"), pack, json!({}), &[]).unwrap());
         assert_eq!(wants.check_peers(&others), Ok(()));
         let none = Capabilities::compute(Facts::default());
         assert_eq!(wants.degraded(&others, &none), ["nice"]);
-        assert_eq!(wants.degraded(&[], &none), ["needed", "nice", "own"], "what went away since is missing, too");
+        assert_eq!(
+            wants.degraded(&[], &none),
+            ["needed", "nice", "own"],
+            "what went away since is missing, too"
+        );
     }
 
     #[test]
@@ -291,19 +412,49 @@ mod tests {
         let asks = json!({"requiresCapabilities": ["memory.search", "host.workspace", "nice", "aiProviders.toolCalling"]});
         let asks = agent("local.a.b", "own", asks, &[("nice", true)]).unwrap();
         let none = Capabilities::compute(Facts::default());
-        assert_eq!(asks.degraded(&[], &none), ["nice", "memory.search", "host.workspace", "aiProviders.toolCalling"]);
-        let some = Capabilities::compute(Facts { lexical: true, workspace: true, ..Facts::default() });
-        assert_eq!(asks.degraded(&[], &some), ["nice", "aiProviders.toolCalling"]);
+        assert_eq!(
+            asks.degraded(&[], &none),
+            [
+                "nice",
+                "memory.search",
+                "host.workspace",
+                "aiProviders.toolCalling"
+            ]
+        );
+        let some = Capabilities::compute(Facts {
+            lexical: true,
+            workspace: true,
+            ..Facts::default()
+        });
+        assert_eq!(
+            asks.degraded(&[], &some),
+            ["nice", "aiProviders.toolCalling"]
+        );
     }
 
     #[test]
     fn facts_about_the_pack_are_checked() {
-        let field = |pack: &str, peers: &[(&str, bool)]| agent("local.a.b", pack, json!({}), peers).unwrap_err().field();
+        let field = |pack: &str, peers: &[(&str, bool)]| {
+            agent("local.a.b", pack, json!({}), peers)
+                .unwrap_err()
+                .field()
+        };
         for bad in ["", "  ", "a\nb", &"x".repeat(201)] {
             assert_eq!(field(bad, &[]), Some("packName"));
             assert_eq!(field("p", &[(bad, true)]), Some("peerDependencies"));
         }
-        let large = agent("local.a.b", "p", json!({"systemPrompt": "x".repeat(Policy::default().agent_bytes_max)}), &[]);
-        assert!(matches!(large.unwrap_err(), Rejection::TooLarge { field: "manifest", .. }));
+        let large = agent(
+            "local.a.b",
+            "p",
+            json!({"systemPrompt": "x".repeat(Policy::default().agent_bytes_max)}),
+            &[],
+        );
+        assert!(matches!(
+            large.unwrap_err(),
+            Rejection::TooLarge {
+                field: "manifest",
+                ..
+            }
+        ));
     }
 }

@@ -10,7 +10,9 @@ use crate::admission::{Admitted, RuleText};
 use crate::embedding::{Embedding, ModelId};
 use crate::entry::Entry;
 use crate::event::EventBody;
-use crate::ids::{Actor, EntryId, MemoryRef, PrincipalId, Revision, RuleId, RunId, TenantId, Timestamp, WorldId};
+use crate::ids::{
+    Actor, EntryId, MemoryRef, PrincipalId, Revision, RuleId, RunId, TenantId, Timestamp, WorldId,
+};
 use crate::record::{Precondition, RECORD_KEY_BYTES_MAX, RecordBody, RecordKind, Ties};
 use crate::trust::Evidence;
 
@@ -128,14 +130,27 @@ impl Batch {
     /// Applies only if the entry is still there as that revision wrote it.
     #[must_use]
     pub fn expect(mut self, memory_ref: MemoryRef, id: EntryId, written_at: Revision) -> Batch {
-        self.expectations.push(Expectation { memory_ref, id, written_at });
+        self.expectations.push(Expectation {
+            memory_ref,
+            id,
+            written_at,
+        });
         self
     }
 
     /// Applies only if a record is like that, without writing it.
     #[must_use]
-    pub fn expect_record(mut self, kind: RecordKind, key: String, precondition: Precondition) -> Batch {
-        self.records.push(RecordExpectation { kind, key, precondition });
+    pub fn expect_record(
+        mut self,
+        kind: RecordKind,
+        key: String,
+        precondition: Precondition,
+    ) -> Batch {
+        self.records.push(RecordExpectation {
+            kind,
+            key,
+            precondition,
+        });
         self
     }
 
@@ -162,20 +177,51 @@ impl Batch {
     /// # Panics
     /// As `put`.
     #[must_use]
-    pub fn put_from(self, id: EntryId, admitted: Admitted, sources: Vec<(MemoryRef, EntryId)>) -> Batch {
+    pub fn put_from(
+        self,
+        id: EntryId,
+        admitted: Admitted,
+        sources: Vec<(MemoryRef, EntryId)>,
+    ) -> Batch {
         self.put_whole(id, admitted, Cause::default(), sources)
     }
 
-    fn put_whole(mut self, id: EntryId, admitted: Admitted, cause: Cause, sources: Vec<(MemoryRef, EntryId)>) -> Batch {
-        assert_eq!(admitted.scope().tenant, self.tenant, "an entry is only stored for the tenant it was admitted to");
-        self.changes.push(Change::Put { id, admitted: Box::new(admitted), cause, sources });
+    fn put_whole(
+        mut self,
+        id: EntryId,
+        admitted: Admitted,
+        cause: Cause,
+        sources: Vec<(MemoryRef, EntryId)>,
+    ) -> Batch {
+        assert_eq!(
+            admitted.scope().tenant,
+            self.tenant,
+            "an entry is only stored for the tenant it was admitted to"
+        );
+        self.changes.push(Change::Put {
+            id,
+            admitted: Box::new(admitted),
+            cause,
+            sources,
+        });
         self
     }
 
     /// Lets one entry stand for another.
     #[must_use]
-    pub fn retire(mut self, memory_ref: MemoryRef, id: EntryId, reason: Reason, by: EntryId) -> Batch {
-        self.changes.push(Change::Retire { memory_ref, id, reason, by });
+    pub fn retire(
+        mut self,
+        memory_ref: MemoryRef,
+        id: EntryId,
+        reason: Reason,
+        by: EntryId,
+    ) -> Batch {
+        self.changes.push(Change::Retire {
+            memory_ref,
+            id,
+            reason,
+            by,
+        });
         self
     }
 
@@ -195,8 +241,19 @@ impl Batch {
 
     /// Makes room for another answer.
     #[must_use]
-    pub fn close(mut self, memory_ref: MemoryRef, id: EntryId, closing: Closing, by: Option<EntryId>) -> Batch {
-        self.changes.push(Change::Close { memory_ref, id, closing, by });
+    pub fn close(
+        mut self,
+        memory_ref: MemoryRef,
+        id: EntryId,
+        closing: Closing,
+        by: Option<EntryId>,
+    ) -> Batch {
+        self.changes.push(Change::Close {
+            memory_ref,
+            id,
+            closing,
+            by,
+        });
         self
     }
 
@@ -210,21 +267,40 @@ impl Batch {
     /// Erases what was true long ago.
     #[must_use]
     pub fn strip(mut self, memory_ref: MemoryRef, id: EntryId, before: Timestamp) -> Batch {
-        self.changes.push(Change::Strip { memory_ref, id, before });
+        self.changes.push(Change::Strip {
+            memory_ref,
+            id,
+            before,
+        });
         self
     }
 
     /// Notes who else says what an entry says.
     #[must_use]
     pub fn strengthen(mut self, memory_ref: MemoryRef, id: EntryId, evidence: Evidence) -> Batch {
-        self.changes.push(Change::Strengthen { memory_ref, id, evidence });
+        self.changes.push(Change::Strengthen {
+            memory_ref,
+            id,
+            evidence,
+        });
         self
     }
 
     /// Notes that an action rests on an entry.
     #[must_use]
-    pub fn link(mut self, memory_ref: MemoryRef, id: EntryId, action: String, reference: String) -> Batch {
-        self.changes.push(Change::Link { memory_ref, id, action, reference });
+    pub fn link(
+        mut self,
+        memory_ref: MemoryRef,
+        id: EntryId,
+        action: String,
+        reference: String,
+    ) -> Batch {
+        self.changes.push(Change::Link {
+            memory_ref,
+            id,
+            action,
+            reference,
+        });
         self
     }
 
@@ -243,14 +319,31 @@ impl Batch {
     #[must_use]
     pub fn embed(mut self, entry: &Entry, model: ModelId, vector: Embedding) -> Batch {
         let (memory_ref, id, scan) = (entry.memory_ref.clone(), entry.id.clone(), entry.scan);
-        self.changes.push(Change::Embed { memory_ref, id, scan, model, vector });
+        self.changes.push(Change::Embed {
+            memory_ref,
+            id,
+            scan,
+            model,
+            vector,
+        });
         self
     }
 
     /// Keeps a signature.
     #[must_use]
-    pub fn sign(mut self, memory_ref: MemoryRef, id: EntryId, pass: u64, signature: Vec<u8>) -> Batch {
-        self.changes.push(Change::Sign { memory_ref, id, pass, signature });
+    pub fn sign(
+        mut self,
+        memory_ref: MemoryRef,
+        id: EntryId,
+        pass: u64,
+        signature: Vec<u8>,
+    ) -> Batch {
+        self.changes.push(Change::Sign {
+            memory_ref,
+            id,
+            pass,
+            signature,
+        });
         self
     }
 
@@ -260,8 +353,15 @@ impl Batch {
     /// As `put`.
     #[must_use]
     pub fn rewrite(mut self, id: EntryId, admitted: Admitted) -> Batch {
-        assert_eq!(admitted.scope().tenant, self.tenant, "an entry is only stored for the tenant it was admitted to");
-        self.changes.push(Change::Rewrite { id, admitted: Box::new(admitted) });
+        assert_eq!(
+            admitted.scope().tenant,
+            self.tenant,
+            "an entry is only stored for the tenant it was admitted to"
+        );
+        self.changes.push(Change::Rewrite {
+            id,
+            admitted: Box::new(admitted),
+        });
         self
     }
 
@@ -309,7 +409,13 @@ impl Batch {
     /// # Panics
     /// If the name is longer than a store can index: names are bounded where they are made.
     #[must_use]
-    pub fn set(self, kind: RecordKind, key: String, precondition: Precondition, body: RecordBody) -> Batch {
+    pub fn set(
+        self,
+        kind: RecordKind,
+        key: String,
+        precondition: Precondition,
+        body: RecordBody,
+    ) -> Batch {
         self.set_tied(kind, key, precondition, body, Ties::default())
     }
 
@@ -319,39 +425,79 @@ impl Batch {
     /// # Panics
     /// As `set`; and if something inert is tied to an entry or waits for something: only time ends a review.
     #[must_use]
-    pub fn set_tied(mut self, kind: RecordKind, key: String, precondition: Precondition, body: RecordBody, ties: Ties) -> Batch {
-        assert!(key.len() <= RECORD_KEY_BYTES_MAX, "a record's name is short");
-        assert!(kind.is_timed() || ties.due.is_none(), "stores look for the next of the kinds that can be due");
-        assert!(!kind.is_inert() || (ties.topic.is_none() && ties.source.is_none()), "what is inert is only ever due");
-        self.changes.push(Change::Record { kind, key, precondition, body: Some(body), ties: Box::new(ties) });
+    pub fn set_tied(
+        mut self,
+        kind: RecordKind,
+        key: String,
+        precondition: Precondition,
+        body: RecordBody,
+        ties: Ties,
+    ) -> Batch {
+        assert!(
+            key.len() <= RECORD_KEY_BYTES_MAX,
+            "a record's name is short"
+        );
+        assert!(
+            kind.is_timed() || ties.due.is_none(),
+            "stores look for the next of the kinds that can be due"
+        );
+        assert!(
+            !kind.is_inert() || (ties.topic.is_none() && ties.source.is_none()),
+            "what is inert is only ever due"
+        );
+        self.changes.push(Change::Record {
+            kind,
+            key,
+            precondition,
+            body: Some(body),
+            ties: Box::new(ties),
+        });
         self
     }
 
     /// Takes a record away.
     #[must_use]
     pub fn unset(mut self, kind: RecordKind, key: String, precondition: Precondition) -> Batch {
-        self.changes.push(Change::Record { kind, key, precondition, body: None, ties: Box::default() });
+        self.changes.push(Change::Record {
+            kind,
+            key,
+            precondition,
+            body: None,
+            ties: Box::default(),
+        });
         self
     }
 
     /// Appends an event.
     #[must_use]
     pub fn emit(mut self, body: EventBody) -> Batch {
-        self.changes.push(Change::Emit { body: Box::new(body), recorded_at: None, apart: false });
+        self.changes.push(Change::Emit {
+            body: Box::new(body),
+            recorded_at: None,
+            apart: false,
+        });
         self
     }
 
     /// Appends an event that is no part of the log of the batch's run.
     #[must_use]
     pub fn emit_apart(mut self, body: EventBody) -> Batch {
-        self.changes.push(Change::Emit { body: Box::new(body), recorded_at: None, apart: true });
+        self.changes.push(Change::Emit {
+            body: Box::new(body),
+            recorded_at: None,
+            apart: true,
+        });
         self
     }
 
     /// Appends an event that an earlier run recorded at `at`.
     #[must_use]
     pub fn repeat(mut self, body: EventBody, at: Timestamp) -> Batch {
-        self.changes.push(Change::Emit { body: Box::new(body), recorded_at: Some(at), apart: false });
+        self.changes.push(Change::Emit {
+            body: Box::new(body),
+            recorded_at: Some(at),
+            apart: false,
+        });
         self
     }
 
@@ -383,7 +529,13 @@ impl Batch {
     #[must_use]
     pub fn touches_owned(&self) -> bool {
         let touched = self.changes.iter().flat_map(Change::memory_refs);
-        touched.chain(self.expectations.iter().map(|expected| &expected.memory_ref)).any(|memory_ref| memory_ref.owner().is_some())
+        touched
+            .chain(
+                self.expectations
+                    .iter()
+                    .map(|expected| &expected.memory_ref),
+            )
+            .any(|memory_ref| memory_ref.owner().is_some())
     }
     /// The run that causes it.
     #[must_use]

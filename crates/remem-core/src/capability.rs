@@ -55,14 +55,46 @@ pub struct Dimension {
 
 /// The eight dimensions, in the protocol's order.
 pub const DIMENSIONS: [Dimension; 8] = [
-    Dimension { name: "read", doc: "list and get entries of a memory", supported: |_| true },
-    Dimension { name: "write", doc: "put and delete entries of a memory", supported: |f| f.writable },
-    Dimension { name: "search", doc: "find entries by words and filters", supported: |f| f.lexical },
-    Dimension { name: "long-term-durability", doc: "entries survive runs and restarts", supported: |f| f.durable },
-    Dimension { name: "compaction", doc: "many short-lived entries become few", supported: |f| f.compaction },
-    Dimension { name: "attribution", doc: "each write of a run is recorded as an event", supported: |f| f.attribution },
-    Dimension { name: "replay-snapshot", doc: "a replay reads what the run read", supported: |f| f.durable && f.snapshots && f.runs },
-    Dimension { name: "retention", doc: "entries end at a given time or by subject", supported: |f| f.ttl || f.forget },
+    Dimension {
+        name: "read",
+        doc: "list and get entries of a memory",
+        supported: |_| true,
+    },
+    Dimension {
+        name: "write",
+        doc: "put and delete entries of a memory",
+        supported: |f| f.writable,
+    },
+    Dimension {
+        name: "search",
+        doc: "find entries by words and filters",
+        supported: |f| f.lexical,
+    },
+    Dimension {
+        name: "long-term-durability",
+        doc: "entries survive runs and restarts",
+        supported: |f| f.durable,
+    },
+    Dimension {
+        name: "compaction",
+        doc: "many short-lived entries become few",
+        supported: |f| f.compaction,
+    },
+    Dimension {
+        name: "attribution",
+        doc: "each write of a run is recorded as an event",
+        supported: |f| f.attribution,
+    },
+    Dimension {
+        name: "replay-snapshot",
+        doc: "a replay reads what the run read",
+        supported: |f| f.durable && f.snapshots && f.runs,
+    },
+    Dimension {
+        name: "retention",
+        doc: "entries end at a given time or by subject",
+        supported: |f| f.ttl || f.forget,
+    },
 ];
 
 /// A key of the discovery document, as it is advertised and as agents require it.
@@ -100,7 +132,9 @@ pub const FEATURES: [Feature; 39] = [
     feature("agents.memoryConsolidation", |f| f.compaction && f.durable),
     feature("agents.commitments", |f| f.commitments && f.durable),
     feature("agents.commitments.time", |f| f.commitments && f.durable),
-    feature("agents.commitments.predicate", |f| f.commitments && f.durable),
+    feature("agents.commitments.predicate", |f| {
+        f.commitments && f.durable
+    }),
     feature("agents.proposals", |f| f.proposals && f.runs),
     feature("authorization", |f| f.proposals && f.runs),
     feature("scheduling", |f| f.scheduling && f.runs && f.durable),
@@ -111,8 +145,13 @@ pub const FEATURES: [Feature; 39] = [
     feature("workspace.versioned", |f| f.workspace),
     feature("secrets", |f| f.vault),
     feature("multiAgent", |f| f.runs && f.snapshots && f.durable),
-    feature("multiAgent.executionModel", |f| f.runs && f.snapshots && f.durable),
-    feature("multiAgent.executionModel.crossChildMemoryConcurrency", |f| f.runs && f.snapshots && f.durable),
+    feature("multiAgent.executionModel", |f| {
+        f.runs && f.snapshots && f.durable
+    }),
+    feature(
+        "multiAgent.executionModel.crossChildMemoryConcurrency",
+        |f| f.runs && f.snapshots && f.durable,
+    ),
     feature("replay", |f| f.runs && f.snapshots),
     feature("replay.replay", |f| f.runs && f.snapshots),
     feature("replay.branch", |f| f.runs && f.snapshots),
@@ -154,15 +193,22 @@ impl Capabilities {
     /// Whether the dimension of that name is supported; an unknown name is not.
     #[must_use]
     pub fn supports(&self, name: &str) -> bool {
-        DIMENSIONS.iter().any(|d| d.name == name && (d.supported)(&self.facts))
+        DIMENSIONS
+            .iter()
+            .any(|d| d.name == name && (d.supported)(&self.facts))
     }
 
     /// Whether the key of that name is advertised as supported; an unknown one is not. Keys may begin with `host.` or
     /// `capabilities.`, as agents write them.
     #[must_use]
     pub fn provides(&self, key: &str) -> bool {
-        let plain = ["capabilities.", "host."].iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
-        FEATURES.iter().any(|f| f.key == plain && (f.supported)(&self.facts))
+        let plain = ["capabilities.", "host."]
+            .iter()
+            .find_map(|prefix| key.strip_prefix(prefix))
+            .unwrap_or(key);
+        FEATURES
+            .iter()
+            .any(|f| f.key == plain && (f.supported)(&self.facts))
     }
 
     /// The dimensions an agent asks for and does not get, in the protocol's order. Empty means: not degraded.
@@ -174,7 +220,11 @@ impl Capabilities {
             "long-term-durability" => shape.long_term,
             _ => false,
         };
-        DIMENSIONS.iter().filter(|d| needs(d.name) && !(d.supported)(&self.facts)).map(|d| d.name).collect()
+        DIMENSIONS
+            .iter()
+            .filter(|d| needs(d.name) && !(d.supported)(&self.facts))
+            .map(|d| d.name)
+            .collect()
     }
 }
 
@@ -213,7 +263,11 @@ mod tests {
         for facts in every_combination() {
             let capabilities = Capabilities::compute(facts);
             for asked in 0..8u8 {
-                let shape = MemoryShape { scratchpad: asked & 1 != 0, conversation: asked & 2 != 0, long_term: asked & 4 != 0 };
+                let shape = MemoryShape {
+                    scratchpad: asked & 1 != 0,
+                    conversation: asked & 2 != 0,
+                    long_term: asked & 4 != 0,
+                };
                 let missing = capabilities.degraded(shape);
                 let mut expected = Vec::new();
                 if asked != 0 && !facts.writable {
@@ -231,7 +285,19 @@ mod tests {
     #[test]
     fn names_are_the_protocols_closed_vocabulary() {
         let names: Vec<_> = DIMENSIONS.iter().map(|d| d.name).collect();
-        assert_eq!(names, ["read", "write", "search", "long-term-durability", "compaction", "attribution", "replay-snapshot", "retention"]);
+        assert_eq!(
+            names,
+            [
+                "read",
+                "write",
+                "search",
+                "long-term-durability",
+                "compaction",
+                "attribution",
+                "replay-snapshot",
+                "retention"
+            ]
+        );
         let all = Capabilities::compute(every_combination().last().unwrap());
         assert!(names.iter().all(|name| all.supports(name)));
         assert!(!all.supports("telepathy"));
@@ -240,22 +306,44 @@ mod tests {
     #[test]
     fn keys_are_known_once_and_never_without_their_parents() {
         for (n, feature) in FEATURES.iter().enumerate() {
-            assert!(FEATURES[n + 1..].iter().all(|other| other.key != feature.key), "{} stands twice", feature.key);
+            assert!(
+                FEATURES[n + 1..]
+                    .iter()
+                    .all(|other| other.key != feature.key),
+                "{} stands twice",
+                feature.key
+            );
         }
         for facts in every_combination() {
             let capabilities = Capabilities::compute(facts);
             for feature in FEATURES {
                 // `agents` says that agents run; what stands under it holds without that, too.
-                let parent =
-                    feature.key.rsplit_once('.').map(|(parent, _)| parent).filter(|p| *p != "agents" && *p != "supportedTransports");
+                let parent = feature
+                    .key
+                    .rsplit_once('.')
+                    .map(|(parent, _)| parent)
+                    .filter(|p| *p != "agents" && *p != "supportedTransports");
                 if capabilities.provides(feature.key) {
-                    assert!(parent.is_none_or(|p| capabilities.provides(p)), "{} of {facts:?}", feature.key);
+                    assert!(
+                        parent.is_none_or(|p| capabilities.provides(p)),
+                        "{} of {facts:?}",
+                        feature.key
+                    );
                 }
-                assert_eq!(capabilities.provides(&format!("host.{}", feature.key)), capabilities.provides(feature.key));
+                assert_eq!(
+                    capabilities.provides(&format!("host.{}", feature.key)),
+                    capabilities.provides(feature.key)
+                );
             }
-            for unknown in
-                ["", ".", "host.", "memory.", "aiProviders.toolCalling", "multiAgent.executionModel.verifier", "host.host.memory"]
-            {
+            for unknown in [
+                "",
+                ".",
+                "host.",
+                "memory.",
+                "aiProviders.toolCalling",
+                "multiAgent.executionModel.verifier",
+                "host.host.memory",
+            ] {
                 assert!(!capabilities.provides(unknown), "{unknown}");
             }
         }

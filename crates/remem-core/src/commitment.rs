@@ -28,7 +28,13 @@ pub enum State {
 
 impl State {
     /// Every state.
-    pub const ALL: [State; 5] = [State::Pending, State::Armed, State::Done, State::Cancelled, State::Expired];
+    pub const ALL: [State; 5] = [
+        State::Pending,
+        State::Armed,
+        State::Done,
+        State::Cancelled,
+        State::Expired,
+    ];
 
     /// The stable name.
     #[must_use]
@@ -57,7 +63,11 @@ impl State {
 
 /// What a commitment waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind")]
+#[serde(
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    tag = "kind"
+)]
 pub enum When {
     /// An instant.
     Once,
@@ -225,7 +235,11 @@ impl Commitment {
     /// `time` or `predicate`, in the protocol's words.
     #[must_use]
     pub fn condition(&self) -> &'static str {
-        if matches!(self.when, When::Predicate { .. }) { "predicate" } else { "time" }
+        if matches!(self.when, When::Predicate { .. }) {
+            "predicate"
+        } else {
+            "time"
+        }
     }
 
     /// When something is to be done about it: it fires, is given up, or is forgotten `retention_ms` after its end.
@@ -234,7 +248,9 @@ impl Commitment {
         Timestamp(match self.state {
             State::Armed => self.next_at.unwrap_or(self.give_up_at),
             State::Pending => self.give_up_at,
-            State::Done | State::Cancelled | State::Expired => self.updated_at.saturating_add(retention_ms),
+            State::Done | State::Cancelled | State::Expired => {
+                self.updated_at.saturating_add(retention_ms)
+            }
         })
     }
 
@@ -255,8 +271,14 @@ impl Commitment {
         }
         match (self.state, self.next_at) {
             (State::Armed, Some(next_at)) => self.fire_at(Timestamp(next_at), now),
-            (State::Armed, None) => Step::GiveUp(Box::new(self.ended(State::Expired, EndedBy::Time, now))),
-            (State::Pending, _) => Step::GiveUp(Box::new(self.ended(State::Cancelled, EndedBy::Unconfirmed, now))),
+            (State::Armed, None) => {
+                Step::GiveUp(Box::new(self.ended(State::Expired, EndedBy::Time, now)))
+            }
+            (State::Pending, _) => Step::GiveUp(Box::new(self.ended(
+                State::Cancelled,
+                EndedBy::Unconfirmed,
+                now,
+            ))),
             (State::Done | State::Cancelled | State::Expired, _) => Step::Forget,
         }
     }
@@ -264,32 +286,62 @@ impl Commitment {
     fn fire_at(&self, due: Timestamp, now: Timestamp) -> Step {
         let timing = self.timing();
         let anchor = self.anchor();
-        let latest = timing.as_ref().and_then(|timing| timing.latest(anchor, due, now)).unwrap_or(due);
-        let next_at = timing.and_then(|timing| timing.next(anchor, now)).map(|at| at.0);
+        let latest = timing
+            .as_ref()
+            .and_then(|timing| timing.latest(anchor, due, now))
+            .unwrap_or(due);
+        let next_at = timing
+            .and_then(|timing| timing.next(anchor, now))
+            .map(|at| at.0);
         let stays = next_at.is_some() || matches!(self.when, When::Predicate { once: false, .. });
         let state = if stays { State::Armed } else { State::Done };
-        let next = Commitment { state, next_at, updated_at: now.0, fired: self.fired + 1, last_fired_at: Some(latest.0), ..self.clone() };
-        Step::Fire { instant: latest, next: Box::new(next) }
+        let next = Commitment {
+            state,
+            next_at,
+            updated_at: now.0,
+            fired: self.fired + 1,
+            last_fired_at: Some(latest.0),
+            ..self.clone()
+        };
+        Step::Fire {
+            instant: latest,
+            next: Box::new(next),
+        }
     }
 
     fn timing(&self) -> Option<Timing> {
-        let When::Recurring { every, cron, zone, .. } = &self.when else { return None };
+        let When::Recurring {
+            every, cron, zone, ..
+        } = &self.when
+        else {
+            return None;
+        };
         Timing::parse(every.as_deref(), cron.as_deref(), zone).ok()
     }
 
     fn anchor(&self) -> Timestamp {
-        if let When::Recurring { anchor, .. } = &self.when { Timestamp(*anchor) } else { Timestamp(0) }
+        if let When::Recurring { anchor, .. } = &self.when {
+            Timestamp(*anchor)
+        } else {
+            Timestamp(0)
+        }
     }
 
     /// What an observation of its predicate makes of it: nothing, if it says what was known; and whether it fires, which it
     /// does when the predicate comes true, not while it stays so.
     #[must_use]
     pub fn observe(&self, holds: bool, now: Timestamp) -> Option<(Commitment, bool)> {
-        let When::Predicate { once, .. } = &self.when else { return None };
+        let When::Predicate { once, .. } = &self.when else {
+            return None;
+        };
         if self.state != State::Armed || self.holds == Some(holds) {
             return None;
         }
-        let mut next = Commitment { holds: Some(holds), updated_at: now.0, ..self.clone() };
+        let mut next = Commitment {
+            holds: Some(holds),
+            updated_at: now.0,
+            ..self.clone()
+        };
         if holds {
             next.epoch += 1;
             next.fired += 1;
@@ -302,7 +354,13 @@ impl Commitment {
     /// Its predicate has come true, but it cannot fire yet: it is due from now on.
     #[must_use]
     pub fn deferred(&self, now: Timestamp) -> Commitment {
-        Commitment { holds: Some(true), epoch: self.epoch + 1, next_at: Some(now.0), updated_at: now.0, ..self.clone() }
+        Commitment {
+            holds: Some(true),
+            epoch: self.epoch + 1,
+            next_at: Some(now.0),
+            updated_at: now.0,
+            ..self.clone()
+        }
     }
 
     /// Somebody says that it is meant.
@@ -312,9 +370,18 @@ impl Commitment {
         }
         if self.next_at.is_some_and(|at| at <= now.0) {
             let rule = "is for a time that has passed: snooze it to a later one";
-            return Err(Rejection::Invalid { field: "commitment", rule }.into());
+            return Err(Rejection::Invalid {
+                field: "commitment",
+                rule,
+            }
+            .into());
         }
-        Ok(Commitment { state: State::Armed, give_up_at: now.plus_ms(wait_ms).0, updated_at: now.0, ..self.clone() })
+        Ok(Commitment {
+            state: State::Armed,
+            give_up_at: now.plus_ms(wait_ms).0,
+            updated_at: now.0,
+            ..self.clone()
+        })
     }
 
     /// Somebody takes it back.
@@ -326,16 +393,31 @@ impl Commitment {
     }
 
     /// Somebody wants it at another time. One that repeats goes on by its rule afterwards.
-    pub fn snooze(&self, until: Timestamp, now: Timestamp, horizon_ms: i64) -> Result<Commitment, Refusal> {
+    pub fn snooze(
+        &self,
+        until: Timestamp,
+        now: Timestamp,
+        horizon_ms: i64,
+    ) -> Result<Commitment, Refusal> {
         if !self.state.is_open() {
             return Err(Refusal::State(self.state));
         }
         if self.condition() != "time" {
-            return Err(Rejection::Invalid { field: "commitment", rule: "must wait for a time to be snoozed" }.into());
+            return Err(Rejection::Invalid {
+                field: "commitment",
+                rule: "must wait for a time to be snoozed",
+            }
+            .into());
         }
         check_instant("until", until, now, horizon_ms)?;
         let give_up_at = self.give_up_at.max(until.0);
-        Ok(Commitment { state: State::Armed, next_at: Some(until.0), give_up_at, updated_at: now.0, ..self.clone() })
+        Ok(Commitment {
+            state: State::Armed,
+            next_at: Some(until.0),
+            give_up_at,
+            updated_at: now.0,
+            ..self.clone()
+        })
     }
 
     /// Takes the place of one of the same name that has ended. It counts on from there: what it fires for must never be named
@@ -348,14 +430,28 @@ impl Commitment {
     /// Ends it without firing.
     #[must_use]
     pub fn ended(&self, state: State, by: EndedBy, now: Timestamp) -> Commitment {
-        Commitment { state, next_at: None, ended_by: Some(by), updated_at: now.0, ..self.clone() }
+        Commitment {
+            state,
+            next_at: None,
+            ended_by: Some(by),
+            updated_at: now.0,
+            ..self.clone()
+        }
     }
 }
 
 /// An instant that something can be set to: ahead, and not too far.
-pub fn check_instant(field: &'static str, at: Timestamp, now: Timestamp, horizon_ms: i64) -> Result<(), Rejection> {
+pub fn check_instant(
+    field: &'static str,
+    at: Timestamp,
+    now: Timestamp,
+    horizon_ms: i64,
+) -> Result<(), Rejection> {
     if at <= now {
-        return Err(Rejection::Invalid { field, rule: "must be in the future" });
+        return Err(Rejection::Invalid {
+            field,
+            rule: "must be in the future",
+        });
     }
     if at.0 - now.0 > horizon_ms {
         return Err(Rejection::TooFar { field });

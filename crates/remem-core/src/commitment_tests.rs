@@ -33,64 +33,147 @@ fn commitment(when: When, next_at: Option<i64>) -> Commitment {
 }
 
 fn hourly() -> Commitment {
-    let when = When::Recurring { every: Some("PT1H".to_owned()), cron: None, zone: "UTC".to_owned(), anchor: 0 };
+    let when = When::Recurring {
+        every: Some("PT1H".to_owned()),
+        cron: None,
+        zone: "UTC".to_owned(),
+        anchor: 0,
+    };
     commitment(when, Some(3_600_000))
 }
 
 fn predicate(once: bool) -> Commitment {
-    commitment(When::Predicate { key: "invoice clear".to_owned(), once }, None)
+    commitment(
+        When::Predicate {
+            key: "invoice clear".to_owned(),
+            once,
+        },
+        None,
+    )
 }
 
 #[test]
 fn a_single_instant_fires_once() {
     let one = commitment(When::Once, Some(1_000));
     assert_eq!(one.step(Timestamp(999), KEPT), Step::Wait);
-    let Step::Fire { instant, next } = one.step(Timestamp(5_000), KEPT) else { panic!("it is due") };
-    assert_eq!((instant, next.state, next.next_at, next.fired), (Timestamp(1_000), State::Done, None, 1));
+    let Step::Fire { instant, next } = one.step(Timestamp(5_000), KEPT) else {
+        panic!("it is due")
+    };
+    assert_eq!(
+        (instant, next.state, next.next_at, next.fired),
+        (Timestamp(1_000), State::Done, None, 1)
+    );
     assert_eq!(next.step(Timestamp(6_000), KEPT), Step::Wait);
     assert_eq!(next.step(Timestamp(5_000 + KEPT), KEPT), Step::Forget);
 }
 
 #[test]
 fn missed_instants_become_one_and_the_next_lies_ahead() {
-    let Step::Fire { instant, next } = hourly().step(Timestamp(3_600_000 * 6 + 5), KEPT) else { panic!("it is due") };
-    assert_eq!((instant.0, next.next_at, next.state, next.fired), (3_600_000 * 6, Some(3_600_000 * 7), State::Armed, 1));
+    let Step::Fire { instant, next } = hourly().step(Timestamp(3_600_000 * 6 + 5), KEPT) else {
+        panic!("it is due")
+    };
+    assert_eq!(
+        (instant.0, next.next_at, next.state, next.fired),
+        (3_600_000 * 6, Some(3_600_000 * 7), State::Armed, 1)
+    );
     assert_eq!(next.step(Timestamp(3_600_000 * 7 - 1), KEPT), Step::Wait);
 }
 
 #[test]
 fn a_zone_keeps_its_time_of_day() {
-    let when = When::Recurring { every: None, cron: Some("0 9 * * *".to_owned()), zone: "Europe/Berlin".to_owned(), anchor: 0 };
+    let when = When::Recurring {
+        every: None,
+        cron: Some("0 9 * * *".to_owned()),
+        zone: "Europe/Berlin".to_owned(),
+        anchor: 0,
+    };
     let start = at("2026-03-28T08:00Z");
-    let Step::Fire { next, .. } = commitment(when, Some(start.0)).step(start, KEPT) else { panic!("it is due") };
-    assert_eq!(next.next_at.map(Timestamp), Some(at("2026-03-29T07:00Z")), "nine in summer time");
+    let Step::Fire { next, .. } = commitment(when, Some(start.0)).step(start, KEPT) else {
+        panic!("it is due")
+    };
+    assert_eq!(
+        next.next_at.map(Timestamp),
+        Some(at("2026-03-29T07:00Z")),
+        "nine in summer time"
+    );
 }
 
 #[test]
 fn what_nobody_confirms_or_makes_true_is_given_up() {
-    let pending = Commitment { state: State::Pending, give_up_at: 14 * DAY, ..commitment(When::Once, Some(DAY)) };
-    assert_eq!(pending.step(Timestamp(2 * DAY), KEPT), Step::Wait, "what is not confirmed does not fire");
-    let Step::GiveUp(ended) = pending.step(Timestamp(14 * DAY), KEPT) else { panic!("too late") };
-    assert_eq!((ended.state, ended.ended_by), (State::Cancelled, Some(EndedBy::Unconfirmed)));
-    let Step::GiveUp(ended) = predicate(true).step(Timestamp(400 * DAY), KEPT) else { panic!("too late") };
-    assert_eq!((ended.state, ended.ended_by), (State::Expired, Some(EndedBy::Time)));
-    assert!(matches!(pending.confirm(Timestamp(2 * DAY), DAY), Err(Refusal::Rejected(_))), "its time has passed");
-    assert_eq!(pending.confirm(Timestamp(1), DAY).unwrap().state, State::Armed);
-    let snoozed = pending.snooze(Timestamp(3 * DAY), Timestamp(2 * DAY), 365 * DAY).unwrap();
-    assert_eq!((snoozed.state, snoozed.next_at), (State::Armed, Some(3 * DAY)));
+    let pending = Commitment {
+        state: State::Pending,
+        give_up_at: 14 * DAY,
+        ..commitment(When::Once, Some(DAY))
+    };
+    assert_eq!(
+        pending.step(Timestamp(2 * DAY), KEPT),
+        Step::Wait,
+        "what is not confirmed does not fire"
+    );
+    let Step::GiveUp(ended) = pending.step(Timestamp(14 * DAY), KEPT) else {
+        panic!("too late")
+    };
+    assert_eq!(
+        (ended.state, ended.ended_by),
+        (State::Cancelled, Some(EndedBy::Unconfirmed))
+    );
+    let Step::GiveUp(ended) = predicate(true).step(Timestamp(400 * DAY), KEPT) else {
+        panic!("too late")
+    };
+    assert_eq!(
+        (ended.state, ended.ended_by),
+        (State::Expired, Some(EndedBy::Time))
+    );
+    assert!(
+        matches!(
+            pending.confirm(Timestamp(2 * DAY), DAY),
+            Err(Refusal::Rejected(_))
+        ),
+        "its time has passed"
+    );
+    assert_eq!(
+        pending.confirm(Timestamp(1), DAY).unwrap().state,
+        State::Armed
+    );
+    let snoozed = pending
+        .snooze(Timestamp(3 * DAY), Timestamp(2 * DAY), 365 * DAY)
+        .unwrap();
+    assert_eq!(
+        (snoozed.state, snoozed.next_at),
+        (State::Armed, Some(3 * DAY))
+    );
 }
 
 #[test]
 fn what_has_ended_stays_so() {
     for state in [State::Done, State::Cancelled, State::Expired] {
-        let ended = Commitment { state, next_at: None, ..hourly() };
+        let ended = Commitment {
+            state,
+            next_at: None,
+            ..hourly()
+        };
         assert_eq!(ended.confirm(Timestamp(1), 1), Err(Refusal::State(state)));
         assert_eq!(ended.cancel(Timestamp(1)), Err(Refusal::State(state)));
-        assert_eq!(ended.snooze(Timestamp(2), Timestamp(1), DAY), Err(Refusal::State(state)));
-        assert_eq!(Commitment { state, ..predicate(false) }.observe(true, Timestamp(1)), None);
+        assert_eq!(
+            ended.snooze(Timestamp(2), Timestamp(1), DAY),
+            Err(Refusal::State(state))
+        );
+        assert_eq!(
+            Commitment {
+                state,
+                ..predicate(false)
+            }
+            .observe(true, Timestamp(1)),
+            None
+        );
     }
-    let far = hourly().snooze(Timestamp(DAY * 3), Timestamp(1), DAY).unwrap_err();
-    assert!(matches!(far, Refusal::Rejected(Rejection::TooFar { field: "until" })));
+    let far = hourly()
+        .snooze(Timestamp(DAY * 3), Timestamp(1), DAY)
+        .unwrap_err();
+    assert!(matches!(
+        far,
+        Refusal::Rejected(Rejection::TooFar { field: "until" })
+    ));
 }
 
 #[test]

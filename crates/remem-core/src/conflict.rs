@@ -41,14 +41,22 @@ impl Window {
 
     /// Whether it holds at some instant of `[from, to)`.
     fn meets(&self, from: Timestamp, to: Option<Timestamp>) -> bool {
-        !self.is_empty() && to.is_none_or(|to| from < to && self.from < to) && self.to.is_none_or(|end| from < end)
+        !self.is_empty()
+            && to.is_none_or(|to| from < to && self.from < to)
+            && self.to.is_none_or(|end| from < end)
     }
 }
 
 // What is said stays out of logs.
 impl std::fmt::Debug for Window {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Window({}..{:?}, {})", self.from.0, self.to.map(|to| to.0), self.trust.as_str())
+        write!(
+            f,
+            "Window({}..{:?}, {})",
+            self.from.0,
+            self.to.map(|to| to.0),
+            self.trust.as_str()
+        )
     }
 }
 
@@ -99,9 +107,15 @@ pub fn resolve<I: Clone + Ord>(new: &Window, windows: &[Placed<I>]) -> Placing<I
             return Placing::Loses(row.id.clone());
         }
     }
-    let to = bound.into_iter().chain(new.to.map(|to| to.max(start))).min();
-    let mut close: Vec<(I, Timestamp)> =
-        windows.iter().filter(|row| row.window.meets(start, to)).map(|row| (row.id.clone(), start.max(row.window.from))).collect();
+    let to = bound
+        .into_iter()
+        .chain(new.to.map(|to| to.max(start)))
+        .min();
+    let mut close: Vec<(I, Timestamp)> = windows
+        .iter()
+        .filter(|row| row.window.meets(start, to))
+        .map(|row| (row.id.clone(), start.max(row.window.from)))
+        .collect();
     close.sort();
     Placing::Stands { to, close }
 }
@@ -109,7 +123,10 @@ pub fn resolve<I: Clone + Ord>(new: &Window, windows: &[Placed<I>]) -> Placing<I
 /// How far a new window may reach: to where the next one begins, or where the present one ends (something ended it: its
 /// successor, or somebody who took it back). Untrusted windows bound no trusted one.
 fn bound<I>(new: &Window, windows: &[Placed<I>]) -> Option<Timestamp> {
-    let windows = windows.iter().map(|row| &row.window).filter(|window| !window.is_empty());
+    let windows = windows
+        .iter()
+        .map(|row| &row.window)
+        .filter(|window| !window.is_empty());
     let binding = windows.filter(|window| new.is_untrusted() || !window.is_untrusted());
     let end = |window: &Window| match window.contains(new.from) {
         true => window.to,
@@ -166,7 +183,9 @@ pub enum Succession<I> {
 /// Decides which of two procedures of one slot is active. At one instant the better believed is, then the one that arrives.
 #[must_use]
 pub fn succeed<I>(at: Timestamp, trust: Trust, active: Option<Active<I>>) -> Succession<I> {
-    let Some(active) = active else { return Succession::First };
+    let Some(active) = active else {
+        return Succession::First;
+    };
     match (trust == Trust::Untrusted, active.trust == Trust::Untrusted) {
         (true, false) => Succession::Apart(active.id),
         (false, true) => Succession::Supersedes(active.id),

@@ -7,7 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 const DOMAIN: i64 = 40;
 
 fn window(from: i64, value: &str, trust: Trust) -> Window {
-    Window { from: Timestamp(from), to: None, trust, created_at: Timestamp(1_000), value: value.to_owned() }
+    Window {
+        from: Timestamp(from),
+        to: None,
+        trust,
+        created_at: Timestamp(1_000),
+        value: value.to_owned(),
+    }
 }
 
 /// The rows of one slot, as a store would keep them.
@@ -34,16 +40,25 @@ impl Rows {
             Placing::Apart(_) => self.apart.push(placed),
             Placing::Loses(_) => {
                 placed.to = Some(placed.from);
-                self.slot.push(Placed { id: self.count, window: placed });
+                self.slot.push(Placed {
+                    id: self.count,
+                    window: placed,
+                });
             }
             Placing::Stands { to, close } => {
                 for (id, at) in close {
                     let row = self.slot.iter_mut().find(|row| row.id == *id).unwrap();
-                    assert!(row.window.to.is_none_or(|to| *at <= to), "a close never makes a window longer");
+                    assert!(
+                        row.window.to.is_none_or(|to| *at <= to),
+                        "a close never makes a window longer"
+                    );
                     row.window.to = Some(*at);
                 }
                 placed.to = *to;
-                self.slot.push(Placed { id: self.count, window: placed });
+                self.slot.push(Placed {
+                    id: self.count,
+                    window: placed,
+                });
             }
         }
         placing
@@ -51,58 +66,116 @@ impl Rows {
 
     fn end(&mut self, at: i64, trust: Trust) -> Option<usize> {
         let id = retract(Timestamp(at), trust, &self.slot)?;
-        self.slot.iter_mut().find(|row| row.id == id).unwrap().window.to = Some(Timestamp(at));
+        self.slot
+            .iter_mut()
+            .find(|row| row.id == id)
+            .unwrap()
+            .window
+            .to = Some(Timestamp(at));
         Some(id)
     }
 
     fn table(&self) -> Vec<Option<String>> {
-        (0..DOMAIN).map(|at| as_of(Timestamp(at), &self.slot).map(|row| row.window.value.clone())).collect()
+        (0..DOMAIN)
+            .map(|at| as_of(Timestamp(at), &self.slot).map(|row| row.window.value.clone()))
+            .collect()
     }
 
     fn holders(&self, at: i64, only: impl Fn(&Window) -> bool) -> usize {
-        self.slot.iter().filter(|row| only(&row.window) && row.window.contains(Timestamp(at))).count()
+        self.slot
+            .iter()
+            .filter(|row| only(&row.window) && row.window.contains(Timestamp(at)))
+            .count()
     }
 }
 
 /// What was said last, for every millisecond.
 fn reference(said: &[(i64, String)]) -> Vec<Option<String>> {
     let by_time: BTreeMap<i64, &String> = said.iter().map(|(from, value)| (*from, value)).collect();
-    (0..DOMAIN).map(|at| by_time.range(..=at).next_back().map(|(_, value)| (*value).clone())).collect()
+    (0..DOMAIN)
+        .map(|at| {
+            by_time
+                .range(..=at)
+                .next_back()
+                .map(|(_, value)| (*value).clone())
+        })
+        .collect()
 }
 
 fn replay(said: &[(i64, String)]) -> Rows {
     let mut rows = Rows::default();
-    said.iter().for_each(|(from, value)| drop(rows.put(&window(*from, value, Trust::Tool))));
+    said.iter()
+        .for_each(|(from, value)| drop(rows.put(&window(*from, value, Trust::Tool))));
     rows
 }
 
 #[test]
 fn the_first_answer_stands_alone() {
-    assert_eq!(resolve::<usize>(&window(5, "a", Trust::Tool), &[]), Placing::Stands { to: None, close: vec![] });
+    assert_eq!(
+        resolve::<usize>(&window(5, "a", Trust::Tool), &[]),
+        Placing::Stands {
+            to: None,
+            close: vec![]
+        }
+    );
 }
 
 #[test]
 fn a_newer_answer_closes_the_present_one() {
     let mut rows = replay(&[(5, "a".into())]);
-    assert_eq!(rows.put(&window(9, "b", Trust::Model)), Placing::Stands { to: None, close: vec![(1, Timestamp(9))] });
+    assert_eq!(
+        rows.put(&window(9, "b", Trust::Model)),
+        Placing::Stands {
+            to: None,
+            close: vec![(1, Timestamp(9))]
+        }
+    );
     assert_eq!(rows.put(&window(12, "b", Trust::Model)), Placing::Same(2));
 }
 
 #[test]
 fn inv_41_a_late_answer_is_born_closed() {
     let mut rows = replay(&[(20, "new".into())]);
-    assert_eq!(rows.put(&window(5, "old", Trust::Tool)), Placing::Stands { to: Some(Timestamp(20)), close: vec![] });
-    assert_eq!(rows.put(&window(10, "mid", Trust::Tool)), Placing::Stands { to: Some(Timestamp(20)), close: vec![(2, Timestamp(10))] });
-    assert!(rows.slot.iter().all(|row| row.window.to.is_none_or(|to| row.window.from <= to)));
+    assert_eq!(
+        rows.put(&window(5, "old", Trust::Tool)),
+        Placing::Stands {
+            to: Some(Timestamp(20)),
+            close: vec![]
+        }
+    );
+    assert_eq!(
+        rows.put(&window(10, "mid", Trust::Tool)),
+        Placing::Stands {
+            to: Some(Timestamp(20)),
+            close: vec![(2, Timestamp(10))]
+        }
+    );
+    assert!(
+        rows.slot
+            .iter()
+            .all(|row| row.window.to.is_none_or(|to| row.window.from <= to))
+    );
 }
 
 #[test]
 fn at_one_start_the_better_believed_wins_then_the_newer() {
-    let rows = [Placed { id: 1, window: window(5, "a", Trust::Tool) }];
-    let wins = Placing::Stands { to: None, close: vec![(1, Timestamp(5))] };
+    let rows = [Placed {
+        id: 1,
+        window: window(5, "a", Trust::Tool),
+    }];
+    let wins = Placing::Stands {
+        to: None,
+        close: vec![(1, Timestamp(5))],
+    };
     assert_eq!(resolve(&window(5, "b", Trust::Operator), &rows), wins);
-    assert_eq!(resolve(&window(5, "b", Trust::Model), &rows), Placing::Loses(1));
-    let at = |created_at: i64, value: &str| Window { created_at: Timestamp(created_at), ..window(5, value, Trust::Tool) };
+    assert_eq!(
+        resolve(&window(5, "b", Trust::Model), &rows),
+        Placing::Loses(1)
+    );
+    let at = |created_at: i64, value: &str| Window {
+        created_at: Timestamp(created_at),
+        ..window(5, value, Trust::Tool)
+    };
     assert_eq!(resolve(&at(1_001, "b"), &rows), wins);
     assert_eq!(resolve(&at(999, "b"), &rows), Placing::Loses(1));
     // Nothing else tells them apart: the same one stands, whichever came first.
@@ -114,7 +187,13 @@ fn at_one_start_the_better_believed_wins_then_the_newer() {
 fn a_loser_is_in_nobodys_way() {
     let mut rows = replay(&[(5, "b".into()), (5, "a".into())]);
     assert!(rows.slot[1].window.is_empty());
-    assert_eq!(rows.put(&window(5, "a", Trust::Operator)), Placing::Stands { to: None, close: vec![(1, Timestamp(5))] });
+    assert_eq!(
+        rows.put(&window(5, "a", Trust::Operator)),
+        Placing::Stands {
+            to: None,
+            close: vec![(1, Timestamp(5))]
+        }
+    );
     assert_eq!(rows.holders(5, |_| true), 1);
 }
 
@@ -122,11 +201,23 @@ fn a_loser_is_in_nobodys_way() {
 fn untrusted_answers_take_nothing_from_trusted_ones() {
     let mut rows = replay(&[(5, "a".into())]);
     for start in [5, 6, 39] {
-        assert_eq!(rows.put(&window(start, "x", Trust::Untrusted)), Placing::Apart(1));
+        assert_eq!(
+            rows.put(&window(start, "x", Trust::Untrusted)),
+            Placing::Apart(1)
+        );
     }
-    assert_eq!(rows.put(&window(7, "a", Trust::Untrusted)), Placing::Same(1));
+    assert_eq!(
+        rows.put(&window(7, "a", Trust::Untrusted)),
+        Placing::Same(1)
+    );
     // Before the trusted one begins there is nothing to take.
-    assert_eq!(rows.put(&window(1, "x", Trust::Untrusted)), Placing::Stands { to: Some(Timestamp(5)), close: vec![] });
+    assert_eq!(
+        rows.put(&window(1, "x", Trust::Untrusted)),
+        Placing::Stands {
+            to: Some(Timestamp(5)),
+            close: vec![]
+        }
+    );
 }
 
 #[test]
@@ -134,7 +225,13 @@ fn an_untrusted_answer_that_came_first_does_not_bound_a_trusted_one() {
     let mut rows = Rows::default();
     rows.put(&window(3, "x", Trust::Untrusted));
     rows.put(&window(9, "y", Trust::Untrusted));
-    assert_eq!(rows.put(&window(1, "a", Trust::Tool)), Placing::Stands { to: None, close: vec![(1, Timestamp(3)), (2, Timestamp(9))] });
+    assert_eq!(
+        rows.put(&window(1, "a", Trust::Tool)),
+        Placing::Stands {
+            to: None,
+            close: vec![(1, Timestamp(3)), (2, Timestamp(9))]
+        }
+    );
     assert_eq!(rows.table()[1..], vec![Some("a".to_owned()); 39]);
     assert_eq!(rows.slot.len(), 3, "all are kept");
 }
@@ -143,21 +240,63 @@ fn an_untrusted_answer_that_came_first_does_not_bound_a_trusted_one() {
 fn to_vouch_for_an_answer_that_was_cut_short_makes_it_whole() {
     let mut rows = Rows::default();
     rows.put(&window(3, "a", Trust::Untrusted));
-    assert_eq!(resolve(&window(5, "a", Trust::Tool), &rows.slot), Placing::Same(1));
+    assert_eq!(
+        resolve(&window(5, "a", Trust::Tool), &rows.slot),
+        Placing::Same(1)
+    );
     rows.put(&window(8, "x", Trust::Untrusted));
-    assert_eq!(rows.put(&window(5, "a", Trust::Tool)), Placing::Stands { to: None, close: vec![(1, Timestamp(5)), (2, Timestamp(8))] });
+    assert_eq!(
+        rows.put(&window(5, "a", Trust::Tool)),
+        Placing::Stands {
+            to: None,
+            close: vec![(1, Timestamp(5)), (2, Timestamp(8))]
+        }
+    );
     assert_eq!(rows.table()[3..], vec![Some("a".to_owned()); 37]);
 }
 
 #[test]
 fn an_end_that_was_told_holds() {
-    let told = Window { to: Some(Timestamp(8)), ..window(5, "b", Trust::Tool) };
-    let rows = [Placed { id: 1, window: window(1, "a", Trust::Tool) }, Placed { id: 2, window: window(30, "c", Trust::Tool) }];
-    assert_eq!(resolve(&told, &rows[1..]), Placing::Stands { to: Some(Timestamp(8)), close: vec![] });
-    assert_eq!(resolve(&told, &rows[..1]), Placing::Stands { to: Some(Timestamp(8)), close: vec![(1, Timestamp(5))] });
+    let told = Window {
+        to: Some(Timestamp(8)),
+        ..window(5, "b", Trust::Tool)
+    };
+    let rows = [
+        Placed {
+            id: 1,
+            window: window(1, "a", Trust::Tool),
+        },
+        Placed {
+            id: 2,
+            window: window(30, "c", Trust::Tool),
+        },
+    ];
+    assert_eq!(
+        resolve(&told, &rows[1..]),
+        Placing::Stands {
+            to: Some(Timestamp(8)),
+            close: vec![]
+        }
+    );
+    assert_eq!(
+        resolve(&told, &rows[..1]),
+        Placing::Stands {
+            to: Some(Timestamp(8)),
+            close: vec![(1, Timestamp(5))]
+        }
+    );
     // An end before the start is none before the start.
-    let never = Window { to: Some(Timestamp(2)), ..told };
-    assert_eq!(resolve(&never, &rows[1..]), Placing::Stands { to: Some(Timestamp(5)), close: vec![] });
+    let never = Window {
+        to: Some(Timestamp(2)),
+        ..told
+    };
+    assert_eq!(
+        resolve(&never, &rows[1..]),
+        Placing::Stands {
+            to: Some(Timestamp(5)),
+            close: vec![]
+        }
+    );
 }
 
 #[test]
@@ -168,13 +307,28 @@ fn what_is_taken_back_ends_without_a_successor() {
     assert_eq!(rows.end(12, Trust::Operator), Some(1));
     assert_eq!(as_of(Timestamp(15), &rows.slot), None);
     // A late answer ends where its predecessor was taken back, and one in the gap where the next begins.
-    assert_eq!(rows.put(&window(8, "c", Trust::Tool)), Placing::Stands { to: Some(Timestamp(12)), close: vec![(1, Timestamp(8))] });
-    assert_eq!(rows.put(&window(14, "d", Trust::Tool)), Placing::Stands { to: Some(Timestamp(20)), close: vec![] });
+    assert_eq!(
+        rows.put(&window(8, "c", Trust::Tool)),
+        Placing::Stands {
+            to: Some(Timestamp(12)),
+            close: vec![(1, Timestamp(8))]
+        }
+    );
+    assert_eq!(
+        rows.put(&window(14, "d", Trust::Tool)),
+        Placing::Stands {
+            to: Some(Timestamp(20)),
+            close: vec![]
+        }
+    );
 }
 
 #[test]
 fn what_is_said_stays_out_of_logs() {
-    let row = Placed { id: 1, window: window(5, "the secret plan", Trust::Tool) };
+    let row = Placed {
+        id: 1,
+        window: window(5, "the secret plan", Trust::Tool),
+    };
     assert!(!format!("{row:?}").contains("secret"));
 }
 
@@ -190,9 +344,20 @@ fn procedures(list: &[(i64, Trust)]) -> Vec<Procedure> {
     let mut rows: Vec<Procedure> = Vec::new();
     for (at, trust) in list {
         let id = rows.len();
-        let active = rows.iter().position(|row| row.slotted && row.superseded_by.is_none());
-        let known = active.map(|id| Active { id, at: rows[id].at, trust: rows[id].trust });
-        let mut new = Procedure { at: Timestamp(*at), trust: *trust, superseded_by: None, slotted: true };
+        let active = rows
+            .iter()
+            .position(|row| row.slotted && row.superseded_by.is_none());
+        let known = active.map(|id| Active {
+            id,
+            at: rows[id].at,
+            trust: rows[id].trust,
+        });
+        let mut new = Procedure {
+            at: Timestamp(*at),
+            trust: *trust,
+            superseded_by: None,
+            slotted: true,
+        };
         match succeed(Timestamp(*at), *trust, known) {
             Succession::First => {}
             Succession::Supersedes(old) => rows[old].superseded_by = Some(id),
@@ -206,20 +371,70 @@ fn procedures(list: &[(i64, Trust)]) -> Vec<Procedure> {
 
 #[test]
 fn procedures_follow_one_another() {
-    let active = |at: i64, trust: Trust| Some(Active { id: 7, at: Timestamp(at), trust });
+    let active = |at: i64, trust: Trust| {
+        Some(Active {
+            id: 7,
+            at: Timestamp(at),
+            trust,
+        })
+    };
     for (at, trust, before, expected) in [
         (5, Trust::Model, None, Succession::First),
-        (5, Trust::Model, active(4, Trust::Operator), Succession::Supersedes(7)),
-        (5, Trust::Operator, active(6, Trust::Model), Succession::Superseded(7)),
-        (5, Trust::Model, active(5, Trust::Operator), Succession::Superseded(7)),
-        (5, Trust::Operator, active(5, Trust::Model), Succession::Supersedes(7)),
-        (5, Trust::Tool, active(5, Trust::Tool), Succession::Supersedes(7)),
-        (9, Trust::Untrusted, active(5, Trust::Model), Succession::Apart(7)),
+        (
+            5,
+            Trust::Model,
+            active(4, Trust::Operator),
+            Succession::Supersedes(7),
+        ),
+        (
+            5,
+            Trust::Operator,
+            active(6, Trust::Model),
+            Succession::Superseded(7),
+        ),
+        (
+            5,
+            Trust::Model,
+            active(5, Trust::Operator),
+            Succession::Superseded(7),
+        ),
+        (
+            5,
+            Trust::Operator,
+            active(5, Trust::Model),
+            Succession::Supersedes(7),
+        ),
+        (
+            5,
+            Trust::Tool,
+            active(5, Trust::Tool),
+            Succession::Supersedes(7),
+        ),
+        (
+            9,
+            Trust::Untrusted,
+            active(5, Trust::Model),
+            Succession::Apart(7),
+        ),
         (9, Trust::Untrusted, None, Succession::First),
-        (9, Trust::Untrusted, active(5, Trust::Untrusted), Succession::Supersedes(7)),
-        (1, Trust::Model, active(5, Trust::Untrusted), Succession::Supersedes(7)),
+        (
+            9,
+            Trust::Untrusted,
+            active(5, Trust::Untrusted),
+            Succession::Supersedes(7),
+        ),
+        (
+            1,
+            Trust::Model,
+            active(5, Trust::Untrusted),
+            Succession::Supersedes(7),
+        ),
     ] {
-        assert_eq!(succeed(Timestamp(at), trust, before.clone()), expected, "{at} {trust:?} {before:?}");
+        assert_eq!(
+            succeed(Timestamp(at), trust, before.clone()),
+            expected,
+            "{at} {trust:?} {before:?}"
+        );
     }
 }
 
@@ -230,18 +445,36 @@ fn any_trust() -> impl Strategy<Value = Trust> {
 /// Steps of any kind: a statement (sometimes with an end), or a retraction.
 fn steps() -> impl Strategy<Value = Vec<(i64, Option<i64>, u8, Trust, bool)>> {
     let end = prop_oneof![3 => Just(None), 1 => (0..12i64).prop_map(Some)];
-    prop::collection::vec((0..DOMAIN, end, 0..4u8, any_trust(), prop::bool::weighted(0.15)), 0..30)
+    prop::collection::vec(
+        (
+            0..DOMAIN,
+            end,
+            0..4u8,
+            any_trust(),
+            prop::bool::weighted(0.15),
+        ),
+        0..30,
+    )
 }
 
 fn walk(steps: &[(i64, Option<i64>, u8, Trust, bool)], mut look: impl FnMut(&Rows, &Rows)) -> Rows {
     let mut rows = Rows::default();
     for (nth, (at, lasts, value, trust, ends)) in steps.iter().enumerate() {
-        let before = Rows { slot: rows.slot.clone(), apart: rows.apart.clone(), same: rows.same, count: rows.count };
+        let before = Rows {
+            slot: rows.slot.clone(),
+            apart: rows.apart.clone(),
+            same: rows.same,
+            count: rows.count,
+        };
         let created_at = Timestamp(nth as i64);
         let to = lasts.map(|lasts| Timestamp(at + lasts));
         match ends {
             true => drop(rows.end(*at, *trust)),
-            false => drop(rows.put(&Window { created_at, to, ..window(*at, &format!("v{value}"), *trust) })),
+            false => drop(rows.put(&Window {
+                created_at,
+                to,
+                ..window(*at, &format!("v{value}"), *trust)
+            })),
         }
         look(&before, &rows);
     }
@@ -342,7 +575,9 @@ proptest! {
 }
 
 /// The same steps with a value of their own each, so that none says what another does.
-fn distinct(steps: &[(i64, Option<i64>, u8, Trust, bool)]) -> Vec<(i64, Option<i64>, u8, Trust, bool)> {
+fn distinct(
+    steps: &[(i64, Option<i64>, u8, Trust, bool)],
+) -> Vec<(i64, Option<i64>, u8, Trust, bool)> {
     let mut seen = 0;
     let value = |step: &(i64, Option<i64>, u8, Trust, bool)| {
         seen += 1;
@@ -353,7 +588,9 @@ fn distinct(steps: &[(i64, Option<i64>, u8, Trust, bool)]) -> Vec<(i64, Option<i
 
 fn shuffle<T>(list: &mut [T], mut seed: u64) {
     for at in (1..list.len()).rev() {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         list.swap(at, (seed >> 33) as usize % (at + 1));
     }
 }

@@ -32,15 +32,23 @@ impl Embedding {
     /// From what a model answers. `None` for what is no direction: nothing but zeros, or a component that is no number.
     #[must_use]
     pub fn from_components(components: &[f32]) -> Option<Embedding> {
-        if !Self::DIMENSIONS.contains(&components.len()) || components.iter().any(|c| !c.is_finite()) {
+        if !Self::DIMENSIONS.contains(&components.len())
+            || components.iter().any(|c| !c.is_finite())
+        {
             return None;
         }
         let most = components.iter().fold(0f32, |most, c| most.max(c.abs()));
         if most <= f32::MIN_POSITIVE {
             return None;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "the quotient lies between -127 and 127")]
-        let bytes = components.iter().map(|c| (c / most * 127.0).round() as i8).collect();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the quotient lies between -127 and 127"
+        )]
+        let bytes = components
+            .iter()
+            .map(|c| (c / most * 127.0).round() as i8)
+            .collect();
         Some(Embedding(bytes))
     }
 
@@ -70,21 +78,31 @@ impl Embedding {
         if self.0.len() != other.0.len() {
             return 0.0;
         }
-        cosine_of(dot(&self.0, &other.0), dot(&self.0, &self.0), dot(&other.0, &other.0))
+        cosine_of(
+            dot(&self.0, &other.0),
+            dot(&self.0, &self.0),
+            dot(&other.0, &other.0),
+        )
     }
 }
 
 /// The cosine from a product and the squares of both lengths.
 #[must_use]
 pub fn cosine_of(product: i32, square: i32, other_square: i32) -> f64 {
-    f64::from(product) / (f64::from(square) * f64::from(other_square)).sqrt().max(1.0)
+    f64::from(product)
+        / (f64::from(square) * f64::from(other_square))
+            .sqrt()
+            .max(1.0)
 }
 
 /// The product of two vectors of the same length; exact, since 4,096 products of two bytes fit. Written so that the compiler makes
 /// vector instructions of it.
 #[must_use]
 pub fn dot(a: &[i8], b: &[i8]) -> i32 {
-    a.iter().zip(b).map(|(a, b)| i32::from(i16::from(*a) * i16::from(*b))).sum()
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| i32::from(i16::from(*a) * i16::from(*b)))
+        .sum()
 }
 
 // A vector is as private as its text.

@@ -78,14 +78,20 @@ pub struct UnknownName;
 impl FromStr for Tier {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Tier, UnknownName> {
-        Tier::ALL.into_iter().find(|t| t.as_str() == text).ok_or(UnknownName)
+        Tier::ALL
+            .into_iter()
+            .find(|t| t.as_str() == text)
+            .ok_or(UnknownName)
     }
 }
 
 impl FromStr for Typology {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Typology, UnknownName> {
-        Typology::ALL.into_iter().find(|t| t.as_str() == text).ok_or(UnknownName)
+        Typology::ALL
+            .into_iter()
+            .find(|t| t.as_str() == text)
+            .ok_or(UnknownName)
     }
 }
 
@@ -172,7 +178,10 @@ pub struct Origin {
 // Content never reaches a log by way of `{:?}`.
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Draft").field("content_bytes", &self.content.len()).field("tags", &self.tags.len()).finish_non_exhaustive()
+        f.debug_struct("Draft")
+            .field("content_bytes", &self.content.len())
+            .field("tags", &self.tags.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -219,13 +228,18 @@ impl Entry {
     /// untrue.
     #[must_use]
     pub fn is_live(&self, as_of: Timestamp) -> bool {
-        self.visible.to.is_none() && self.expires_at.is_none_or(|end| as_of < end) && self.facets.holds_at(as_of)
+        self.visible.to.is_none()
+            && self.expires_at.is_none_or(|end| as_of < end)
+            && self.facets.holds_at(as_of)
     }
 }
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("id", &self.id).field("visible", &self.visible).finish_non_exhaustive()
+        f.debug_struct("Entry")
+            .field("id", &self.id)
+            .field("visible", &self.visible)
+            .finish_non_exhaustive()
     }
 }
 
@@ -245,7 +259,10 @@ mod tests {
             tier: Tier::default(),
             typology: Typology::default(),
             facets: Facets::default(),
-            visible: RevRange { from: Revision(1), to: to.map(Revision) },
+            visible: RevRange {
+                from: Revision(1),
+                to: to.map(Revision),
+            },
             scan: 0,
         }
     }
@@ -261,21 +278,36 @@ mod tests {
     #[test]
     fn a_fact_is_live_while_it_holds() {
         let window = |valid_at: Option<i64>, invalid_at: Option<i64>| {
-            let facets = Facets { valid_at: valid_at.map(Timestamp), invalid_at: invalid_at.map(Timestamp), ..Facets::default() };
-            Entry { facets, ..entry(None, None) }
+            let facets = Facets {
+                valid_at: valid_at.map(Timestamp),
+                invalid_at: invalid_at.map(Timestamp),
+                ..Facets::default()
+            };
+            Entry {
+                facets,
+                ..entry(None, None)
+            }
         };
         assert!(!window(Some(10), None).is_live(Timestamp(9)));
         assert!(window(Some(10), Some(20)).is_live(Timestamp(10)));
         assert!(window(Some(10), Some(20)).is_live(Timestamp(19)));
         assert!(!window(Some(10), Some(20)).is_live(Timestamp(20)));
-        assert!(!window(Some(10), Some(10)).is_live(Timestamp(10)), "an empty window holds never");
+        assert!(
+            !window(Some(10), Some(10)).is_live(Timestamp(10)),
+            "an empty window holds never"
+        );
     }
 
     #[test]
     fn six_of_nine_cells_are_produced() {
         let produced: Vec<_> = Tier::ALL
             .iter()
-            .flat_map(|t| Typology::ALL.iter().filter(|y| t.produces(**y)).map(move |y| (t.as_str(), y.as_str())))
+            .flat_map(|t| {
+                Typology::ALL
+                    .iter()
+                    .filter(|y| t.produces(**y))
+                    .map(move |y| (t.as_str(), y.as_str()))
+            })
             .collect();
         assert_eq!(
             produced,
@@ -304,7 +336,10 @@ mod tests {
     #[test]
     fn debug_output_carries_no_content() {
         assert!(!format!("{:?}", entry(None, None)).contains("secret text"));
-        let draft = Draft { content: "secret text".into(), ..Draft::default() };
+        let draft = Draft {
+            content: "secret text".into(),
+            ..Draft::default()
+        };
         assert!(!format!("{draft:?}").contains("secret text"));
     }
 }

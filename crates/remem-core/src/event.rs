@@ -6,15 +6,19 @@ mod run;
 mod standing;
 mod workshop;
 
-pub use pass::{Compacted, Consolidated, Distillation, PassEnded, PassProgress, PassStarted, Retired, SubjectForgotten};
+pub use pass::{
+    Compacted, Consolidated, Distillation, PassEnded, PassProgress, PassStarted, Retired,
+    SubjectForgotten,
+};
 pub use run::{
-    AgentDecided, AgentReasoned, Decision, Fault, InvocationCompleted, InvocationStarted, NodeEnded, NodeFailed, NodeStarted, RunCancelled,
-    RunEnded, RunFailed, RunStarted,
+    AgentDecided, AgentReasoned, Decision, Fault, InvocationCompleted, InvocationStarted,
+    NodeEnded, NodeFailed, NodeStarted, RunCancelled, RunEnded, RunFailed, RunStarted,
 };
 
 pub use standing::{
-    ApprovalEnded, ApprovalGranted, AuthorizationDecided, AutomationFired, CommitmentFired, CommitmentRef, HeartbeatEvaluated,
-    HeartbeatStateChanged, PredicateState, ProposalActivated, ProposalCreated, ProposalRef, QuorumProgress,
+    ApprovalEnded, ApprovalGranted, AuthorizationDecided, AutomationFired, CommitmentFired,
+    CommitmentRef, HeartbeatEvaluated, HeartbeatStateChanged, PredicateState, ProposalActivated,
+    ProposalCreated, ProposalRef, QuorumProgress,
 };
 
 pub use workshop::{Linked, RuleRef, SessionClosed, SessionRef};
@@ -219,7 +223,10 @@ impl EntryRef {
     /// The payload naming `id` in `memory_ref`.
     #[must_use]
     pub fn new(memory_ref: &MemoryRef, id: &EntryId) -> EntryRef {
-        EntryRef { memory_ref: memory_ref.as_str().to_owned(), memory_id: id.as_str().to_owned() }
+        EntryRef {
+            memory_ref: memory_ref.as_str().to_owned(),
+            memory_id: id.as_str().to_owned(),
+        }
     }
 }
 
@@ -229,7 +236,9 @@ pub const RESERVED_TAG_PREFIXES: [&str; 2] = ["source:", "compacted-from:"];
 /// Whether a tag may appear in an event.
 #[must_use]
 pub fn is_reserved_tag(tag: &str) -> bool {
-    RESERVED_TAG_PREFIXES.iter().any(|prefix| tag.starts_with(prefix))
+    RESERVED_TAG_PREFIXES
+        .iter()
+        .any(|prefix| tag.starts_with(prefix))
 }
 
 /// A stored event: its body, where it stands in the tenant's log, and the hash that chains it to the one before.
@@ -264,7 +273,10 @@ impl Event {
     /// When it happened: for what a replay repeats, the first time.
     #[must_use]
     pub fn happened_at(&self) -> Timestamp {
-        self.run.as_ref().and_then(|run| run.recorded_at).unwrap_or(self.at)
+        self.run
+            .as_ref()
+            .and_then(|run| run.recorded_at)
+            .unwrap_or(self.at)
     }
 }
 
@@ -311,14 +323,38 @@ mod tests {
 
     #[test]
     fn bodies_survive_storage() {
-        let entry = EntryRef { memory_ref: "m".into(), memory_id: "e".into() };
+        let entry = EntryRef {
+            memory_ref: "m".into(),
+            memory_id: "e".into(),
+        };
         let (node_id, agent_id) = (Some("n".to_owned()), Some("core.a.b".to_owned()));
-        let written =
-            Written { memory_ref: "m".into(), memory_id: "e".into(), tags: vec!["source:chat".into()], flags: vec![], node_id, agent_id };
-        let file = FileRef { path: "a/b.md".into(), version: 3 };
-        let fault = Fault { code: "c".into(), message: "m".into() };
-        let failed = RunFailed { error: fault, failed_node_id: Some("n".into()), duration_ms: 1 };
-        let started = RunStarted { workflow_id: "w".into(), source_run_id: None, parent_run_id: Some("run_1".into()), only_for: None };
+        let written = Written {
+            memory_ref: "m".into(),
+            memory_id: "e".into(),
+            tags: vec!["source:chat".into()],
+            flags: vec![],
+            node_id,
+            agent_id,
+        };
+        let file = FileRef {
+            path: "a/b.md".into(),
+            version: 3,
+        };
+        let fault = Fault {
+            code: "c".into(),
+            message: "m".into(),
+        };
+        let failed = RunFailed {
+            error: fault,
+            failed_node_id: Some("n".into()),
+            duration_ms: 1,
+        };
+        let started = RunStarted {
+            workflow_id: "w".into(),
+            source_run_id: None,
+            parent_run_id: Some("run_1".into()),
+            only_for: None,
+        };
         for body in [
             EventBody::Written(written),
             EventBody::Deleted(entry.clone()),
@@ -328,7 +364,10 @@ mod tests {
             EventBody::RunStarted(started),
         ] {
             let stored = body.payload().to_string();
-            assert_eq!(EventBody::from_stored(body.kind().as_str(), &stored), Some(body));
+            assert_eq!(
+                EventBody::from_stored(body.kind().as_str(), &stored),
+                Some(body)
+            );
         }
         assert_eq!(EventBody::from_stored("memory.unheard-of", "{}"), None);
     }
@@ -337,18 +376,47 @@ mod tests {
     fn the_chain_depends_on_every_part() {
         let zero = [0; 32];
         let run = |name, seq, at: Option<i64>| Some((name, seq, at.map(Timestamp)));
-        let link = Link { seq: Seq(1), revision: Revision(1), at: Timestamp(1), run: run("r", 0, None), kind: "k", payload: "p" };
+        let link = Link {
+            seq: Seq(1),
+            revision: Revision(1),
+            at: Timestamp(1),
+            run: run("r", 0, None),
+            kind: "k",
+            payload: "p",
+        };
         let base = chain_hash(&zero, &link);
         assert_ne!(base, chain_hash(&base, &link));
         for other in [
-            Link { seq: Seq(2), ..link },
-            Link { revision: Revision(2), ..link },
-            Link { at: Timestamp(2), ..link },
-            Link { kind: "kp", payload: "", ..link },
+            Link {
+                seq: Seq(2),
+                ..link
+            },
+            Link {
+                revision: Revision(2),
+                ..link
+            },
+            Link {
+                at: Timestamp(2),
+                ..link
+            },
+            Link {
+                kind: "kp",
+                payload: "",
+                ..link
+            },
             Link { run: None, ..link },
-            Link { run: run("s", 0, None), ..link },
-            Link { run: run("r", 1, None), ..link },
-            Link { run: run("r", 0, Some(1)), ..link },
+            Link {
+                run: run("s", 0, None),
+                ..link
+            },
+            Link {
+                run: run("r", 1, None),
+                ..link
+            },
+            Link {
+                run: run("r", 0, Some(1)),
+                ..link
+            },
         ] {
             assert_ne!(base, chain_hash(&zero, &other), "{other:?}");
         }

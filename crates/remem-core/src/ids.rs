@@ -22,8 +22,11 @@ impl Timestamp {
     /// RFC 3339 in UTC with milliseconds.
     #[must_use]
     pub fn rfc3339(self) -> String {
-        let instant = jiff::Timestamp::from_millisecond(self.0.clamp(0, Timestamp::LAST.0)).unwrap_or_default();
-        jiff::fmt::temporal::DateTimePrinter::new().precision(Some(3)).timestamp_to_string(&instant)
+        let instant = jiff::Timestamp::from_millisecond(self.0.clamp(0, Timestamp::LAST.0))
+            .unwrap_or_default();
+        jiff::fmt::temporal::DateTimePrinter::new()
+            .precision(Some(3))
+            .timestamp_to_string(&instant)
     }
 }
 
@@ -171,7 +174,9 @@ impl Actor {
     /// Whether it may know of this memory.
     #[must_use]
     pub fn may_see(&self, memory_ref: &MemoryRef) -> bool {
-        memory_ref.owner().is_none_or(|owner| *self == Actor::Host || self.as_str() == owner)
+        memory_ref
+            .owner()
+            .is_none_or(|owner| *self == Actor::Host || self.as_str() == owner)
     }
 }
 
@@ -181,7 +186,9 @@ fn climbs(text: &str) -> bool {
         return true;
     }
     let lower = text.to_ascii_lowercase();
-    ["%2e", "%2f", "%5c", "%00", "%25"].iter().any(|code| lower.contains(code))
+    ["%2e", "%2f", "%5c", "%00", "%25"]
+        .iter()
+        .any(|code| lower.contains(code))
 }
 
 /// Where an entry lives: a memory of one tenant. Nothing reads or writes content without one.
@@ -199,7 +206,11 @@ impl Scope {
     /// The scope of `memory_ref` inside `tenant`, for nobody in particular.
     #[must_use]
     pub fn new(tenant: TenantId, memory_ref: MemoryRef) -> Scope {
-        Scope { tenant, memory_ref, actor: Actor::Nobody }
+        Scope {
+            tenant,
+            memory_ref,
+            actor: Actor::Nobody,
+        }
     }
 
     /// The same, for whoever acts.
@@ -251,19 +262,36 @@ mod tests {
     #[test]
     fn ordinary_refs_are_kept_as_they_are() {
         let long = "é".repeat(256);
-        for good in
-            ["agent-1", "mem://customer-support/agent-1", "workspaces/a/agents/b/memories", "日本語", "a.b", "50% off", long.as_str()]
-        {
-            assert_eq!(MemoryRef::parse(good).as_ref().map(MemoryRef::as_str), Some(good));
+        for good in [
+            "agent-1",
+            "mem://customer-support/agent-1",
+            "workspaces/a/agents/b/memories",
+            "日本語",
+            "a.b",
+            "50% off",
+            long.as_str(),
+        ] {
+            assert_eq!(
+                MemoryRef::parse(good).as_ref().map(MemoryRef::as_str),
+                Some(good)
+            );
         }
     }
 
     #[test]
     fn an_owned_memory_is_seen_by_its_owner_and_the_host() {
-        let (own, shared) = (MemoryRef::parse("~ada/ops").unwrap(), MemoryRef::parse("ada/ops").unwrap());
+        let (own, shared) = (
+            MemoryRef::parse("~ada/ops").unwrap(),
+            MemoryRef::parse("ada/ops").unwrap(),
+        );
         assert_eq!((own.owner(), shared.owner()), (Some("ada"), None));
         let user = |name: &str| Actor::User(PrincipalId::parse(name).unwrap());
-        for (actor, sees) in [(Actor::Nobody, false), (user("bob"), false), (user("ada"), true), (Actor::Host, true)] {
+        for (actor, sees) in [
+            (Actor::Nobody, false),
+            (user("bob"), false),
+            (user("ada"), true),
+            (Actor::Host, true),
+        ] {
             assert_eq!(actor.may_see(&own), sees, "{actor:?}");
             assert!(actor.may_see(&shared));
         }

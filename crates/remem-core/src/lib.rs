@@ -52,7 +52,8 @@ pub use embedding::{Embedding, ModelId};
 pub use entry::{Draft, Entry, Facets, Origin, Tier, Typology};
 pub use event::{Event, EventBody, EventKind, RunPosition};
 pub use ids::{
-    Actor, EntryId, InteractionId, MemoryRef, PrincipalId, Revision, RuleId, RunId, Scope, Seq, SessionId, TenantId, Timestamp, WorldId,
+    Actor, EntryId, InteractionId, MemoryRef, PrincipalId, Revision, RuleId, RunId, Scope, Seq,
+    SessionId, TenantId, Timestamp, WorldId,
 };
 pub use mirror::{Pii, PiiKind, TraceShape, find_pii, mask, trace_shape};
 pub use permission::Permission;

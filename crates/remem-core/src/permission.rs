@@ -97,7 +97,13 @@ impl Permission {
 pub const ROLES: [(&str, &[Permission]); 5] = [
     (
         "reader",
-        &[Permission::MemoryRead, Permission::WorkspaceRead, Permission::RunsRead, Permission::ManifestRead, Permission::ProposalsRead],
+        &[
+            Permission::MemoryRead,
+            Permission::WorkspaceRead,
+            Permission::RunsRead,
+            Permission::ManifestRead,
+            Permission::ProposalsRead,
+        ],
     ),
     (
         "writer",
@@ -144,7 +150,10 @@ pub const ROLES: [(&str, &[Permission]); 5] = [
 /// The permissions of a role; `None` if there is no such role.
 #[must_use]
 pub fn role(name: &str) -> Option<&'static [Permission]> {
-    ROLES.iter().find(|(known, _)| *known == name).map(|(_, permissions)| *permissions)
+    ROLES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, permissions)| *permissions)
 }
 
 impl fmt::Display for Permission {
@@ -161,7 +170,10 @@ pub struct UnknownPermission;
 impl FromStr for Permission {
     type Err = UnknownPermission;
     fn from_str(text: &str) -> Result<Permission, UnknownPermission> {
-        Permission::ALL.into_iter().find(|p| p.as_str() == text).ok_or(UnknownPermission)
+        Permission::ALL
+            .into_iter()
+            .find(|p| p.as_str() == text)
+            .ok_or(UnknownPermission)
     }
 }
 
@@ -172,11 +184,18 @@ mod tests {
     #[test]
     fn a_role_is_a_set_of_permissions() {
         for (name, permissions) in ROLES {
-            assert!(!permissions.is_empty() && role(name) == Some(permissions), "{name}");
+            assert!(
+                !permissions.is_empty() && role(name) == Some(permissions),
+                "{name}"
+            );
             let mut once = permissions.to_vec();
             once.sort_unstable();
             once.dedup();
-            assert_eq!(once.len(), permissions.len(), "{name} names a permission twice");
+            assert_eq!(
+                once.len(),
+                permissions.len(),
+                "{name} names a permission twice"
+            );
         }
         assert_eq!(role("Admin"), None);
         assert_eq!(role(""), None);

@@ -185,7 +185,8 @@ impl Policy {
     /// How long to wait after that many failed attempts, in milliseconds: 8 attempts take about an hour.
     #[must_use]
     pub fn webhook_wait_ms(&self, attempts: u32) -> i64 {
-        self.webhook_retry_ms.saturating_mul(1 << attempts.saturating_sub(1).min(20))
+        self.webhook_retry_ms
+            .saturating_mul(1 << attempts.saturating_sub(1).min(20))
     }
 
     /// The number of hits a search may return, by the same rule.
@@ -206,7 +207,9 @@ mod tests {
     #[test]
     fn eight_attempts_take_about_an_hour() {
         let p = Policy::default();
-        let waits: Vec<i64> = (1..p.webhook_attempts_max).map(|attempts| p.webhook_wait_ms(attempts) / 1_000).collect();
+        let waits: Vec<i64> = (1..p.webhook_attempts_max)
+            .map(|attempts| p.webhook_wait_ms(attempts) / 1_000)
+            .collect();
         assert_eq!(waits, [30, 60, 120, 240, 480, 960, 1_920]);
         assert_eq!(waits.iter().sum::<i64>() / 60, 63);
         assert!(p.webhook_wait_ms(u32::MAX) > 0);
@@ -215,7 +218,13 @@ mod tests {
     #[test]
     fn limits_follow_the_rule() {
         let p = Policy::default();
-        for (asked, given) in [(None, 100), (Some(0), 1_000), (Some(1), 1), (Some(1_000), 1_000), (Some(u32::MAX), 1_000)] {
+        for (asked, given) in [
+            (None, 100),
+            (Some(0), 1_000),
+            (Some(1), 1),
+            (Some(1_000), 1_000),
+            (Some(u32::MAX), 1_000),
+        ] {
             assert_eq!(p.list_limit(asked), given, "{asked:?}");
         }
         for (asked, given) in [(None, 10), (Some(0), 100), (Some(7), 7), (Some(101), 100)] {

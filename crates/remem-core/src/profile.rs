@@ -74,7 +74,12 @@ impl Profile {
     /// For an operator's collaborator: memory is a workshop and no copy of what is kept elsewhere.
     #[must_use]
     pub fn workshop() -> Profile {
-        Profile { name: "workshop".to_owned(), classifies: true, non_mirror: true, ..Profile::general() }
+        Profile {
+            name: "workshop".to_owned(),
+            classifies: true,
+            non_mirror: true,
+            ..Profile::general()
+        }
     }
 
     /// Refuses what cannot be: names the field and the rule.
@@ -87,13 +92,19 @@ impl Profile {
             return invalid("session_idle_days", "must be between 1 and 365");
         }
         if self.promotion_units < UNITS_MIN || self.promotion_units > 32 {
-            return invalid("promotion_units", "must be between 4 and 32: promotion can be made harder, not easier");
+            return invalid(
+                "promotion_units",
+                "must be between 4 and 32: promotion can be made harder, not easier",
+            );
         }
         if !(30 * DAY_MS..=36_500 * DAY_MS).contains(&self.strip_after_ms) {
             return invalid("strip_after_days", "must be between 30 and 36500");
         }
         if self.guard == Guard::Primary && !self.world.is_none() {
-            return invalid("world", "must not be given where the guard is primary: each statement says its own");
+            return invalid(
+                "world",
+                "must not be given where the guard is primary: each statement says its own",
+            );
         }
         Ok(())
     }
@@ -104,7 +115,9 @@ impl Profile {
             draft.typology = classify(&draft.content);
             // A transcript is kept with its session; where somebody wants it for good, it is a statement.
             match (draft.typology, draft.tier) {
-                (Typology::Episodic, Tier::Persistent) if draft.untiered => draft.tier = Tier::Session,
+                (Typology::Episodic, Tier::Persistent) if draft.untiered => {
+                    draft.tier = Tier::Session
+                }
                 (Typology::Episodic, Tier::Persistent) => draft.typology = Typology::Semantic,
                 (_, Tier::Interaction) => draft.typology = Typology::Episodic,
                 _ => {}
@@ -114,19 +127,32 @@ impl Profile {
         }
         if draft.typology == Typology::Semantic && draft.facets.world.is_none() {
             if self.guard == Guard::Primary {
-                return Err(Rejection::Invalid { field: "world", rule: "is needed: this memory states what it says of a world" });
+                return Err(Rejection::Invalid {
+                    field: "world",
+                    rule: "is needed: this memory states what it says of a world",
+                });
             }
             draft.facets.world = self.world.clone();
         }
-        if draft.facets.slot.is_none() && self.classifies && draft.facets.trust != Trust::Untrusted {
+        if draft.facets.slot.is_none() && self.classifies && draft.facets.trust != Trust::Untrusted
+        {
             draft.facets.slot = slot_of(draft.typology, &draft.content);
         }
-        let is_slotted = draft.facets.slot.as_deref().is_some_and(|slot| !slot.starts_with(CLAIM));
+        let is_slotted = draft
+            .facets
+            .slot
+            .as_deref()
+            .is_some_and(|slot| !slot.starts_with(CLAIM));
         if draft.typology == Typology::Semantic && is_slotted {
             draft.facets.valid_at = draft.facets.valid_at.or(Some(now));
         }
         if draft.facets.evidence.is_empty() {
-            let thread = draft.facets.interaction.as_ref().map(|id| id.as_str()).or(draft.facets.session.as_ref().map(|id| id.as_str()));
+            let thread = draft
+                .facets
+                .interaction
+                .as_ref()
+                .map(|id| id.as_str())
+                .or(draft.facets.session.as_ref().map(|id| id.as_str()));
             draft.facets.evidence = Evidence::of(draft.facets.trust, thread.unwrap_or(""), who);
         }
         Ok(draft)
@@ -149,13 +175,18 @@ fn slot_of(typology: Typology, text: &str) -> Option<String> {
 /// The slot of a text that answers no question.
 #[must_use]
 pub fn claim_slot(text: &str) -> String {
-    format!("{CLAIM}{}", &blake3::hash(normal(text).as_bytes()).to_hex()[..32])
+    format!(
+        "{CLAIM}{}",
+        &blake3::hash(normal(text).as_bytes()).to_hex()[..32]
+    )
 }
 
 /// Two texts with the same words in the same order say the same.
 #[must_use]
 pub fn normal(text: &str) -> String {
-    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let words = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
@@ -170,7 +201,11 @@ pub struct Profiles {
 
 impl Default for Profiles {
     fn default() -> Profiles {
-        Profiles { declared: Vec::new(), general: Profile::general(), workshop: Profile::workshop() }
+        Profiles {
+            declared: Vec::new(),
+            general: Profile::general(),
+            workshop: Profile::workshop(),
+        }
     }
 }
 
@@ -181,33 +216,70 @@ impl Profiles {
         for (pattern, profile) in &declared {
             profile.check()?;
             let name = pattern.strip_suffix('*').unwrap_or(pattern);
-            let whole = name.strip_prefix("~/").map_or(name.to_owned(), |rest| format!("~x/{rest}"));
-            if pattern.is_empty() || name.contains('*') || MemoryRef::parse(&format!("{whole}x")).is_none() {
-                return Err(Rejection::Invalid { field: "memories", rule: "must be names, or beginnings of names followed by `*`" });
+            let whole = name
+                .strip_prefix("~/")
+                .map_or(name.to_owned(), |rest| format!("~x/{rest}"));
+            if pattern.is_empty()
+                || name.contains('*')
+                || MemoryRef::parse(&format!("{whole}x")).is_none()
+            {
+                return Err(Rejection::Invalid {
+                    field: "memories",
+                    rule: "must be names, or beginnings of names followed by `*`",
+                });
             }
         }
-        declared.sort_by_key(|(pattern, _)| (pattern.ends_with('*'), std::cmp::Reverse(pattern.len()), pattern.clone()));
+        declared.sort_by_key(|(pattern, _)| {
+            (
+                pattern.ends_with('*'),
+                std::cmp::Reverse(pattern.len()),
+                pattern.clone(),
+            )
+        });
         if declared.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            return Err(Rejection::Invalid { field: "memories", rule: "must not give one pattern two profiles" });
+            return Err(Rejection::Invalid {
+                field: "memories",
+                rule: "must not give one pattern two profiles",
+            });
         }
-        Ok(Profiles { declared, ..Profiles::default() })
+        Ok(Profiles {
+            declared,
+            ..Profiles::default()
+        })
     }
 
     /// The profile of a memory.
     #[must_use]
     pub fn of(&self, memory_ref: &MemoryRef) -> &Profile {
         let name = memory_ref.as_str();
-        let own = memory_ref.owner().map(|owner| format!("~{}", &name[1 + owner.len()..]));
+        let own = memory_ref
+            .owner()
+            .map(|owner| format!("~{}", &name[1 + owner.len()..]));
         let name = own.as_deref().unwrap_or(name);
-        let fits = |pattern: &str| pattern.strip_suffix('*').map_or(pattern == name, |head| name.starts_with(head));
-        let standard = if own.is_some() { &self.workshop } else { &self.general };
-        self.declared.iter().find(|(pattern, _)| fits(pattern)).map_or(standard, |(_, profile)| profile)
+        let fits = |pattern: &str| {
+            pattern
+                .strip_suffix('*')
+                .map_or(pattern == name, |head| name.starts_with(head))
+        };
+        let standard = if own.is_some() {
+            &self.workshop
+        } else {
+            &self.general
+        };
+        self.declared
+            .iter()
+            .find(|(pattern, _)| fits(pattern))
+            .map_or(standard, |(_, profile)| profile)
     }
 
     /// All profiles by name, the two that are always there first.
     pub fn all(&self) -> impl Iterator<Item = (Option<&str>, &Profile)> {
         let standard = [(None, &self.general), (None, &self.workshop)];
-        standard.into_iter().chain(self.declared.iter().map(|(pattern, profile)| (Some(pattern.as_str()), profile)))
+        standard.into_iter().chain(
+            self.declared
+                .iter()
+                .map(|(pattern, profile)| (Some(pattern.as_str()), profile)),
+        )
     }
 }
 
@@ -221,18 +293,38 @@ mod tests {
     }
 
     fn shaped(text: &str) -> Draft {
-        let draft = Draft { content: text.into(), untyped: true, untiered: true, ..Draft::default() };
-        Profile::workshop().shape(draft, "ada", Timestamp(5)).unwrap()
+        let draft = Draft {
+            content: text.into(),
+            untyped: true,
+            untiered: true,
+            ..Draft::default()
+        };
+        Profile::workshop()
+            .shape(draft, "ada", Timestamp(5))
+            .unwrap()
     }
 
     #[test]
     fn the_name_of_a_memory_decides() {
-        let custom = Profile { name: "notes".into(), ..Profile::general() };
-        let wide = Profile { name: "team".into(), ..Profile::workshop() };
-        let profiles = Profiles::declare(vec![("~/notes".into(), custom), ("team-*".into(), wide)]).unwrap();
+        let custom = Profile {
+            name: "notes".into(),
+            ..Profile::general()
+        };
+        let wide = Profile {
+            name: "team".into(),
+            ..Profile::workshop()
+        };
+        let profiles =
+            Profiles::declare(vec![("~/notes".into(), custom), ("team-*".into(), wide)]).unwrap();
         let of = |text: &str| profiles.of(&name(text)).name.clone();
         assert_eq!(
-            [of("m"), of("~ada/ops"), of("~ada/notes"), of("team-a"), of("team")],
+            [
+                of("m"),
+                of("~ada/ops"),
+                of("~ada/notes"),
+                of("team-a"),
+                of("team")
+            ],
             ["general", "workshop", "notes", "team", "general"]
         );
     }
@@ -240,51 +332,104 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_at_the_start() {
         let with = |change: fn(&mut Profile)| {
-            let mut profile = Profile { name: "p".into(), ..Profile::workshop() };
+            let mut profile = Profile {
+                name: "p".into(),
+                ..Profile::workshop()
+            };
             change(&mut profile);
             Profiles::declare(vec![("x".into(), profile)]).map(|_| ())
         };
         assert_eq!(with(|_| {}), Ok(()));
-        assert!(with(|p| p.promotion_units = 3).is_err(), "promotion is never made easier");
+        assert!(
+            with(|p| p.promotion_units = 3).is_err(),
+            "promotion is never made easier"
+        );
         assert!(with(|p| p.session_idle_ms = 0).is_err());
         assert!(with(|p| p.strip_after_ms = DAY_MS).is_err());
         assert!(with(|p| p.name = "a b".into()).is_err());
-        assert!(with(|p| (p.guard, p.world) = (Guard::Primary, WorldId::parse("w").unwrap())).is_err());
+        assert!(
+            with(|p| (p.guard, p.world) = (Guard::Primary, WorldId::parse("w").unwrap())).is_err()
+        );
         for pattern in ["", "a*b", "~", "a\\b"] {
-            assert!(Profiles::declare(vec![(pattern.into(), Profile::general())]).is_err(), "{pattern}");
+            assert!(
+                Profiles::declare(vec![(pattern.into(), Profile::general())]).is_err(),
+                "{pattern}"
+            );
         }
-        let twice = vec![("x".to_owned(), Profile::general()), ("x".to_owned(), Profile::workshop())];
+        let twice = vec![
+            ("x".to_owned(), Profile::general()),
+            ("x".to_owned(), Profile::workshop()),
+        ];
         assert!(Profiles::declare(twice).is_err());
     }
 
     #[test]
     fn a_workshop_sorts_what_it_is_told() {
         let habit = shaped("Always send the weekly report as a table.");
-        assert_eq!((habit.tier, habit.typology), (Tier::Persistent, Typology::Procedural));
+        assert_eq!(
+            (habit.tier, habit.typology),
+            (Tier::Persistent, Typology::Procedural)
+        );
         let fact = shaped("Nadia's role is release manager.");
-        assert_eq!((fact.typology, fact.facets.valid_at), (Typology::Semantic, Some(Timestamp(5))));
+        assert_eq!(
+            (fact.typology, fact.facets.valid_at),
+            (Typology::Semantic, Some(Timestamp(5)))
+        );
         let talk = shaped("User: could you kick off the distillation?\nAgent: done.");
-        assert_eq!((talk.tier, talk.typology, talk.facets.slot), (Tier::Session, Typology::Episodic, None));
+        assert_eq!(
+            (talk.tier, talk.typology, talk.facets.slot),
+            (Tier::Session, Typology::Episodic, None)
+        );
         let claim = shaped("The operator is working on gate coverage.");
-        assert_eq!(claim.facets.slot, Some(claim_slot("the operator is working on   gate coverage")));
+        assert_eq!(
+            claim.facets.slot,
+            Some(claim_slot("the operator is working on   gate coverage"))
+        );
         assert_eq!(claim.facets.valid_at, None);
         assert_eq!(claim.facets.evidence.len(), 1);
     }
 
     #[test]
     fn a_general_memory_takes_what_it_is_given() {
-        let draft = Draft { content: "Always send tables.".into(), untyped: true, untiered: true, ..Draft::default() };
-        let kept = Profile::general().shape(draft, "ada", Timestamp(5)).unwrap();
-        assert_eq!((kept.tier, kept.typology, kept.facets.slot), (Tier::Persistent, Typology::Semantic, None));
-        let mut turn = Draft { content: "hello".into(), untyped: true, tier: Tier::Interaction, ..Draft::default() };
+        let draft = Draft {
+            content: "Always send tables.".into(),
+            untyped: true,
+            untiered: true,
+            ..Draft::default()
+        };
+        let kept = Profile::general()
+            .shape(draft, "ada", Timestamp(5))
+            .unwrap();
+        assert_eq!(
+            (kept.tier, kept.typology, kept.facets.slot),
+            (Tier::Persistent, Typology::Semantic, None)
+        );
+        let mut turn = Draft {
+            content: "hello".into(),
+            untyped: true,
+            tier: Tier::Interaction,
+            ..Draft::default()
+        };
         turn.facets.interaction = InteractionId::parse("t1");
-        assert_eq!(Profile::general().shape(turn, "ada", Timestamp(5)).unwrap().typology, Typology::Episodic);
+        assert_eq!(
+            Profile::general()
+                .shape(turn, "ada", Timestamp(5))
+                .unwrap()
+                .typology,
+            Typology::Episodic
+        );
     }
 
     #[test]
     fn where_the_guard_is_primary_a_statement_names_its_world() {
-        let primary = Profile { guard: Guard::Primary, ..Profile::workshop() };
-        let draft = Draft { content: "The gate is strict.".into(), ..Draft::default() };
+        let primary = Profile {
+            guard: Guard::Primary,
+            ..Profile::workshop()
+        };
+        let draft = Draft {
+            content: "The gate is strict.".into(),
+            ..Draft::default()
+        };
         assert!(primary.shape(draft.clone(), "ada", Timestamp(5)).is_err());
         let mut named = draft;
         named.facets.world = WorldId::parse("w").unwrap();

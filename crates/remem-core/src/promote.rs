@@ -58,7 +58,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn evidence(list: &[(Trust, &str)]) -> Evidence {
-        list.iter().fold(Evidence::default(), |all, (trust, thread)| all.union(&Evidence::of(*trust, thread, "x")))
+        list.iter()
+            .fold(Evidence::default(), |all, (trust, thread)| {
+                all.union(&Evidence::of(*trust, thread, "x"))
+            })
     }
 
     #[test]
@@ -68,22 +71,72 @@ mod tests {
             (&[(Trust::Operator, "a")], false, 4, Err(Held::NotCurrent)),
             (&[(Trust::Operator, "a")], true, 5, Err(Held::TooWeak)),
             (&[(Trust::Tool, "a"), (Trust::Tool, "b")], true, 4, Ok(())),
-            (&[(Trust::Tool, "a"), (Trust::Model, "b")], true, 4, Err(Held::TooWeak)),
-            (&[(Trust::Action, "a"), (Trust::Model, "a")], true, 4, Err(Held::OneThread)),
-            (&[(Trust::Action, "a"), (Trust::Model, "b")], true, 4, Ok(())),
-            (&[(Trust::Model, "a"), (Trust::Model, "b"), (Trust::Model, "c")], true, 4, Err(Held::TooWeak)),
-            (&[(Trust::Untrusted, "a"), (Trust::Untrusted, "b")], true, 4, Err(Held::Untrusted)),
+            (
+                &[(Trust::Tool, "a"), (Trust::Model, "b")],
+                true,
+                4,
+                Err(Held::TooWeak),
+            ),
+            (
+                &[(Trust::Action, "a"), (Trust::Model, "a")],
+                true,
+                4,
+                Err(Held::OneThread),
+            ),
+            (
+                &[(Trust::Action, "a"), (Trust::Model, "b")],
+                true,
+                4,
+                Ok(()),
+            ),
+            (
+                &[
+                    (Trust::Model, "a"),
+                    (Trust::Model, "b"),
+                    (Trust::Model, "c"),
+                ],
+                true,
+                4,
+                Err(Held::TooWeak),
+            ),
+            (
+                &[(Trust::Untrusted, "a"), (Trust::Untrusted, "b")],
+                true,
+                4,
+                Err(Held::Untrusted),
+            ),
             (&[], true, 4, Err(Held::TooWeak)),
-            (&[(Trust::Model, "a"), (Trust::Model, "b")], true, 0, Err(Held::TooWeak)),
+            (
+                &[(Trust::Model, "a"), (Trust::Model, "b")],
+                true,
+                0,
+                Err(Held::TooWeak),
+            ),
         ] {
-            assert_eq!(promotes(&evidence(list), is_current, threshold), expected, "{list:?} {is_current} {threshold}");
+            assert_eq!(
+                promotes(&evidence(list), is_current, threshold),
+                expected,
+                "{list:?} {is_current} {threshold}"
+            );
         }
     }
 
     #[test]
     fn names_are_distinct() {
-        let names = [Held::Untrusted, Held::NotCurrent, Held::TooWeak, Held::OneThread].map(Held::as_str);
-        assert_eq!(names.into_iter().collect::<std::collections::BTreeSet<_>>().len(), 4);
+        let names = [
+            Held::Untrusted,
+            Held::NotCurrent,
+            Held::TooWeak,
+            Held::OneThread,
+        ]
+        .map(Held::as_str);
+        assert_eq!(
+            names
+                .into_iter()
+                .collect::<std::collections::BTreeSet<_>>()
+                .len(),
+            4
+        );
     }
 
     proptest! {

@@ -52,7 +52,10 @@ impl std::fmt::Debug for Query {
 
 fn words(text: &str) -> Vec<String> {
     let mut seen = Vec::new();
-    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()) {
+    for word in text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|w| !w.is_empty())
+    {
         let word = word.to_lowercase();
         if !seen.contains(&word) {
             seen.push(word);
@@ -86,7 +89,10 @@ mod tests {
 
     #[test]
     fn common_words_are_dropped_unless_they_are_all_there_is() {
-        assert_eq!(terms("When did Ana's flight to Lisbon leave?"), ["ana", "flight", "lisbon", "leave"]);
+        assert_eq!(
+            terms("When did Ana's flight to Lisbon leave?"),
+            ["ana", "flight", "lisbon", "leave"]
+        );
         assert_eq!(terms("to be or not to be"), ["not"]);
         assert_eq!(terms("who are you"), ["who", "are", "you"]);
         assert_eq!(terms("Zürich ZÜRICH 北京"), ["zürich", "北京"]);
@@ -102,8 +108,16 @@ mod tests {
     #[test]
     fn queries_are_bounded() {
         let policy = Policy::default();
-        assert_eq!(Query::parse("  ", &policy).unwrap_err().field(), Some("query"));
-        assert_eq!(Query::parse(&"x".repeat(4_097), &policy).unwrap_err().field(), Some("query"));
+        assert_eq!(
+            Query::parse("  ", &policy).unwrap_err().field(),
+            Some("query")
+        );
+        assert_eq!(
+            Query::parse(&"x".repeat(4_097), &policy)
+                .unwrap_err()
+                .field(),
+            Some("query")
+        );
         let many: Vec<String> = (0..100).map(|n| format!("w{n}")).collect();
         assert_eq!(terms(&many.join(" ")).len(), policy.query_terms_max);
     }

@@ -123,7 +123,10 @@ impl RecordKind {
     /// through `Review` alone.
     #[must_use]
     pub fn is_inert(self) -> bool {
-        matches!(self, RecordKind::Proposal | RecordKind::ProposalRevision | RecordKind::Gate)
+        matches!(
+            self,
+            RecordKind::Proposal | RecordKind::ProposalRevision | RecordKind::Gate
+        )
     }
 
     /// The stable name, as stored.
@@ -197,7 +200,10 @@ impl Ties {
     /// Due at an instant, and nothing else.
     #[must_use]
     pub fn due(at: Timestamp) -> Ties {
-        Ties { due: Some(at), ..Ties::default() }
+        Ties {
+            due: Some(at),
+            ..Ties::default()
+        }
     }
 
     /// Whether it would be found by anything but its name and source.
@@ -233,7 +239,8 @@ impl RecordBody {
     /// that redacts the record again can garble what nobody could then open.
     #[must_use]
     pub fn with_sealed(mut self, field: &'static str, sealed: &Sealed) -> RecordBody {
-        self.0.insert(field.to_owned(), Value::from(sealed.0.clone()));
+        self.0
+            .insert(field.to_owned(), Value::from(sealed.0.clone()));
         self
     }
 }
@@ -260,7 +267,12 @@ impl Record {
     /// The ciphertext that `RecordBody::with_sealed` put there.
     #[must_use]
     pub fn sealed(&self, field: &str) -> Option<Sealed> {
-        let bytes = self.body.get(field)?.as_array()?.iter().map(|byte| byte.as_u64().and_then(|byte| u8::try_from(byte).ok()));
+        let bytes = self
+            .body
+            .get(field)?
+            .as_array()?
+            .iter()
+            .map(|byte| byte.as_u64().and_then(|byte| u8::try_from(byte).ok()));
         bytes.collect::<Option<Vec<u8>>>().map(Sealed)
     }
 }
@@ -280,7 +292,11 @@ impl std::fmt::Debug for RecordBody {
 
 impl std::fmt::Debug for Record {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Record").field("kind", &self.kind).field("key", &self.key).field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("Record")
+            .field("kind", &self.kind)
+            .field("key", &self.key)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
     }
 }
 
@@ -295,15 +311,37 @@ mod tests {
 
     #[test]
     fn ciphertext_survives_every_redaction() {
-        let (policy, values) = (Policy::default(), ["12345678", "00000000", "[1,2,3,4]", "255,255,255"]);
+        let (policy, values) = (
+            Policy::default(),
+            ["12345678", "00000000", "[1,2,3,4]", "255,255,255"],
+        );
         let redactor = Redactor::new(values.map(|value| SecretValue::new("hostile", value)));
-        let admission = Admission { policy: &policy, redactor: &redactor, scan: 1, now: Timestamp(0) };
-        for bytes in [vec![], (0..=255).collect(), vec![255; 300], vec![12, 34, 56, 78], b"sk-ant-api03-0123456789 12345678".to_vec()] {
-            let body = admission.record(Map::new()).with_sealed("value", &Sealed::new(bytes.clone()));
+        let admission = Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 1,
+            now: Timestamp(0),
+        };
+        for bytes in [
+            vec![],
+            (0..=255).collect(),
+            vec![255; 300],
+            vec![12, 34, 56, 78],
+            b"sk-ant-api03-0123456789 12345678".to_vec(),
+        ] {
+            let body = admission
+                .record(Map::new())
+                .with_sealed("value", &Sealed::new(bytes.clone()));
             let again = admission.record(body.map().clone());
             assert_eq!(again, body);
-            let record =
-                Record { kind: RecordKind::Secret, key: String::new(), version: 1, at: Timestamp(0), body: again.0, ties: Ties::default() };
+            let record = Record {
+                kind: RecordKind::Secret,
+                key: String::new(),
+                version: 1,
+                at: Timestamp(0),
+                body: again.0,
+                ties: Ties::default(),
+            };
             assert_eq!(record.sealed("value").unwrap().bytes(), bytes);
             assert_eq!(record.sealed("other"), None);
         }

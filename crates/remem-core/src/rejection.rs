@@ -53,19 +53,25 @@ pub enum Rejection {
         typology: &'static str,
     },
     /// A memory would restate a rule of its world. Memory is for how the work goes; what the rules say is read from the rules.
-    #[error("this restates rule {rule} of its world; memory keeps how the work goes, not what the rules say")]
+    #[error(
+        "this restates rule {rule} of its world; memory keeps how the work goes, not what the rules say"
+    )]
     ShadowsRule {
         /// The rule's name.
         rule: crate::ids::RuleId,
     },
     /// A workshop memory would mirror data that belongs elsewhere.
-    #[error("this looks like {what}, which a workshop memory does not mirror; keep a sentence about it and a reference")]
+    #[error(
+        "this looks like {what}, which a workshop memory does not mirror; keep a sentence about it and a reference"
+    )]
     Mirrors {
         /// What it looks like.
         what: &'static str,
     },
     /// An agent needs packs that are not installed.
-    #[error("peerDependencies names packs that this agent cannot do without and that are not installed ({missing})")]
+    #[error(
+        "peerDependencies names packs that this agent cannot do without and that are not installed ({missing})"
+    )]
     PeerMissing {
         /// How many.
         missing: u64,

@@ -63,22 +63,34 @@ impl<'s, 'a> Clause<'s, 'a> {
     }
 
     fn word(self, nth: usize) -> &'s str {
-        if self.from + nth < self.to { self.sentence.word(self.from + nth) } else { "" }
+        if self.from + nth < self.to {
+            self.sentence.word(self.from + nth)
+        } else {
+            ""
+        }
     }
 
     fn last(self) -> &'s str {
-        if self.len() > 0 { self.sentence.word(self.to - 1) } else { "" }
+        if self.len() > 0 {
+            self.sentence.word(self.to - 1)
+        } else {
+            ""
+        }
     }
 
     /// The first place of one of `words`, not as the first word.
     fn find(self, words: &[&str]) -> Option<usize> {
-        self.sentence.find(self.from + 1, words).filter(|at| *at + 1 < self.to)
+        self.sentence
+            .find(self.from + 1, words)
+            .filter(|at| *at + 1 < self.to)
     }
 
     /// The words in their base forms, joined; none where letters do not tell one thing from another.
     fn key(self) -> Option<String> {
         let words = self.sentence.slice(self.from, self.to);
-        let plain = words.chars().all(|c| c.is_alphanumeric() || [' ', '-', '\'', '’', '.'].contains(&c));
+        let plain = words
+            .chars()
+            .all(|c| c.is_alphanumeric() || [' ', '-', '\'', '’', '.'].contains(&c));
         let pointing = (0..self.len()).any(|nth| POINTING.contains(&self.word(nth)));
         let key = observation_key(words).filter(|_| plain && !pointing)?;
         (key.split(' ').count() <= WORDS_MAX).then(|| key.replace(' ', "_"))
@@ -86,7 +98,11 @@ impl<'s, 'a> Clause<'s, 'a> {
 }
 
 /// The rule, and the context it is for: "when reviewing, …", "…, when reviewing". A comma may stand only between the two.
-fn parts<'s, 'a>(sentence: &'s Sentence<'a>, from: usize, to: usize) -> Option<(Clause<'s, 'a>, Option<Clause<'s, 'a>>)> {
+fn parts<'s, 'a>(
+    sentence: &'s Sentence<'a>,
+    from: usize,
+    to: usize,
+) -> Option<(Clause<'s, 'a>, Option<Clause<'s, 'a>>)> {
     let all = Clause { sentence, from, to };
     if ["when", "whenever", "for"].contains(&all.word(0)) {
         let comma = (from + 1..to).find(|at| sentence.words[*at].mark.is_some())?;
@@ -100,13 +116,19 @@ fn parts<'s, 'a>(sentence: &'s Sentence<'a>, from: usize, to: usize) -> Option<(
 }
 
 fn read(rule: &Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
-    let spoken = ["i", "we"].contains(&rule.word(0)) && ["always", "never", "prefer", "use"].contains(&rule.word(1));
+    let spoken = ["i", "we"].contains(&rule.word(0))
+        && ["always", "never", "prefer", "use"].contains(&rule.word(1));
     let rule = rule.part(rule.from + usize::from(spoken), rule.to);
     let forbids = rule.sentence.any(rule.from, NEVER);
     let firm = forbids.or((rule.word(0) == "always").then_some(1));
     let deed = rule.part(rule.from + firm.unwrap_or(0), rule.to);
-    let known =
-        if forbids.is_some() { None } else { shape(deed, context).or_else(|| tool(deed, context)).or_else(|| choice(deed, context)) };
+    let known = if forbids.is_some() {
+        None
+    } else {
+        shape(deed, context)
+            .or_else(|| tool(deed, context))
+            .or_else(|| choice(deed, context))
+    };
     match firm {
         _ if known.is_some() => known,
         Some(_) => polar(deed, context),
@@ -116,7 +138,9 @@ fn read(rule: &Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String
 
 /// "always/never <deed>": the deed itself is the question.
 fn polar(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
-    let done = deed.key().filter(|_| deed.len() > 1 && !STATES.contains(&deed.word(0)))?;
+    let done = deed
+        .key()
+        .filter(|_| deed.len() > 1 && !STATES.contains(&deed.word(0)))?;
     Some(match context {
         Some(context) => format!("{}|do_{done}", context.key()?),
         None => format!("{done}|do"),
@@ -139,7 +163,8 @@ fn shape(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String
         "in" | "via" if listed(CHANNELS) || how.word(0).starts_with('#') => "channel",
         _ => return None,
     };
-    let plain = how.len() <= TOOL_WORDS_MAX && how.find(&["as", "for", "in", "to", "via"]).is_none();
+    let plain =
+        how.len() <= TOOL_WORDS_MAX && how.find(&["as", "for", "in", "to", "via"]).is_none();
     (plain && thing.len() > 0).then(|| thing.key().map(|thing| format!("{thing}|{class}")))?
 }
 
@@ -153,7 +178,9 @@ fn tool(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String>
         (None, Some(context)) => (deed.part(deed.from + 1, deed.to), context),
         _ => return None,
     };
-    let single = (1..=TOOL_WORDS_MAX).contains(&tool.len()) && tool.find(RELATIONS).is_none() && purpose.len() > 0;
+    let single = (1..=TOOL_WORDS_MAX).contains(&tool.len())
+        && tool.find(RELATIONS).is_none()
+        && purpose.len() > 0;
     let purpose = purpose.key().filter(|_| single)?;
     // A thing has one spelling, one template and one tool, and all three at once. Of styles it may have many.
     match tool.last() {
@@ -179,9 +206,18 @@ fn choice(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<Strin
 }
 
 /// Marks of another sentence or clause, of a quotation, or of something that words do not tell.
-const AMBIGUOUS: &[char] = &['?', '!', ';', ':', '\n', '"', '(', '“', '„', '«', '*', '`', '<', '>', '[', '{', '_', '|', '/'];
+const AMBIGUOUS: &[char] = &[
+    '?', '!', ';', ':', '\n', '"', '(', '“', '„', '«', '*', '`', '<', '>', '[', '{', '_', '|', '/',
+];
 
-const STANDING: &[&str] = &["as a rule", "by default", "from here on", "from now on", "going forward", "henceforth"];
+const STANDING: &[&str] = &[
+    "as a rule",
+    "by default",
+    "from here on",
+    "from now on",
+    "going forward",
+    "henceforth",
+];
 const FILLERS: &[&str] = &["please", "then"];
 const NEVER: &[&str] = &["do not", "don't", "dont", "never"];
 
@@ -208,7 +244,9 @@ const STATES: &[&str] = &[
     "remember", "the", "think", "to", "want", "was", "were", "will", "worry",
 ];
 
-const SHAPING: &[&str] = &["deliver", "export", "format", "post", "present", "render", "save", "send", "share", "write"];
+const SHAPING: &[&str] = &[
+    "deliver", "export", "format", "post", "present", "render", "save", "send", "share", "write",
+];
 
 /// A tool or a choice with one of these is tied to a circumstance.
 #[rustfmt::skip]
@@ -231,7 +269,19 @@ const LANGUAGES: &[&str] = &[
     "ukrainian", "vietnamese",
 ];
 
-const CHANNELS: &[&str] = &["chat", "discord", "e-mail", "email", "mail", "mattermost", "matrix", "signal", "slack", "sms", "teams"];
+const CHANNELS: &[&str] = &[
+    "chat",
+    "discord",
+    "e-mail",
+    "email",
+    "mail",
+    "mattermost",
+    "matrix",
+    "signal",
+    "slack",
+    "sms",
+    "teams",
+];
 
 /// Kinds of thing of which one is used at a time, beside those of another kind.
 #[rustfmt::skip]

@@ -104,7 +104,10 @@ fn what_is_in_doubt_has_no_slot() {
 #[test]
 fn rules_that_hold_side_by_side_share_no_slot() {
     for row in TRAPS {
-        let mut slots: Vec<String> = row.iter().filter_map(|text| procedural_slot(text)).collect();
+        let mut slots: Vec<String> = row
+            .iter()
+            .filter_map(|text| procedural_slot(text))
+            .collect();
         let all = slots.len();
         slots.sort();
         slots.dedup();
@@ -114,7 +117,10 @@ fn rules_that_hold_side_by_side_share_no_slot() {
 
 #[test]
 fn facts_have_the_slots_of_consolidation() {
-    assert_eq!(semantic_slot("Nadia's role is now surgeon."), Some(("nadia|role".to_owned(), "surgeon".to_owned())));
+    assert_eq!(
+        semantic_slot("Nadia's role is now surgeon."),
+        Some(("nadia|role".to_owned(), "surgeon".to_owned()))
+    );
     assert_eq!(semantic_slot("Nadia likes tea"), None);
 }
 

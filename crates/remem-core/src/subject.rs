@@ -19,14 +19,29 @@ impl Subject {
         let chars = words.chars().count();
         if chars > SUBJECT_CHARS_MAX {
             let (limit, actual) = (SUBJECT_CHARS_MAX as u64, chars as u64);
-            return Err(Rejection::TooLarge { field: "subject", unit: "characters", limit, actual });
+            return Err(Rejection::TooLarge {
+                field: "subject",
+                unit: "characters",
+                limit,
+                actual,
+            });
         }
-        let folded = words.nfkc().flat_map(char::to_lowercase).collect::<String>();
-        let normal = folded.split_whitespace().collect::<Vec<_>>().join(" ").replace(" :", ":").replace(": ", ":");
+        let folded = words
+            .nfkc()
+            .flat_map(char::to_lowercase)
+            .collect::<String>();
+        let normal = folded
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .replace(" :", ":")
+            .replace(": ", ":");
         if normal.is_empty() {
             return Err(Rejection::Empty { field: "subject" });
         }
-        Ok(Subject(*blake3::keyed_hash(key, normal.as_bytes()).as_bytes()))
+        Ok(Subject(
+            *blake3::keyed_hash(key, normal.as_bytes()).as_bytes(),
+        ))
     }
 
     /// As stored.
@@ -44,7 +59,10 @@ impl Subject {
     /// The first four bytes in hexadecimal: enough to tell two apart in a log.
     #[must_use]
     pub fn short(&self) -> String {
-        self.0[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+        self.0[..4]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 }
 
@@ -67,8 +85,14 @@ mod tests {
         assert_eq!(of("ＡＤＡ"), of("ada"));
         assert_ne!(of("ada"), of("adb"));
         assert_ne!(of("ada"), Subject::of(&other, "ada").unwrap());
-        assert_eq!(Subject::of(&key, " \n "), Err(Rejection::Empty { field: "subject" }));
-        assert!(matches!(Subject::of(&key, &"x".repeat(257)), Err(Rejection::TooLarge { .. })));
+        assert_eq!(
+            Subject::of(&key, " \n "),
+            Err(Rejection::Empty { field: "subject" })
+        );
+        assert!(matches!(
+            Subject::of(&key, &"x".repeat(257)),
+            Err(Rejection::TooLarge { .. })
+        ));
         assert_eq!(of("ada").short().len(), 8);
     }
 }

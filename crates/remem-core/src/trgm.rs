@@ -57,14 +57,20 @@ impl Trigrams {
     /// As stored: three bytes each, the most significant first, so that stored order is the order of values.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.0.iter().flat_map(|value| value.to_be_bytes().into_iter().skip(1)).collect()
+        self.0
+            .iter()
+            .flat_map(|value| value.to_be_bytes().into_iter().skip(1))
+            .collect()
     }
 
     /// From what [`to_bytes`](Trigrams::to_bytes) wrote; `None` for anything it cannot have written.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Trigrams> {
         let (triples, rest) = bytes.as_chunks::<3>();
-        let values: Vec<u32> = triples.iter().map(|&[a, b, c]| u32::from_be_bytes([0, a, b, c])).collect();
+        let values: Vec<u32> = triples
+            .iter()
+            .map(|&[a, b, c]| u32::from_be_bytes([0, a, b, c]))
+            .collect();
         (rest.is_empty() && values.is_sorted_by(|a, b| a < b)).then_some(Trigrams(values))
     }
 
@@ -121,13 +127,21 @@ pub(crate) fn each_trigram(text: &str, mut emit: impl FnMut(u32)) {
 
 /// Letters and decimal digits. Other numbers (²), signs and the underscore divide words.
 pub(crate) fn is_word(c: char) -> bool {
-    if c.is_ascii() { c.is_ascii_alphanumeric() } else { c.is_alphabetic() || c.general_category() == GeneralCategory::DecimalNumber }
+    if c.is_ascii() {
+        c.is_ascii_alphanumeric()
+    } else {
+        c.is_alphabetic() || c.general_category() == GeneralCategory::DecimalNumber
+    }
 }
 
 /// The small letter, one for one and whatever stands around it: a final sigma is no special case, and of the two
 /// characters that a capital dotted I becomes, the first is taken, as the server's library does.
 pub(crate) fn lower(c: char) -> char {
-    if c.is_ascii() { c.to_ascii_lowercase() } else { c.to_lowercase().next().unwrap_or(c) }
+    if c.is_ascii() {
+        c.to_ascii_lowercase()
+    } else {
+        c.to_lowercase().next().unwrap_or(c)
+    }
 }
 
 /// Three characters as 24 bits: their bytes if there are three, else three bytes of a checksum of them.
@@ -146,7 +160,9 @@ fn key(trigram: [char; 3]) -> u32 {
 /// PostgreSQL's oldest CRC-32: the table of the reflected polynomial, walked in the other direction. A mistake of long
 /// ago that indexes depend on, and so do we.
 fn checksum(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc: u32, &byte| TABLE[usize::from((crc >> 24) as u8 ^ byte)] ^ (crc << 8))
+    !bytes.iter().fold(!0, |crc: u32, &byte| {
+        TABLE[usize::from((crc >> 24) as u8 ^ byte)] ^ (crc << 8)
+    })
 }
 
 static TABLE: [u32; 256] = table();

@@ -25,7 +25,13 @@ pub enum Trust {
 
 impl Trust {
     /// Every trust, the least believed first.
-    pub const ALL: [Trust; 5] = [Trust::Untrusted, Trust::Model, Trust::Tool, Trust::Action, Trust::Operator];
+    pub const ALL: [Trust; 5] = [
+        Trust::Untrusted,
+        Trust::Model,
+        Trust::Tool,
+        Trust::Action,
+        Trust::Operator,
+    ];
 
     /// The stable name, as stored.
     #[must_use]
@@ -64,7 +70,10 @@ impl Trust {
 impl FromStr for Trust {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Trust, UnknownName> {
-        Trust::ALL.into_iter().find(|trust| trust.as_str() == text).ok_or(UnknownName)
+        Trust::ALL
+            .into_iter()
+            .find(|trust| trust.as_str() == text)
+            .ok_or(UnknownName)
     }
 }
 
@@ -81,14 +90,25 @@ struct Source {
 
 impl Source {
     fn text(&self) -> String {
-        format!("{}:{}.{}", self.trust.0.letter(), hex(&self.thread), hex(&self.origin))
+        format!(
+            "{}:{}.{}",
+            self.trust.0.letter(),
+            hex(&self.thread),
+            hex(&self.origin)
+        )
     }
 
     fn read(text: &str) -> Option<Source> {
         let (letter, digests) = text.split_once(':')?;
         let (thread, origin) = digests.split_once('.')?;
-        let trust = Trust::ALL.into_iter().find(|trust| trust.letter() == letter)?;
-        Some(Source { trust: Reverse(trust), thread: unhex(thread)?, origin: unhex(origin)? })
+        let trust = Trust::ALL
+            .into_iter()
+            .find(|trust| trust.letter() == letter)?;
+        Some(Source {
+            trust: Reverse(trust),
+            thread: unhex(thread)?,
+            origin: unhex(origin)?,
+        })
     }
 }
 
@@ -104,7 +124,11 @@ impl Evidence {
     /// One source: what kind it is, in which thread it spoke, and what exactly it was (a tool, an address, a speaker).
     #[must_use]
     pub fn of(trust: Trust, thread: &str, origin: &str) -> Evidence {
-        Evidence(vec![Source { trust: Reverse(trust), thread: digest("thread", thread), origin: digest("origin", origin) }])
+        Evidence(vec![Source {
+            trust: Reverse(trust),
+            thread: digest("thread", thread),
+            origin: digest("origin", origin),
+        }])
     }
 
     /// The sources of both. Of one kind and thread the origin with the least digest stays, so that the order in which
@@ -121,7 +145,8 @@ impl Evidence {
     /// How much the sources count together.
     #[must_use]
     pub fn units(&self) -> u32 {
-        let (untrusted, trusted): (Vec<Trust>, Vec<Trust>) = self.trusts().partition(|trust| *trust == Trust::Untrusted);
+        let (untrusted, trusted): (Vec<Trust>, Vec<Trust>) =
+            self.trusts().partition(|trust| *trust == Trust::Untrusted);
         let sum = |trusts: Vec<Trust>| trusts.into_iter().map(Trust::units).sum::<u32>();
         sum(trusted) + sum(untrusted).min(UNTRUSTED_UNITS_MAX)
     }
@@ -129,7 +154,11 @@ impl Evidence {
     /// In how many threads it was heard.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.0.iter().map(|source| source.thread).collect::<BTreeSet<_>>().len()
+        self.0
+            .iter()
+            .map(|source| source.thread)
+            .collect::<BTreeSet<_>>()
+            .len()
     }
 
     /// The best source: what the claim rests on. Without any, nothing is to be believed.
@@ -159,7 +188,11 @@ impl Evidence {
     /// As stored: a letter and digests for each source, such as `o:1f….9c…,t:…`.
     #[must_use]
     pub fn to_text(&self) -> String {
-        self.0.iter().map(Source::text).collect::<Vec<_>>().join(",")
+        self.0
+            .iter()
+            .map(Source::text)
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     /// As stored. Nothing, if the text is not exactly what [`Evidence::to_text`] writes.
@@ -180,7 +213,12 @@ impl Evidence {
 
 impl std::fmt::Debug for Evidence {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Evidence({} sources, {} units)", self.len(), self.units())
+        write!(
+            f,
+            "Evidence({} sources, {} units)",
+            self.len(),
+            self.units()
+        )
     }
 }
 
@@ -195,7 +233,10 @@ fn hex(bytes: &[u8; 8]) -> String {
 }
 
 fn unhex(text: &str) -> Option<[u8; 8]> {
-    let plain = text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let plain = text.len() == 16
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     plain.then(|| u64::from_str_radix(text, 16).ok().map(u64::to_be_bytes))?
 }
 

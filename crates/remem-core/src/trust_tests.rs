@@ -4,8 +4,12 @@ use super::*;
 use proptest::prelude::*;
 
 fn sources(list: &[(Trust, u8, u8)]) -> Evidence {
-    let one = |&(trust, thread, origin): &(Trust, u8, u8)| Evidence::of(trust, &format!("t{thread}"), &format!("o{origin}"));
-    list.iter().map(one).fold(Evidence::default(), |all, one| all.union(&one))
+    let one = |&(trust, thread, origin): &(Trust, u8, u8)| {
+        Evidence::of(trust, &format!("t{thread}"), &format!("o{origin}"))
+    };
+    list.iter()
+        .map(one)
+        .fold(Evidence::default(), |all, one| all.union(&one))
 }
 
 fn any_trust() -> impl Strategy<Value = Trust> {
@@ -26,7 +30,14 @@ fn trusts_are_ordered_and_have_names() {
     assert_eq!(Trust::default(), Trust::Model);
     assert_eq!(Trust::Operator.meet(Trust::Untrusted), Trust::Untrusted);
     assert_eq!(Trust::Tool.meet(Trust::Action), Trust::Tool);
-    assert_eq!(Trust::ALL.map(Trust::letter).into_iter().collect::<BTreeSet<_>>().len(), 5);
+    assert_eq!(
+        Trust::ALL
+            .map(Trust::letter)
+            .into_iter()
+            .collect::<BTreeSet<_>>()
+            .len(),
+        5
+    );
 }
 
 #[test]
@@ -38,41 +49,78 @@ fn units_are_those_of_the_table() {
         (&[(Trust::Tool, 1, 1)], 2, 1),
         (&[(Trust::Model, 1, 1)], 1, 1),
         (&[(Trust::Untrusted, 1, 1)], 1, 1),
-        (&[(Trust::Untrusted, 1, 1), (Trust::Untrusted, 2, 1), (Trust::Untrusted, 3, 1)], 2, 3),
+        (
+            &[
+                (Trust::Untrusted, 1, 1),
+                (Trust::Untrusted, 2, 1),
+                (Trust::Untrusted, 3, 1),
+            ],
+            2,
+            3,
+        ),
         (&[(Trust::Tool, 1, 1), (Trust::Tool, 2, 1)], 4, 2),
         (&[(Trust::Tool, 1, 1), (Trust::Model, 1, 1)], 3, 1),
     ] {
-        assert_eq!((sources(list).units(), sources(list).threads()), (units, threads), "{list:?}");
+        assert_eq!(
+            (sources(list).units(), sources(list).threads()),
+            (units, threads),
+            "{list:?}"
+        );
     }
 }
 
 #[test]
 fn inv_63_one_kind_in_one_thread_counts_once() {
     let once = sources(&[(Trust::Tool, 1, 1)]);
-    let many = sources(&[(Trust::Tool, 1, 1), (Trust::Tool, 1, 2), (Trust::Tool, 1, 3)]);
-    assert_eq!((many.units(), many.threads(), many.len()), (once.units(), once.threads(), once.len()));
+    let many = sources(&[
+        (Trust::Tool, 1, 1),
+        (Trust::Tool, 1, 2),
+        (Trust::Tool, 1, 3),
+    ]);
+    assert_eq!(
+        (many.units(), many.threads(), many.len()),
+        (once.units(), once.threads(), once.len())
+    );
 }
 
 #[test]
 fn a_claim_rests_on_its_best_source() {
-    assert_eq!(sources(&[(Trust::Untrusted, 1, 1), (Trust::Tool, 2, 1)]).trust(), Trust::Tool);
+    assert_eq!(
+        sources(&[(Trust::Untrusted, 1, 1), (Trust::Tool, 2, 1)]).trust(),
+        Trust::Tool
+    );
     assert!(sources(&[(Trust::Untrusted, 1, 1), (Trust::Untrusted, 2, 1)]).is_untrusted());
     assert!(!sources(&[(Trust::Untrusted, 1, 1), (Trust::Model, 2, 1)]).is_untrusted());
-    assert!(Evidence::default().is_untrusted(), "what rests on nothing is not to be believed");
+    assert!(
+        Evidence::default().is_untrusted(),
+        "what rests on nothing is not to be believed"
+    );
 }
 
 #[test]
 fn stored_evidence_never_changes() {
     // What was stored must be read as the same source by every later version.
-    assert_eq!(Evidence::of(Trust::Operator, "thread", "operator").to_text(), "o:81394223eac657eb.b2e3b292c91d757a");
+    assert_eq!(
+        Evidence::of(Trust::Operator, "thread", "operator").to_text(),
+        "o:81394223eac657eb.b2e3b292c91d757a"
+    );
     assert_ne!(digest("thread", "x"), digest("origin", "x"));
 }
 
 #[test]
 fn only_what_was_written_is_read() {
-    let (a, b) = ("o:0000000000000001.0000000000000002", "t:0000000000000001.0000000000000002");
-    let (c, d) = ("t:0000000000000001.0000000000000003", "T:0000000000000001.0000000000000003");
-    let long = (0..33).map(|n| format!("m:{n:016x}.{n:016x}")).collect::<Vec<_>>().join(",");
+    let (a, b) = (
+        "o:0000000000000001.0000000000000002",
+        "t:0000000000000001.0000000000000002",
+    );
+    let (c, d) = (
+        "t:0000000000000001.0000000000000003",
+        "T:0000000000000001.0000000000000003",
+    );
+    let long = (0..33)
+        .map(|n| format!("m:{n:016x}.{n:016x}"))
+        .collect::<Vec<_>>()
+        .join(",");
     for bad in [
         format!("{b},{a}"),
         format!("{a},{a}"),
@@ -94,9 +142,16 @@ fn only_what_was_written_is_read() {
 
 #[test]
 fn nothing_readable_is_kept() {
-    let evidence = Evidence::of(Trust::Tool, "quarterly numbers", "https://example.com/salaries");
+    let evidence = Evidence::of(
+        Trust::Tool,
+        "quarterly numbers",
+        "https://example.com/salaries",
+    );
     for shown in [evidence.to_text(), format!("{evidence:?}")] {
-        assert!(!shown.contains("quarter") && !shown.contains("example"), "{shown}");
+        assert!(
+            !shown.contains("quarter") && !shown.contains("example"),
+            "{shown}"
+        );
     }
 }
 

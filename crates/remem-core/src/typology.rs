@@ -23,7 +23,11 @@ pub fn classify(text: &str) -> Typology {
     if sentences.iter().any(|sentence| habit(sentence).is_some()) {
         return Typology::Procedural;
     }
-    if sentences.iter().any(is_account) { Typology::Episodic } else { Typology::Semantic }
+    if sentences.iter().any(is_account) {
+        Typology::Episodic
+    } else {
+        Typology::Semantic
+    }
 }
 
 /// A call of a tool or its answer, as JSON.
@@ -32,7 +36,9 @@ fn is_call(text: &str) -> bool {
     if !json.starts_with(['{', '[']) {
         return false;
     }
-    let Ok(value) = serde_json::from_str::<Value>(json) else { return false };
+    let Ok(value) = serde_json::from_str::<Value>(json) else {
+        return false;
+    };
     let (mut waiting, mut seen) = (vec![&value], 0);
     while let Some(value) = waiting.pop().filter(|_| seen < VALUES_MAX) {
         seen += 1;
@@ -57,10 +63,15 @@ fn is_dialogue(text: &str) -> bool {
     let turns: Vec<(String, bool, &str)> = text.lines().filter_map(turn).collect();
     let speaker = |name: &str| SPEAKERS.contains(&name);
     let party = |name: &str| speaker(name) || PARTIES.contains(&name);
-    let spoken = turns.iter().any(|(name, _, said)| speaker(name) && said.split_whitespace().nth(2).is_some());
+    let spoken = turns
+        .iter()
+        .any(|(name, _, said)| speaker(name) && said.split_whitespace().nth(2).is_some());
     let timed = turns.iter().any(|(_, timed, _)| *timed);
     let between = turns.iter().filter(|(name, _, _)| party(name)).count() > 1;
-    let comes_back = turns.iter().enumerate().any(|(at, turn)| turns[..at].iter().any(|before| before.0 == turn.0));
+    let comes_back = turns
+        .iter()
+        .enumerate()
+        .any(|(at, turn)| turns[..at].iter().any(|before| before.0 == turn.0));
     spoken || timed || between || (turns.len() > 2 && comes_back)
 }
 
@@ -68,12 +79,16 @@ fn is_dialogue(text: &str) -> bool {
 fn turn(line: &str) -> Option<(String, bool, &str)> {
     let line = line.trim().trim_start_matches(['*', '#', '_', ' ']);
     let (clock, rest) = match line.split_once(' ') {
-        Some((head, rest)) if is_clock(head.trim_matches(['[', ']', '(', ')'])) => (true, rest.trim_start_matches(['-', '–', ' '])),
+        Some((head, rest)) if is_clock(head.trim_matches(['[', ']', '(', ')'])) => {
+            (true, rest.trim_start_matches(['-', '–', ' ']))
+        }
         _ => (false, line),
     };
     let (name, said) = rest.split_once(':')?;
     let name = name.trim_matches(['*', '_', ' ', '<', '>']);
-    let named = (1..=24).contains(&name.chars().count()) && name.split_whitespace().count() <= 2 && name.starts_with(char::is_alphabetic);
+    let named = (1..=24).contains(&name.chars().count())
+        && name.split_whitespace().count() <= 2
+        && name.starts_with(char::is_alphabetic);
     // "https://…" and "10:30" have a colon as well.
     let apart = said.is_empty() || said.starts_with([' ', '*']);
     (named && apart).then(|| (name.to_lowercase(), clock, said))
@@ -82,43 +97,97 @@ fn turn(line: &str) -> Option<(String, bool, &str)> {
 /// Somebody's words in quotation marks, next to a word that says that they were spoken.
 fn is_quotation(text: &str) -> bool {
     let quote = |c: char| ['"', '“', '”', '„'].contains(&c);
-    let marks: Vec<usize> = text.char_indices().filter(|(_, c)| quote(*c)).map(|(at, _)| at).collect();
+    let marks: Vec<usize> = text
+        .char_indices()
+        .filter(|(_, c)| quote(*c))
+        .map(|(at, _)| at)
+        .collect();
     marks.chunks_exact(2).any(|pair| {
         let (before, after) = (&text[..pair[0]], text[pair[1]..].trim_start_matches(quote));
-        let near = before.split_whitespace().rev().take(2).chain(after.split_whitespace().take(3));
-        near.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase()).any(|word| SPOKEN.contains(&word.as_str()))
+        let near = before
+            .split_whitespace()
+            .rev()
+            .take(2)
+            .chain(after.split_whitespace().take(3));
+        near.map(|word| {
+            word.trim_matches(|c: char| !c.is_alphanumeric())
+                .to_lowercase()
+        })
+        .any(|word| SPOKEN.contains(&word.as_str()))
     })
 }
 
 /// What the speaker did, and at what time of day.
 fn is_account(sentence: &Sentence<'_>) -> bool {
     let clock = (0..sentence.words.len()).any(|at| {
-        let hour =
-            sentence.word(at).bytes().all(|byte| byte.is_ascii_digit()) && ["am", "pm", "a.m", "p.m"].contains(&sentence.word(at + 1));
+        let hour = sentence.word(at).bytes().all(|byte| byte.is_ascii_digit())
+            && ["am", "pm", "a.m", "p.m"].contains(&sentence.word(at + 1));
         hour || is_clock(sentence.word(at))
     });
     let did = |at: usize| (at + 1..at + 4).any(|at| is_past(sentence.word(at)));
-    clock && !sentence.question && (0..sentence.words.len()).any(|at| ["i", "we"].contains(&sentence.word(at)) && did(at))
+    clock
+        && !sentence.question
+        && (0..sentence.words.len()).any(|at| ["i", "we"].contains(&sentence.word(at)) && did(at))
 }
 
 /// `14:05`, `9:30am`, `5pm`, `2026-03-01T14:05Z`.
 fn is_clock(word: &str) -> bool {
     let word = word.rsplit_once(['t', 'T']).map_or(word, |(_, time)| time);
-    let bare = ["am", "pm", "z", "Z"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
-    let number = |text: &str, most: u32| (1..=2).contains(&text.len()) && text.parse::<u32>().is_ok_and(|value| value < most);
+    let bare = ["am", "pm", "z", "Z"]
+        .iter()
+        .find_map(|end| word.strip_suffix(end))
+        .unwrap_or(word);
+    let number = |text: &str, most: u32| {
+        (1..=2).contains(&text.len()) && text.parse::<u32>().is_ok_and(|value| value < most)
+    };
     let mut parts = bare.split(':');
     let hour = parts.next().is_some_and(|part| number(part, 24));
     let rest: Vec<&str> = parts.collect();
-    let fine = rest.iter().all(|part| number(part.split(['.', '+']).next().unwrap_or(part), 60));
-    hour && fine && rest.len() <= 2 && (!rest.is_empty() || (bare.len() < word.len() && word.ends_with('m')))
+    let fine = rest
+        .iter()
+        .all(|part| number(part.split(['.', '+']).next().unwrap_or(part), 60));
+    hour && fine
+        && rest.len() <= 2
+        && (!rest.is_empty() || (bare.len() < word.len() && word.ends_with('m')))
 }
 
 /// Speakers of a transcript that are no label of a fact.
-const SPEAKERS: &[&str] = &["agent", "ai", "assistant", "bot", "human", "me", "operator", "user", "you"];
+const SPEAKERS: &[&str] = &[
+    "agent",
+    "ai",
+    "assistant",
+    "bot",
+    "human",
+    "me",
+    "operator",
+    "user",
+    "you",
+];
 /// Those that may be a label, and speak when others do.
-const PARTIES: &[&str] = &["caller", "client", "customer", "developer", "function", "model", "system", "support", "tool"];
+const PARTIES: &[&str] = &[
+    "caller",
+    "client",
+    "customer",
+    "developer",
+    "function",
+    "model",
+    "system",
+    "support",
+    "tool",
+];
 /// Words of the past only: a button that says "Save" is not speaking.
-const SPOKEN: &[&str] = &["added", "answered", "asked", "exclaimed", "explained", "replied", "said", "shouted", "told", "wrote"];
+const SPOKEN: &[&str] = &[
+    "added",
+    "answered",
+    "asked",
+    "exclaimed",
+    "explained",
+    "replied",
+    "said",
+    "shouted",
+    "told",
+    "wrote",
+];
 /// Fields that only a call of a tool has.
 const CALLS: &[&str] = &[
     "function_call",

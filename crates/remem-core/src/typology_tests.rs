@@ -95,7 +95,9 @@ const SEMANTIC: &[&str] = &[
 /// The texts that are not what they should be.
 fn wrong<'a>(table: &[&'a str], expected: Typology) -> Vec<(&'a str, &'static str)> {
     let read = table.iter().map(|text| (*text, classify(text)));
-    read.filter(|(_, found)| *found != expected).map(|(text, found)| (text, found.as_str())).collect()
+    read.filter(|(_, found)| *found != expected)
+        .map(|(text, found)| (text, found.as_str()))
+        .collect()
 }
 
 #[test]
@@ -115,10 +117,20 @@ fn anything_else_is_a_fact() {
 
 #[test]
 fn clocks_are_told_from_numbers() {
-    for clock in ["14:05", "9:30am", "5pm", "2026-03-01T14:05Z", "14:05:33", "2026-03-01t14:05:33.123z", "00:00"] {
+    for clock in [
+        "14:05",
+        "9:30am",
+        "5pm",
+        "2026-03-01T14:05Z",
+        "14:05:33",
+        "2026-03-01t14:05:33.123z",
+        "00:00",
+    ] {
         assert!(is_clock(clock), "{clock}");
     }
-    for other in ["14", "3:2:1:0", "25:00", "14:60", "1.5", "am", "item", "a:b", "", "5z", "12:345", "team"] {
+    for other in [
+        "14", "3:2:1:0", "25:00", "14:60", "1.5", "am", "item", "a:b", "", "5z", "12:345", "team",
+    ] {
         assert!(!is_clock(other), "{other}");
     }
 }

@@ -46,9 +46,13 @@ pub fn event_types(names: &[String]) -> Result<Vec<String>, Rejection> {
     }
     let mut types: Vec<String> = Vec::new();
     for name in names {
-        let known = EventKind::ALL.iter().any(|kind| kind.as_str() == name) || ELSEWHERE.split_whitespace().any(|known| known == name);
+        let known = EventKind::ALL.iter().any(|kind| kind.as_str() == name)
+            || ELSEWHERE.split_whitespace().any(|known| known == name);
         if !known {
-            return Err(Rejection::Invalid { field: "events", rule: "must be event types of OpenWOP or of this host" });
+            return Err(Rejection::Invalid {
+                field: "events",
+                rule: "must be event types of OpenWOP or of this host",
+            });
         }
         if !types.contains(name) {
             types.push(name.clone());
@@ -63,7 +67,10 @@ pub fn check_secret(secret: &str) -> Result<(), Rejection> {
     if visible && SECRET_CHARS.contains(&secret.len()) {
         return Ok(());
     }
-    Err(Rejection::Invalid { field: "secret", rule: "must be 16 to 256 visible ASCII characters" })
+    Err(Rejection::Invalid {
+        field: "secret",
+        rule: "must be 16 to 256 visible ASCII characters",
+    })
 }
 
 /// Holds a URL against the rules that need no lookup. `private` allows plain HTTP and addresses of the own network.
@@ -87,7 +94,11 @@ pub fn check_url(text: &str, private: bool) -> Result<(), Rejection> {
         Some(Host::Ipv6(ip)) => is_public(IpAddr::V6(ip)),
         Some(Host::Domain(name)) => is_public_name(name),
     };
-    if allowed { Ok(()) } else { invalid("must not point to this machine or a private network") }
+    if allowed {
+        Ok(())
+    } else {
+        invalid("must not point to this machine or a private network")
+    }
 }
 
 /// The address that a URL names literally; those are never looked up.
@@ -103,8 +114,20 @@ pub fn literal_address(text: &str) -> Option<IpAddr> {
 /// Names without a dot and names of private zones are never those of a public receiver.
 fn is_public_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
-    let private = ["localhost", "local", "internal", "intranet", "lan", "home.arpa", "corp", "private"];
-    name.contains('.') && !private.iter().any(|zone| name == *zone || name.ends_with(&format!(".{zone}")))
+    let private = [
+        "localhost",
+        "local",
+        "internal",
+        "intranet",
+        "lan",
+        "home.arpa",
+        "corp",
+        "private",
+    ];
+    name.contains('.')
+        && !private
+            .iter()
+            .any(|zone| name == *zone || name.ends_with(&format!(".{zone}")))
 }
 
 /// Whether an address belongs to the public internet. What is not known to be public is not.
@@ -121,7 +144,9 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
     let special = match (a, b, c) {
         (0 | 10 | 127, ..) => true,
         (100, 64..=127, _) | (169, 254, _) | (172, 16..=31, _) | (192, 168, _) => true,
-        (192, 0, 0 | 2) | (192, 88, 99) | (198, 18 | 19, _) | (198, 51, 100) | (203, 0, 113) => true,
+        (192, 0, 0 | 2) | (192, 88, 99) | (198, 18 | 19, _) | (198, 51, 100) | (203, 0, 113) => {
+            true
+        }
         // The metadata and health service of a large cloud, on an address that looks public.
         (168, 63, 129) => d == 16,
         (224.., ..) => true,
@@ -153,7 +178,16 @@ mod tests {
 
     #[test]
     fn addresses_of_the_own_network_are_not_public() {
-        for public in ["8.8.8.8", "1.1.1.1", "172.15.0.1", "172.32.0.1", "100.128.0.1", "168.63.129.17", "2606:4700::1111", "2a00::1"] {
+        for public in [
+            "8.8.8.8",
+            "1.1.1.1",
+            "172.15.0.1",
+            "172.32.0.1",
+            "100.128.0.1",
+            "168.63.129.17",
+            "2606:4700::1111",
+            "2a00::1",
+        ] {
             assert!(is_public(public.parse().unwrap()), "{public}");
         }
         for embedded in ["::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1"] {
@@ -207,7 +241,12 @@ mod tests {
 
     #[test]
     fn urls_point_to_the_public_internet_over_https() {
-        for good in ["https://example.com", "https://example.com:8443/a?b=c", "https://8.8.8.8/x", "https://[2606:4700::1111]/"] {
+        for good in [
+            "https://example.com",
+            "https://example.com:8443/a?b=c",
+            "https://8.8.8.8/x",
+            "https://[2606:4700::1111]/",
+        ] {
             assert_eq!(check_url(good, false), Ok(()), "{good}");
         }
         for bad in [
@@ -246,13 +285,26 @@ mod tests {
         ] {
             assert!(check_url(bad, false).is_err(), "{bad}");
         }
-        for closed in ["http://127.0.0.1:9/", "http://localhost/", "https://receiver/", "http://[::1]:80/"] {
+        for closed in [
+            "http://127.0.0.1:9/",
+            "http://localhost/",
+            "https://receiver/",
+            "http://[::1]:80/",
+        ] {
             assert_eq!(check_url(closed, true), Ok(()), "{closed}");
         }
-        for never in ["ftp://a.b/", "http://u@127.0.0.1/", "http://127.0.0.1/#f", "nonsense"] {
+        for never in [
+            "ftp://a.b/",
+            "http://u@127.0.0.1/",
+            "http://127.0.0.1/#f",
+            "nonsense",
+        ] {
             assert!(check_url(never, true).is_err(), "{never}");
         }
-        assert_eq!(literal_address("https://0x7f.1/"), Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        assert_eq!(
+            literal_address("https://0x7f.1/"),
+            Some(IpAddr::V4(Ipv4Addr::LOCALHOST))
+        );
         assert_eq!(literal_address("https://a.b/"), None);
     }
 
@@ -260,8 +312,17 @@ mod tests {
     fn event_types_are_known_and_kept_once() {
         let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let given = names(&["run.completed", "approval.requested", "run.completed"]);
-        assert_eq!(event_types(&given), Ok(names(&["run.completed", "approval.requested"])));
-        for bad in [&[][..], &["run.exploded"], &["*"], &[""], &["run.completed", "x"]] {
+        assert_eq!(
+            event_types(&given),
+            Ok(names(&["run.completed", "approval.requested"]))
+        );
+        for bad in [
+            &[][..],
+            &["run.exploded"],
+            &["*"],
+            &[""],
+            &["run.completed", "x"],
+        ] {
             assert!(event_types(&names(bad)).is_err(), "{bad:?}");
         }
     }
@@ -269,7 +330,12 @@ mod tests {
     #[test]
     fn secrets_are_long_and_visible() {
         assert!(check_secret(&"x".repeat(16)).is_ok() && check_secret(&"x".repeat(256)).is_ok());
-        for bad in ["x".repeat(15), "x".repeat(257), "with a space in it".to_owned(), "ümlaut-ümlaut-ümlaut".to_owned()] {
+        for bad in [
+            "x".repeat(15),
+            "x".repeat(257),
+            "with a space in it".to_owned(),
+            "ümlaut-ümlaut-ümlaut".to_owned(),
+        ] {
             assert!(check_secret(&bad).is_err());
         }
     }

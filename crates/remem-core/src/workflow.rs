@@ -115,7 +115,8 @@ impl Workflow {
     /// Reads a definition. The error names the part and the rule, never a value.
     pub fn parse(document: Map<String, Value>) -> Result<Workflow, Rejection> {
         let shape = "must be a definition with id, nodes (each with id and typeId) and, as needed, edges and variables";
-        let definition: Definition = serde_json::from_value(Value::Object(document.clone())).map_err(|_| invalid("workflow", shape))?;
+        let definition: Definition = serde_json::from_value(Value::Object(document.clone()))
+            .map_err(|_| invalid("workflow", shape))?;
         if !is_workflow_id(&definition.id) {
             return Err(Rejection::MalformedName { field: "id" });
         }
@@ -124,15 +125,28 @@ impl Workflow {
         }
         if definition.nodes.len() > NODES_MAX {
             let actual = definition.nodes.len() as u64;
-            return Err(Rejection::TooLarge { field: "nodes", unit: "items", limit: NODES_MAX as u64, actual });
+            return Err(Rejection::TooLarge {
+                field: "nodes",
+                unit: "items",
+                limit: NODES_MAX as u64,
+                actual,
+            });
         }
         definition.nodes.iter().try_for_each(Node::check)?;
         definition.variables.iter().try_for_each(Variable::check)?;
         if definition.edges.iter().any(|edge| edge.condition.is_some()) {
-            return Err(invalid("edges", "must have no condition: this host runs every node"));
+            return Err(invalid(
+                "edges",
+                "must have no condition: this host runs every node",
+            ));
         }
         let nodes = in_order(definition.nodes, &definition.edges)?;
-        Ok(Workflow { id: definition.id, nodes, variables: definition.variables, document })
+        Ok(Workflow {
+            id: definition.id,
+            nodes,
+            variables: definition.variables,
+            document,
+        })
     }
 
     /// The variables at the start of a run: what was given for those that are declared, and defaults for the others.
@@ -141,10 +155,16 @@ impl Workflow {
         for variable in &self.variables {
             let given = inputs.get(&variable.name).filter(|value| !value.is_null());
             if given.is_none() && variable.required {
-                return Err(invalid("inputs", "must hold every variable that the workflow requires"));
+                return Err(invalid(
+                    "inputs",
+                    "must hold every variable that the workflow requires",
+                ));
             }
             if given.is_some_and(|value| !variable.holds(value)) {
-                return Err(invalid("inputs", "must give each variable a value of its declared type"));
+                return Err(invalid(
+                    "inputs",
+                    "must give each variable a value of its declared type",
+                ));
             }
             if let Some(value) = given.or(variable.default_value.as_ref()) {
                 variables.insert(variable.name.clone(), value.clone());
@@ -159,14 +179,22 @@ impl Workflow {
 pub fn is_workflow_id(text: &str) -> bool {
     text.len() <= NAME_CHARS_MAX
         && text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b))
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b))
 }
 
 impl Node {
     fn check(&self) -> Result<(), Rejection> {
-        let fits = |text: &str| (1..=NAME_CHARS_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+        let fits = |text: &str| {
+            (1..=NAME_CHARS_MAX).contains(&text.chars().count())
+                && !text.chars().any(char::is_control)
+        };
         let typed = self.type_id.starts_with(|c: char| c.is_ascii_lowercase())
-            && self.type_id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+            && self
+                .type_id
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
         if !fits(&self.id) || !fits(&self.type_id) || !typed {
             return Err(Rejection::MalformedName { field: "nodes" });
         }
@@ -177,34 +205,66 @@ impl Node {
 impl AgentRef {
     /// Holds it against the rules.
     pub fn check(&self) -> Result<(), Rejection> {
-        let long = |text: &Option<String>, max: usize| text.as_ref().is_some_and(|text| text.chars().count() > max);
-        if !(3..=256).contains(&self.agent_id.chars().count()) || self.agent_id.chars().any(char::is_control) {
-            return Err(Rejection::MalformedName { field: "agent.agentId" });
+        let long = |text: &Option<String>, max: usize| {
+            text.as_ref().is_some_and(|text| text.chars().count() > max)
+        };
+        if !(3..=256).contains(&self.agent_id.chars().count())
+            || self.agent_id.chars().any(char::is_control)
+        {
+            return Err(Rejection::MalformedName {
+                field: "agent.agentId",
+            });
         }
-        if self.memory_ref.as_ref().is_some_and(|name| MemoryRef::parse(name).is_none()) {
-            return Err(Rejection::MalformedName { field: "agent.memoryRef" });
+        if self
+            .memory_ref
+            .as_ref()
+            .is_some_and(|name| MemoryRef::parse(name).is_none())
+        {
+            return Err(Rejection::MalformedName {
+                field: "agent.memoryRef",
+            });
         }
-        if long(&self.name, 256) || long(&self.version, 64) || long(&self.channel, 64) || long(&self.source_manifest_id, 256) {
+        if long(&self.name, 256)
+            || long(&self.version, 64)
+            || long(&self.channel, 64)
+            || long(&self.source_manifest_id, 256)
+        {
             return Err(invalid("agent", "has a field that is too long"));
         }
         if self.version.is_some() && self.channel.is_some() {
-            return Err(invalid("agent", "must not name both a version and a channel"));
+            return Err(invalid(
+                "agent",
+                "must not name both a version and a channel",
+            ));
         }
         let known = |class: &String| MODEL_CLASSES.contains(&class.as_str());
         if !self.model_class.as_ref().is_none_or(known) {
-            return Err(invalid("agent.modelClass", "must be one of the protocol's classes"));
+            return Err(invalid(
+                "agent.modelClass",
+                "must be one of the protocol's classes",
+            ));
         }
         Ok(())
     }
 }
 
 /// What kinds of model an agent of a run can ask for.
-pub const MODEL_CLASSES: [&str; 9] =
-    ["reasoning", "tool-using", "chat", "code", "vision", "multimodal", "embedding", "classification", "retrieval"];
+pub const MODEL_CLASSES: [&str; 9] = [
+    "reasoning",
+    "tool-using",
+    "chat",
+    "code",
+    "vision",
+    "multimodal",
+    "embedding",
+    "classification",
+    "retrieval",
+];
 
 impl Variable {
     fn check(&self) -> Result<(), Rejection> {
-        let known = ["string", "number", "boolean", "object", "array"].contains(&self.r#type.as_str());
+        let known =
+            ["string", "number", "boolean", "object", "array"].contains(&self.r#type.as_str());
         if self.name.is_empty() || self.name.chars().count() > NAME_CHARS_MAX || !known {
             return Err(invalid("variables", "must each have a name and a type"));
         }
@@ -224,19 +284,27 @@ impl Variable {
 
 /// Nodes so that each comes after those that lead to it; otherwise as they were written.
 fn in_order(nodes: Vec<Node>, edges: &[Edge]) -> Result<Vec<Node>, Rejection> {
-    let place: HashMap<&str, usize> = nodes.iter().enumerate().map(|(n, node)| (node.id.as_str(), n)).collect();
+    let place: HashMap<&str, usize> = nodes
+        .iter()
+        .enumerate()
+        .map(|(n, node)| (node.id.as_str(), n))
+        .collect();
     if place.len() != nodes.len() {
         return Err(invalid("nodes", "must have ids of their own"));
     }
     let mut waits_for = vec![Vec::new(); nodes.len()];
     for edge in edges {
-        let ends = place.get(edge.source_node_id.as_str()).zip(place.get(edge.target_node_id.as_str()));
-        let (source, target) = ends.ok_or(invalid("edges", "must lead from one node to another"))?;
+        let ends = place
+            .get(edge.source_node_id.as_str())
+            .zip(place.get(edge.target_node_id.as_str()));
+        let (source, target) =
+            ends.ok_or(invalid("edges", "must lead from one node to another"))?;
         waits_for[*target].push(*source);
     }
     let (mut order, mut done) = (Vec::new(), vec![false; nodes.len()]);
     while order.len() < nodes.len() {
-        let ready = (0..nodes.len()).find(|n| !done[*n] && waits_for[*n].iter().all(|before| done[*before]));
+        let ready = (0..nodes.len())
+            .find(|n| !done[*n] && waits_for[*n].iter().all(|before| done[*before]));
         let next = ready.ok_or(invalid("edges", "must not lead in a circle"))?;
         done[next] = true;
         order.push(next);
@@ -263,7 +331,14 @@ mod tests {
         let edge = |a: &str, b: &str| json!({"id": "e", "sourceNodeId": a, "targetNodeId": b});
         let edges = json!([edge("c", "a"), edge("b", "a"), edge("c", "b")]);
         let workflow = parse(json!({"id": "w", "nodes": [node("a"), node("b"), node("c"), node("d")], "edges": edges})).unwrap();
-        assert_eq!(workflow.nodes.iter().map(|n| n.id.as_str()).collect::<Vec<_>>(), ["c", "b", "a", "d"]);
+        assert_eq!(
+            workflow
+                .nodes
+                .iter()
+                .map(|n| n.id.as_str())
+                .collect::<Vec<_>>(),
+            ["c", "b", "a", "d"]
+        );
     }
 
     #[test]
@@ -271,33 +346,66 @@ mod tests {
         let edges = |a: &str, b: &str| json!([{"sourceNodeId": a, "targetNodeId": b}, {"sourceNodeId": b, "targetNodeId": a}]);
         let with = |more: Value| {
             let mut document = json!({"id": "w", "nodes": [node("a"), node("b")]});
-            document.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            document
+                .as_object_mut()
+                .unwrap()
+                .extend(more.as_object().cloned().unwrap());
             parse(document).unwrap_err().field()
         };
         assert_eq!(with(json!({"edges": edges("a", "b")})), Some("edges"));
         assert_eq!(with(json!({"edges": edges("a", "x")})), Some("edges"));
-        assert_eq!(with(json!({"edges": [{"sourceNodeId": "a", "targetNodeId": "b", "condition": {}}]})), Some("edges"));
+        assert_eq!(
+            with(json!({"edges": [{"sourceNodeId": "a", "targetNodeId": "b", "condition": {}}]})),
+            Some("edges")
+        );
         assert_eq!(with(json!({"id": "Not-a-name"})), Some("id"));
         assert_eq!(with(json!({"nodes": []})), Some("nodes"));
-        assert_eq!(with(json!({"nodes": [node("a"), node("a")]})), Some("nodes"));
+        assert_eq!(
+            with(json!({"nodes": [node("a"), node("a")]})),
+            Some("nodes")
+        );
         assert_eq!(with(json!({"nodes": [{"id": "a"}]})), Some("workflow"));
         assert_eq!(with(json!({"nodes": vec![node("a"); 101]})), Some("nodes"));
-        assert_eq!(with(json!({"variables": [{"name": "v", "type": "thing"}]})), Some("variables"));
-        let agent = |agent: Value| with(json!({"nodes": [{"id": "a", "typeId": "core.noop", "agent": agent}]}));
+        assert_eq!(
+            with(json!({"variables": [{"name": "v", "type": "thing"}]})),
+            Some("variables")
+        );
+        let agent = |agent: Value| {
+            with(json!({"nodes": [{"id": "a", "typeId": "core.noop", "agent": agent}]}))
+        };
         assert_eq!(agent(json!({"agentId": "ab"})), Some("agent.agentId"));
-        assert_eq!(agent(json!({"agentId": "core.a.b", "memoryRef": "../x"})), Some("agent.memoryRef"));
-        assert_eq!(agent(json!({"agentId": "core.a.b", "modelClass": "oracle"})), Some("agent.modelClass"));
-        assert_eq!(agent(json!({"agentId": "core.a.b", "version": "1", "channel": "c"})), Some("agent"));
-        assert_eq!(agent(json!({"agentId": "core.a.b", "more": 1})), Some("workflow"));
+        assert_eq!(
+            agent(json!({"agentId": "core.a.b", "memoryRef": "../x"})),
+            Some("agent.memoryRef")
+        );
+        assert_eq!(
+            agent(json!({"agentId": "core.a.b", "modelClass": "oracle"})),
+            Some("agent.modelClass")
+        );
+        assert_eq!(
+            agent(json!({"agentId": "core.a.b", "version": "1", "channel": "c"})),
+            Some("agent")
+        );
+        assert_eq!(
+            agent(json!({"agentId": "core.a.b", "more": 1})),
+            Some("workflow")
+        );
     }
 
     #[test]
     fn a_run_starts_with_what_is_declared() {
         let variables = json!([{"name": "nonce", "type": "string", "required": true}, {"name": "n", "type": "number", "defaultValue": 3}]);
-        let workflow = parse(json!({"id": "w", "nodes": [node("a")], "variables": variables})).unwrap();
+        let workflow =
+            parse(json!({"id": "w", "nodes": [node("a")], "variables": variables})).unwrap();
         let start = |inputs: Value| workflow.start(&inputs.as_object().cloned().unwrap());
-        assert_eq!(start(json!({"nonce": "x", "other": "dropped"})).unwrap(), json!({"nonce": "x", "n": 3}).as_object().cloned().unwrap());
+        assert_eq!(
+            start(json!({"nonce": "x", "other": "dropped"})).unwrap(),
+            json!({"nonce": "x", "n": 3}).as_object().cloned().unwrap()
+        );
         assert_eq!(start(json!({})).unwrap_err().field(), Some("inputs"));
-        assert_eq!(start(json!({"nonce": 1})).unwrap_err().field(), Some("inputs"));
+        assert_eq!(
+            start(json!({"nonce": 1})).unwrap_err().field(),
+            Some("inputs")
+        );
     }
 }

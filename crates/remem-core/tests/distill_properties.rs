@@ -8,17 +8,38 @@ use std::collections::BTreeSet;
 
 /// Words and marks, each one token; a text of several lines has one for each line break.
 fn count(text: &str) -> usize {
-    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).count();
-    words + text.chars().filter(|c| !c.is_alphanumeric() && *c != ' ').count()
+    let words = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .count();
+    words
+        + text
+            .chars()
+            .filter(|c| !c.is_alphanumeric() && *c != ' ')
+            .count()
 }
 
 fn made(sources: &[Source], budget: u64) -> Result<Digest, Refusal> {
-    plan(sources, budget, &Limits { tokenizer: "words", ..Limits::default() }, &count)
+    plan(
+        sources,
+        budget,
+        &Limits {
+            tokenizer: "words",
+            ..Limits::default()
+        },
+        &count,
+    )
 }
 
 /// Half prose, half whatever Unicode has.
 fn text() -> impl Strategy<Value = String> {
-    let word = prop_oneof!["[a-z]{1,8}", "[A-Z][a-z]{2,6}", "[0-9]{1,4}", "I|you|thanks|last|week|went|東京です", "[.!?,]|\n"];
+    let word = prop_oneof![
+        "[a-z]{1,8}",
+        "[A-Z][a-z]{2,6}",
+        "[0-9]{1,4}",
+        "I|you|thanks|last|week|went|東京です",
+        "[.!?,]|\n"
+    ];
     prop_oneof![
         4 => prop::collection::vec(word.clone(), 0..40).prop_map(|words| words.join(" ")),
         1 => prop::collection::vec(word, 40..60).prop_map(|words| words.join(" ").repeat(6)),
@@ -29,7 +50,11 @@ fn text() -> impl Strategy<Value = String> {
 
 fn sources() -> impl Strategy<Value = Vec<Source>> {
     let source = (0..16u32, 0..5i64, text());
-    let source = source.prop_map(|(id, at, text)| Source { id: format!("mem_{id}"), created_at: Timestamp(at), text });
+    let source = source.prop_map(|(id, at, text)| Source {
+        id: format!("mem_{id}"),
+        created_at: Timestamp(at),
+        text,
+    });
     prop::collection::vec(source, 0..12)
 }
 
@@ -37,12 +62,16 @@ fn sources() -> impl Strategy<Value = Vec<Source>> {
 fn shuffled(sources: &[Source], seed: u64) -> Vec<Source> {
     let mut state = seed;
     let mut next = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize
     };
     let mut all = sources.to_vec();
     (0..sources.len() / 2).for_each(|_| all.push(sources[next() % sources.len()].clone()));
-    (1..all.len()).rev().for_each(|at| all.swap(at, next() % (at + 1)));
+    (1..all.len())
+        .rev()
+        .for_each(|at| all.swap(at, next() % (at + 1)));
     all
 }
 
@@ -106,7 +135,11 @@ proptest! {
 }
 
 fn source(id: &str, at: i64, text: &str) -> Source {
-    Source { id: id.to_owned(), created_at: Timestamp(at), text: text.to_owned() }
+    Source {
+        id: id.to_owned(),
+        created_at: Timestamp(at),
+        text: text.to_owned(),
+    }
 }
 
 fn small() -> Vec<Source> {
@@ -122,7 +155,10 @@ fn small() -> Vec<Source> {
         "I sold the red sledge to a neighbour yesterday for 40 crowns.",
         "Skiing skiing skiing, that is all that people here ever want to talk about when it gets cold.",
     ];
-    (0i64..).zip(texts).map(|(at, text)| source(&format!("mem_{at}"), 1_000 * at, text)).collect()
+    (0i64..)
+        .zip(texts)
+        .map(|(at, text)| source(&format!("mem_{at}"), 1_000 * at, text))
+        .collect()
 }
 
 /// If this fails, what is selected has changed: archives made before cannot be made again. Give the engine a new name, and
@@ -137,36 +173,96 @@ fn a_digest_that_is_written_down() {
         "I sold the red sledge to a neighbour yesterday for 40 crowns.",
     ];
     assert_eq!(digest.text, lines.join("\n"));
-    assert_eq!(digest.sha256, "01b36cf14697c6c91c134751775b97c7df6885b9d1f7b42e210b7df3989db6f8");
-    assert_eq!(digest.source_digest, "888e66daa95a79b2ff5eee685fa2420eef4287bea93f5e0930299492d0c3e5d7");
-    assert_eq!(digest.topics, ["red", "sledge", "bought", "crowns", "last", "march", "moved", "neighbour"]);
-    assert_eq!((digest.from, digest.to, digest.tokens_used), (Timestamp(0), Timestamp(9_000), 88));
+    assert_eq!(
+        digest.sha256,
+        "01b36cf14697c6c91c134751775b97c7df6885b9d1f7b42e210b7df3989db6f8"
+    );
+    assert_eq!(
+        digest.source_digest,
+        "888e66daa95a79b2ff5eee685fa2420eef4287bea93f5e0930299492d0c3e5d7"
+    );
+    assert_eq!(
+        digest.topics,
+        [
+            "red",
+            "sledge",
+            "bought",
+            "crowns",
+            "last",
+            "march",
+            "moved",
+            "neighbour"
+        ]
+    );
+    assert_eq!(
+        (digest.from, digest.to, digest.tokens_used),
+        (Timestamp(0), Timestamp(9_000), 88)
+    );
 }
 
 #[test]
 fn refusals_tell_what_would_be_enough() {
     assert_eq!(made(&[], 1_000), Err(Refusal::NothingToDistill));
-    assert_eq!(made(&[source("a", 0, " \n ")], 1_000), Err(Refusal::NothingToDistill));
-    assert_eq!(made(&small(), 63), Err(Refusal::BudgetTooSmall { budget: 63, minimum: 64 }));
+    assert_eq!(
+        made(&[source("a", 0, " \n ")], 1_000),
+        Err(Refusal::NothingToDistill)
+    );
+    assert_eq!(
+        made(&small(), 63),
+        Err(Refusal::BudgetTooSmall {
+            budget: 63,
+            minimum: 64
+        })
+    );
     let long = [source("a", 0, &"word ".repeat(7_200))];
-    assert_eq!(made(&long, 899), Err(Refusal::BudgetTooSmall { budget: 899, minimum: 900 }));
+    assert_eq!(
+        made(&long, 899),
+        Err(Refusal::BudgetTooSmall {
+            budget: 899,
+            minimum: 900
+        })
+    );
     assert!(made(&long, 900).is_ok());
     let dense = [source("a", 0, &"!".repeat(100))];
-    assert_eq!(made(&dense, 100), Err(Refusal::BudgetTooSmall { budget: 100, minimum: 201 }));
-    let limits = Limits { output_bytes_max: 3, ..Limits::default() };
-    assert_eq!(plan(&small(), 1_000, &limits, &count), Err(Refusal::OutputTooLarge { limit: 3 }));
+    assert_eq!(
+        made(&dense, 100),
+        Err(Refusal::BudgetTooSmall {
+            budget: 100,
+            minimum: 201
+        })
+    );
+    let limits = Limits {
+        output_bytes_max: 3,
+        ..Limits::default()
+    };
+    assert_eq!(
+        plan(&small(), 1_000, &limits, &count),
+        Err(Refusal::OutputTooLarge { limit: 3 })
+    );
 }
 
 #[test]
 fn a_generous_budget_keeps_every_telling_unit() {
     let digest = made(&small(), 10_000).unwrap();
-    let kept: Vec<&str> = digest.units.iter().map(|unit| unit.source.as_str()).collect();
-    assert_eq!(kept, ["mem_1", "mem_3", "mem_4", "mem_5", "mem_7", "mem_8", "mem_9"]);
+    let kept: Vec<&str> = digest
+        .units
+        .iter()
+        .map(|unit| unit.source.as_str())
+        .collect();
+    assert_eq!(
+        kept,
+        [
+            "mem_1", "mem_3", "mem_4", "mem_5", "mem_7", "mem_8", "mem_9"
+        ]
+    );
 }
 
 #[test]
 fn content_is_not_in_debug_output() {
     let (sources, digest) = (small(), made(&small(), 200).unwrap());
     let shown = format!("{sources:?} {digest:?} {:?}", digest.units);
-    assert!(!shown.contains("sledge") && !shown.contains("Oslo"), "{shown}");
+    assert!(
+        !shown.contains("sledge") && !shown.contains("Oslo"),
+        "{shown}"
+    );
 }

@@ -5,7 +5,9 @@
 
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
-use remem_core::infer::{Condition, Promise, Reading, Recurrence, Verdict, assertions, infer, observation_key};
+use remem_core::infer::{
+    Condition, Promise, Reading, Recurrence, Verdict, assertions, infer, observation_key,
+};
 use remem_core::{Timestamp, Timing};
 
 const GOLDEN: &str = include_str!("data/commitments.tsv");
@@ -28,19 +30,41 @@ fn instant(text: &str) -> Timestamp {
 
 fn rows() -> Vec<Row<'static>> {
     let row = |line: &'static str| {
-        let [expected, at, zone, trusted, known, text] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("malformed: {line}") };
-        Row { expected, at: instant(at), zone: TimeZone::get(zone).unwrap(), trusted: trusted == "yes", known: known == "known", text }
+        let [expected, at, zone, trusted, known, text] = line.split('\t').collect::<Vec<_>>()[..]
+        else {
+            panic!("malformed: {line}")
+        };
+        Row {
+            expected,
+            at: instant(at),
+            zone: TimeZone::get(zone).unwrap(),
+            trusted: trusted == "yes",
+            known: known == "known",
+            text,
+        }
     };
-    GOLDEN.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(row).collect()
+    GOLDEN
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(row)
+        .collect()
 }
 
 fn read(row: &Row<'_>) -> Vec<Promise> {
-    infer(&Reading { text: row.text, at: row.at, zone: &row.zone, trusted: row.trusted, horizon_ms: HORIZON_MS })
+    infer(&Reading {
+        text: row.text,
+        at: row.at,
+        zone: &row.zone,
+        trusted: row.trusted,
+        horizon_ms: HORIZON_MS,
+    })
 }
 
 /// A promise as the file writes it, with instants in UTC.
 fn told(promise: Option<&Promise>) -> String {
-    let Some(promise) = promise else { return "none".to_owned() };
+    let Some(promise) = promise else {
+        return "none".to_owned();
+    };
     let verdict = match promise.verdict {
         Verdict::Arm => "arm",
         Verdict::Confirm => "confirm",
@@ -48,8 +72,14 @@ fn told(promise: Option<&Promise>) -> String {
     };
     match &promise.condition {
         Condition::Once { at } => format!("{verdict} once {}", at.rfc3339()),
-        Condition::Recurring { rule: Recurrence::Every(rule), first } => format!("{verdict} every {rule} from {}", first.rfc3339()),
-        Condition::Recurring { rule: Recurrence::Cron(rule), first } => format!("{verdict} cron {rule} from {}", first.rfc3339()),
+        Condition::Recurring {
+            rule: Recurrence::Every(rule),
+            first,
+        } => format!("{verdict} every {rule} from {}", first.rfc3339()),
+        Condition::Recurring {
+            rule: Recurrence::Cron(rule),
+            first,
+        } => format!("{verdict} cron {rule} from {}", first.rfc3339()),
         Condition::Predicate { key } => format!("{verdict} when {key}"),
     }
 }
@@ -57,7 +87,9 @@ fn told(promise: Option<&Promise>) -> String {
 /// What a row expects, with its instant in UTC.
 fn expected(row: &Row<'_>) -> String {
     match row.expected.rsplit_once(' ') {
-        Some((rest, last)) if last.parse::<jiff::Timestamp>().is_ok() => format!("{rest} {}", instant(last).rfc3339()),
+        Some((rest, last)) if last.parse::<jiff::Timestamp>().is_ok() => {
+            format!("{rest} {}", instant(last).rfc3339())
+        }
         _ => row.expected.to_owned(),
     }
 }
@@ -75,7 +107,15 @@ impl Tally {
 
     fn print(&self, what: &str) {
         let of = |all: u32| f64::from(self.0) / f64::from(all.max(1));
-        println!("{what}: precision {:.3} ({}/{}), recall {:.3} ({}/{})", of(self.1), self.0, self.1, of(self.2), self.0, self.2);
+        println!(
+            "{what}: precision {:.3} ({}/{}), recall {:.3} ({}/{})",
+            of(self.1),
+            self.0,
+            self.1,
+            of(self.2),
+            self.0,
+            self.2
+        );
     }
 }
 
@@ -100,12 +140,24 @@ fn the_golden_sentences_give_what_people_expect() {
         }
     }
     let traps = rows.iter().filter(|row| row.expected == "none").count();
-    println!("{} rows, {traps} traps, {} known misses", rows.len(), rows.iter().filter(|row| row.known).count());
+    println!(
+        "{} rows, {traps} traps, {} known misses",
+        rows.len(),
+        rows.iter().filter(|row| row.known).count()
+    );
     found.print("a promise is found");
     armed.print("armed");
     exact.print("exact condition");
-    assert!(rows.len() >= ROWS_MIN && traps * 2 >= rows.len(), "the file has lost rows");
-    assert!(wrong.is_empty(), "{} rows are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        rows.len() >= ROWS_MIN && traps * 2 >= rows.len(),
+        "the file has lost rows"
+    );
+    assert!(
+        wrong.is_empty(),
+        "{} rows are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 fn words() -> impl Strategy<Value = String> {
@@ -124,20 +176,41 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn zone() -> impl Strategy<Value = TimeZone> {
-    let names = vec!["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"];
+    let names = vec![
+        "UTC",
+        "Europe/Berlin",
+        "America/New_York",
+        "Australia/Lord_Howe",
+        "Asia/Kolkata",
+        "Pacific/Apia",
+    ];
     prop::sample::select(names).prop_map(|name| TimeZone::get(name).unwrap())
 }
 
 /// The promises of a text, each checked for what holds for all of them.
 fn checked(text: &str, at: i64, zone: &TimeZone, trusted: bool) -> Vec<Promise> {
-    let reading = Reading { text, at: Timestamp(at), zone, trusted, horizon_ms: HORIZON_MS };
+    let reading = Reading {
+        text,
+        at: Timestamp(at),
+        zone,
+        trusted,
+        horizon_ms: HORIZON_MS,
+    };
     let found = infer(&reading);
     for promise in &found {
         for range in [&promise.sentence, &promise.cue, &promise.condition_words] {
-            assert!(text.get(range.clone()).is_some_and(|words| !words.is_empty()), "{range:?}");
+            assert!(
+                text.get(range.clone())
+                    .is_some_and(|words| !words.is_empty()),
+                "{range:?}"
+            );
         }
-        let within = |range: &std::ops::Range<usize>| promise.sentence.start <= range.start && range.end <= promise.sentence.end;
-        assert!(within(&promise.cue) && within(&promise.condition_words) && promise.confidence <= 100);
+        let within = |range: &std::ops::Range<usize>| {
+            promise.sentence.start <= range.start && range.end <= promise.sentence.end
+        };
+        assert!(
+            within(&promise.cue) && within(&promise.condition_words) && promise.confidence <= 100
+        );
         assert!(trusted || promise.verdict != Verdict::Arm);
         match &promise.condition {
             Condition::Once { at } => assert!(*at > reading.at),
@@ -147,7 +220,12 @@ fn checked(text: &str, at: i64, zone: &TimeZone, trusted: bool) -> Vec<Promise> 
                     Recurrence::Cron(text) => (None, Some(text.as_str())),
                 };
                 let timing = Timing::parse(every, cron, zone.iana_name().unwrap()).unwrap();
-                assert!(*first > reading.at && timing.next(*first, *first).is_some_and(|next| next > *first));
+                assert!(
+                    *first > reading.at
+                        && timing
+                            .next(*first, *first)
+                            .is_some_and(|next| next > *first)
+                );
             }
             Condition::Predicate { key } => assert_eq!(observation_key(key).as_ref(), Some(key)),
         }
@@ -190,16 +268,43 @@ fn strange_and_huge_texts_are_read_to_their_end() {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         seed >> 8
     };
-    let random: String = (0..100_000).filter_map(|_| char::from_u32(next() % 0x3000)).collect();
-    let repeated =
-        ["remind me ", "remind me tomorrow. ", "when the ", "\"", "[REDACTED:", "p.m. ", "every ", "1:", "'", "a.", "\n", "if x is "];
-    let huge = repeated.iter().map(|part| part.repeat(100_000 / part.len()));
+    let random: String = (0..100_000)
+        .filter_map(|_| char::from_u32(next() % 0x3000))
+        .collect();
+    let repeated = [
+        "remind me ",
+        "remind me tomorrow. ",
+        "when the ",
+        "\"",
+        "[REDACTED:",
+        "p.m. ",
+        "every ",
+        "1:",
+        "'",
+        "a.",
+        "\n",
+        "if x is ",
+    ];
+    let huge = repeated
+        .iter()
+        .map(|part| part.repeat(100_000 / part.len()));
     let zone = TimeZone::get("Europe/Berlin").unwrap();
     for text in huge.chain([random]) {
         checked(&text, 1_780_000_000_000, &zone, true);
         let _ = (assertions(&text), observation_key(&text));
     }
-    for at in [i64::MIN, i64::MAX, 0, 253_402_207_199_999, -377_705_023_201_000] {
-        checked("Remind me tomorrow. Remind me every year. Remind me in 9999 months.", at, &zone, true);
+    for at in [
+        i64::MIN,
+        i64::MAX,
+        0,
+        253_402_207_199_999,
+        -377_705_023_201_000,
+    ] {
+        checked(
+            "Remind me tomorrow. Remind me every year. Remind me in 9999 months.",
+            at,
+            &zone,
+            true,
+        );
     }
 }

@@ -15,7 +15,11 @@ fn rows(text: &'static str) -> impl Iterator<Item = &'static str> {
 
 /// The blocks of a file, each with what its heading says.
 fn blocks(text: &'static str) -> Vec<(&'static str, &'static str)> {
-    let block = |block: &'static str| block.split_once('\n').map(|(head, body)| (head.trim(), body.trim_end()));
+    let block = |block: &'static str| {
+        block
+            .split_once('\n')
+            .map(|(head, body)| (head.trim(), body.trim_end()))
+    };
     text.split("%%").skip(1).filter_map(block).collect()
 }
 
@@ -27,11 +31,15 @@ fn masked(text: &str) -> (String, Vec<(PiiKind, String)>) {
 fn pii_is_masked_and_told_in_its_normal_form() {
     let mut wrong = Vec::new();
     for row in rows(MASKED) {
-        let [text, expected, normals] = row.split('\t').collect::<Vec<_>>()[..] else { panic!("three columns: {row}") };
+        let [text, expected, normals] = row.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("three columns: {row}")
+        };
         let (is, found) = masked(text);
         let told: Vec<&str> = found.iter().map(|(_, normal)| normal.as_str()).collect();
         if is != expected || told != normals.split(',').collect::<Vec<_>>() {
-            wrong.push(format!("{text}\n  is {is} {told:?}\n  not {expected} {normals}"));
+            wrong.push(format!(
+                "{text}\n  is {is} {told:?}\n  not {expected} {normals}"
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -40,7 +48,10 @@ fn pii_is_masked_and_told_in_its_normal_form() {
 
 #[test]
 fn what_looks_like_pii_is_left_alone() {
-    let wrong: Vec<String> = rows(LOOKALIKES).filter(|text| masked(text).0 != **text).map(|text| masked(text).0).collect();
+    let wrong: Vec<String> = rows(LOOKALIKES)
+        .filter(|text| masked(text).0 != **text)
+        .map(|text| masked(text).0)
+        .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(rows(LOOKALIKES).count() >= 80);
 }
@@ -49,8 +60,11 @@ fn what_looks_like_pii_is_left_alone() {
 fn traces_are_recognised() {
     let all = blocks(TRACES);
     let is = |text| trace_shape(text).map_or("none", |shape| shape.as_str());
-    let wrong: Vec<String> =
-        all.iter().filter(|(shape, text)| is(text) != *shape).map(|(_, text)| format!("{}: {text}", is(text))).collect();
+    let wrong: Vec<String> = all
+        .iter()
+        .filter(|(shape, text)| is(text) != *shape)
+        .map(|(_, text)| format!("{}: {text}", is(text)))
+        .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     assert!(all.len() >= 25);
 }
@@ -58,25 +72,37 @@ fn traces_are_recognised() {
 #[test]
 fn what_speaks_of_traces_is_none() {
     let all = blocks(NO_TRACES);
-    let wrong: Vec<String> = all.iter().filter_map(|(_, text)| Some(format!("{:?}: {text}", trace_shape(text)?))).collect();
+    let wrong: Vec<String> = all
+        .iter()
+        .filter_map(|(_, text)| Some(format!("{:?}: {text}", trace_shape(text)?)))
+        .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     assert!(all.len() >= 40);
-    let ordinary: Vec<&str> = rows(LOOKALIKES).filter(|text| trace_shape(text).is_some()).collect();
+    let ordinary: Vec<&str> = rows(LOOKALIKES)
+        .filter(|text| trace_shape(text).is_some())
+        .collect();
     assert_eq!(ordinary, Vec::<&str>::new());
 }
 
 #[test]
 fn the_ordinary_corpus_of_redaction_is_ordinary_here_too() {
     let ordinary = include_str!("../src/redact/testdata/ordinary.txt");
-    let lines: Vec<&str> = ordinary.lines().filter(|line| trace_shape(line).is_some()).collect();
+    let lines: Vec<&str> = ordinary
+        .lines()
+        .filter(|line| trace_shape(line).is_some())
+        .collect();
     assert_eq!(lines, Vec::<&str>::new());
 }
 
 #[test]
 fn pseudonyms_cannot_break_markers() {
-    for (given, kept) in
-        [("1a2b3c4d", "1a2b3c4d"), ("a]b[c d", "abcd"), ("", ""), ("4111111111111111", ""), (&"x".repeat(99), &"x".repeat(32))]
-    {
+    for (given, kept) in [
+        ("1a2b3c4d", "1a2b3c4d"),
+        ("a]b[c d", "abcd"),
+        ("", ""),
+        ("4111111111111111", ""),
+        (&"x".repeat(99), &"x".repeat(32)),
+    ] {
         let (text, _) = mask("ada@example.com", |_, _| given.into());
         assert_eq!(text, format!("[PII:email:{kept}]"));
         assert_eq!(mask(&text, |_, _| "other".into()), (text.clone(), vec![]));
@@ -85,9 +111,15 @@ fn pseudonyms_cannot_break_markers() {
 
 #[test]
 fn pseudonyms_are_made_of_kind_and_normal_form() {
-    let (text, found) = mask("ADA@example.com, ada@EXAMPLE.com", |kind, normal| format!("{}-{}", kind.as_str(), normal.len()));
+    let (text, found) = mask("ADA@example.com, ada@EXAMPLE.com", |kind, normal| {
+        format!("{}-{}", kind.as_str(), normal.len())
+    });
     assert_eq!(text, "[PII:email:email-15], [PII:email:email-15]");
-    assert_eq!(found, [(PiiKind::Email, "ada@example.com".to_owned())], "each value once");
+    assert_eq!(
+        found,
+        [(PiiKind::Email, "ada@example.com".to_owned())],
+        "each value once"
+    );
 }
 
 #[test]
@@ -99,7 +131,10 @@ fn a_finding_does_not_show_its_value() {
 /// Each would take minutes if a pattern looked further than a bounded way from every place.
 #[test]
 fn long_texts_are_read_in_one_pass() {
-    for piece in ["a.", "1 ", "+1 ", "(0", "a@", "ada@b.", "4111-", "tel ", "DE89 ", "{\"a\":", "at a(b:1", "[PII:", "0"] {
+    for piece in [
+        "a.", "1 ", "+1 ", "(0", "a@", "ada@b.", "4111-", "tel ", "DE89 ", "{\"a\":", "at a(b:1",
+        "[PII:", "0",
+    ] {
         let text = piece.repeat(100_000 / piece.len());
         let _ = (masked(&text), trace_shape(&text));
     }
@@ -109,8 +144,17 @@ fn long_texts_are_read_in_one_pass() {
 
 /// Pieces that make PII, or almost, side by side with no regard for sense: what one ends, the next may begin.
 fn pieces() -> impl Strategy<Value = String> {
-    let corpus: Vec<&str> = rows(MASKED).chain(rows(LOOKALIKES)).flat_map(|row| row.split('\t').take(1)).collect();
-    let values: Vec<String> = rows(MASKED).flat_map(|row| find_pii(row).into_iter().map(|pii| row[pii.range].to_owned())).collect();
+    let corpus: Vec<&str> = rows(MASKED)
+        .chain(rows(LOOKALIKES))
+        .flat_map(|row| row.split('\t').take(1))
+        .collect();
+    let values: Vec<String> = rows(MASKED)
+        .flat_map(|row| {
+            find_pii(row)
+                .into_iter()
+                .map(|pii| row[pii.range].to_owned())
+        })
+        .collect();
     let piece = prop_oneof![
         3 => proptest::sample::select(values),
         1 => proptest::sample::select(corpus).prop_map(str::to_owned),

@@ -8,8 +8,14 @@ fn every_step_from_every_state() {
     use State::{Applied, Archived, Draft, Rejected, Revised};
     // In the order of `Step::ALL`: revise, apply, reject, archive.
     let table: [(State, [Option<State>; 4]); 5] = [
-        (Draft, [Some(Revised), Some(Applied), Some(Rejected), Some(Archived)]),
-        (Revised, [Some(Revised), Some(Applied), Some(Rejected), Some(Archived)]),
+        (
+            Draft,
+            [Some(Revised), Some(Applied), Some(Rejected), Some(Archived)],
+        ),
+        (
+            Revised,
+            [Some(Revised), Some(Applied), Some(Rejected), Some(Archived)],
+        ),
         (Applied, [None, None, None, None]),
         (Rejected, [None, None, None, Some(Archived)]),
         (Archived, [None, None, None, None]),
@@ -32,7 +38,15 @@ fn names_are_read_back() {
     for bad in ["", "Draft", "draft ", "agent_pack", "AGENT-PACK", "open"] {
         assert_eq!((State::parse(bad), Kind::parse(bad)), (None, None), "{bad}");
     }
-    assert_eq!(Kind::ALL.map(Kind::as_str), ["agent-pack", "workflow-chain-pack", "prompt-template", "automation"]);
+    assert_eq!(
+        Kind::ALL.map(Kind::as_str),
+        [
+            "agent-pack",
+            "workflow-chain-pack",
+            "prompt-template",
+            "automation"
+        ]
+    );
 }
 
 /// What the states stand for, told another way: what has happened so far.
@@ -47,7 +61,11 @@ struct Model {
 impl Model {
     fn take(&mut self, step: Step) -> bool {
         let decided = self.applied || self.rejected || self.archived;
-        let allowed = if step == Step::Archive { !self.applied && !self.archived } else { !decided };
+        let allowed = if step == Step::Archive {
+            !self.applied && !self.archived
+        } else {
+            !decided
+        };
         if allowed {
             match step {
                 Step::Revise => self.revised = true,

@@ -3,15 +3,26 @@
 use remem_core::redact::{FLOOR_CHARS, Redactor, SecretValue, ShapeKind, ShapePolicy};
 
 fn redactor(values: &[(&str, &str)]) -> Redactor {
-    Redactor::new(values.iter().map(|(id, value)| SecretValue::new(*id, *value)))
+    Redactor::new(
+        values
+            .iter()
+            .map(|(id, value)| SecretValue::new(*id, *value)),
+    )
 }
 
 fn check(values: &[(&str, &str)], text: &str, expected: &str) {
     let redactor = redactor(values);
     let once = redactor.clean(text, ShapePolicy::Redact).text.into_string();
     assert_eq!(once, expected, "{values:?}");
-    assert_eq!(redactor.clean(&once, ShapePolicy::Redact).text.as_str(), once, "cleaning twice");
-    assert_eq!(redactor.touches(text, ShapePolicy::Redact), text != expected);
+    assert_eq!(
+        redactor.clean(&once, ShapePolicy::Redact).text.as_str(),
+        once,
+        "cleaning twice"
+    );
+    assert_eq!(
+        redactor.touches(text, ShapePolicy::Redact),
+        text != expected
+    );
 }
 
 const KEY: &str = "Kq7zP2mW9x4LtB6vNc3R";
@@ -31,9 +42,21 @@ fn markers_already_there_are_kept() {
 
 #[test]
 fn a_marker_does_not_shelter_a_value() {
-    check(&[("k", KEY)], &format!("see [REDACTED:{KEY}] there"), "see [REDACTED:k] there");
-    check(&[("k", KEY)], &format!("see [REDACTED:x {} y] there", KEY.to_lowercase()), "see [REDACTED:k] there");
-    check(&[], &format!("see [REDACTED:ghp_{KEY}jY8sHd5Fg1TaUe0o] there"), "see [REDACTED:shape-github-token] there");
+    check(
+        &[("k", KEY)],
+        &format!("see [REDACTED:{KEY}] there"),
+        "see [REDACTED:k] there",
+    );
+    check(
+        &[("k", KEY)],
+        &format!("see [REDACTED:x {} y] there", KEY.to_lowercase()),
+        "see [REDACTED:k] there",
+    );
+    check(
+        &[],
+        &format!("see [REDACTED:ghp_{KEY}jY8sHd5Fg1TaUe0o] there"),
+        "see [REDACTED:shape-github-token] there",
+    );
 }
 
 #[test]
@@ -41,17 +64,37 @@ fn values_that_look_like_markers_neither_recurse_nor_corrupt() {
     check(&[("m", "REDACTED")], "a REDACTED b", "a [REDACTED:m] b");
     check(&[("m", "REDACTED")], "a [REDACTED:x] b", "a [REDACTED:x] b");
     check(&[("m", "[REDACTED:")], "a [REDACTED: b", "a [REDACTED:m] b");
-    check(&[("m", "[REDACTED:x]")], "a [REDACTED:x] b", "a [REDACTED:x] b");
+    check(
+        &[("m", "[REDACTED:x]")],
+        "a [REDACTED:x] b",
+        "a [REDACTED:x] b",
+    );
     check(&[("m", "EDACTED:")], "a EDACTED: b", "a [REDACTED:m] b");
-    check(&[("m", "][REDACTED:")], "[REDACTED:a][REDACTED:b]", "[REDACTED:m]");
+    check(
+        &[("m", "][REDACTED:")],
+        "[REDACTED:a][REDACTED:b]",
+        "[REDACTED:m]",
+    );
 }
 
 #[test]
 fn gluing_cannot_bring_a_value_back() {
-    check(&[("k", KEY), ("m", "]abcdefg")], &format!("x{KEY}abcdefg y"), "x[REDACTED:m] y");
-    check(&[("k", KEY), ("m", "abcdefg[")], &format!("xabcdefg{KEY} y"), "x[REDACTED:m] y");
+    check(
+        &[("k", KEY), ("m", "]abcdefg")],
+        &format!("x{KEY}abcdefg y"),
+        "x[REDACTED:m] y",
+    );
+    check(
+        &[("k", KEY), ("m", "abcdefg[")],
+        &format!("xabcdefg{KEY} y"),
+        "x[REDACTED:m] y",
+    );
     // Each round would eat seven more letters; after a few the whole text is given up.
-    check(&[("k", KEY), ("m", "]aaaaaaa")], &format!("{KEY}{}", "a".repeat(7 * 40)), "[REDACTED:text]");
+    check(
+        &[("k", KEY), ("m", "]aaaaaaa")],
+        &format!("{KEY}{}", "a".repeat(7 * 40)),
+        "[REDACTED:text]",
+    );
 }
 
 #[test]
@@ -67,26 +110,62 @@ fn hostile_ids_become_numbers() {
         "ідентифікатор",
         &"a".repeat(300),
     ] {
-        check(&[("fine", "another-value-1"), (id, KEY)], &format!("k {KEY}"), "k [REDACTED:secret-2]");
+        check(
+            &[("fine", "another-value-1"), (id, KEY)],
+            &format!("k {KEY}"),
+            "k [REDACTED:secret-2]",
+        );
     }
     for id in ["openai-prod", "vault/prod/db", "a.b:c@d", "A"] {
-        check(&[(id, KEY)], &format!("k {KEY}"), &format!("k [REDACTED:{id}]"));
+        check(
+            &[(id, KEY)],
+            &format!("k {KEY}"),
+            &format!("k [REDACTED:{id}]"),
+        );
     }
 }
 
 #[test]
 fn an_id_that_holds_a_value_is_not_shown() {
-    check(&[("vault/hunter2-hunter2", KEY), ("other", "hunter2-hunter2")], &format!("use {KEY}"), "use [REDACTED:secret-1]");
-    check(&[(KEY, KEY)], &format!("use {KEY}"), "use [REDACTED:secret-1]");
-    check(&[("Kq7z-P2mW-9x4L-tB6v-Nc3R", KEY)], &format!("use {KEY}"), "use [REDACTED:secret-1]");
-    check(&[(KEY, KEY), ("b", "secret-1")], &format!("use {KEY} and secret-1"), "use [REDACTED:s1] and [REDACTED:b]");
-    check(&[("b", "shape-github-token")], &format!("ghp_{KEY}jY8sHd5Fg1TaUe0o"), "[REDACTED:b]");
+    check(
+        &[("vault/hunter2-hunter2", KEY), ("other", "hunter2-hunter2")],
+        &format!("use {KEY}"),
+        "use [REDACTED:secret-1]",
+    );
+    check(
+        &[(KEY, KEY)],
+        &format!("use {KEY}"),
+        "use [REDACTED:secret-1]",
+    );
+    check(
+        &[("Kq7z-P2mW-9x4L-tB6v-Nc3R", KEY)],
+        &format!("use {KEY}"),
+        "use [REDACTED:secret-1]",
+    );
+    check(
+        &[(KEY, KEY), ("b", "secret-1")],
+        &format!("use {KEY} and secret-1"),
+        "use [REDACTED:s1] and [REDACTED:b]",
+    );
+    check(
+        &[("b", "shape-github-token")],
+        &format!("ghp_{KEY}jY8sHd5Fg1TaUe0o"),
+        "[REDACTED:b]",
+    );
 }
 
 #[test]
 fn the_longest_match_names_a_merged_span() {
-    check(&[("short", "abcd1234"), ("long", "abcd1234efgh")], "x abcd1234efgh", "x [REDACTED:long]");
-    check(&[("first", "abcd1234wxyz"), ("second", "wxyzefgh5678")], "abcd1234wxyzefgh5678", "[REDACTED:first]");
+    check(
+        &[("short", "abcd1234"), ("long", "abcd1234efgh")],
+        "x abcd1234efgh",
+        "x [REDACTED:long]",
+    );
+    check(
+        &[("first", "abcd1234wxyz"), ("second", "wxyzefgh5678")],
+        "abcd1234wxyzefgh5678",
+        "[REDACTED:first]",
+    );
     check(&[("one", KEY), ("two", KEY)], KEY, "[REDACTED:one]");
 }
 
@@ -94,18 +173,36 @@ fn the_longest_match_names_a_merged_span() {
 fn values_go_before_shapes_and_are_not_reported_as_such() {
     let token = format!("ghp_{KEY}jY8sHd5Fg1TaUe0o");
     let known = redactor(&[("gh", &token)]).clean(&format!("a {token} b"), ShapePolicy::Redact);
-    assert_eq!((known.text.as_str(), known.values, known.shapes.len()), ("a [REDACTED:gh] b", 1, 0));
+    assert_eq!(
+        (known.text.as_str(), known.values, known.shapes.len()),
+        ("a [REDACTED:gh] b", 1, 0)
+    );
     let unknown = Redactor::empty().clean(&format!("a {token} {token}"), ShapePolicy::Flag);
-    assert_eq!((unknown.values, unknown.shapes), (0, vec![ShapeKind::named("github-token").unwrap()]));
-    check(&[("pw", "hunter2-hunter2")], "postgres://u:hunter2-hunter2@h/d", "postgres://u:[REDACTED:pw]@h/d");
+    assert_eq!(
+        (unknown.values, unknown.shapes),
+        (0, vec![ShapeKind::named("github-token").unwrap()])
+    );
+    check(
+        &[("pw", "hunter2-hunter2")],
+        "postgres://u:hunter2-hunter2@h/d",
+        "postgres://u:[REDACTED:pw]@h/d",
+    );
 }
 
 #[test]
 fn the_floor_is_in_characters_and_is_reported() {
-    let redactor = redactor(&[("a", "1234567"), ("b", "äöüßéñç"), ("c", "äöüßéñç!"), ("d", "12345678")]);
+    let redactor = redactor(&[
+        ("a", "1234567"),
+        ("b", "äöüßéñç"),
+        ("c", "äöüßéñç!"),
+        ("d", "12345678"),
+    ]);
     assert_eq!((FLOOR_CHARS, redactor.len(), redactor.ignored()), (8, 2, 2));
     let cleaned = redactor.clean("1234567 äöüßéñç äöüßéñç! 12345678", ShapePolicy::Off);
-    assert_eq!(cleaned.text.as_str(), "1234567 äöüßéñç [REDACTED:c] [REDACTED:d]");
+    assert_eq!(
+        cleaned.text.as_str(),
+        "1234567 äöüßéñç [REDACTED:c] [REDACTED:d]"
+    );
     assert!(Redactor::empty().is_empty() && Redactor::empty().ignored() == 0);
 }
 
@@ -117,15 +214,37 @@ fn derived_text_carries_canonical_markers_only() {
             "User confirmed: [BYOK:hk_test_Kq7zP2mWBSnto3oi]\nasked about pricing".to_owned(),
             "User confirmed: [REDACTED:placeholder]\nasked about pricing",
         ),
-        ("<REDACTED:db-creds> and [BYOK:team]".to_owned(), "[REDACTED:db-creds] and [REDACTED:team]"),
-        (format!("[BYOK:{KEY}] and <REDACTED:{KEY}>"), "[REDACTED:placeholder] and [REDACTED:placeholder]"),
+        (
+            "<REDACTED:db-creds> and [BYOK:team]".to_owned(),
+            "[REDACTED:db-creds] and [REDACTED:team]",
+        ),
+        (
+            format!("[BYOK:{KEY}] and <REDACTED:{KEY}>"),
+            "[REDACTED:placeholder] and [REDACTED:placeholder]",
+        ),
         (format!("<REDACTED:x {KEY}>"), "[REDACTED:placeholder]"),
     ] {
-        let derived = redactor.clean_derived(&text, ShapePolicy::Redact).text.into_string();
+        let derived = redactor
+            .clean_derived(&text, ShapePolicy::Redact)
+            .text
+            .into_string();
         assert_eq!(derived, expected);
-        assert_eq!(redactor.clean_derived(&derived, ShapePolicy::Redact).text.as_str(), derived);
+        assert_eq!(
+            redactor
+                .clean_derived(&derived, ShapePolicy::Redact)
+                .text
+                .as_str(),
+            derived
+        );
     }
-    assert_eq!(redactor.clean("[BYOK:team]", ShapePolicy::Redact).text.as_str(), "[BYOK:team]", "fresh text keeps its own");
+    assert_eq!(
+        redactor
+            .clean("[BYOK:team]", ShapePolicy::Redact)
+            .text
+            .as_str(),
+        "[BYOK:team]",
+        "fresh text keeps its own"
+    );
 }
 
 #[test]
@@ -133,7 +252,11 @@ fn fingerprints_tell_value_sets_apart() {
     let (key, other_key) = ([7; 32], [8; 32]);
     let print = |values: &[(&str, &str)]| redactor(values).fingerprint(&key);
     let base = print(&[("a", "value-one-1"), ("b", "value-two-2")]);
-    assert_eq!(base, print(&[("x", "value-two-2"), ("y", "value-one-1"), ("z", "short")]), "order, ids and ignored values do not count");
+    assert_eq!(
+        base,
+        print(&[("x", "value-two-2"), ("y", "value-one-1"), ("z", "short")]),
+        "order, ids and ignored values do not count"
+    );
     for other in [
         print(&[]),
         print(&[("a", "value-one-1")]),
@@ -155,10 +278,26 @@ fn nothing_prints_a_value() {
 
 #[test]
 fn hostile_sizes_come_to_an_end() {
-    let values: Vec<String> = (8..200).map(|n| "a".repeat(n)).chain(["ab".repeat(2000)]).collect();
-    let many = Redactor::new(values.iter().enumerate().map(|(n, value)| SecretValue::new(format!("v{n}"), value)));
-    assert_eq!(many.clean(&"a".repeat(20_000), ShapePolicy::Redact).text.as_str(), "[REDACTED:v191]");
-    assert_eq!(many.clean(&"A b".repeat(5_000), ShapePolicy::Redact).values, 1);
+    let values: Vec<String> = (8..200)
+        .map(|n| "a".repeat(n))
+        .chain(["ab".repeat(2000)])
+        .collect();
+    let many = Redactor::new(
+        values
+            .iter()
+            .enumerate()
+            .map(|(n, value)| SecretValue::new(format!("v{n}"), value)),
+    );
+    assert_eq!(
+        many.clean(&"a".repeat(20_000), ShapePolicy::Redact)
+            .text
+            .as_str(),
+        "[REDACTED:v191]"
+    );
+    assert_eq!(
+        many.clean(&"A b".repeat(5_000), ShapePolicy::Redact).values,
+        1
+    );
     let one = redactor(&[("k", KEY)]);
     for text in [
         "eyJ".repeat(20_000),

@@ -5,7 +5,12 @@ use proptest::prelude::*;
 use remem_core::redact::{Redactor, SecretValue, ShapePolicy};
 
 fn redactor(values: &[String]) -> Redactor {
-    Redactor::new(values.iter().enumerate().map(|(n, value)| SecretValue::new(format!("id{n}"), value)))
+    Redactor::new(
+        values
+            .iter()
+            .enumerate()
+            .map(|(n, value)| SecretValue::new(format!("id{n}"), value)),
+    )
 }
 
 fn long_enough(values: &[String]) -> impl Iterator<Item = &String> {
@@ -15,17 +20,42 @@ fn long_enough(values: &[String]) -> impl Iterator<Item = &String> {
 /// Text made of whole values, parts of values, markers and filler.
 fn glued(values: Vec<String>) -> impl Strategy<Value = (Vec<String>, String)> {
     let pieces = values.iter().flat_map(|value| {
-        let half = value.char_indices().nth(value.chars().count() / 2).map_or(0, |(at, _)| at);
-        [value.clone(), value[half..].to_owned(), value[..half].to_owned(), value.to_uppercase(), format!("[REDACTED:{value}]")]
+        let half = value
+            .char_indices()
+            .nth(value.chars().count() / 2)
+            .map_or(0, |(at, _)| at);
+        [
+            value.clone(),
+            value[half..].to_owned(),
+            value[..half].to_owned(),
+            value.to_uppercase(),
+            format!("[REDACTED:{value}]"),
+        ]
     });
-    let fixed = ["", " ", "]", "[", "[REDACTED:", "[REDACTED:x]", "[REDACTED:id0]", "\\", "%41", "\n", "a"];
+    let fixed = [
+        "",
+        " ",
+        "]",
+        "[",
+        "[REDACTED:",
+        "[REDACTED:x]",
+        "[REDACTED:id0]",
+        "\\",
+        "%41",
+        "\n",
+        "a",
+    ];
     let pieces: Vec<String> = pieces.chain(fixed.map(str::to_owned)).collect();
-    let text = prop::collection::vec(prop::sample::select(pieces), 0..12).prop_map(|pieces| pieces.concat());
+    let text = prop::collection::vec(prop::sample::select(pieces), 0..12)
+        .prop_map(|pieces| pieces.concat());
     (Just(values), text)
 }
 
 fn tiny_alphabet_values() -> impl Strategy<Value = Vec<String>> {
-    prop::collection::vec("[ab]{8,12}|(ab){4,7}|(aab){3,5}|[aB1]{8,14}|[a.-]{8,12}", 1..5)
+    prop::collection::vec(
+        "[ab]{8,12}|(ab){4,7}|(aab){3,5}|[aB1]{8,14}|[a.-]{8,12}",
+        1..5,
+    )
 }
 
 fn odd_values() -> impl Strategy<Value = Vec<String>> {
@@ -41,7 +71,13 @@ fn odd_values() -> impl Strategy<Value = Vec<String>> {
         "][REDACTED",
     ]);
     prop::collection::vec(
-        prop_oneof![marker_like.prop_map(str::to_owned), "\\PC{8,16}", "[\\[\\]:a]{8,10}", "[ a]{8,10}", "[\\\\n\"u0]{8,10}"],
+        prop_oneof![
+            marker_like.prop_map(str::to_owned),
+            "\\PC{8,16}",
+            "[\\[\\]:a]{8,10}",
+            "[ a]{8,10}",
+            "[\\\\n\"u0]{8,10}"
+        ],
         1..4,
     )
 }
@@ -136,7 +172,9 @@ fn regex_lite_markers(text: &str) -> String {
     let mut rest = String::new();
     let mut at = 0;
     while let Some(open) = text[at..].find("[REDACTED:") {
-        let Some(len) = text[at + open..].find(']') else { break };
+        let Some(len) = text[at + open..].find(']') else {
+            break;
+        };
         rest.push_str(&text[at..at + open]);
         at += open + len + 1;
     }

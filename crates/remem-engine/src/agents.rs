@@ -41,20 +41,37 @@ impl Engine {
     /// The agents that the caller sees, by name: its tenant's own and the host's.
     pub async fn agents(&self, caller: &Caller) -> Result<Vec<Listed>, EngineError> {
         caller.require(Permission::ManifestRead)?;
-        let agents = self.installed(caller.tenant(), &self.policy_of(caller)).await?;
-        Ok(agents.iter().map(|agent| self.listed(agent.clone(), &agents)).collect())
+        let agents = self
+            .installed(caller.tenant(), &self.policy_of(caller))
+            .await?;
+        Ok(agents
+            .iter()
+            .map(|agent| self.listed(agent.clone(), &agents))
+            .collect())
     }
 
     /// One of them.
-    pub async fn listed_agent(&self, caller: &Caller, id: &str) -> Result<Option<Listed>, EngineError> {
+    pub async fn listed_agent(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Option<Listed>, EngineError> {
         caller.require(Permission::ManifestRead)?;
-        let Some(agent) = self.agent(caller.tenant(), id).await? else { return Ok(None) };
-        let installed = self.installed(caller.tenant(), &self.policy_of(caller)).await?;
+        let Some(agent) = self.agent(caller.tenant(), id).await? else {
+            return Ok(None);
+        };
+        let installed = self
+            .installed(caller.tenant(), &self.policy_of(caller))
+            .await?;
         Ok(Some(self.listed(agent.without_prompt(), &installed)))
     }
 
     /// Installs an agent for the caller's tenant, in place of its own of the same name.
-    pub async fn install_agent(&self, caller: &Caller, install: Install) -> Result<Installed, EngineError> {
+    pub async fn install_agent(
+        &self,
+        caller: &Caller,
+        install: Install,
+    ) -> Result<Installed, EngineError> {
         caller.require(Permission::ManifestWrite)?;
         let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
         let agent = Agent::new(install, &policy)?;
@@ -62,7 +79,11 @@ impl Engine {
         check_name(rules.redactor(), "agentId", agent.id())?;
         if self.prompt_of(tenant, &agent).await?.is_none() {
             let rule = "must be the path of one of the tenant's workspace files, or prompt: and the name of an installed template";
-            return Err(Rejection::Invalid { field: "systemPromptRef", rule }.into());
+            return Err(Rejection::Invalid {
+                field: "systemPromptRef",
+                rule,
+            }
+            .into());
         }
         self.room_for_an_agent(tenant, agent.id()).await?;
         let now = self.now_for(tenant).await?;
@@ -71,10 +92,21 @@ impl Engine {
         let installed = self.installed(tenant, &policy).await?;
         agent.check_peers(&installed)?;
         let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
-        let batch = batch.set(RecordKind::Agent, agent.id().to_owned(), Precondition::None, body);
+        let batch = batch.set(
+            RecordKind::Agent,
+            agent.id().to_owned(),
+            Precondition::None,
+            body,
+        );
         let committed = self.parts.store.commit(batch).await?;
-        let replaced = committed.outcomes.iter().any(|o| matches!(o, Outcome::Recorded { version, .. } if *version > 1));
-        Ok(Installed { listed: self.listed(agent, &installed), replaced })
+        let replaced = committed
+            .outcomes
+            .iter()
+            .any(|o| matches!(o, Outcome::Recorded { version, .. } if *version > 1));
+        Ok(Installed {
+            listed: self.listed(agent, &installed),
+            replaced,
+        })
     }
 
     /// Removes an agent that the tenant installed; the host's own stay. `false` if there is none.
@@ -85,42 +117,90 @@ impl Engine {
         }
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let committed = self.parts.store.commit(batch.unset(RecordKind::Agent, id.to_owned(), Precondition::None)).await?;
+        let committed = self
+            .parts
+            .store
+            .commit(batch.unset(RecordKind::Agent, id.to_owned(), Precondition::None))
+            .await?;
         Ok(committed.outcomes.contains(&Outcome::Removed))
     }
 
     /// An agent with its whole manifest, as the tenant sees it: its own, or else the host's.
-    pub(crate) async fn agent(&self, tenant: &TenantId, id: &str) -> Result<Option<Agent>, EngineError> {
+    pub(crate) async fn agent(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Option<Agent>, EngineError> {
         if !is_agent_id(id) {
             return Ok(None);
         }
-        let own = self.parts.store.record(tenant, RecordKind::Agent, id).await?;
+        let own = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Agent, id)
+            .await?;
         let own = own.map(|record| Agent::stored(record.key, record.body));
-        let Some(found) = own.or_else(|| self.parts.agents.iter().find(|agent| agent.id() == id).cloned()) else { return Ok(None) };
+        let Some(found) = own.or_else(|| {
+            self.parts
+                .agents
+                .iter()
+                .find(|agent| agent.id() == id)
+                .cloned()
+        }) else {
+            return Ok(None);
+        };
         let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
         Ok(Some(self.looked_at(&rules, &policy, found)))
     }
 
     /// The text of an agent's system prompt now; `None` if it is in a file or template that the tenant does not have.
-    pub(crate) async fn prompt_of(&self, tenant: &TenantId, agent: &Agent) -> Result<Option<String>, EngineError> {
+    pub(crate) async fn prompt_of(
+        &self,
+        tenant: &TenantId,
+        agent: &Agent,
+    ) -> Result<Option<String>, EngineError> {
         let path = match agent.prompt() {
             Prompt::Text(text) => return Ok(Some(text.to_owned())),
-            Prompt::File(path) if path.starts_with(PROMPT) => return self.prompt_template(tenant, &path[PROMPT.len()..]).await,
+            Prompt::File(path) if path.starts_with(PROMPT) => {
+                return self.prompt_template(tenant, &path[PROMPT.len()..]).await;
+            }
             Prompt::File(path) if is_path(path) => path,
             Prompt::File(_) => return Ok(None),
         };
-        let Some(file) = self.parts.store.record(tenant, RecordKind::File, path).await? else { return Ok(None) };
+        let Some(file) = self
+            .parts
+            .store
+            .record(tenant, RecordKind::File, path)
+            .await?
+        else {
+            return Ok(None);
+        };
         let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
         let shown = rules.admission(&policy, file.at).record(file.body);
-        Ok(shown.map().get("content").and_then(Value::as_str).map(str::to_owned))
+        Ok(shown
+            .map()
+            .get("content")
+            .and_then(Value::as_str)
+            .map(str::to_owned))
     }
 
     /// The text of an installed prompt template with its defaults; `None` if it is not there, or asks for more than it has.
-    async fn prompt_template(&self, tenant: &TenantId, id: &str) -> Result<Option<String>, EngineError> {
+    async fn prompt_template(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Option<String>, EngineError> {
         if !is_name(id) {
             return Ok(None);
         }
-        let Some(record) = self.parts.store.record(tenant, RecordKind::Prompt, id).await? else { return Ok(None) };
+        let Some(record) = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Prompt, id)
+            .await?
+        else {
+            return Ok(None);
+        };
         let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
         let shown = rules.admission(&policy, record.at).record(record.body);
         let template = PromptTemplate::from_map(shown.map(), &policy).ok();
@@ -128,35 +208,74 @@ impl Engine {
     }
 
     /// Everything that is installed for a tenant, by name and without prompts.
-    async fn installed(&self, tenant: &TenantId, policy: &Policy) -> Result<Vec<Agent>, EngineError> {
+    async fn installed(
+        &self,
+        tenant: &TenantId,
+        policy: &Policy,
+    ) -> Result<Vec<Agent>, EngineError> {
         let limit = u32::try_from(self.parts.policy.agents_max).unwrap_or(u32::MAX);
-        let own = self.parts.store.records(tenant, RecordKind::Agent, "", None, limit).await?;
-        let own = own.into_iter().map(|record| Agent::stored(record.key, record.body));
+        let own = self
+            .parts
+            .store
+            .records(tenant, RecordKind::Agent, "", None, limit)
+            .await?;
+        let own = own
+            .into_iter()
+            .map(|record| Agent::stored(record.key, record.body));
         let rules = self.rules(tenant).await?;
-        let all = self.parts.agents.iter().cloned().chain(own).map(|agent| self.looked_at(&rules, policy, agent.without_prompt()));
+        let all = self
+            .parts
+            .agents
+            .iter()
+            .cloned()
+            .chain(own)
+            .map(|agent| self.looked_at(&rules, policy, agent.without_prompt()));
         // A later one takes the place of an earlier one: the tenant's own win.
-        let by_name: BTreeMap<String, Agent> = all.map(|agent| (agent.id().to_owned(), agent)).collect();
+        let by_name: BTreeMap<String, Agent> =
+            all.map(|agent| (agent.id().to_owned(), agent)).collect();
         Ok(by_name.into_values().collect())
     }
 
     /// What was stored under other rules, or given by the host, leaves as it would be stored today.
     fn looked_at(&self, rules: &Rules, policy: &Policy, agent: Agent) -> Agent {
-        let body = rules.admission(policy, self.now()).record(agent.body().clone());
+        let body = rules
+            .admission(policy, self.now())
+            .record(agent.body().clone());
         Agent::stored(agent.id().to_owned(), body.map().clone())
     }
 
     fn listed(&self, agent: Agent, installed: &[Agent]) -> Listed {
         let capabilities = &self.parts.capabilities;
         let degraded = agent.degraded(installed, capabilities);
-        let degraded_memory = agent.memory_shape().map(|shape| capabilities.degraded(shape)).unwrap_or_default();
-        Listed { agent, degraded, degraded_memory }
+        let degraded_memory = agent
+            .memory_shape()
+            .map(|shape| capabilities.degraded(shape))
+            .unwrap_or_default();
+        Listed {
+            agent,
+            degraded,
+            degraded_memory,
+        }
     }
 
     async fn room_for_an_agent(&self, tenant: &TenantId, id: &str) -> Result<(), EngineError> {
         let limit = self.parts.policy.agents_max;
         let asked = u32::try_from(limit).unwrap_or(u32::MAX);
-        let there = self.parts.store.records(tenant, RecordKind::Agent, "", None, asked).await?;
-        let full = Rejection::TooLarge { field: "agents", unit: "items", limit: limit as u64, actual: limit as u64 + 1 };
-        if there.len() < limit || there.iter().any(|record| record.key == id) { Ok(()) } else { Err(full.into()) }
+        let there = self
+            .parts
+            .store
+            .records(tenant, RecordKind::Agent, "", None, asked)
+            .await?;
+        let full = Rejection::TooLarge {
+            field: "agents",
+            unit: "items",
+            limit: limit as u64,
+            actual: limit as u64 + 1,
+        };
+        if there.len() < limit || there.iter().any(|record| record.key == id) {
+            Ok(())
+        } else {
+            Err(full.into())
+        }
     }
 }

@@ -9,7 +9,8 @@ use remem_core::distill::Archive;
 use remem_core::distill::index::{self, Listed};
 use remem_core::event::FileRef;
 use remem_core::{
-    Admission, Batch, Draft, EntryId, EventBody, MemoryRef, Permission, Precondition, Record, RecordBody, RecordKind, TenantId, Timestamp,
+    Admission, Batch, Draft, EntryId, EventBody, MemoryRef, Permission, Precondition, Record,
+    RecordBody, RecordKind, TenantId, Timestamp,
 };
 use remem_store::ReadAt;
 use serde_json::{Map, Value, json};
@@ -86,7 +87,13 @@ impl Distilled {
     }
 
     fn of(record: &Record) -> Option<Distilled> {
-        let text = |name: &str| record.body.get(name).and_then(Value::as_str).map(str::to_owned);
+        let text = |name: &str| {
+            record
+                .body
+                .get(name)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         let number = |name: &str| record.body.get(name).and_then(Value::as_u64);
         let signed = |name: &str| record.body.get(name).and_then(Value::as_i64);
         let topics = record.body.get("topics").and_then(Value::as_array);
@@ -99,22 +106,50 @@ impl Distilled {
             source_count: number("sourceCount")?,
             tokens_used: number("tokensUsed")?,
             span: (signed("from")?, signed("to")?),
-            topics: topics.into_iter().flatten().filter_map(|topic| topic.as_str().map(str::to_owned)).collect(),
+            topics: topics
+                .into_iter()
+                .flatten()
+                .filter_map(|topic| topic.as_str().map(str::to_owned))
+                .collect(),
             byte_size: number("byteSize")?,
             at: signed("at")?,
-            erased: record.body.get("erased").and_then(Value::as_bool).unwrap_or(false),
+            erased: record
+                .body
+                .get("erased")
+                .and_then(Value::as_bool)
+                .unwrap_or(false),
         })
     }
 }
 
 /// Writes archive and record. The archive's bytes are kept as a text; a name that is taken stands for the same bytes.
-pub(crate) fn keep(batch: Batch, admission: &Admission<'_>, distilled: &Distilled, bytes: &str, unless: Precondition) -> Batch {
+pub(crate) fn keep(
+    batch: Batch,
+    admission: &Admission<'_>,
+    distilled: &Distilled,
+    bytes: &str,
+    unless: Precondition,
+) -> Batch {
     let mut body = Map::new();
     body.insert("bytes".to_owned(), json!(bytes));
     let key = archive_key(&distilled.memory_ref, &distilled.sha256);
-    let batch = batch.set(RecordKind::Archive, key, Precondition::None, admission.record(body));
-    let key = distillation_key(&distilled.memory_ref, &distilled.source_digest, distilled.budget);
-    batch.set(RecordKind::Distillation, key, unless, admission.record(distilled.to_map()))
+    let batch = batch.set(
+        RecordKind::Archive,
+        key,
+        Precondition::None,
+        admission.record(body),
+    );
+    let key = distillation_key(
+        &distilled.memory_ref,
+        &distilled.source_digest,
+        distilled.budget,
+    );
+    batch.set(
+        RecordKind::Distillation,
+        key,
+        unless,
+        admission.record(distilled.to_map()),
+    )
 }
 
 /// What is left of an archive that was erased: that it was there.
@@ -127,10 +162,28 @@ pub(crate) fn erased(admission: &Admission<'_>) -> RecordBody {
 /// Erases an archive's bytes. Its name stays, and says that it was there.
 pub(crate) fn erase(batch: Batch, admission: &Admission<'_>, distilled: &Distilled) -> Batch {
     let key = archive_key(&distilled.memory_ref, &distilled.sha256);
-    let batch = batch.set(RecordKind::Archive, key, Precondition::None, erased(admission));
-    let left = Distilled { topics: Vec::new(), erased: true, ..distilled.clone() };
-    let key = distillation_key(&distilled.memory_ref, &distilled.source_digest, distilled.budget);
-    batch.set(RecordKind::Distillation, key, Precondition::None, admission.record(left.to_map()))
+    let batch = batch.set(
+        RecordKind::Archive,
+        key,
+        Precondition::None,
+        erased(admission),
+    );
+    let left = Distilled {
+        topics: Vec::new(),
+        erased: true,
+        ..distilled.clone()
+    };
+    let key = distillation_key(
+        &distilled.memory_ref,
+        &distilled.source_digest,
+        distilled.budget,
+    );
+    batch.set(
+        RecordKind::Distillation,
+        key,
+        Precondition::None,
+        admission.record(left.to_map()),
+    )
 }
 
 /// What an archive holds.
@@ -144,10 +197,17 @@ pub enum Kept {
 
 impl Engine {
     /// Every distillation of a tenant.
-    pub(crate) async fn distillations(&self, tenant: &TenantId) -> Result<Vec<Distilled>, EngineError> {
+    pub(crate) async fn distillations(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Vec<Distilled>, EngineError> {
         let (mut found, mut after): (Vec<Distilled>, Option<String>) = (Vec::new(), None);
         loop {
-            let page = self.parts.store.records(tenant, RecordKind::Distillation, "", after.as_deref(), PAGE).await?;
+            let page = self
+                .parts
+                .store
+                .records(tenant, RecordKind::Distillation, "", after.as_deref(), PAGE)
+                .await?;
             found.extend(page.iter().filter_map(Distilled::of));
             match page.into_iter().next_back() {
                 Some(last) => after = Some(last.key),
@@ -157,10 +217,20 @@ impl Engine {
     }
 
     /// What must hold for a distillation to be the first of its sources and budget, or of what was erased.
-    pub(crate) async fn not_distilled(&self, tenant: &TenantId, done: &Distilled) -> Result<Precondition, EngineError> {
+    pub(crate) async fn not_distilled(
+        &self,
+        tenant: &TenantId,
+        done: &Distilled,
+    ) -> Result<Precondition, EngineError> {
         let key = distillation_key(&done.memory_ref, &done.source_digest, done.budget);
-        let record = self.parts.store.record(tenant, RecordKind::Distillation, &key).await?;
-        Ok(record.map_or(Precondition::Absent, |record| Precondition::Version(record.version)))
+        let record = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Distillation, &key)
+            .await?;
+        Ok(record.map_or(Precondition::Absent, |record| {
+            Precondition::Version(record.version)
+        }))
     }
 
     /// The distillation of exactly these sources within exactly this budget, if it was done.
@@ -172,40 +242,90 @@ impl Engine {
         budget: u64,
     ) -> Result<Option<Distilled>, EngineError> {
         let key = distillation_key(memory_ref.as_str(), source_digest, budget);
-        let record = self.parts.store.record(tenant, RecordKind::Distillation, &key).await?;
-        Ok(record.as_ref().and_then(Distilled::of).filter(|one| !one.erased))
+        let record = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Distillation, &key)
+            .await?;
+        Ok(record
+            .as_ref()
+            .and_then(Distilled::of)
+            .filter(|one| !one.erased))
     }
 
     /// The distillations of a memory, oldest first; those whose archive was erased included. A topic that is a secret which
     /// was registered since is left out.
-    pub async fn archives(&self, caller: &Caller, memory_ref: &str) -> Result<Vec<Distilled>, EngineError> {
+    pub async fn archives(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+    ) -> Result<Vec<Distilled>, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let Some(memory_ref) = caller.memory_ref(memory_ref) else { return Ok(Vec::new()) };
+        let Some(memory_ref) = caller.memory_ref(memory_ref) else {
+            return Ok(Vec::new());
+        };
         let all = self.distillations(caller.tenant()).await?;
         let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
-        let clean = |topic: &String| rules.redactor().clean(topic, policy.shapes).text.into_string();
-        let shown = |one: Distilled| Distilled { topics: one.topics.iter().map(clean).collect(), ..one };
-        let mut found: Vec<Distilled> = all.into_iter().filter(|one| one.memory_ref == memory_ref.as_str()).map(shown).collect();
+        let clean = |topic: &String| {
+            rules
+                .redactor()
+                .clean(topic, policy.shapes)
+                .text
+                .into_string()
+        };
+        let shown = |one: Distilled| Distilled {
+            topics: one.topics.iter().map(clean).collect(),
+            ..one
+        };
+        let mut found: Vec<Distilled> = all
+            .into_iter()
+            .filter(|one| one.memory_ref == memory_ref.as_str())
+            .map(shown)
+            .collect();
         found.sort_by(|a, b| (a.at, &a.sha256).cmp(&(b.at, &b.sha256)));
         Ok(found)
     }
 
     /// An archive by its digest, byte for byte as it was written. One that holds a secret which was registered since is not
     /// shown: it is for the rescan pass to mend.
-    pub async fn archive(&self, caller: &Caller, memory_ref: &str, sha256: &str) -> Result<Kept, EngineError> {
+    pub async fn archive(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        sha256: &str,
+    ) -> Result<Kept, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let memory_ref = caller.memory_ref(memory_ref).ok_or(EngineError::NotFound)?;
-        let kept = self.kept_archive(caller.tenant(), memory_ref.as_str(), sha256).await?;
+        let kept = self
+            .kept_archive(caller.tenant(), memory_ref.as_str(), sha256)
+            .await?;
         if let Kept::Bytes(bytes) = &kept
-            && self.rules(caller.tenant()).await?.redactor().touches(bytes, caller.shapes)
+            && self
+                .rules(caller.tenant())
+                .await?
+                .redactor()
+                .touches(bytes, caller.shapes)
         {
             return Ok(Kept::Erased);
         }
         Ok(kept)
     }
 
-    async fn kept_archive(&self, tenant: &TenantId, memory_ref: &str, sha256: &str) -> Result<Kept, EngineError> {
-        let record = self.parts.store.record(tenant, RecordKind::Archive, &archive_key(memory_ref, sha256)).await?;
+    async fn kept_archive(
+        &self,
+        tenant: &TenantId,
+        memory_ref: &str,
+        sha256: &str,
+    ) -> Result<Kept, EngineError> {
+        let record = self
+            .parts
+            .store
+            .record(
+                tenant,
+                RecordKind::Archive,
+                &archive_key(memory_ref, sha256),
+            )
+            .await?;
         let record = record.ok_or(EngineError::NotFound)?;
         Ok(match record.body.get("bytes").and_then(Value::as_str) {
             Some(bytes) => Kept::Bytes(bytes.to_owned()),
@@ -218,40 +338,106 @@ impl Engine {
     pub async fn undo_rewrite(&self, caller: &Caller, call: &str) -> Result<EntryId, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let (tenant, store) = (caller.tenant(), &self.parts.store);
-        let record = store.record(tenant, RecordKind::ModelCall, call).await?.ok_or(EngineError::NotFound)?;
-        let text = |path: &str| record.body.get(path).and_then(Value::as_str).map(str::to_owned);
+        let record = store
+            .record(tenant, RecordKind::ModelCall, call)
+            .await?
+            .ok_or(EngineError::NotFound)?;
+        let text = |path: &str| {
+            record
+                .body
+                .get(path)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         let accepted = record.body.get("accepted").and_then(Value::as_bool) == Some(true);
-        let (true, Some(memory_ref), Some(output)) =
-            (accepted && !record.body.contains_key("undoneAt"), text("memoryRef"), text("outputId"))
-        else {
+        let (true, Some(memory_ref), Some(output)) = (
+            accepted && !record.body.contains_key("undoneAt"),
+            text("memoryRef"),
+            text("outputId"),
+        ) else {
             return Err(EngineError::NotFound);
         };
         let all = self.distillations(tenant).await?;
-        let is_it = |one: &&Distilled| one.memory_ref == memory_ref && one.entry_id == output && !one.erased;
+        let is_it = |one: &&Distilled| {
+            one.memory_ref == memory_ref && one.entry_id == output && !one.erased
+        };
         let done = all.iter().find(is_it).ok_or(EngineError::NotFound)?;
-        let (Some(scope), Some(output)) = (caller.scope(&memory_ref), EntryId::parse(&output)) else { return Err(EngineError::NotFound) };
-        let Kept::Bytes(bytes) = self.kept_archive(tenant, &memory_ref, &done.sha256).await? else { return Err(EngineError::NotFound) };
-        let plain = Archive::parse(bytes.as_bytes()).map_err(|_| EngineError::NotFound)?.text();
-        let lineage = store.lineage(&scope, &output).await?.ok_or(EngineError::NotFound)?;
-        let before = store.get(&scope, &output, &ReadAt::Now(self.now_for(tenant).await?)).await?.ok_or(EngineError::NotFound)?;
-        let (policy, rules, now) = (self.policy_of(caller), self.rules(tenant).await?, self.now_for(tenant).await?);
+        let (Some(scope), Some(output)) = (caller.scope(&memory_ref), EntryId::parse(&output))
+        else {
+            return Err(EngineError::NotFound);
+        };
+        let Kept::Bytes(bytes) = self.kept_archive(tenant, &memory_ref, &done.sha256).await? else {
+            return Err(EngineError::NotFound);
+        };
+        let plain = Archive::parse(bytes.as_bytes())
+            .map_err(|_| EngineError::NotFound)?
+            .text();
+        let lineage = store
+            .lineage(&scope, &output)
+            .await?
+            .ok_or(EngineError::NotFound)?;
+        let before = store
+            .get(&scope, &output, &ReadAt::Now(self.now_for(tenant).await?))
+            .await?
+            .ok_or(EngineError::NotFound)?;
+        let (policy, rules, now) = (
+            self.policy_of(caller),
+            self.rules(tenant).await?,
+            self.now_for(tenant).await?,
+        );
         let admission = rules.admission(&policy, now);
-        let admitted = admission
-            .admit(&scope, Draft { content: plain, tags: before.tags.clone(), facets: before.facets.clone(), ..Draft::default() })?;
+        let admitted = admission.admit(
+            &scope,
+            Draft {
+                content: plain,
+                tags: before.tags.clone(),
+                facets: before.facets.clone(),
+                ..Draft::default()
+            },
+        )?;
         let id = self.parts.ids.entry();
-        let sources = lineage.sources.into_iter().map(|one| (one.memory_ref, one.id)).collect();
+        let sources = lineage
+            .sources
+            .into_iter()
+            .map(|one| (one.memory_ref, one.id))
+            .collect();
         let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
-        let batch = batch.expect(scope.memory_ref.clone(), output.clone(), before.visible.from).put_from(id.clone(), admitted, sources);
+        let batch = batch
+            .expect(
+                scope.memory_ref.clone(),
+                output.clone(),
+                before.visible.from,
+            )
+            .put_from(id.clone(), admitted, sources);
         let batch = batch.delete(scope.memory_ref.clone(), output);
-        let renewed = Distilled { entry_id: id.as_str().to_owned(), ..done.clone() };
-        let rest: Vec<Distilled> = all.iter().map(|one| if is_it(&one) { renewed.clone() } else { one.clone() }).collect();
+        let renewed = Distilled {
+            entry_id: id.as_str().to_owned(),
+            ..done.clone()
+        };
+        let rest: Vec<Distilled> = all
+            .iter()
+            .map(|one| {
+                if is_it(&one) {
+                    renewed.clone()
+                } else {
+                    one.clone()
+                }
+            })
+            .collect();
         let mut batch = keep(batch, &admission, &renewed, &bytes, Precondition::None);
         if renewed.is_indexed() {
-            batch = self.write_index(tenant, batch, &admission, &rest, Index::Forgetting).await?;
+            batch = self
+                .write_index(tenant, batch, &admission, &rest, Index::Forgetting)
+                .await?;
         }
         let mut facts = record.body.clone();
         facts.insert("undoneAt".to_owned(), json!(now.rfc3339()));
-        let batch = batch.set(RecordKind::ModelCall, record.key, Precondition::Version(record.version), admission.record(facts));
+        let batch = batch.set(
+            RecordKind::ModelCall,
+            record.key,
+            Precondition::Version(record.version),
+            admission.record(facts),
+        );
         self.parts.store.commit(batch).await?;
         Ok(id)
     }
@@ -268,13 +454,21 @@ impl Engine {
     ) -> Result<Batch, EngineError> {
         let index = index_of(distilled);
         // A twin that is there goes on with the index, or it would tell of what is gone.
-        let twin = self.parts.store.record(tenant, RecordKind::File, index::MARKDOWN_PATH).await?;
+        let twin = self
+            .parts
+            .store
+            .record(tenant, RecordKind::File, index::MARKDOWN_PATH)
+            .await?;
         let mut files = vec![(index::PATH, "application/json", index.json())];
         if twin.is_some() || how == (Index::Adding { markdown: true }) {
             files.push((index::MARKDOWN_PATH, "text/markdown", index.markdown()));
         }
         for (path, content_type, content) in files {
-            let before = self.parts.store.record(tenant, RecordKind::File, path).await?;
+            let before = self
+                .parts
+                .store
+                .record(tenant, RecordKind::File, path)
+                .await?;
             let (version, precondition) = match &before {
                 Some(record) => (record.version + 1, Precondition::Version(record.version)),
                 None => (1, Precondition::Absent),
@@ -283,25 +477,44 @@ impl Engine {
             body.insert("content".to_owned(), json!(content));
             body.insert("contentType".to_owned(), json!(content_type));
             let body = admission.record(body);
-            batch = batch.set(RecordKind::File, path.to_owned(), precondition, body.clone());
+            batch = batch.set(
+                RecordKind::File,
+                path.to_owned(),
+                precondition,
+                body.clone(),
+            );
             if how == Index::Forgetting {
                 batch = self.drop_versions(batch, path, version - 1);
             }
             batch = self.keep_version(batch, path, version, body);
-            batch = batch.emit(EventBody::WorkspaceUpdated(FileRef { path: path.to_owned(), version }));
+            batch = batch.emit(EventBody::WorkspaceUpdated(FileRef {
+                path: path.to_owned(),
+                version,
+            }));
         }
         Ok(batch)
     }
 
     fn drop_versions(&self, batch: Batch, path: &str, newest: u64) -> Batch {
-        let oldest = newest.saturating_sub(self.parts.policy.file_versions_max as u64).max(1);
-        (oldest..=newest).fold(batch, |batch, version| batch.unset(RecordKind::FileVersion, version_key(path, version), Precondition::None))
+        let oldest = newest
+            .saturating_sub(self.parts.policy.file_versions_max as u64)
+            .max(1);
+        (oldest..=newest).fold(batch, |batch, version| {
+            batch.unset(
+                RecordKind::FileVersion,
+                version_key(path, version),
+                Precondition::None,
+            )
+        })
     }
 }
 
 fn index_of(distilled: &[Distilled]) -> index::Index {
     let mut index = index::Index::default();
-    for one in distilled.iter().filter(|one| !one.erased && one.is_indexed()) {
+    for one in distilled
+        .iter()
+        .filter(|one| !one.erased && one.is_indexed())
+    {
         let listed = Listed {
             sha256: one.sha256.clone(),
             entry_id: one.entry_id.clone(),

@@ -33,36 +33,60 @@ impl Engine {
         reference: &str,
     ) -> Result<(u64, Revision), EngineError> {
         caller.require(Permission::MemoryWrite)?;
-        let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else { return Err(EngineError::NotFound) };
+        let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
+            return Err(EngineError::NotFound);
+        };
         let rules = self.rules(caller.tenant()).await?;
         for (field, text) in [("action", action), ("reference", reference)] {
             if text.trim().is_empty() || text.chars().any(char::is_control) {
-                return Err(Rejection::Invalid { field, rule: "must be a text without control characters" }.into());
+                return Err(Rejection::Invalid {
+                    field,
+                    rule: "must be a text without control characters",
+                }
+                .into());
             }
             let (limit, actual) = (SLOT_CHARS_MAX as u64, text.chars().count() as u64);
             if actual > limit {
-                return Err(Rejection::TooLarge { field, unit: "characters", limit, actual }.into());
+                return Err(Rejection::TooLarge {
+                    field,
+                    unit: "characters",
+                    limit,
+                    actual,
+                }
+                .into());
             }
             check_name(rules.redactor(), field, text)?;
         }
         let now = self.now_for(caller.tenant()).await?;
         let reached = self.sources_of(&scope, id).await?;
         let empty = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let batch =
-            reached.into_iter().fold(empty, |batch, (memory_ref, id)| batch.link(memory_ref, id, action.to_owned(), reference.to_owned()));
+        let batch = reached.into_iter().fold(empty, |batch, (memory_ref, id)| {
+            batch.link(memory_ref, id, action.to_owned(), reference.to_owned())
+        });
         let committed = self.parts.store.commit(batch).await?;
-        let linked = committed.outcomes.iter().filter(|outcome| **outcome == Outcome::Done).count() as u64;
+        let linked = committed
+            .outcomes
+            .iter()
+            .filter(|outcome| **outcome == Outcome::Done)
+            .count() as u64;
         Ok((linked, committed.revision))
     }
 
     /// The entry and everything that it was made from, as far as the caller may see it.
-    async fn sources_of(&self, scope: &Scope, id: EntryId) -> Result<Vec<(MemoryRef, EntryId)>, EngineError> {
+    async fn sources_of(
+        &self,
+        scope: &Scope,
+        id: EntryId,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, EngineError> {
         let mut seen = BTreeSet::from([(scope.memory_ref.clone(), id.clone())]);
         let mut found = vec![(scope.memory_ref.clone(), id)];
         let mut next = 0;
         while next < found.len() && found.len() < LINKED_MAX {
             let (memory_ref, id) = found[next].clone();
-            let place = Scope { memory_ref, ..scope.clone() };
+            let place = Scope {
+                memory_ref,
+                ..scope.clone()
+            };
             let Some(lineage) = self.parts.store.lineage(&place, &id).await? else {
                 if next == 0 {
                     return Err(EngineError::NotFound);
@@ -81,32 +105,66 @@ impl Engine {
     }
 
     /// Everything that is known about an entry but its text, be it gone or not.
-    pub async fn audit(&self, caller: &Caller, memory_ref: &str, id: &str) -> Result<Audit, EngineError> {
+    pub async fn audit(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        id: &str,
+    ) -> Result<Audit, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else { return Err(EngineError::NotFound) };
-        let lineage = self.parts.store.lineage(&scope, &id).await?.ok_or(EngineError::NotFound)?;
-        Ok(Audit { lineage, links: self.parts.store.links(&scope, &id).await? })
+        let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
+            return Err(EngineError::NotFound);
+        };
+        let lineage = self
+            .parts
+            .store
+            .lineage(&scope, &id)
+            .await?
+            .ok_or(EngineError::NotFound)?;
+        Ok(Audit {
+            lineage,
+            links: self.parts.store.links(&scope, &id).await?,
+        })
     }
 
     /// Every answer to a question, oldest first, those that hold no more included.
-    pub async fn history(&self, caller: &Caller, memory_ref: &str, slot: &str) -> Result<Vec<Answer>, EngineError> {
+    pub async fn history(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        slot: &str,
+    ) -> Result<Vec<Answer>, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let Some(scope) = caller.scope(memory_ref) else { return Ok(Vec::new()) };
+        let Some(scope) = caller.scope(memory_ref) else {
+            return Ok(Vec::new());
+        };
         let now = self.now_for(caller.tenant()).await?;
         let mut answers = self.parts.store.slot(&scope, slot, ANSWERS_MAX).await?;
         answers.retain(|answer| answer.entry.expires_at.is_none_or(|end| now < end));
         let entries = answers.iter().map(|answer| answer.entry.clone()).collect();
         let shown = self.show(caller, entries, &ReadAt::Now(now)).await?;
-        Ok(answers.into_iter().zip(shown).map(|(answer, entry)| Answer { entry, ..answer }).collect())
+        Ok(answers
+            .into_iter()
+            .zip(shown)
+            .map(|(answer, entry)| Answer { entry, ..answer })
+            .collect())
     }
 
     /// Says that an answer is no longer true from an instant on, with no other in its place.
-    pub async fn retract(&self, caller: &Caller, memory_ref: &str, slot: &str) -> Result<Revision, EngineError> {
+    pub async fn retract(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        slot: &str,
+    ) -> Result<Revision, EngineError> {
         caller.require(Permission::MemoryWrite)?;
         let scope = caller.scope(memory_ref).ok_or(EngineError::NotFound)?;
         let now = self.now_for(caller.tenant()).await?;
         let answers = self.parts.store.slot(&scope, slot, ANSWERS_MAX).await?;
-        let held = answers.into_iter().find(|answer| answer.entry.is_live(now)).ok_or(EngineError::NotFound)?;
+        let held = answers
+            .into_iter()
+            .find(|answer| answer.entry.is_live(now))
+            .ok_or(EngineError::NotFound)?;
         let closing = match held.entry.typology {
             remem_core::Typology::Semantic => remem_core::Closing::Untrue(now),
             _ => remem_core::Closing::Outdated,
@@ -117,7 +175,11 @@ impl Engine {
     }
 
     /// What holds the entries of the tenant, or of one memory, as far as the caller may see them.
-    pub async fn retention(&self, caller: &Caller, memory_ref: Option<&str>) -> Result<Vec<RetentionCount>, EngineError> {
+    pub async fn retention(
+        &self,
+        caller: &Caller,
+        memory_ref: Option<&str>,
+    ) -> Result<Vec<RetentionCount>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let named = match memory_ref {
             None => None,
@@ -126,6 +188,10 @@ impl Engine {
                 None => return Ok(Vec::new()),
             },
         };
-        Ok(self.parts.store.retention(caller.tenant(), &caller.actor(), named.as_ref()).await?)
+        Ok(self
+            .parts
+            .store
+            .retention(caller.tenant(), &caller.actor(), named.as_ref())
+            .await?)
     }
 }

@@ -10,7 +10,8 @@ use remem_core::admission::check_name;
 use remem_core::proposal::automation::Target;
 use remem_core::proposal::{Automation, is_name};
 use remem_core::{
-    Admission, Batch, Permission, Policy, Precondition, Record, RecordBody, RecordKind, Rejection, TenantId, Ties, Timestamp,
+    Admission, Batch, Permission, Policy, Precondition, Record, RecordBody, RecordKind, Rejection,
+    TenantId, Ties, Timestamp,
 };
 use remem_store::{Outcome, StoreError};
 use serde_json::{Map, Value, json};
@@ -32,20 +33,46 @@ const OWN: [&str; 4] = ["anchor", "lastFiredAt", "lastRunId", "source"];
 
 impl AutomationRecord {
     /// One that has never fired.
-    pub fn new(automation: Automation, anchor: Timestamp, source: Option<String>) -> AutomationRecord {
-        AutomationRecord { automation, anchor, last_fired_at: None, last_run_id: None, source, version: 0 }
+    pub fn new(
+        automation: Automation,
+        anchor: Timestamp,
+        source: Option<String>,
+    ) -> AutomationRecord {
+        AutomationRecord {
+            automation,
+            anchor,
+            last_fired_at: None,
+            last_run_id: None,
+            source,
+            version: 0,
+        }
     }
 
     /// `None` if it is not an automation any more, as when a secret was taken out of it: then it is never due.
     pub fn read(record: &Record) -> Option<AutomationRecord> {
         let time = |name: &str| record.body.get(name).and_then(Value::as_i64).map(Timestamp);
-        let text = |name: &str| record.body.get(name).and_then(Value::as_str).map(str::to_owned);
-        let map: Map<String, Value> =
-            record.body.iter().filter(|(name, _)| !OWN.contains(&name.as_str())).map(|(n, v)| (n.clone(), v.clone())).collect();
+        let text = |name: &str| {
+            record
+                .body
+                .get(name)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        let map: Map<String, Value> = record
+            .body
+            .iter()
+            .filter(|(name, _)| !OWN.contains(&name.as_str()))
+            .map(|(n, v)| (n.clone(), v.clone()))
+            .collect();
         // It was held against the limits when it was stored.
-        let policy = Policy { run_input_bytes_max: usize::MAX, ..Policy::default() };
+        let policy = Policy {
+            run_input_bytes_max: usize::MAX,
+            ..Policy::default()
+        };
         Some(AutomationRecord {
-            automation: Automation::from_map(&map, &policy).ok().filter(|automation| automation.id == record.key)?,
+            automation: Automation::from_map(&map, &policy)
+                .ok()
+                .filter(|automation| automation.id == record.key)?,
             anchor: time("anchor")?,
             last_fired_at: time("lastFiredAt"),
             last_run_id: text("lastRunId"),
@@ -58,7 +85,10 @@ impl AutomationRecord {
     pub fn body(&self, admission: &Admission<'_>) -> RecordBody {
         let mut map = self.automation.to_map();
         map.insert("anchor".to_owned(), json!(self.anchor.0));
-        map.insert("lastFiredAt".to_owned(), json!(self.last_fired_at.map(|at| at.0)));
+        map.insert(
+            "lastFiredAt".to_owned(),
+            json!(self.last_fired_at.map(|at| at.0)),
+        );
         map.insert("lastRunId".to_owned(), json!(self.last_run_id));
         map.insert("source".to_owned(), json!(self.source));
         admission.record(map)
@@ -93,7 +123,11 @@ impl Engine {
     pub async fn automations(&self, caller: &Caller) -> Result<Vec<AutomationInfo>, EngineError> {
         caller.require(Permission::ManifestRead)?;
         let limit = u32::try_from(self.parts.policy.automations_max).unwrap_or(u32::MAX);
-        let records = self.parts.store.records(caller.tenant(), RecordKind::Automation, "", None, limit).await?;
+        let records = self
+            .parts
+            .store
+            .records(caller.tenant(), RecordKind::Automation, "", None, limit)
+            .await?;
         let mut infos = Vec::with_capacity(records.len());
         for record in &records {
             infos.extend(self.automation_info(caller, record).await?);
@@ -102,19 +136,37 @@ impl Engine {
     }
 
     /// One of them.
-    pub async fn automation(&self, caller: &Caller, id: &str) -> Result<AutomationInfo, EngineError> {
+    pub async fn automation(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<AutomationInfo, EngineError> {
         caller.require(Permission::ManifestRead)?;
-        let record = self.automation_record(caller.tenant(), id).await?.ok_or(EngineError::NotFound)?;
-        self.automation_info(caller, &record).await?.ok_or(EngineError::NotFound)
+        let record = self
+            .automation_record(caller.tenant(), id)
+            .await?
+            .ok_or(EngineError::NotFound)?;
+        self.automation_info(caller, &record)
+            .await?
+            .ok_or(EngineError::NotFound)
     }
 
     /// Sets an automation, in place of one of the same name; answers whether it is new. It begins to count now.
-    pub async fn put_automation(&self, caller: &Caller, id: &str, map: &Map<String, Value>) -> Result<(AutomationInfo, bool), EngineError> {
+    pub async fn put_automation(
+        &self,
+        caller: &Caller,
+        id: &str,
+        map: &Map<String, Value>,
+    ) -> Result<(AutomationInfo, bool), EngineError> {
         caller.require(Permission::ManifestWrite)?;
         let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
         let automation = Automation::from_map(map, &policy)?;
         if automation.id != id {
-            return Err(Rejection::Invalid { field: "automationId", rule: "must be the name in the path" }.into());
+            return Err(Rejection::Invalid {
+                field: "automationId",
+                rule: "must be the name in the path",
+            }
+            .into());
         }
         let rules = self.rules(tenant).await?;
         check_name(rules.redactor(), "automationId", id)?;
@@ -132,10 +184,16 @@ impl Engine {
             let before = known.as_ref().and_then(AutomationRecord::read);
             let fresh = AutomationRecord::new(automation.clone(), now, None);
             let next = match before {
-                Some(before) => AutomationRecord { last_fired_at: before.last_fired_at, last_run_id: before.last_run_id, ..fresh },
+                Some(before) => AutomationRecord {
+                    last_fired_at: before.last_fired_at,
+                    last_run_id: before.last_run_id,
+                    ..fresh
+                },
                 None => fresh,
             };
-            let precondition = known.as_ref().map_or(Precondition::Absent, |known| Precondition::Version(known.version));
+            let precondition = known.as_ref().map_or(Precondition::Absent, |known| {
+                Precondition::Version(known.version)
+            });
             match self.write_automation(caller, &next, precondition).await {
                 Ok(()) => return Ok((self.automation(caller, id).await?, known.is_none())),
                 Err(EngineError::Store(StoreError::Conflict)) => {}
@@ -146,16 +204,33 @@ impl Engine {
     }
 
     /// Pauses an automation, or lets it go on.
-    pub async fn enable_automation(&self, caller: &Caller, id: &str, enabled: bool) -> Result<AutomationInfo, EngineError> {
+    pub async fn enable_automation(
+        &self,
+        caller: &Caller,
+        id: &str,
+        enabled: bool,
+    ) -> Result<AutomationInfo, EngineError> {
         caller.require(Permission::ManifestWrite)?;
         for _ in 0..TRIES {
-            let record = self.automation_record(caller.tenant(), id).await?.ok_or(EngineError::NotFound)?;
+            let record = self
+                .automation_record(caller.tenant(), id)
+                .await?
+                .ok_or(EngineError::NotFound)?;
             let mut next = AutomationRecord::read(&record).ok_or(EngineError::NotFound)?;
             next.automation.enabled = enabled;
-            match self.write_automation(caller, &next, Precondition::Version(record.version)).await {
+            match self
+                .write_automation(caller, &next, Precondition::Version(record.version))
+                .await
+            {
                 Ok(()) => {
-                    let record = self.automation_record(caller.tenant(), id).await?.ok_or(EngineError::NotFound)?;
-                    return self.automation_info(caller, &record).await?.ok_or(EngineError::NotFound);
+                    let record = self
+                        .automation_record(caller.tenant(), id)
+                        .await?
+                        .ok_or(EngineError::NotFound)?;
+                    return self
+                        .automation_info(caller, &record)
+                        .await?
+                        .ok_or(EngineError::NotFound);
                 }
                 Err(EngineError::Store(StoreError::Conflict)) => {}
                 Err(other) => return Err(other),
@@ -172,31 +247,70 @@ impl Engine {
         }
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let committed = self.parts.store.commit(batch.unset(RecordKind::Automation, id.to_owned(), Precondition::None)).await?;
-        if committed.outcomes == [Outcome::Removed] { Ok(()) } else { Err(EngineError::NotFound) }
+        let committed = self
+            .parts
+            .store
+            .commit(batch.unset(RecordKind::Automation, id.to_owned(), Precondition::None))
+            .await?;
+        if committed.outcomes == [Outcome::Removed] {
+            Ok(())
+        } else {
+            Err(EngineError::NotFound)
+        }
     }
 
-    async fn write_automation(&self, caller: &Caller, next: &AutomationRecord, precondition: Precondition) -> Result<(), EngineError> {
+    async fn write_automation(
+        &self,
+        caller: &Caller,
+        next: &AutomationRecord,
+        precondition: Precondition,
+    ) -> Result<(), EngineError> {
         let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
         let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
         let ties = next.next_due(now).map(Ties::due).unwrap_or_default();
         let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
         let body = next.body(&rules.admission(&policy, now));
-        self.parts.store.commit(batch.set_tied(RecordKind::Automation, next.automation.id.clone(), precondition, body, ties)).await?;
+        self.parts
+            .store
+            .commit(batch.set_tied(
+                RecordKind::Automation,
+                next.automation.id.clone(),
+                precondition,
+                body,
+                ties,
+            ))
+            .await?;
         Ok(())
     }
 
-    async fn automation_record(&self, tenant: &TenantId, id: &str) -> Result<Option<Record>, EngineError> {
+    async fn automation_record(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Option<Record>, EngineError> {
         if !is_name(id) {
             return Ok(None);
         }
-        Ok(self.parts.store.record(tenant, RecordKind::Automation, id).await?)
+        Ok(self
+            .parts
+            .store
+            .record(tenant, RecordKind::Automation, id)
+            .await?)
     }
 
-    async fn automation_info(&self, caller: &Caller, record: &Record) -> Result<Option<AutomationInfo>, EngineError> {
+    async fn automation_info(
+        &self,
+        caller: &Caller,
+        record: &Record,
+    ) -> Result<Option<AutomationInfo>, EngineError> {
         let (rules, policy) = (self.rules(caller.tenant()).await?, self.policy_of(caller));
-        let shown = rules.admission(&policy, record.at).record(record.body.clone());
-        let shown = Record { body: shown.map().clone(), ..record.clone() };
+        let shown = rules
+            .admission(&policy, record.at)
+            .record(record.body.clone());
+        let shown = Record {
+            body: shown.map().clone(),
+            ..record.clone()
+        };
         Ok(AutomationRecord::read(&shown).map(|kept| AutomationInfo {
             automation: kept.automation,
             next_due: record.ties.due,
@@ -209,9 +323,24 @@ impl Engine {
     async fn room_for_an_automation(&self, tenant: &TenantId) -> Result<(), EngineError> {
         let limit = self.parts.policy.automations_max;
         let asked = u32::try_from(limit).unwrap_or(u32::MAX);
-        let known = self.parts.store.records(tenant, RecordKind::Automation, "", None, asked).await?.len();
+        let known = self
+            .parts
+            .store
+            .records(tenant, RecordKind::Automation, "", None, asked)
+            .await?
+            .len();
         let (limit_n, actual) = (limit as u64, known as u64 + 1);
-        if known < limit { Ok(()) } else { Err(Rejection::TooLarge { field: "automations", unit: "items", limit: limit_n, actual }.into()) }
+        if known < limit {
+            Ok(())
+        } else {
+            Err(Rejection::TooLarge {
+                field: "automations",
+                unit: "items",
+                limit: limit_n,
+                actual,
+            }
+            .into())
+        }
     }
 }
 
@@ -225,13 +354,29 @@ mod tests {
         let map = json!({"automationId": "a", "schedule": {"every": "PT1H"}, "workflowId": "w", "inputs": {"x": 1}, "enabled": true});
         let (policy, redactor) = (Policy::default(), Redactor::empty());
         let automation = Automation::from_map(map.as_object().unwrap(), &policy).unwrap();
-        let fresh = AutomationRecord::new(automation, Timestamp(5), Some("automation/a".to_owned()));
-        let fired = AutomationRecord { last_fired_at: Some(Timestamp(6)), last_run_id: Some("run_1".to_owned()), ..fresh.clone() };
-        let admission = Admission { policy: &policy, redactor: &redactor, scan: 0, now: Timestamp(0) };
+        let fresh =
+            AutomationRecord::new(automation, Timestamp(5), Some("automation/a".to_owned()));
+        let fired = AutomationRecord {
+            last_fired_at: Some(Timestamp(6)),
+            last_run_id: Some("run_1".to_owned()),
+            ..fresh.clone()
+        };
+        let admission = Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 0,
+            now: Timestamp(0),
+        };
         for kept in [fresh, fired] {
             let body = kept.body(&admission).map().clone();
-            let record =
-                Record { kind: RecordKind::Automation, key: "a".to_owned(), version: 0, at: Timestamp(0), body, ties: Ties::default() };
+            let record = Record {
+                kind: RecordKind::Automation,
+                key: "a".to_owned(),
+                version: 0,
+                at: Timestamp(0),
+                body,
+                ties: Ties::default(),
+            };
             assert_eq!(AutomationRecord::read(&record), Some(kept.clone()));
             assert_eq!(kept.next_due(Timestamp(5)), Some(Timestamp(5 + 3_600_000)));
             let mut paused = kept;

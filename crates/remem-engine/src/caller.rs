@@ -3,7 +3,9 @@
 use crate::bearer::KeyPrint;
 use crate::commitments::fire::HOST;
 use crate::error::EngineError;
-use remem_core::{Actor, MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId, Timestamp};
+use remem_core::{
+    Actor, MemoryRef, Permission, PrincipalId, Rejection, Scope, ShapePolicy, TenantId, Timestamp,
+};
 use remem_store::KeyHash;
 
 /// An authenticated caller.
@@ -48,7 +50,11 @@ impl Caller {
 
     /// Refuses unless it may.
     pub fn require(&self, permission: Permission) -> Result<(), EngineError> {
-        if self.may(permission) { Ok(()) } else { Err(EngineError::Forbidden(permission)) }
+        if self.may(permission) {
+            Ok(())
+        } else {
+            Err(EngineError::Forbidden(permission))
+        }
     }
 
     /// Who it is to memories that are one user's own.
@@ -72,7 +78,9 @@ impl Caller {
 
     /// The scope to write to. Here a malformed name is refused, without an echo: silently dropping a write would lose it.
     pub fn scope_to_write(&self, memory_ref: &str) -> Result<Scope, EngineError> {
-        Ok(self.scope(memory_ref).ok_or(Rejection::MalformedName { field: "memoryRef" })?)
+        Ok(self
+            .scope(memory_ref)
+            .ok_or(Rejection::MalformedName { field: "memoryRef" })?)
     }
 
     /// Whether it may know of this memory.
@@ -84,9 +92,13 @@ impl Caller {
 
 /// What `user` means by the name of a memory; `None` for what is no name, or somebody else's.
 pub(crate) fn named(user: &PrincipalId, name: &str) -> Option<MemoryRef> {
-    let own = name.strip_prefix("~/").map(|rest| format!("~{user}/{rest}"));
+    let own = name
+        .strip_prefix("~/")
+        .map(|rest| format!("~{user}/{rest}"));
     // What the host starts by itself has no memory of its own: nobody could read it.
-    let reaches = |found: &MemoryRef| found.owner().is_none() || user.as_str() != HOST && Actor::User(user.clone()).may_see(found);
+    let reaches = |found: &MemoryRef| {
+        found.owner().is_none() || user.as_str() != HOST && Actor::User(user.clone()).may_see(found)
+    };
     MemoryRef::parse(own.as_deref().unwrap_or(name)).filter(reaches)
 }
 
@@ -102,7 +114,13 @@ mod tests {
         assert_eq!(name("~ada/ops").as_deref(), Some("~ada/ops"));
         assert_eq!(name("ops").as_deref(), Some("ops"));
         let host = PrincipalId::parse(HOST).unwrap();
-        assert_eq!((named(&host, "~/ops"), named(&host, "~ada/ops")), (None, None));
-        assert_eq!((name("~bob/ops"), name("~/"), name("~*/ops"), name("~")), (None, None, None, None));
+        assert_eq!(
+            (named(&host, "~/ops"), named(&host, "~ada/ops")),
+            (None, None)
+        );
+        assert_eq!(
+            (name("~bob/ops"), name("~/"), name("~*/ops"), name("~")),
+            (None, None, None, None)
+        );
     }
 }

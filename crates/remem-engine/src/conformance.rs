@@ -7,7 +7,10 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{self, Mode};
 use remem_core::commitment::State;
-use remem_core::{Batch, Draft, EntryId, EventBody, Origin, Permission, RecordKind, Rejection, Seq, TenantId, Timestamp};
+use remem_core::{
+    Batch, Draft, EntryId, EventBody, Origin, Permission, RecordKind, Rejection, Seq, TenantId,
+    Timestamp,
+};
 use remem_store::{Filter, Page, ReadAt, StoreError, Tie};
 use serde_json::Value;
 use std::time::Duration;
@@ -21,8 +24,14 @@ impl Engine {
     /// The value that must not show anywhere, if this host has seams.
     #[must_use]
     pub fn canary(&self) -> Option<String> {
-        let canary = self.parts.test_secrets.iter().find(|secret| secret.id() == crate::CANARY_SECRET);
-        canary.filter(|_| self.parts.seams).map(|secret| secret.expose(str::to_owned))
+        let canary = self
+            .parts
+            .test_secrets
+            .iter()
+            .find(|secret| secret.id() == crate::CANARY_SECRET);
+        canary
+            .filter(|_| self.parts.seams)
+            .map(|secret| secret.expose(str::to_owned))
     }
 
     /// How many entries a check's memory holds.
@@ -32,7 +41,13 @@ impl Engine {
 
     /// Writes these texts, each under a name made of it, as if the canary were registered. With `only`, whatever else the
     /// memory holds goes.
-    pub async fn plant(&self, caller: &Caller, memory_ref: &str, texts: &[String], only: bool) -> Result<(), EngineError> {
+    pub async fn plant(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        texts: &[String],
+        only: bool,
+    ) -> Result<(), EngineError> {
         caller.require(Permission::MemoryWrite)?;
         if !self.parts.seams {
             return Err(EngineError::NotFound);
@@ -44,17 +59,37 @@ impl Engine {
         let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
         let mut names = Vec::new();
         for (n, text) in texts.iter().enumerate() {
-            let name = format!("planted_{n:04}_{}", &blake3::hash(text.as_bytes()).to_hex()[..16]);
+            let name = format!(
+                "planted_{n:04}_{}",
+                &blake3::hash(text.as_bytes()).to_hex()[..16]
+            );
             let id = EntryId::parse(&name).ok_or(Rejection::MalformedName { field: "id" })?;
-            let origin = Origin { id: id.clone(), created_at: Some(PLANTED_AT.plus_ms(n as i64)) };
-            let draft = Draft { content: text.clone(), origin: Some(origin), ..Draft::default() };
+            let origin = Origin {
+                id: id.clone(),
+                created_at: Some(PLANTED_AT.plus_ms(n as i64)),
+            };
+            let draft = Draft {
+                content: text.clone(),
+                origin: Some(origin),
+                ..Draft::default()
+            };
             batch = batch.put(id, rules.admission(&policy, now).admit(&scope, draft)?);
             names.push(name);
         }
         if only {
-            let page = Page { limit: ENTRIES_MAX, after: None };
-            for entry in self.parts.store.list(&scope, &Filter::default(), &page, &ReadAt::Now(now)).await? {
-                if !names.iter().any(|name| name == entry.id.as_str()) && !entry.tags.iter().any(|tag| tag == "source:distillation") {
+            let page = Page {
+                limit: ENTRIES_MAX,
+                after: None,
+            };
+            for entry in self
+                .parts
+                .store
+                .list(&scope, &Filter::default(), &page, &ReadAt::Now(now))
+                .await?
+            {
+                if !names.iter().any(|name| name == entry.id.as_str())
+                    && !entry.tags.iter().any(|tag| tag == "source:distillation")
+                {
                     batch = batch.delete(scope.memory_ref.clone(), entry.id);
                 }
             }
@@ -64,12 +99,29 @@ impl Engine {
     }
 
     /// Whether a text shows in what a memory holds, its archives included.
-    pub async fn shows(&self, caller: &Caller, memory_ref: &str, text: &str) -> Result<bool, EngineError> {
+    pub async fn shows(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        text: &str,
+    ) -> Result<bool, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let scope = caller.scope_to_write(memory_ref)?;
-        let (page, at) = (Page { limit: ENTRIES_MAX, after: None }, ReadAt::Now(self.now_for(caller.tenant()).await?));
-        let entries = self.parts.store.list(&scope, &Filter::default(), &page, &at).await?;
-        if entries.iter().any(|entry| entry.content.contains(text) || entry.tags.iter().any(|tag| tag.contains(text))) {
+        let (page, at) = (
+            Page {
+                limit: ENTRIES_MAX,
+                after: None,
+            },
+            ReadAt::Now(self.now_for(caller.tenant()).await?),
+        );
+        let entries = self
+            .parts
+            .store
+            .list(&scope, &Filter::default(), &page, &at)
+            .await?;
+        if entries.iter().any(|entry| {
+            entry.content.contains(text) || entry.tags.iter().any(|tag| tag.contains(text))
+        }) {
             return Ok(true);
         }
         for one in self.archives(caller, memory_ref).await? {
@@ -103,7 +155,12 @@ const SOON_MS: i64 = 200;
 impl Engine {
     /// Lets a promise be written, read and fired, as for everybody else: an entry, the pass `infer`, and either an observation
     /// or the pass `fire` when its time has come.
-    pub async fn rehearse_commitment(&self, caller: &Caller, memory_ref: &str, condition: &str) -> Result<Rehearsed, EngineError> {
+    pub async fn rehearse_commitment(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        condition: &str,
+    ) -> Result<Rehearsed, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         if !self.parts.seams {
             return Err(EngineError::NotFound);
@@ -111,40 +168,88 @@ impl Engine {
         let by_time = match condition {
             "time" => true,
             "predicate" => false,
-            _ => return Err(Rejection::Invalid { field: "condition", rule: "must be time or predicate" }.into()),
+            _ => {
+                return Err(Rejection::Invalid {
+                    field: "condition",
+                    rule: "must be time or predicate",
+                }
+                .into());
+            }
         };
         let number = blake3::hash(self.parts.ids.holder().as_bytes());
-        let intention = format!("canary {}", u32::from_le_bytes([number.as_bytes()[0], number.as_bytes()[1], number.as_bytes()[2], 0]));
-        let when = if by_time { "in 20 minutes" } else { "when the rehearsal invoice clears" };
+        let intention = format!(
+            "canary {}",
+            u32::from_le_bytes([
+                number.as_bytes()[0],
+                number.as_bytes()[1],
+                number.as_bytes()[2],
+                0
+            ])
+        );
+        let when = if by_time {
+            "in 20 minutes"
+        } else {
+            "when the rehearsal invoice clears"
+        };
         let begun = self.parts.store.head(caller.tenant()).await?.seq;
-        let draft = Draft { content: format!("Remind me to feed the {intention} {when}."), ..Draft::default() };
+        let draft = Draft {
+            content: format!("Remind me to feed the {intention} {when}."),
+            ..Draft::default()
+        };
         let stored = self.put(caller, memory_ref, vec![draft], None).await?;
-        let entry = stored.entries.first().map(|entry| entry.id.clone()).ok_or(EngineError::NotFound)?;
+        let entry = stored
+            .entries
+            .first()
+            .map(|entry| entry.id.clone())
+            .ok_or(EngineError::NotFound)?;
         let id = self.read_out(caller, memory_ref, &entry).await?;
         if by_time {
             let soon = self.now_for(caller.tenant()).await?.plus_ms(SOON_MS);
-            self.change_commitment(caller, &id, Changed::Snooze(soon)).await?;
+            self.change_commitment(caller, &id, Changed::Snooze(soon))
+                .await?;
             self.come_due(caller, &id).await?;
         } else {
             for _ in 0..2 {
-                self.observe(caller, memory_ref, "the rehearsal invoice has cleared", true).await?;
+                self.observe(
+                    caller,
+                    memory_ref,
+                    "the rehearsal invoice has cleared",
+                    true,
+                )
+                .await?;
             }
         }
         let fires = self.fires_since(caller, begun, &id).await?;
         let event = fires.first().cloned().ok_or(EngineError::NotFound)?;
-        Ok(Rehearsed { event, fires: fires.len() as u64, intention })
+        Ok(Rehearsed {
+            event,
+            fires: fires.len() as u64,
+            intention,
+        })
     }
 
     /// The commitment that was read out of an entry, once it is there, and armed.
-    async fn read_out(&self, caller: &Caller, memory_ref: &str, entry: &EntryId) -> Result<String, EngineError> {
+    async fn read_out(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        entry: &EntryId,
+    ) -> Result<String, EngineError> {
         let (tenant, scope) = (caller.tenant(), caller.scope_to_write(memory_ref)?);
         let tie = Tie::Source(scope.memory_ref, entry.clone());
         for _ in 0..LOOKS {
             self.pass_by("infer", tenant).await?;
-            if let Some(record) = self.parts.store.tied(tenant, RecordKind::Commitment, &tie, 1).await?.pop() {
+            if let Some(record) = self
+                .parts
+                .store
+                .tied(tenant, RecordKind::Commitment, &tie, 1)
+                .await?
+                .pop()
+            {
                 let info = CommitmentInfo::read(record)?;
                 if info.commitment.state == State::Pending && info.commitment.next_at.is_none() {
-                    self.change_commitment(caller, &info.id, Changed::Confirm).await?;
+                    self.change_commitment(caller, &info.id, Changed::Confirm)
+                        .await?;
                 }
                 return Ok(info.id);
             }
@@ -174,11 +279,22 @@ impl Engine {
         }
     }
 
-    async fn fires_since(&self, caller: &Caller, begun: Seq, id: &str) -> Result<Vec<Value>, EngineError> {
+    async fn fires_since(
+        &self,
+        caller: &Caller,
+        begun: Seq,
+        id: &str,
+    ) -> Result<Vec<Value>, EngineError> {
         let (mut after, mut found) = (begun, Vec::new());
         loop {
-            let events = self.parts.store.events(caller.tenant(), after, ENTRIES_MAX).await?;
-            let Some(last) = events.last().map(|event| event.seq) else { return Ok(found) };
+            let events = self
+                .parts
+                .store
+                .events(caller.tenant(), after, ENTRIES_MAX)
+                .await?;
+            let Some(last) = events.last().map(|event| event.seq) else {
+                return Ok(found);
+            };
             let fired = events.iter().filter(|event| matches!(&event.body, EventBody::CommitmentFired(fired) if fired.commitment_id == id));
             found.extend(fired.map(|event| event.body.payload()));
             after = last;

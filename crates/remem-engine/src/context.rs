@@ -56,35 +56,85 @@ pub struct Budgeted {
 
 impl Engine {
     /// The block for a question.
-    pub async fn recall(&self, caller: &Caller, memory_ref: &str, request: RecallRequest) -> Result<Recalled, EngineError> {
+    pub async fn recall(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        request: RecallRequest,
+    ) -> Result<Recalled, EngineError> {
         let budget = within(request.budget)?;
-        let at = as_of(self.read_at(caller, request.search.at_least).await?, request.search.as_of);
-        let standing = if request.standing { self.standing(caller, memory_ref, &request.search.filter, &at).await? } else { Vec::new() };
+        let at = as_of(
+            self.read_at(caller, request.search.at_least).await?,
+            request.search.as_of,
+        );
+        let standing = if request.standing {
+            self.standing(caller, memory_ref, &request.search.filter, &at)
+                .await?
+        } else {
+            Vec::new()
+        };
         let searched = self.search(caller, memory_ref, request.search).await?;
-        let Searched { hits, probability, relevant, mode, .. } = searched;
+        let Searched {
+            hits,
+            probability,
+            relevant,
+            mode,
+            ..
+        } = searched;
         let work = move || {
             let standing: Vec<&Entry> = standing.iter().collect();
-            let shown: Vec<Shown<'_>> = hits.iter().map(|hit| Shown { entry: &hit.entry, probability_ppm: None }).collect();
+            let shown: Vec<Shown<'_>> = hits
+                .iter()
+                .map(|hit| Shown {
+                    entry: &hit.entry,
+                    probability_ppm: None,
+                })
+                .collect();
             compile(&standing, &shown, &O200k::count, budget)
         };
-        let block = tokio::task::spawn_blocking(work).await.expect("packing does not panic");
-        Ok(Recalled { block, probability, relevant, mode })
+        let block = tokio::task::spawn_blocking(work)
+            .await
+            .expect("packing does not panic");
+        Ok(Recalled {
+            block,
+            probability,
+            relevant,
+            mode,
+        })
     }
 
     /// Procedures and statements that hold until further notice: the newest of each, which `compile` puts in an order of their own.
-    async fn standing(&self, caller: &Caller, memory_ref: &str, filter: &Filter, at: &ReadAt) -> Result<Vec<Entry>, EngineError> {
+    async fn standing(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        filter: &Filter,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let Some(scope) = caller.scope(memory_ref) else { return Ok(Vec::new()) };
+        let Some(scope) = caller.scope(memory_ref) else {
+            return Ok(Vec::new());
+        };
         let mut standing = Vec::new();
         for typology in [Typology::Procedural, Typology::Semantic] {
             if filter.typology.is_some_and(|wanted| wanted != typology) {
                 continue;
             }
-            let filter = Filter { typology: Some(typology), ..filter.clone() };
-            let page = Page { limit: STANDING_MAX, after: None };
+            let filter = Filter {
+                typology: Some(typology),
+                ..filter.clone()
+            };
+            let page = Page {
+                limit: STANDING_MAX,
+                after: None,
+            };
             let found = self.parts.store.list(&scope, &filter, &page, at).await?;
             // Of statements, those that answer a question for good: a slot is what another answer would take the place of.
-            standing.extend(found.into_iter().filter(|entry| typology == Typology::Procedural || entry.facets.slot.is_some()));
+            standing.extend(
+                found.into_iter().filter(|entry| {
+                    typology == Typology::Procedural || entry.facets.slot.is_some()
+                }),
+            );
         }
         self.show(caller, standing, at).await
     }
@@ -102,35 +152,87 @@ impl Engine {
         let entries = match query {
             Some(search) => {
                 let wanted = search.mode;
-                let found = self.search(caller, memory_ref, SearchRequest { limit: search.limit.or(Some(0)), ..search }).await?;
+                let found = self
+                    .search(
+                        caller,
+                        memory_ref,
+                        SearchRequest {
+                            limit: search.limit.or(Some(0)),
+                            ..search
+                        },
+                    )
+                    .await?;
                 // A list by relevance says nothing of how it came about: no other order may pass for the one that was asked for.
                 if found.mode != wanted {
                     return Err(EngineError::NoEmbedder);
                 }
                 found.hits.into_iter().map(|hit| hit.entry).collect()
             }
-            None => self.list(caller, memory_ref, ListRequest { limit: Some(limit.unwrap_or(LISTED_MAX)), ..list }).await?.entries,
+            None => {
+                self.list(
+                    caller,
+                    memory_ref,
+                    ListRequest {
+                        limit: Some(limit.unwrap_or(LISTED_MAX)),
+                        ..list
+                    },
+                )
+                .await?
+                .entries
+            }
         };
-        let entries: Vec<Entry> = entries.into_iter().take(limit.unwrap_or(LISTED_MAX).max(1) as usize).collect();
+        let entries: Vec<Entry> = entries
+            .into_iter()
+            .take(limit.unwrap_or(LISTED_MAX).max(1) as usize)
+            .collect();
         let work = move || {
-            let costs: Vec<usize> = entries.iter().map(|entry| O200k::count(&entry.content)).collect();
+            let costs: Vec<usize> = entries
+                .iter()
+                .map(|entry| O200k::count(&entry.content))
+                .collect();
             let chosen = fit(&costs, budget);
             let tokens = chosen.iter().map(|at| costs[*at] as u64).sum();
-            let over = entries.iter().zip(&costs).filter(|(_, cost)| **cost > budget).map(|(entry, _)| entry.id.clone()).collect();
+            let over = entries
+                .iter()
+                .zip(&costs)
+                .filter(|(_, cost)| **cost > budget)
+                .map(|(entry, _)| entry.id.clone())
+                .collect();
             let mut kept = chosen.into_iter().peekable();
-            let entries = entries.into_iter().enumerate().filter(|(at, _)| kept.next_if_eq(at).is_some()).map(|(_, entry)| entry).collect();
-            Budgeted { entries, tokens, over }
+            let entries = entries
+                .into_iter()
+                .enumerate()
+                .filter(|(at, _)| kept.next_if_eq(at).is_some())
+                .map(|(_, entry)| entry)
+                .collect();
+            Budgeted {
+                entries,
+                tokens,
+                over,
+            }
         };
-        Ok(tokio::task::spawn_blocking(work).await.expect("counting does not panic"))
+        Ok(tokio::task::spawn_blocking(work)
+            .await
+            .expect("counting does not panic"))
     }
 }
 
 fn within(budget: u64) -> Result<usize, EngineError> {
     if budget == 0 {
-        return Err(Rejection::Invalid { field: "tokenBudget", rule: "must be at least 1" }.into());
+        return Err(Rejection::Invalid {
+            field: "tokenBudget",
+            rule: "must be at least 1",
+        }
+        .into());
     }
     if budget > BUDGET_MAX {
-        return Err(Rejection::TooLarge { field: "tokenBudget", unit: "tokens", limit: BUDGET_MAX, actual: budget }.into());
+        return Err(Rejection::TooLarge {
+            field: "tokenBudget",
+            unit: "tokens",
+            limit: BUDGET_MAX,
+            actual: budget,
+        }
+        .into());
     }
     Ok(usize::try_from(budget).unwrap_or(usize::MAX))
 }

@@ -19,7 +19,10 @@ pub fn seal(key: &HostKey, scope: &Scope, position: &Position) -> String {
 
 /// Unpacks a position; anything that `seal` did not make for this scope is refused.
 pub fn open(key: &HostKey, scope: &Scope, cursor: &str) -> Result<Position, Rejection> {
-    parse(key, scope, cursor).ok_or(Rejection::Invalid { field: "cursor", rule: "is not one that this list gave out" })
+    parse(key, scope, cursor).ok_or(Rejection::Invalid {
+        field: "cursor",
+        rule: "is not one that this list gave out",
+    })
 }
 
 fn parse(key: &HostKey, scope: &Scope, cursor: &str) -> Option<Position> {
@@ -30,7 +33,10 @@ fn parse(key: &HostKey, scope: &Scope, cursor: &str) -> Option<Position> {
     let id = EntryId::parse(std::str::from_utf8(id).ok()?)?;
     let expected = mac(key, scope, created_at, id.as_str());
     // Compared as a whole, without stopping at the first difference.
-    let difference = seal.iter().zip(expected).fold(0, |sum, (a, b)| sum | (a ^ b));
+    let difference = seal
+        .iter()
+        .zip(expected)
+        .fold(0, |sum, (a, b)| sum | (a ^ b));
     (difference == 0).then_some(Position { created_at, id })
 }
 
@@ -54,14 +60,25 @@ mod tests {
     #[test]
     fn only_the_scope_that_gave_a_cursor_takes_it() {
         let key = HostKey::new([7; 32]);
-        let scope = |t: &str, m: &str| Scope::new(TenantId::parse(t).unwrap(), MemoryRef::parse(m).unwrap());
-        let position = Position { created_at: Timestamp(-5), id: EntryId::parse("mem_é").unwrap() };
+        let scope = |t: &str, m: &str| {
+            Scope::new(TenantId::parse(t).unwrap(), MemoryRef::parse(m).unwrap())
+        };
+        let position = Position {
+            created_at: Timestamp(-5),
+            id: EntryId::parse("mem_é").unwrap(),
+        };
         let cursor = seal(&key, &scope("a", "m"), &position);
         assert_eq!(open(&key, &scope("a", "m"), &cursor), Ok(position));
         assert!(open(&key, &scope("b", "m"), &cursor).is_err());
         assert!(open(&key, &scope("a", "n"), &cursor).is_err());
         assert!(open(&HostKey::new([8; 32]), &scope("a", "m"), &cursor).is_err());
-        for bad in ["", "AAAA", "not base64!", &cursor[1..], &format!("{cursor}AA")] {
+        for bad in [
+            "",
+            "AAAA",
+            "not base64!",
+            &cursor[1..],
+            &format!("{cursor}AA"),
+        ] {
             assert!(open(&key, &scope("a", "m"), bad).is_err(), "{bad}");
         }
     }

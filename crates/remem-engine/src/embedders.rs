@@ -37,8 +37,15 @@ pub(crate) struct Question {
 impl Embedders {
     /// These two.
     #[must_use]
-    pub fn new(current: Option<Arc<dyn Embedder>>, previous: Option<Arc<dyn Embedder>>) -> Embedders {
-        Embedders { current, previous, asked: Mutex::default() }
+    pub fn new(
+        current: Option<Arc<dyn Embedder>>,
+        previous: Option<Arc<dyn Embedder>>,
+    ) -> Embedders {
+        Embedders {
+            current,
+            previous,
+            asked: Mutex::default(),
+        }
     }
 
     pub(crate) fn asked(&self, tenant: &TenantId, question: Question) {
@@ -56,33 +63,69 @@ impl Embedders {
     }
 
     pub(crate) fn questions(&self, tenant: &TenantId) -> Vec<Question> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).get(tenant).into_iter().flatten().cloned().collect()
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(tenant)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
     }
 }
 
 impl Engine {
     /// The model whose vectors serve a tenant. Without one before there is no choice to look up.
-    pub(crate) async fn serving(&self, tenant: &TenantId) -> Result<Option<Arc<dyn Embedder>>, EngineError> {
-        let Some(current) = self.parts.embedders.current.clone() else { return Ok(None) };
-        let Some(previous) = self.parts.embedders.previous.clone() else { return Ok(Some(current)) };
-        let note = self.parts.store.record(tenant, RecordKind::Progress, RECORD).await?;
-        let serving = note.and_then(|note| note.body.get("serving").and_then(Value::as_i64)).map(ModelId);
-        Ok(Some(if serving == Some(current.id()) { current } else { previous }))
+    pub(crate) async fn serving(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Option<Arc<dyn Embedder>>, EngineError> {
+        let Some(current) = self.parts.embedders.current.clone() else {
+            return Ok(None);
+        };
+        let Some(previous) = self.parts.embedders.previous.clone() else {
+            return Ok(Some(current));
+        };
+        let note = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Progress, RECORD)
+            .await?;
+        let serving = note
+            .and_then(|note| note.body.get("serving").and_then(Value::as_i64))
+            .map(ModelId);
+        Ok(Some(if serving == Some(current.id()) {
+            current
+        } else {
+            previous
+        }))
     }
 }
 
 /// The vector of one text.
-pub(crate) async fn embed_one(embedder: &dyn Embedder, text: &str) -> Result<Embedding, EmbedderError> {
-    embed_all(embedder, &[text.to_owned()]).await?.pop().ok_or(EmbedderError::Malformed)
+pub(crate) async fn embed_one(
+    embedder: &dyn Embedder,
+    text: &str,
+) -> Result<Embedding, EmbedderError> {
+    embed_all(embedder, &[text.to_owned()])
+        .await?
+        .pop()
+        .ok_or(EmbedderError::Malformed)
 }
 
 /// One vector a text, each as wide as the model says: whatever else a server answers is refused here, before anything is kept.
-pub(crate) async fn embed_all(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError> {
+pub(crate) async fn embed_all(
+    embedder: &dyn Embedder,
+    texts: &[String],
+) -> Result<Vec<Embedding>, EmbedderError> {
     let vectors = embedder.embed(texts).await?;
     if vectors.len() != texts.len() {
         return Err(EmbedderError::Malformed);
     }
-    if vectors.iter().any(|vector| vector.components().len() != embedder.dimensions()) {
+    if vectors
+        .iter()
+        .any(|vector| vector.components().len() != embedder.dimensions())
+    {
         return Err(EmbedderError::Dimensions);
     }
     Ok(vectors)

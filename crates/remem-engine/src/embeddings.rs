@@ -47,8 +47,13 @@ impl Engine {
         }
         let counts = store.vector_counts(tenant).await?;
         let note = store.record(tenant, RecordKind::Progress, RECORD).await?;
-        let number = |at: &Value, name: &str| at.get(name).and_then(Value::as_u64).unwrap_or_default();
-        let comparison = note.as_ref().and_then(|note| note.body.get("comparison").map(|told| (told, note.body.get("held"))));
+        let number =
+            |at: &Value, name: &str| at.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let comparison = note.as_ref().and_then(|note| {
+            note.body
+                .get("comparison")
+                .map(|told| (told, note.body.get("held")))
+        });
         let comparison = comparison.map(|(told, held)| Compared {
             overlap: number(told, "overlap"),
             agreement: number(told, "agreement"),
@@ -58,16 +63,29 @@ impl Engine {
         let current = self.parts.embedders.current.as_ref();
         Ok(Embeddings {
             current: current.map(|model| (model.name().to_owned(), model.dimensions())),
-            serving: self.serving(tenant).await?.map(|model| model.name().to_owned()),
+            serving: self
+                .serving(tenant)
+                .await?
+                .map(|model| model.name().to_owned()),
             texts: counts.texts,
-            vectors: counts.models.into_iter().map(|(id, entries)| (self.name_of(id), entries)).collect(),
+            vectors: counts
+                .models
+                .into_iter()
+                .map(|(id, entries)| (self.name_of(id), entries))
+                .collect(),
             comparison,
         })
     }
 
     fn name_of(&self, id: ModelId) -> String {
         let models = &self.parts.embedders;
-        let known = [&models.current, &models.previous].into_iter().flatten().find(|model| model.id() == id);
-        known.map_or_else(|| id.0.to_string(), |model: &std::sync::Arc<dyn Embedder>| model.name().to_owned())
+        let known = [&models.current, &models.previous]
+            .into_iter()
+            .flatten()
+            .find(|model| model.id() == id);
+        known.map_or_else(
+            || id.0.to_string(),
+            |model: &std::sync::Arc<dyn Embedder>| model.name().to_owned(),
+        )
     }
 }

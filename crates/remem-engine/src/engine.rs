@@ -15,7 +15,8 @@ use crate::vault::VaultKey;
 use remem_core::capability::{Capabilities, Facts};
 use remem_core::redact::SecretValue;
 use remem_core::{
-    Agent, Idempotency, MemoryRef, Permission, Policy, PrincipalId, Profiles, Record, Rejection, Revision, TenantId, Timestamp, Workflow,
+    Agent, Idempotency, MemoryRef, Permission, Policy, PrincipalId, Profiles, Record, Rejection,
+    Revision, TenantId, Timestamp, Workflow,
 };
 use remem_store::{Directory, ReadAt, Store};
 use std::collections::{HashMap, HashSet};
@@ -94,7 +95,13 @@ pub struct Parts {
 impl Parts {
     /// The parts that nothing works without; the others as small as can be.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, directory: Arc<dyn Directory>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>, key: HostKey) -> Parts {
+    pub fn new(
+        store: Arc<dyn Store>,
+        directory: Arc<dyn Directory>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        key: HostKey,
+    ) -> Parts {
         Parts {
             store,
             review: Desk::default(),
@@ -164,7 +171,12 @@ impl Engine {
     /// The workflows that conformance checks may run here.
     #[must_use]
     pub fn fixtures(&self) -> Vec<String> {
-        let named = self.parts.workflows.iter().filter(|_| self.parts.seams).map(|workflow| workflow.id.clone());
+        let named = self
+            .parts
+            .workflows
+            .iter()
+            .filter(|_| self.parts.seams)
+            .map(|workflow| workflow.id.clone());
         named.collect()
     }
 
@@ -201,16 +213,27 @@ impl Engine {
 
     /// Now, for acting on a tenant's memory: also never earlier than its last commit by any process.
     pub(crate) async fn now_for(&self, tenant: &TenantId) -> Result<Timestamp, EngineError> {
-        let new = !self.seen.lock().unwrap_or_else(PoisonError::into_inner).contains(tenant);
+        let new = !self
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(tenant);
         if new {
             let head = self.parts.store.head(tenant).await?;
             self.high_water.fetch_max(head.at.0, Ordering::SeqCst);
-            self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone());
+            self.seen
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(tenant.clone());
         }
         Ok(self.now())
     }
 
-    pub(crate) async fn read_at(&self, caller: &Caller, at_least: Option<Revision>) -> Result<ReadAt, EngineError> {
+    pub(crate) async fn read_at(
+        &self,
+        caller: &Caller,
+        at_least: Option<Revision>,
+    ) -> Result<ReadAt, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
         if let Some(revision) = at_least {
             self.wait_for(caller.tenant(), revision).await?;
@@ -235,48 +258,84 @@ impl Engine {
                 }
             }
         };
-        tokio::time::timeout(deadline, reached).await.unwrap_or(Err(EngineError::NotReached))
+        tokio::time::timeout(deadline, reached)
+            .await
+            .unwrap_or(Err(EngineError::NotReached))
     }
 
     /// The limits and rules of a tenant, for acting without a caller.
     pub(crate) async fn policy_for(&self, tenant: &TenantId) -> Result<Policy, EngineError> {
         let found = self.parts.directory.tenant(tenant).await?;
         let shapes = found.map_or(self.parts.policy.shapes, |tenant| tenant.shapes);
-        Ok(Policy { shapes, ..self.parts.policy.clone() })
+        Ok(Policy {
+            shapes,
+            ..self.parts.policy.clone()
+        })
     }
 
     pub(crate) fn policy_of(&self, caller: &Caller) -> Policy {
-        Policy { shapes: caller.shapes, ..self.parts.policy.clone() }
+        Policy {
+            shapes: caller.shapes,
+            ..self.parts.policy.clone()
+        }
     }
 
     /// What the tenant's texts are held against now.
     pub(crate) async fn rules(&self, tenant: &TenantId) -> Result<Arc<Rules>, EngineError> {
         let (secrets, now) = (&self.parts.secrets, self.now());
         let known = secrets.known(tenant);
-        if let Some(known) = known.as_ref().filter(|known| now.0 - known.looked_at.0 < VAULT_LOOK_MS) {
+        if let Some(known) = known
+            .as_ref()
+            .filter(|known| now.0 - known.looked_at.0 < VAULT_LOOK_MS)
+        {
             return Ok(known.rules.clone());
         }
         let look = secrets.look();
         // A tenant that does not exist has no vault, and asking the store for it could make its file.
         let exists = self.parts.directory.tenant(tenant).await?.is_some();
-        let records = if exists { self.vault_records(tenant).await? } else { Vec::new() };
+        let records = if exists {
+            self.vault_records(tenant).await?
+        } else {
+            Vec::new()
+        };
         let vault = state_of(&records);
         if let Some(known) = known.filter(|known| known.vault == vault) {
             secrets.confirm(tenant, look, now);
             return Ok(known.rules);
         }
-        Ok(secrets.learn(tenant, look, vault, now, self.vault_values(tenant, &records)?))
+        Ok(secrets.learn(
+            tenant,
+            look,
+            vault,
+            now,
+            self.vault_values(tenant, &records)?,
+        ))
     }
 
     /// Turns a caller's key and request into digests; nothing readable of either is kept.
-    pub(crate) fn idempotency(&self, operation: &'static str, key: Option<&str>, body: &Digest) -> Result<Option<Idempotency>, Rejection> {
+    pub(crate) fn idempotency(
+        &self,
+        operation: &'static str,
+        key: Option<&str>,
+        body: &Digest,
+    ) -> Result<Option<Idempotency>, Rejection> {
         let Some(key) = key else { return Ok(None) };
-        let (chars, limit) = (key.chars().count(), self.parts.policy.idempotency_key_chars_max);
+        let (chars, limit) = (
+            key.chars().count(),
+            self.parts.policy.idempotency_key_chars_max,
+        );
         if chars == 0 {
-            return Err(Rejection::Empty { field: "Idempotency-Key" });
+            return Err(Rejection::Empty {
+                field: "Idempotency-Key",
+            });
         }
         if chars > limit {
-            return Err(Rejection::TooLarge { field: "Idempotency-Key", unit: "characters", limit: limit as u64, actual: chars as u64 });
+            return Err(Rejection::TooLarge {
+                field: "Idempotency-Key",
+                unit: "characters",
+                limit: limit as u64,
+                actual: chars as u64,
+            });
         }
         let secret = self.parts.key.derive("remembrancer idempotency v1");
         let digest = |bytes: &[u8]| *blake3::keyed_hash(&secret, bytes).as_bytes();
@@ -285,7 +344,11 @@ impl Engine {
             Some(owner) => digest(format!("{owner}\0{key}").as_bytes()),
             None => digest(key.as_bytes()),
         };
-        Ok(Some(Idempotency { operation, key, body: digest(&body.0) }))
+        Ok(Some(Idempotency {
+            operation,
+            key,
+            body: digest(&body.0),
+        }))
     }
 }
 
@@ -298,7 +361,11 @@ fn state_of(records: &[Record]) -> [u8; 32] {
     for record in records {
         digest.part(record.key.as_bytes());
         digest.part(&record.version.to_le_bytes());
-        digest.part(serde_json::to_string(&record.body).unwrap_or_default().as_bytes());
+        digest.part(
+            serde_json::to_string(&record.body)
+                .unwrap_or_default()
+                .as_bytes(),
+        );
     }
     *blake3::hash(&digest.0).as_bytes()
 }
@@ -345,8 +412,21 @@ mod tests {
             digest.part(b"more");
             digest.owner()
         };
-        assert_eq!((owner("~ada/ops").as_deref(), owner("ops"), owner("~/ops"), owner("")), (Some("ada"), None, None, None));
-        assert_eq!(Digest::of_user(&PrincipalId::parse("bob").unwrap()).owner().as_deref(), Some("bob"));
+        assert_eq!(
+            (
+                owner("~ada/ops").as_deref(),
+                owner("ops"),
+                owner("~/ops"),
+                owner("")
+            ),
+            (Some("ada"), None, None, None)
+        );
+        assert_eq!(
+            Digest::of_user(&PrincipalId::parse("bob").unwrap())
+                .owner()
+                .as_deref(),
+            Some("bob")
+        );
         assert_eq!(Digest::default().owner(), None);
     }
 }

@@ -70,7 +70,9 @@ pub enum EngineError {
     #[error("a secret of this tenant cannot be opened: the vault key is missing or another one")]
     VaultLocked,
     /// Nothing here can tell what a query means.
-    #[error("this host cannot search by meaning now: it has no embedding model, or that does not answer")]
+    #[error(
+        "this host cannot search by meaning now: it has no embedding model, or that does not answer"
+    )]
     NoEmbedder,
     /// The job has ended, so that it cannot be cancelled any more.
     #[error("the job has ended")]

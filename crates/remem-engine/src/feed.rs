@@ -18,15 +18,28 @@ const PAGES_MAX: u32 = 64;
 impl Engine {
     /// Events after `after` that the caller may know of, oldest first, and the position that was reached: what is hidden is passed
     /// over, so that nobody waits behind it.
-    pub async fn events(&self, caller: &Caller, after: Seq, limit: Option<u32>) -> Result<(Vec<Event>, Seq), EngineError> {
+    pub async fn events(
+        &self,
+        caller: &Caller,
+        after: Seq,
+        limit: Option<u32>,
+    ) -> Result<(Vec<Event>, Seq), EngineError> {
         caller.require(Permission::MemoryRead)?;
         let page_max = self.parts.policy.events_page_max;
         let limit = limit.filter(|n| *n > 0).unwrap_or(page_max).min(page_max) as usize;
         let (mut shown, mut reached, mut sight) = (Vec::new(), after, Sight::of(caller.actor()));
         for number in 0..PAGES_MAX {
             // The first page is as long as what is wanted: mostly nothing is hidden.
-            let asked = if number == 0 { u32::try_from(limit).unwrap_or(page_max) } else { page_max };
-            let page = self.parts.store.events(caller.tenant(), reached, asked).await?;
+            let asked = if number == 0 {
+                u32::try_from(limit).unwrap_or(page_max)
+            } else {
+                page_max
+            };
+            let page = self
+                .parts
+                .store
+                .events(caller.tenant(), reached, asked)
+                .await?;
             let full = page.len() == asked as usize;
             for event in page {
                 reached = event.seq;
@@ -52,7 +65,12 @@ impl Engine {
     pub async fn feed(self: &Arc<Self>, caller: &Caller, after: Seq) -> Result<Feed, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let watch = self.parts.store.watch(caller.tenant()).await?;
-        Ok(Feed { place: self.feed_place(caller)?, caller: caller.clone(), after, watch })
+        Ok(Feed {
+            place: self.feed_place(caller)?,
+            caller: caller.clone(),
+            after,
+            watch,
+        })
     }
 
     /// One of the tenant's places for open streams.
@@ -63,7 +81,10 @@ impl Engine {
             return Err(EngineError::TooManyFeeds);
         }
         *open += 1;
-        Ok(FeedPlace { engine: self.clone(), tenant: caller.tenant().clone() })
+        Ok(FeedPlace {
+            engine: self.clone(),
+            tenant: caller.tenant().clone(),
+        })
     }
 }
 
@@ -113,7 +134,11 @@ impl Feed {
 
 impl Drop for FeedPlace {
     fn drop(&mut self) {
-        let mut feeds = self.engine.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut feeds = self
+            .engine
+            .feeds
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = feeds.get_mut(&self.tenant) {
             *open -= 1;
             if *open == 0 {

@@ -11,7 +11,8 @@ use remem_core::commitment::Delivery;
 use remem_core::event::{HeartbeatEvaluated, HeartbeatStateChanged, PredicateState};
 use remem_core::proposal::is_name;
 use remem_core::{
-    Batch, EventBody, Fence, MemoryRef, Permission, Precondition, Record, RecordKind, Rejection, Scope, TenantId, Ties, Timestamp, infer,
+    Batch, EventBody, Fence, MemoryRef, Permission, Precondition, Record, RecordKind, Rejection,
+    Scope, TenantId, Ties, Timestamp, infer,
 };
 use remem_store::{Filter, Page, ReadAt, StoreError};
 use serde::{Deserialize, Serialize};
@@ -76,7 +77,11 @@ pub struct Beat {
 
 impl Heartbeat {
     fn to_map(&self) -> Map<String, Value> {
-        if let Ok(Value::Object(map)) = serde_json::to_value(self) { map } else { Map::new() }
+        if let Ok(Value::Object(map)) = serde_json::to_value(self) {
+            map
+        } else {
+            Map::new()
+        }
     }
 
     fn read(record: &Record) -> Result<Heartbeat, EngineError> {
@@ -88,7 +93,10 @@ impl Heartbeat {
 /// The part of a name behind `~/` or the caller's own `~user/`; `None` if it is none of the caller's own.
 fn own_part<'a>(caller: &Caller, id: &'a str) -> Option<&'a str> {
     let rest = id.strip_prefix('~')?;
-    rest.strip_prefix('/').or_else(|| rest.strip_prefix(caller.principal().as_str())?.strip_prefix('/'))
+    rest.strip_prefix('/').or_else(|| {
+        rest.strip_prefix(caller.principal().as_str())?
+            .strip_prefix('/')
+    })
 }
 
 /// What a heartbeat over a memory is called everywhere. Over one user's own its name begins with whose it is: so no two users are
@@ -117,26 +125,55 @@ fn names(caller: &Caller, id: &str) -> Vec<String> {
 
 impl Engine {
     /// Sets a heartbeat, or another under its name.
-    pub async fn put_heartbeat(&self, caller: &Caller, id: &str, new: NewHeartbeat) -> Result<Heartbeat, EngineError> {
+    pub async fn put_heartbeat(
+        &self,
+        caller: &Caller,
+        id: &str,
+        new: NewHeartbeat,
+    ) -> Result<Heartbeat, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let scope = caller.scope_to_write(&new.memory_ref)?;
-        let id = &full_name(caller, id, &scope.memory_ref).ok_or(Rejection::MalformedName { field: "heartbeatId" })?;
+        let id = &full_name(caller, id, &scope.memory_ref).ok_or(Rejection::MalformedName {
+            field: "heartbeatId",
+        })?;
         let rules = self.rules(caller.tenant()).await?;
-        for (field, name) in [("heartbeatId", id.as_str()), ("memoryRef", scope.memory_ref.as_str()), ("tag", new.tag.as_str())] {
+        for (field, name) in [
+            ("heartbeatId", id.as_str()),
+            ("memoryRef", scope.memory_ref.as_str()),
+            ("tag", new.tag.as_str()),
+        ] {
             check_name(rules.redactor(), field, name)?;
         }
-        let shape = Rejection::Invalid { field: "key", rule: "must be a short statement of what can be so, such as \"invoice cleared\"" };
+        let shape = Rejection::Invalid {
+            field: "key",
+            rule: "must be a short statement of what can be so, such as \"invoice cleared\"",
+        };
         let key = infer::observation_key(&new.key).ok_or(shape)?;
         if new.tag.is_empty() || new.tag.chars().count() > self.parts.policy.tag_chars_max {
-            return Err(Rejection::Invalid { field: "tag", rule: "must be a tag" }.into());
+            return Err(Rejection::Invalid {
+                field: "tag",
+                rule: "must be a tag",
+            }
+            .into());
         }
         let known = self.all_heartbeats(caller.tenant()).await?;
-        let (limit, actual) = (self.parts.policy.heartbeats_max as u64, known.len() as u64 + 1);
+        let (limit, actual) = (
+            self.parts.policy.heartbeats_max as u64,
+            known.len() as u64 + 1,
+        );
         if actual > limit && known.iter().all(|one| one.id != *id) {
-            return Err(Rejection::TooLarge { field: "heartbeats", unit: "items", limit, actual }.into());
+            return Err(Rejection::TooLarge {
+                field: "heartbeats",
+                unit: "items",
+                limit,
+                actual,
+            }
+            .into());
         }
-        let every_ms = (i64::from(new.every_seconds) * 1_000).max(self.parts.policy.heartbeat_every_ms_min);
-        let (memory_ref, tag, enabled) = (scope.memory_ref.as_str().to_owned(), new.tag, new.enabled);
+        let every_ms =
+            (i64::from(new.every_seconds) * 1_000).max(self.parts.policy.heartbeat_every_ms_min);
+        let (memory_ref, tag, enabled) =
+            (scope.memory_ref.as_str().to_owned(), new.tag, new.enabled);
         let heartbeat = Heartbeat {
             id: id.to_owned(),
             memory_ref,
@@ -150,10 +187,25 @@ impl Engine {
             observed: None,
         };
         let now = self.now_for(caller.tenant()).await?;
-        let body = rules.admission(&self.policy_of(caller), now).record(heartbeat.to_map());
-        let ties = if enabled { Ties::due(now) } else { Ties::default() };
+        let body = rules
+            .admission(&self.policy_of(caller), now)
+            .record(heartbeat.to_map());
+        let ties = if enabled {
+            Ties::due(now)
+        } else {
+            Ties::default()
+        };
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        self.parts.store.commit(batch.set_tied(RecordKind::Heartbeat, id.to_owned(), Precondition::None, body, ties)).await?;
+        self.parts
+            .store
+            .commit(batch.set_tied(
+                RecordKind::Heartbeat,
+                id.to_owned(),
+                Precondition::None,
+                body,
+                ties,
+            ))
+            .await?;
         self.load_heartbeat(caller, id).await
     }
 
@@ -166,7 +218,12 @@ impl Engine {
     /// The caller's own of that name, or the tenant's.
     async fn load_heartbeat(&self, caller: &Caller, id: &str) -> Result<Heartbeat, EngineError> {
         for name in names(caller, id) {
-            if let Some(record) = self.parts.store.record(caller.tenant(), RecordKind::Heartbeat, &name).await? {
+            if let Some(record) = self
+                .parts
+                .store
+                .record(caller.tenant(), RecordKind::Heartbeat, &name)
+                .await?
+            {
                 return Heartbeat::read(&record);
             }
         }
@@ -177,13 +234,19 @@ impl Engine {
     pub async fn heartbeats(&self, caller: &Caller) -> Result<Vec<Heartbeat>, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let mut all = self.all_heartbeats(caller.tenant()).await?;
-        all.retain(|one| MemoryRef::parse(&one.memory_ref).is_none_or(|memory_ref| caller.may_see(&memory_ref)));
+        all.retain(|one| {
+            MemoryRef::parse(&one.memory_ref).is_none_or(|memory_ref| caller.may_see(&memory_ref))
+        });
         Ok(all)
     }
 
     async fn all_heartbeats(&self, tenant: &TenantId) -> Result<Vec<Heartbeat>, EngineError> {
         let limit = u32::try_from(self.parts.policy.heartbeats_max).unwrap_or(u32::MAX);
-        let records = self.parts.store.records(tenant, RecordKind::Heartbeat, "", None, limit).await?;
+        let records = self
+            .parts
+            .store
+            .records(tenant, RecordKind::Heartbeat, "", None, limit)
+            .await?;
         records.iter().map(Heartbeat::read).collect()
     }
 
@@ -191,16 +254,38 @@ impl Engine {
     pub async fn remove_heartbeat(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let id = self.load_heartbeat(caller, id).await?.id;
-        let batch = Batch::new(caller.tenant().clone(), self.now_for(caller.tenant()).await?).by(caller.principal().clone());
-        self.parts.store.commit(batch.unset(RecordKind::Heartbeat, id, Precondition::None)).await?;
+        let batch = Batch::new(
+            caller.tenant().clone(),
+            self.now_for(caller.tenant()).await?,
+        )
+        .by(caller.principal().clone());
+        self.parts
+            .store
+            .commit(batch.unset(RecordKind::Heartbeat, id, Precondition::None))
+            .await?;
         Ok(())
     }
 
     /// A look whose time has come.
-    pub(crate) async fn beat(&self, tenant: &TenantId, record: Record, fence: Option<&Fence>) -> Result<Fired, EngineError> {
+    pub(crate) async fn beat(
+        &self,
+        tenant: &TenantId,
+        record: Record,
+        fence: Option<&Fence>,
+    ) -> Result<Fired, EngineError> {
         let heartbeat = Heartbeat::read(&record)?;
         let seen = self.look(tenant, &heartbeat).await;
-        Ok(if self.beaten(tenant, &record, heartbeat, seen, fence).await?.is_some() { Fired::Now } else { Fired::Elsewhere })
+        Ok(
+            if self
+                .beaten(tenant, &record, heartbeat, seen, fence)
+                .await?
+                .is_some()
+            {
+                Fired::Now
+            } else {
+                Fired::Elsewhere
+            },
+        )
     }
 
     /// What is so now; `Err` is how the look ended otherwise. It never takes longer than this host allows.
@@ -208,7 +293,10 @@ impl Engine {
         self.in_time(self.holds(tenant, heartbeat)).await
     }
 
-    async fn in_time(&self, look: impl Future<Output = Result<bool, EngineError>>) -> Result<bool, &'static str> {
+    async fn in_time(
+        &self,
+        look: impl Future<Output = Result<bool, EngineError>>,
+    ) -> Result<bool, &'static str> {
         let limit = Duration::from_millis(self.parts.policy.heartbeat_runtime_ms_max);
         match tokio::time::timeout(limit, look).await {
             Ok(Ok(holds)) => Ok(holds),
@@ -218,11 +306,27 @@ impl Engine {
     }
 
     async fn holds(&self, tenant: &TenantId, heartbeat: &Heartbeat) -> Result<bool, EngineError> {
-        let Some(memory_ref) = MemoryRef::parse(&heartbeat.memory_ref) else { return Ok(false) };
-        let filter = Filter { tags: vec![heartbeat.tag.clone()], ..Filter::default() };
+        let Some(memory_ref) = MemoryRef::parse(&heartbeat.memory_ref) else {
+            return Ok(false);
+        };
+        let filter = Filter {
+            tags: vec![heartbeat.tag.clone()],
+            ..Filter::default()
+        };
         let at = ReadAt::Now(self.now_for(tenant).await?);
-        let found =
-            self.parts.store.list(&Scope::new(tenant.clone(), memory_ref).as_host(), &filter, &Page { limit: 1, after: None }, &at).await?;
+        let found = self
+            .parts
+            .store
+            .list(
+                &Scope::new(tenant.clone(), memory_ref).as_host(),
+                &filter,
+                &Page {
+                    limit: 1,
+                    after: None,
+                },
+                &at,
+            )
+            .await?;
         Ok(!found.is_empty())
     }
 
@@ -242,16 +346,31 @@ impl Engine {
             Err(status) => (status, false),
         };
         let mut fired = Vec::new();
-        if let (Ok(holds), true, Some(memory_ref)) = (seen, changed, MemoryRef::parse(&heartbeat.memory_ref)) {
-            fired = self.tell(tenant, &memory_ref, heartbeat.key.clone(), holds).await?.fired;
+        if let (Ok(holds), true, Some(memory_ref)) =
+            (seen, changed, MemoryRef::parse(&heartbeat.memory_ref))
+        {
+            fired = self
+                .tell(tenant, &memory_ref, heartbeat.key.clone(), holds)
+                .await?
+                .fired;
             heartbeat.holds = Some(holds);
         }
         (heartbeat.last_status, heartbeat.last_at) = (Some(status.to_owned()), Some(now.0));
         let (policy, rules) = (self.policy_for(tenant).await?, self.rules(tenant).await?);
         let body = rules.admission(&policy, now).record(heartbeat.to_map());
-        let ties = if heartbeat.enabled { Ties::due(next(record.ties.due, heartbeat.every_ms, now)) } else { Ties::default() };
+        let ties = if heartbeat.enabled {
+            Ties::due(next(record.ties.due, heartbeat.every_ms, now))
+        } else {
+            Ties::default()
+        };
         let batch = Batch::new(tenant.clone(), now).fenced(fence.cloned());
-        let mut batch = batch.set_tied(RecordKind::Heartbeat, record.key.clone(), Precondition::Version(record.version), body, ties);
+        let mut batch = batch.set_tied(
+            RecordKind::Heartbeat,
+            record.key.clone(),
+            Precondition::Version(record.version),
+            body,
+            ties,
+        );
         let heartbeat_id = heartbeat.id.clone();
         batch = batch.emit(EventBody::HeartbeatEvaluated(HeartbeatEvaluated {
             heartbeat_id: heartbeat_id.clone(),
@@ -259,15 +378,28 @@ impl Engine {
             changed,
         }));
         if changed {
-            let (from, to) = (PredicateState { holds: before }, PredicateState { holds: heartbeat.holds });
-            batch = batch.emit(EventBody::HeartbeatStateChanged(HeartbeatStateChanged { heartbeat_id, from, to }));
+            let (from, to) = (
+                PredicateState { holds: before },
+                PredicateState {
+                    holds: heartbeat.holds,
+                },
+            );
+            batch = batch.emit(EventBody::HeartbeatStateChanged(HeartbeatStateChanged {
+                heartbeat_id,
+                from,
+                to,
+            }));
         }
         match self.parts.store.commit(batch).await {
             Ok(_) => {
                 if changed {
                     self.has_deliveries(tenant);
                 }
-                Ok(Some(Beat { status, changed, fired }))
+                Ok(Some(Beat {
+                    status,
+                    changed,
+                    fired,
+                }))
             }
             Err(StoreError::Conflict) => Ok(None),
             Err(other) => Err(other.into()),
@@ -292,28 +424,67 @@ const CHECKED_WORKFLOW: &str = "conformance-noop";
 
 /// What the heartbeat of that name is about.
 fn checked_key(id: &str) -> String {
-    format!("the watched thing {} has changed", &blake3::hash(id.as_bytes()).to_hex()[..8])
+    format!(
+        "the watched thing {} has changed",
+        &blake3::hash(id.as_bytes()).to_hex()[..8]
+    )
 }
 
 impl Engine {
     /// A look of a conformance check, which says what was seen and how long the look takes. Everything but the look itself is
     /// as ever. The predicate turns over whenever something else is seen than the last time.
-    pub async fn tick_heartbeat(&self, caller: &Caller, id: &str, observed: &Value, slow_ms: u64) -> Result<Tick, EngineError> {
+    pub async fn tick_heartbeat(
+        &self,
+        caller: &Caller,
+        id: &str,
+        observed: &Value,
+        slow_ms: u64,
+    ) -> Result<Tick, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         if !self.parts.seams {
             return Err(EngineError::NotFound);
         }
         let tenant = caller.tenant();
-        if self.parts.store.record(tenant, RecordKind::Heartbeat, id).await?.is_none() {
-            let (memory_ref, key, tag) = (CHECKED_MEMORY.to_owned(), checked_key(id), "conformance".to_owned());
-            self.put_heartbeat(caller, id, NewHeartbeat { memory_ref, key, tag, every_seconds: 60, enabled: false }).await?;
+        if self
+            .parts
+            .store
+            .record(tenant, RecordKind::Heartbeat, id)
+            .await?
+            .is_none()
+        {
+            let (memory_ref, key, tag) = (
+                CHECKED_MEMORY.to_owned(),
+                checked_key(id),
+                "conformance".to_owned(),
+            );
+            self.put_heartbeat(
+                caller,
+                id,
+                NewHeartbeat {
+                    memory_ref,
+                    key,
+                    tag,
+                    every_seconds: 60,
+                    enabled: false,
+                },
+            )
+            .await?;
         }
         self.await_tick(caller, id).await?;
-        let record = self.parts.store.record(tenant, RecordKind::Heartbeat, id).await?.ok_or(EngineError::NotFound)?;
+        let record = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Heartbeat, id)
+            .await?
+            .ok_or(EngineError::NotFound)?;
         let mut heartbeat = Heartbeat::read(&record)?;
         let digest = blake3::hash(observed.to_string().as_bytes()).to_hex()[..32].to_owned();
         let same = heartbeat.observed.as_ref() == Some(&digest);
-        let holds = if same { heartbeat.holds.unwrap_or(true) } else { !heartbeat.holds.unwrap_or(false) };
+        let holds = if same {
+            heartbeat.holds.unwrap_or(true)
+        } else {
+            !heartbeat.holds.unwrap_or(false)
+        };
         let slow = async {
             tokio::time::sleep(Duration::from_millis(slow_ms)).await;
             Ok(holds)
@@ -322,21 +493,42 @@ impl Engine {
         if seen.is_ok() {
             heartbeat.observed = Some(digest);
         }
-        let beat = self.beaten(tenant, &record, heartbeat, seen, None).await?.ok_or(StoreError::Busy)?;
+        let beat = self
+            .beaten(tenant, &record, heartbeat, seen, None)
+            .await?
+            .ok_or(StoreError::Busy)?;
         let mut runs = 0;
         for id in &beat.fired {
             let fired = self.load_commitment(tenant, id).await?;
             runs += u64::from(fired.is_some_and(|info| info.commitment.last_run_id.is_some()));
         }
-        Ok(Tick { status: beat.status, changed: beat.changed, runs })
+        Ok(Tick {
+            status: beat.status,
+            changed: beat.changed,
+            runs,
+        })
     }
 
     /// Somebody waits for the predicate, so that a change has something to start.
     async fn await_tick(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
-        let delivery = Delivery { workflow_id: Some(CHECKED_WORKFLOW.to_owned()), ..Delivery::default() };
-        let (text, predicate) = (format!("Look after the heartbeat {id}."), Some(checked_key(id)));
-        let new = NewCommitment { text, predicate, delivery, ..NewCommitment::default() };
-        match self.create_commitment(caller, CHECKED_MEMORY, new, None).await {
+        let delivery = Delivery {
+            workflow_id: Some(CHECKED_WORKFLOW.to_owned()),
+            ..Delivery::default()
+        };
+        let (text, predicate) = (
+            format!("Look after the heartbeat {id}."),
+            Some(checked_key(id)),
+        );
+        let new = NewCommitment {
+            text,
+            predicate,
+            delivery,
+            ..NewCommitment::default()
+        };
+        match self
+            .create_commitment(caller, CHECKED_MEMORY, new, None)
+            .await
+        {
             Ok(_) | Err(EngineError::UnknownWorkflow) => Ok(()),
             Err(other) => Err(other),
         }

@@ -42,7 +42,11 @@ pub(crate) fn is_of_the_host(name: &str) -> bool {
 
 impl Engine {
     fn key_hash(&self, text: &str) -> KeyHash {
-        *blake3::keyed_hash(&self.parts.key.derive("remembrancer api key v1"), text.as_bytes()).as_bytes()
+        *blake3::keyed_hash(
+            &self.parts.key.derive("remembrancer api key v1"),
+            text.as_bytes(),
+        )
+        .as_bytes()
     }
 
     /// Who holds this key, or whom this token proves. What is shaped like a token is one, where tokens are accepted.
@@ -63,16 +67,29 @@ impl Engine {
     }
 
     async fn caller_of(&self, hash: KeyHash) -> Result<Caller, Denied> {
-        let found = self.parts.directory.find_key(&hash).await.map_err(|_| Denied::Unavailable)?;
+        let found = self
+            .parts
+            .directory
+            .find_key(&hash)
+            .await
+            .map_err(|_| Denied::Unavailable)?;
         // The lookup compared keyed hashes, which an outsider cannot steer; this comparison takes the same time anyway.
-        let record = found.filter(|r| blake3::Hash::from_bytes(r.hash) == blake3::Hash::from_bytes(hash)).ok_or(Denied::Unknown)?;
+        let record = found
+            .filter(|r| blake3::Hash::from_bytes(r.hash) == blake3::Hash::from_bytes(hash))
+            .ok_or(Denied::Unknown)?;
         if record.revoked_at.is_some() {
             return Err(Denied::Revoked);
         }
         if record.expires_at.is_some_and(|end| end <= self.now()) {
             return Err(Denied::Expired);
         }
-        let tenant = self.parts.directory.tenant(&record.tenant).await.map_err(|_| Denied::Unavailable)?.ok_or(Denied::Unknown)?;
+        let tenant = self
+            .parts
+            .directory
+            .tenant(&record.tenant)
+            .await
+            .map_err(|_| Denied::Unavailable)?
+            .ok_or(Denied::Unknown)?;
         Ok(Caller {
             tenant: record.tenant,
             principal: record.principal,
@@ -84,13 +101,29 @@ impl Engine {
 
     /// A caller with every right inside `tenant`, for commands that open the data themselves.
     pub async fn local_caller(&self, tenant: &TenantId) -> Result<Caller, EngineError> {
-        let found = self.parts.directory.tenant(tenant).await?.ok_or(EngineError::NotFound)?;
+        let found = self
+            .parts
+            .directory
+            .tenant(tenant)
+            .await?
+            .ok_or(EngineError::NotFound)?;
         let principal = PrincipalId::parse(LOCAL).expect("a valid name");
-        Ok(Caller { tenant: found.id, principal, permissions: Permission::ALL.to_vec(), shapes: found.shapes, proof: Proof::Local })
+        Ok(Caller {
+            tenant: found.id,
+            principal,
+            permissions: Permission::ALL.to_vec(),
+            shapes: found.shapes,
+            proof: Proof::Local,
+        })
     }
 
     /// Creates a tenant or changes its settings; answers whether it is new.
-    pub async fn put_tenant(&self, caller: &Caller, id: &str, shapes: ShapePolicy) -> Result<bool, EngineError> {
+    pub async fn put_tenant(
+        &self,
+        caller: &Caller,
+        id: &str,
+        shapes: ShapePolicy,
+    ) -> Result<bool, EngineError> {
         caller.require(Permission::HostAdmin)?;
         let id = TenantId::parse(id).ok_or(Rejection::MalformedName { field: "tenant" })?;
         self.no_secret_in("tenant", &id, id.as_str()).await?;
@@ -98,8 +131,20 @@ impl Engine {
     }
 
     /// As `put_tenant`, for the host itself.
-    pub async fn ensure_tenant(&self, id: TenantId, shapes: ShapePolicy) -> Result<bool, EngineError> {
-        Ok(self.parts.directory.put_tenant(&Tenant { id, created_at: self.now(), shapes }).await?)
+    pub async fn ensure_tenant(
+        &self,
+        id: TenantId,
+        shapes: ShapePolicy,
+    ) -> Result<bool, EngineError> {
+        Ok(self
+            .parts
+            .directory
+            .put_tenant(&Tenant {
+                id,
+                created_at: self.now(),
+                shapes,
+            })
+            .await?)
     }
 
     /// All tenants.
@@ -110,41 +155,78 @@ impl Engine {
 
     /// Makes a key. A caller reaches its own tenant with `keys:manage` and every tenant with `host:admin`, and can never
     /// give a right it does not hold.
-    pub async fn create_key(&self, caller: &Caller, request: KeyRequest) -> Result<NewKey, EngineError> {
+    pub async fn create_key(
+        &self,
+        caller: &Caller,
+        request: KeyRequest,
+    ) -> Result<NewKey, EngineError> {
         self.may_manage(caller, &request.tenant)?;
         if let Some(beyond) = request.permissions.iter().find(|p| !caller.may(**p)) {
             return Err(EngineError::Forbidden(*beyond));
         }
         let text = self.parts.ids.api_key();
-        let record = self.add_key(&text, request).await?.ok_or_else(|| StoreError::Damaged("a fresh key exists already"))?;
+        let record = self
+            .add_key(&text, request)
+            .await?
+            .ok_or_else(|| StoreError::Damaged("a fresh key exists already"))?;
         Ok(NewKey { text, record })
     }
 
     /// Stores a given key, for the host itself; `None` if it exists already.
-    pub async fn add_key(&self, text: &str, request: KeyRequest) -> Result<Option<KeyRecord>, EngineError> {
+    pub async fn add_key(
+        &self,
+        text: &str,
+        request: KeyRequest,
+    ) -> Result<Option<KeyRecord>, EngineError> {
         if request.permissions.is_empty() {
             return Err(Rejection::Empty { field: "scopes" }.into());
         }
         // A host starts with the key it was given before, even if it cannot open a vault.
-        if self.parts.directory.find_key(&self.key_hash(text)).await?.is_some() {
+        if self
+            .parts
+            .directory
+            .find_key(&self.key_hash(text))
+            .await?
+            .is_some()
+        {
             return Ok(None);
         }
-        if request.label.chars().count() > LABEL_CHARS_MAX || request.label.chars().any(char::is_control) {
-            return Err(Rejection::Invalid { field: "label", rule: "must be at most 100 characters without control characters" }.into());
+        if request.label.chars().count() > LABEL_CHARS_MAX
+            || request.label.chars().any(char::is_control)
+        {
+            return Err(Rejection::Invalid {
+                field: "label",
+                rule: "must be at most 100 characters without control characters",
+            }
+            .into());
         }
-        self.no_secret_in("label", &request.tenant, &request.label).await?;
-        self.no_secret_in("tenant", &request.tenant, request.tenant.as_str()).await?;
+        self.no_secret_in("label", &request.tenant, &request.label)
+            .await?;
+        self.no_secret_in("tenant", &request.tenant, request.tenant.as_str())
+            .await?;
         if let Some(principal) = &request.principal {
             if is_of_the_host(principal.as_str()) {
-                return Err(Rejection::Invalid { field: "principal", rule: "must not be a name that the host itself acts under" }.into());
+                return Err(Rejection::Invalid {
+                    field: "principal",
+                    rule: "must not be a name that the host itself acts under",
+                }
+                .into());
             }
-            self.no_secret_in("principal", &request.tenant, principal.as_str()).await?;
+            self.no_secret_in("principal", &request.tenant, principal.as_str())
+                .await?;
         }
         if request.expires_at.is_some_and(|end| end <= self.now()) {
             return Err(Rejection::AlreadyExpired.into());
         }
-        if self.parts.directory.tenant(&request.tenant).await?.is_none() {
-            self.ensure_tenant(request.tenant.clone(), self.parts.policy.shapes).await?;
+        if self
+            .parts
+            .directory
+            .tenant(&request.tenant)
+            .await?
+            .is_none()
+        {
+            self.ensure_tenant(request.tenant.clone(), self.parts.policy.shapes)
+                .await?;
         }
         let mut permissions = request.permissions;
         permissions.sort_unstable();
@@ -161,26 +243,57 @@ impl Engine {
             expires_at: request.expires_at,
             revoked_at: None,
         };
-        Ok(self.parts.directory.add_key(&record).await?.then_some(record))
+        Ok(self
+            .parts
+            .directory
+            .add_key(&record)
+            .await?
+            .then_some(record))
     }
 
     /// Labels and the names of tenants and principals are stored in clear, like every name.
-    async fn no_secret_in(&self, field: &'static str, tenant: &TenantId, name: &str) -> Result<(), EngineError> {
-        Ok(check_name(self.rules(tenant).await?.redactor(), field, name)?)
+    async fn no_secret_in(
+        &self,
+        field: &'static str,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Result<(), EngineError> {
+        Ok(check_name(
+            self.rules(tenant).await?.redactor(),
+            field,
+            name,
+        )?)
     }
 
     /// The keys of a tenant.
-    pub async fn keys(&self, caller: &Caller, tenant: &TenantId) -> Result<Vec<KeyRecord>, EngineError> {
+    pub async fn keys(
+        &self,
+        caller: &Caller,
+        tenant: &TenantId,
+    ) -> Result<Vec<KeyRecord>, EngineError> {
         self.may_manage(caller, tenant)?;
         Ok(self.parts.directory.keys(tenant).await?)
     }
 
     /// Revokes a key at once.
-    pub async fn revoke_key(&self, caller: &Caller, tenant: &TenantId, id: &str) -> Result<(), EngineError> {
+    pub async fn revoke_key(
+        &self,
+        caller: &Caller,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<(), EngineError> {
         self.may_manage(caller, tenant)?;
         let id = PrincipalId::parse(id).ok_or(EngineError::NotFound)?;
-        let revoked = self.parts.directory.revoke_key(tenant, &id, self.now()).await?;
-        if revoked { Ok(()) } else { Err(EngineError::NotFound) }
+        let revoked = self
+            .parts
+            .directory
+            .revoke_key(tenant, &id, self.now())
+            .await?;
+        if revoked {
+            Ok(())
+        } else {
+            Err(EngineError::NotFound)
+        }
     }
 
     /// Whether the directory of tenants and keys can be read: without it nobody can come in.
@@ -189,7 +302,9 @@ impl Engine {
     }
 
     /// Checks every tenant's data against its own hashes; for the host's operator.
-    pub async fn verify_all(&self) -> Result<Vec<(TenantId, Result<u64, StoreError>)>, EngineError> {
+    pub async fn verify_all(
+        &self,
+    ) -> Result<Vec<(TenantId, Result<u64, StoreError>)>, EngineError> {
         let mut results = Vec::new();
         for tenant in self.parts.directory.tenants().await? {
             self.now_for(&tenant.id).await.ok();
@@ -205,6 +320,10 @@ impl Engine {
         }
         caller.require(Permission::KeysManage)?;
         // Another tenant is answered like a missing right, whether or not it exists.
-        if caller.tenant() == tenant { Ok(()) } else { Err(EngineError::Forbidden(Permission::HostAdmin)) }
+        if caller.tenant() == tenant {
+            Ok(())
+        } else {
+            Err(EngineError::Forbidden(Permission::HostAdmin))
+        }
     }
 }

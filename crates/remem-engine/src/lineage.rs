@@ -8,12 +8,28 @@ use remem_store::Lineage;
 
 impl Engine {
     /// One step in both directions. An entry that is gone still has its lineage; one that never was has none.
-    pub async fn lineage(&self, caller: &Caller, memory_ref: &str, id: &str) -> Result<Lineage, EngineError> {
+    pub async fn lineage(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        id: &str,
+    ) -> Result<Lineage, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else { return Err(EngineError::NotFound) };
-        let mut lineage = self.parts.store.lineage(&scope, &id).await?.ok_or(EngineError::NotFound)?;
-        lineage.sources.retain(|one| caller.may_see(&one.memory_ref));
-        lineage.derivatives.retain(|one| caller.may_see(&one.memory_ref));
+        let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
+            return Err(EngineError::NotFound);
+        };
+        let mut lineage = self
+            .parts
+            .store
+            .lineage(&scope, &id)
+            .await?
+            .ok_or(EngineError::NotFound)?;
+        lineage
+            .sources
+            .retain(|one| caller.may_see(&one.memory_ref));
+        lineage
+            .derivatives
+            .retain(|one| caller.may_see(&one.memory_ref));
         Ok(lineage)
     }
 }

@@ -10,7 +10,9 @@ use crate::webhook::send::hex;
 use remem_core::admission::check_name;
 use remem_core::redact::SecretValue;
 use remem_core::rewrite::{self, Job, Message, Rewrite};
-use remem_core::{EntryId, MemoryRef, Permission, Record, RecordBody, RecordKind, Rejection, TenantId, Timestamp};
+use remem_core::{
+    EntryId, MemoryRef, Permission, Record, RecordBody, RecordKind, Rejection, TenantId, Timestamp,
+};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,7 +99,10 @@ struct Outcome {
 
 impl Outcome {
     fn none(why: &'static str) -> Outcome {
-        Outcome { why, ..Outcome::default() }
+        Outcome {
+            why,
+            ..Outcome::default()
+        }
     }
 }
 
@@ -112,9 +117,19 @@ impl Engine {
     /// there is no rewrite. An error means that the tenant's own rules could not be read.
     ///
     /// The evidence must be as a reader may see it. Nothing is stored here.
-    pub async fn rewrite(&self, tenant: &TenantId, request: &RewriteRequest) -> Result<Option<ModelCall>, EngineError> {
-        let Some(port) = &self.parts.model else { return Ok(None) };
-        check_name(self.rules(tenant).await?.redactor(), "memoryRef", request.memory_ref.as_str())?;
+    pub async fn rewrite(
+        &self,
+        tenant: &TenantId,
+        request: &RewriteRequest,
+    ) -> Result<Option<ModelCall>, EngineError> {
+        let Some(port) = &self.parts.model else {
+            return Ok(None);
+        };
+        check_name(
+            self.rules(tenant).await?.redactor(),
+            "memoryRef",
+            request.memory_ref.as_str(),
+        )?;
         let messages = rewrite::prompt(&request.job);
         let began = self.parts.clock.now();
         let outcome = self.ask(port, tenant, request, &messages).await?;
@@ -125,9 +140,18 @@ impl Engine {
         }
         let facts = self.ledger(port, request, &messages, &outcome, took);
         let policy = self.policy_for(tenant).await?;
-        let body = self.rules(tenant).await?.admission(&policy, self.now_for(tenant).await?).record(facts);
+        let body = self
+            .rules(tenant)
+            .await?
+            .admission(&policy, self.now_for(tenant).await?)
+            .record(facts);
         let key = format!("{PREFIX}{}", self.parts.ids.holder());
-        Ok(Some(ModelCall { key, body, rewrite: outcome.rewrite, why: outcome.why }))
+        Ok(Some(ModelCall {
+            key,
+            body,
+            rewrite: outcome.rewrite,
+            why: outcome.why,
+        }))
     }
 
     async fn ask(
@@ -138,11 +162,22 @@ impl Engine {
         messages: &[Message],
     ) -> Result<Outcome, EngineError> {
         let (policy, rules) = (self.policy_for(tenant).await?, self.rules(tenant).await?);
-        if messages.iter().map(|message| message.content.len()).sum::<usize>() > policy.model_prompt_bytes_max {
+        if messages
+            .iter()
+            .map(|message| message.content.len())
+            .sum::<usize>()
+            > policy.model_prompt_bytes_max
+        {
             return Ok(Outcome::none(PROMPT_TOO_LARGE));
         }
-        let is_clean = |text: &str| rules.redactor().clean(text, policy.shapes).text.as_str() == text;
-        let texts = request.job.evidence.iter().map(|evidence| &evidence.text).chain([&request.job.plain]);
+        let is_clean =
+            |text: &str| rules.redactor().clean(text, policy.shapes).text.as_str() == text;
+        let texts = request
+            .job
+            .evidence
+            .iter()
+            .map(|evidence| &evidence.text)
+            .chain([&request.job.plain]);
         // Texts are redacted where they are stored and read; this is the last look before one leaves the host.
         if !texts.into_iter().all(|text| is_clean(text)) {
             return Ok(Outcome::none(SECRET_IN_EVIDENCE));
@@ -154,22 +189,46 @@ impl Engine {
                 found => found,
             },
         };
-        let answer = match complete(port, messages, key.as_ref(), policy.model_answer_bytes_max).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                let status = if let ModelError::Status(status) = error { Some(status) } else { None };
-                return Ok(Outcome { status, ..Outcome::none(error.as_str()) });
-            }
-        };
+        let answer =
+            match complete(port, messages, key.as_ref(), policy.model_answer_bytes_max).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    let status = if let ModelError::Status(status) = error {
+                        Some(status)
+                    } else {
+                        None
+                    };
+                    return Ok(Outcome {
+                        status,
+                        ..Outcome::none(error.as_str())
+                    });
+                }
+            };
         let response = Some(self.ledger_hash([answer.as_bytes()]));
         // The vault may have changed while the model was thinking.
         let rules = self.rules(tenant).await?;
-        let clean = rules.redactor().clean_derived(&answer, policy.shapes).text.into_string();
+        let clean = rules
+            .redactor()
+            .clean_derived(&answer, policy.shapes)
+            .text
+            .into_string();
         Ok(match rewrite::check(&request.job, &clean) {
-            Ok(rewrite) => Outcome { response, status: None, rewrite: Some(rewrite), why: ACCEPTED },
+            Ok(rewrite) => Outcome {
+                response,
+                status: None,
+                rewrite: Some(rewrite),
+                why: ACCEPTED,
+            },
             Err(refusal) => {
-                let why = if clean == answer { refusal.as_str() } else { SECRET_IN_ANSWER };
-                Outcome { response, ..Outcome::none(why) }
+                let why = if clean == answer {
+                    refusal.as_str()
+                } else {
+                    SECRET_IN_ANSWER
+                };
+                Outcome {
+                    response,
+                    ..Outcome::none(why)
+                }
             }
         })
     }
@@ -178,29 +237,60 @@ impl Engine {
     fn ledger_hash<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
         let mut digest = Digest::default();
         parts.into_iter().for_each(|part| digest.part(part));
-        *blake3::keyed_hash(&self.parts.key.derive("remembrancer model ledger v1"), digest.bytes()).as_bytes()
+        *blake3::keyed_hash(
+            &self.parts.key.derive("remembrancer model ledger v1"),
+            digest.bytes(),
+        )
+        .as_bytes()
     }
 
-    fn ledger(&self, port: &ModelPort, request: &RewriteRequest, messages: &[Message], outcome: &Outcome, took: i64) -> Map<String, Value> {
-        let asked = messages.iter().flat_map(|message| [message.role.as_str().as_bytes(), message.content.as_bytes()]);
+    fn ledger(
+        &self,
+        port: &ModelPort,
+        request: &RewriteRequest,
+        messages: &[Message],
+        outcome: &Outcome,
+        took: i64,
+    ) -> Map<String, Value> {
+        let asked = messages
+            .iter()
+            .flat_map(|message| [message.role.as_str().as_bytes(), message.content.as_bytes()]);
         let mut evidence = Vec::new();
-        for (line, diff) in outcome.rewrite.iter().flat_map(|rewrite| rewrite.diff.iter().enumerate()) {
+        for (line, diff) in outcome
+            .rewrite
+            .iter()
+            .flat_map(|rewrite| rewrite.diff.iter().enumerate())
+        {
             let spans = diff.spans.iter();
-            evidence.extend(spans.map(|s| json!({"line": line + 1, "source": s.source, "start": s.start, "end": s.end})));
+            evidence.extend(spans.map(
+                |s| json!({"line": line + 1, "source": s.source, "start": s.start, "end": s.end}),
+            ));
         }
         let replaces: Vec<&str> = request.undo.replaces.iter().map(EntryId::as_str).collect();
         let mut facts = Map::new();
-        facts.insert("requestHash".to_owned(), json!(hex(&self.ledger_hash(asked))));
-        facts.insert("responseHash".to_owned(), json!(outcome.response.map(|response| hex(&response))));
+        facts.insert(
+            "requestHash".to_owned(),
+            json!(hex(&self.ledger_hash(asked))),
+        );
+        facts.insert(
+            "responseHash".to_owned(),
+            json!(outcome.response.map(|response| hex(&response))),
+        );
         facts.insert("model".to_owned(), json!(port.model.name()));
         facts.insert("accepted".to_owned(), json!(outcome.rewrite.is_some()));
         facts.insert("why".to_owned(), json!(outcome.why));
         facts.insert("status".to_owned(), json!(outcome.status));
         facts.insert("durationMs".to_owned(), json!(took));
         facts.insert("memoryRef".to_owned(), json!(request.memory_ref.as_str()));
-        facts.insert("outputId".to_owned(), json!(request.output.as_ref().map(EntryId::as_str)));
+        facts.insert(
+            "outputId".to_owned(),
+            json!(request.output.as_ref().map(EntryId::as_str)),
+        );
         facts.insert("evidence".to_owned(), json!(evidence));
-        facts.insert("undo".to_owned(), json!({"archive": request.undo.archive, "replaces": replaces}));
+        facts.insert(
+            "undo".to_owned(),
+            json!({"archive": request.undo.archive, "replaces": replaces}),
+        );
         facts.retain(|_, value| !value.is_null());
         facts
     }
@@ -214,12 +304,26 @@ impl Engine {
     ) -> Result<(Vec<ModelCallInfo>, bool), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         if after.is_some_and(|after| !after.starts_with(PREFIX)) {
-            return Err(Rejection::Invalid { field: "after", rule: "must be the nextAfter of an earlier page" }.into());
+            return Err(Rejection::Invalid {
+                field: "after",
+                rule: "must be the nextAfter of an earlier page",
+            }
+            .into());
         }
         let limit = self.parts.policy.list_limit(limit) as usize;
         let (mut found, mut after) = (Vec::new(), after.map(str::to_owned));
         while found.len() <= limit {
-            let page = self.parts.store.records(caller.tenant(), RecordKind::ModelCall, PREFIX, after.as_deref(), PAGE).await?;
+            let page = self
+                .parts
+                .store
+                .records(
+                    caller.tenant(),
+                    RecordKind::ModelCall,
+                    PREFIX,
+                    after.as_deref(),
+                    PAGE,
+                )
+                .await?;
             let full = page.len() == PAGE as usize;
             after = page.last().map(|last| last.key.clone());
             found.extend(page.into_iter().filter(|record| is_shown(caller, record)));
@@ -232,19 +336,32 @@ impl Engine {
         // A name that became a secret after it was kept is not shown either.
         let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
         let admission = rules.admission(&policy, self.now_for(caller.tenant()).await?);
-        let shown = |record: Record| ModelCallInfo { id: record.key, at: record.at, body: admission.record(record.body).map().clone() };
+        let shown = |record: Record| ModelCallInfo {
+            id: record.key,
+            at: record.at,
+            body: admission.record(record.body).map().clone(),
+        };
         Ok((found.into_iter().map(shown).collect(), more))
     }
 }
 
 /// Whether the caller may know of the memory that a ledger entry is about.
 fn is_shown(caller: &Caller, record: &Record) -> bool {
-    let memory_ref = record.body.get("memoryRef").and_then(Value::as_str).and_then(MemoryRef::parse);
+    let memory_ref = record
+        .body
+        .get("memoryRef")
+        .and_then(Value::as_str)
+        .and_then(MemoryRef::parse);
     memory_ref.is_none_or(|memory_ref| caller.may_see(&memory_ref))
 }
 
 /// Asks, and once more if the failure may have been a passing one; all within the deadline.
-async fn complete(port: &ModelPort, messages: &[Message], key: Option<&SecretValue>, bytes_max: usize) -> Result<String, ModelError> {
+async fn complete(
+    port: &ModelPort,
+    messages: &[Message],
+    key: Option<&SecretValue>,
+    bytes_max: usize,
+) -> Result<String, ModelError> {
     let attempts = async {
         match port.model.complete(messages, key, bytes_max).await {
             Err(error) if error.is_passing() => {
@@ -254,6 +371,12 @@ async fn complete(port: &ModelPort, messages: &[Message], key: Option<&SecretVal
             other => other,
         }
     };
-    let answer = tokio::time::timeout(port.deadline, attempts).await.unwrap_or(Err(ModelError::Timeout))?;
-    if answer.len() > bytes_max { Err(ModelError::TooLarge) } else { Ok(answer) }
+    let answer = tokio::time::timeout(port.deadline, attempts)
+        .await
+        .unwrap_or(Err(ModelError::Timeout))?;
+    if answer.len() > bytes_max {
+        Err(ModelError::TooLarge)
+    } else {
+        Ok(answer)
+    }
 }

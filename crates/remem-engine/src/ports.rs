@@ -78,7 +78,12 @@ impl KeysetError {
 pub trait Post: Send + Sync {
     /// Posts once, follows nothing, and answers with the status. An implementation connects only to addresses that it has
     /// held against the rules.
-    async fn post(&self, url: &str, headers: Vec<(&'static str, String)>, body: Vec<u8>) -> Result<u16, PostError>;
+    async fn post(
+        &self,
+        url: &str,
+        headers: Vec<(&'static str, String)>,
+        body: Vec<u8>,
+    ) -> Result<u16, PostError>;
 }
 
 /// Why there was no answer. Names a class, never an address or a text of the receiver.
@@ -110,7 +115,12 @@ pub trait Model: Send + Sync {
     /// What the model is called; kept with every call.
     fn name(&self) -> &str;
     /// Asks once, follows nothing, and answers with the text of the model, at most `bytes_max` long. `key` opens its door.
-    async fn complete(&self, messages: &[Message], key: Option<&SecretValue>, bytes_max: usize) -> Result<String, ModelError>;
+    async fn complete(
+        &self,
+        messages: &[Message],
+        key: Option<&SecretValue>,
+        bytes_max: usize,
+    ) -> Result<String, ModelError>;
 }
 
 /// Why a model gave no answer. Names a class, never an address or a text.
@@ -147,7 +157,10 @@ impl ModelError {
     /// Whether another attempt right away may fare better.
     #[must_use]
     pub fn is_passing(self) -> bool {
-        matches!(self, ModelError::Unreachable | ModelError::Status(500..=599))
+        matches!(
+            self,
+            ModelError::Unreachable | ModelError::Status(500..=599)
+        )
     }
 }
 
@@ -205,9 +218,14 @@ pub type Envelope = fn(&TenantId, &Event) -> Option<Vec<u8>>;
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the wall clock"
+    )]
     fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
         Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 }
@@ -216,23 +234,38 @@ impl Clock for SystemClock {
 pub struct RandomIds;
 
 impl Ids for RandomIds {
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that draws ids")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that draws ids"
+    )]
     fn entry(&self) -> EntryId {
-        EntryId::parse(&format!("mem_{}", uuid::Uuid::now_v7().simple())).expect("hex digits are a valid id")
+        EntryId::parse(&format!("mem_{}", uuid::Uuid::now_v7().simple()))
+            .expect("hex digits are a valid id")
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that draws ids")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that draws ids"
+    )]
     fn key(&self) -> PrincipalId {
         let hex = uuid::Uuid::now_v7().simple().to_string();
-        PrincipalId::parse(&format!("key_{}{}", &hex[..10], &hex[24..])).expect("hex digits are a valid name")
+        PrincipalId::parse(&format!("key_{}{}", &hex[..10], &hex[24..]))
+            .expect("hex digits are a valid name")
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that draws ids")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that draws ids"
+    )]
     fn run(&self) -> RunId {
-        RunId::parse(&format!("run_{}", uuid::Uuid::now_v7().simple())).expect("hex digits are a valid name")
+        RunId::parse(&format!("run_{}", uuid::Uuid::now_v7().simple()))
+            .expect("hex digits are a valid name")
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that draws ids")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that draws ids"
+    )]
     fn holder(&self) -> String {
         uuid::Uuid::now_v7().simple().to_string()
     }
@@ -319,7 +352,11 @@ impl SetKeyset {
 
     /// Looks.
     pub fn look(&self) {
-        let keys = self.issuer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let keys = self
+            .issuer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
@@ -336,7 +373,11 @@ impl Keyset for SetKeyset {
             self.looked.fetch_add(1, Ordering::SeqCst);
             self.look();
         }
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(KeysetError::Unreachable)
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .ok_or(KeysetError::Unreachable)
     }
 }
 
@@ -355,7 +396,10 @@ impl Posted {
     /// A header's value.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
-        self.headers.iter().find(|(n, _)| *n == name).map_or("", |(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map_or("", |(_, value)| value.as_str())
     }
 }
 
@@ -371,8 +415,17 @@ pub struct RecordedPost {
 
 impl RecordedPost {
     /// The next answers of a receiver, in order; `None` is none, ever.
-    pub fn answer(&self, url: &str, answers: impl IntoIterator<Item = Option<Result<u16, PostError>>>) {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).entry(url.to_owned()).or_default().extend(answers);
+    pub fn answer(
+        &self,
+        url: &str,
+        answers: impl IntoIterator<Item = Option<Result<u16, PostError>>>,
+    ) {
+        self.answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(url.to_owned())
+            .or_default()
+            .extend(answers);
     }
 
     /// What arrived since this was last asked.
@@ -383,9 +436,26 @@ impl RecordedPost {
 
 #[async_trait]
 impl Post for RecordedPost {
-    async fn post(&self, url: &str, headers: Vec<(&'static str, String)>, body: Vec<u8>) -> Result<u16, PostError> {
-        self.posted.lock().unwrap_or_else(PoisonError::into_inner).push(Posted { url: url.to_owned(), headers, body });
-        let next = self.answers.lock().unwrap_or_else(PoisonError::into_inner).get_mut(url).and_then(VecDeque::pop_front);
+    async fn post(
+        &self,
+        url: &str,
+        headers: Vec<(&'static str, String)>,
+        body: Vec<u8>,
+    ) -> Result<u16, PostError> {
+        self.posted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Posted {
+                url: url.to_owned(),
+                headers,
+                body,
+            });
+        let next = self
+            .answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_mut(url)
+            .and_then(VecDeque::pop_front);
         match next {
             None => Ok(200),
             Some(Some(answer)) => answer,
@@ -407,7 +477,10 @@ pub type Asked = (Vec<Message>, Option<String>);
 impl ScriptedModel {
     /// A model with these answers.
     pub fn new(answers: impl IntoIterator<Item = Result<String, ModelError>>) -> ScriptedModel {
-        ScriptedModel { answers: Mutex::new(answers.into_iter().collect()), asked: Mutex::default() }
+        ScriptedModel {
+            answers: Mutex::new(answers.into_iter().collect()),
+            asked: Mutex::default(),
+        }
     }
 
     /// What it was asked since this was last called.
@@ -422,10 +495,22 @@ impl Model for ScriptedModel {
         "scripted"
     }
 
-    async fn complete(&self, messages: &[Message], key: Option<&SecretValue>, _: usize) -> Result<String, ModelError> {
+    async fn complete(
+        &self,
+        messages: &[Message],
+        key: Option<&SecretValue>,
+        _: usize,
+    ) -> Result<String, ModelError> {
         let key = key.map(|key| key.expose(str::to_owned));
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((messages.to_vec(), key));
-        let next = self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((messages.to_vec(), key));
+        let next = self
+            .answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front();
         match next {
             Some(answer) => answer,
             None => std::future::pending().await,

@@ -76,7 +76,8 @@ impl Over {
 }
 
 /// What an activation answers with.
-pub type PassFuture<'a> = Pin<Box<dyn Future<Output = Result<PassReport, EngineError>> + Send + 'a>>;
+pub type PassFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<PassReport, EngineError>> + Send + 'a>>;
 
 /// What the question whether an activation is worth it answers with.
 pub type WorthFuture<'a> = Pin<Box<dyn Future<Output = Result<bool, EngineError>> + Send + 'a>>;
@@ -115,7 +116,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 1,
         over: Over::Host {
             worth: |_, _| Box::pin(async { Ok(true) }),
-            run: |engine, tenant, mode, fence| Box::pin(passes::purge::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::purge::run(engine, tenant, mode, fence))
+            },
         },
     },
     Pass {
@@ -128,7 +131,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 4,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::runs::worth(engine, tenant)),
-            run: |engine, tenant, mode, fence| Box::pin(passes::runs::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::runs::run(engine, tenant, mode, fence))
+            },
         },
     },
     Pass {
@@ -141,7 +146,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 16,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::deliver::worth(engine, tenant)),
-            run: |engine, tenant, mode, fence| Box::pin(passes::deliver::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::deliver::run(engine, tenant, mode, fence))
+            },
         },
     },
     Pass {
@@ -154,7 +161,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 1,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::rescan::worth(engine, tenant)),
-            run: |engine, tenant, mode, fence| Box::pin(passes::rescan::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::rescan::run(engine, tenant, mode, fence))
+            },
         },
     },
     Pass {
@@ -167,7 +176,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 4,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::jobs::worth(engine, tenant)),
-            run: |engine, tenant, mode, fence| Box::pin(passes::jobs::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::jobs::run(engine, tenant, mode, fence))
+            },
         },
     },
     Pass {
@@ -180,7 +191,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 2,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::infer::worth(engine, tenant)),
-            run: |engine, tenant, mode, fence| Box::pin(passes::infer::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::infer::run(engine, tenant, mode, fence))
+            },
         },
     },
     Pass {
@@ -193,7 +206,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 2,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::embed::worth(engine, tenant)),
-            run: |engine, tenant, mode, fence| Box::pin(passes::embed::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::embed::run(engine, tenant, mode, fence))
+            },
         },
     },
     Pass {
@@ -206,7 +221,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 8,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::fire::worth(engine, tenant)),
-            run: |engine, tenant, mode, fence| Box::pin(passes::fire::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::fire::run(engine, tenant, mode, fence))
+            },
         },
     },
     Pass {
@@ -219,7 +236,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 2,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::sessions::worth(engine, tenant)),
-            run: |engine, tenant, mode, fence| Box::pin(passes::sessions::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::sessions::run(engine, tenant, mode, fence))
+            },
         },
     },
     Pass {
@@ -232,7 +251,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 1,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::sweep::worth(engine, tenant)),
-            run: |engine, tenant, mode, fence| Box::pin(passes::sweep::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::sweep::run(engine, tenant, mode, fence))
+            },
         },
     },
     Pass {
@@ -245,7 +266,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 1,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::archives::worth(engine, tenant)),
-            run: |engine, tenant, mode, fence| Box::pin(passes::archives::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::archives::run(engine, tenant, mode, fence))
+            },
         },
     },
     Pass {
@@ -258,7 +281,9 @@ pub static PASSES: [Pass; 15] = [
         tenants_at_once: 1,
         over: Over::Host {
             worth: |engine, tenant| Box::pin(passes::propose::worth(engine, tenant)),
-            run: |engine, tenant, mode, fence| Box::pin(passes::propose::run(engine, tenant, mode, fence)),
+            run: |engine, tenant, mode, fence| {
+                Box::pin(passes::propose::run(engine, tenant, mode, fence))
+            },
         },
     },
     over_memory(
@@ -267,7 +292,12 @@ pub static PASSES: [Pass; 15] = [
         |engine, job| Box::pin(passes::consolidate::work(engine, job)),
         &[],
     ),
-    over_memory("compact", "makes one entry of many", |engine, job| Box::pin(passes::compact::work(engine, job)), &COMPACT_OPTIONS),
+    over_memory(
+        "compact",
+        "makes one entry of many",
+        |engine, job| Box::pin(passes::compact::work(engine, job)),
+        &COMPACT_OPTIONS,
+    ),
     over_memory(
         "distill",
         "makes a short digest of a memory within a budget of tokens",
@@ -305,11 +335,19 @@ static COMPACT_OPTIONS: [OptionSpec; 1] = [OptionSpec {
 static DISTILL_OPTIONS: [OptionSpec; 4] = [
     OptionSpec {
         name: "tokenBudget",
-        kind: OptionKind::Integer { min: 1, max: 10_000_000 },
+        kind: OptionKind::Integer {
+            min: 1,
+            max: 10_000_000,
+        },
         doc: "tokens that may be read and written",
         rule: "must be an integer from 1 to 10000000",
     },
-    OptionSpec { name: "markdown", kind: OptionKind::Flag, doc: "also write the index as Markdown", rule: "must be true or false" },
+    OptionSpec {
+        name: "markdown",
+        kind: OptionKind::Flag,
+        doc: "also write the index as Markdown",
+        rule: "must be true or false",
+    },
     OptionSpec {
         name: "sources",
         kind: OptionKind::Word(&["all", "new"]),
@@ -351,7 +389,12 @@ impl Engine {
 
     /// Runs one activation for somebody who waits for it, after any other that is under way, here or on another node. Of a
     /// pass over memories these are the jobs that wait.
-    pub async fn run_pass(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode) -> Result<PassReport, EngineError> {
+    pub async fn run_pass(
+        &self,
+        pass: &'static Pass,
+        tenant: &TenantId,
+        mode: Mode,
+    ) -> Result<PassReport, EngineError> {
         if mode == Mode::DryRun {
             return self.activate(pass, tenant, mode, None).await;
         }
@@ -365,7 +408,11 @@ impl Engine {
     }
 
     /// Runs one activation if it is worth it.
-    pub(crate) async fn try_worthy(&self, pass: &'static Pass, tenant: &TenantId) -> Result<Option<PassReport>, EngineError> {
+    pub(crate) async fn try_worthy(
+        &self,
+        pass: &'static Pass,
+        tenant: &TenantId,
+    ) -> Result<Option<PassReport>, EngineError> {
         let worthy = match pass.over {
             Over::Host { worth, .. } => worth(self, tenant).await?,
             Over::Memory { .. } => carry::worth(self, pass, tenant).await?,
@@ -382,17 +429,32 @@ impl Engine {
     }
 
     /// Runs one activation under its lease; `None` if another one is under way.
-    pub(crate) async fn try_pass(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode) -> Result<Option<PassReport>, EngineError> {
-        let Some(held) = self.claim(pass, tenant).await? else { return Ok(None) };
+    pub(crate) async fn try_pass(
+        &self,
+        pass: &'static Pass,
+        tenant: &TenantId,
+        mode: Mode,
+    ) -> Result<Option<PassReport>, EngineError> {
+        let Some(held) = self.claim(pass, tenant).await? else {
+            return Ok(None);
+        };
         let result = self.activate(pass, tenant, mode, Some(&held)).await;
         self.release(tenant, &held.fence).await;
         result.map(Some)
     }
 
     /// Takes the lease of a pass; `None` if somebody has it.
-    pub(crate) async fn claim(&self, pass: &'static Pass, tenant: &TenantId) -> Result<Option<Held>, EngineError> {
+    pub(crate) async fn claim(
+        &self,
+        pass: &'static Pass,
+        tenant: &TenantId,
+    ) -> Result<Option<Held>, EngineError> {
         let holder = self.parts.ids.holder();
-        let fence = self.parts.store.claim(tenant, pass.name, &holder, self.now(), pass.lease_ms).await?;
+        let fence = self
+            .parts
+            .store
+            .claim(tenant, pass.name, &holder, self.now(), pass.lease_ms)
+            .await?;
         Ok(fence.map(|fence| Held { fence, holder }))
     }
 
@@ -401,20 +463,42 @@ impl Engine {
         for _ in 0..RELEASE_TRIES {
             match self.parts.store.release(tenant, fence).await {
                 Ok(()) => return,
-                Err(error) => tracing::debug!(pass = fence.pass, %error, "a lease was not given back"),
+                Err(error) => {
+                    tracing::debug!(pass = fence.pass, %error, "a lease was not given back")
+                }
             }
         }
     }
 
-    async fn activate(&self, pass: &'static Pass, tenant: &TenantId, mode: Mode, held: Option<&Held>) -> Result<PassReport, EngineError> {
+    async fn activate(
+        &self,
+        pass: &'static Pass,
+        tenant: &TenantId,
+        mode: Mode,
+        held: Option<&Held>,
+    ) -> Result<PassReport, EngineError> {
         // Jobs are measured one by one.
-        let Over::Host { run, .. } = pass.over else { return carry::run(self, pass, tenant, held).await };
+        let Over::Host { run, .. } = pass.over else {
+            return carry::run(self, pass, tenant, held).await;
+        };
         let begun = self.now();
         let result = run(self, tenant, mode, held.map(|held| held.fence.clone())).await;
         let (ran_at, report) = (self.now(), result.as_ref().ok().copied());
-        self.passes.record(tenant, PassStatus { name: pass.name, ran_at, report });
+        self.passes.record(
+            tenant,
+            PassStatus {
+                name: pass.name,
+                ran_at,
+                report,
+            },
+        );
         let outcome = if result.is_ok() { "ok" } else { "failed" };
-        measure(pass.name, outcome, report.map_or(0, |r| r.changed), ran_at.0 - begun.0);
+        measure(
+            pass.name,
+            outcome,
+            report.map_or(0, |r| r.changed),
+            ran_at.0 - begun.0,
+        );
         result
     }
 
@@ -427,8 +511,10 @@ impl Engine {
 
 /// What metrics tell of an activation.
 pub(crate) fn measure(pass: &'static str, outcome: &'static str, changed: u64, took_ms: i64) {
-    metrics::counter!("remem_pass_activations_total", "pass" => pass, "outcome" => outcome).increment(1);
+    metrics::counter!("remem_pass_activations_total", "pass" => pass, "outcome" => outcome)
+        .increment(1);
     metrics::counter!("remem_pass_changes_total", "pass" => pass).increment(changed);
     #[expect(clippy::cast_precision_loss, reason = "no activation takes so long")]
-    metrics::histogram!("remem_pass_duration_seconds", "pass" => pass).record(took_ms.max(0) as f64 / 1_000.0);
+    metrics::histogram!("remem_pass_duration_seconds", "pass" => pass)
+        .record(took_ms.max(0) as f64 / 1_000.0);
 }

@@ -17,14 +17,22 @@ const GATHER: Duration = Duration::from_millis(200);
 
 /// Starts every pass on its period until `stop` becomes true. The first activation looks at every tenant, so that what
 /// an earlier process left behind is found; later ones mostly at those where the store says something is due.
-#[expect(clippy::disallowed_methods, reason = "the runner is the place that starts tasks")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the runner is the place that starts tasks"
+)]
 pub fn start(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
-    let passes = PASSES.iter().map(|pass| tokio::spawn(drive(engine.clone(), pass, stop.clone())));
+    let passes = PASSES
+        .iter()
+        .map(|pass| tokio::spawn(drive(engine.clone(), pass, stop.clone())));
     passes.chain([start_runs(engine, stop)]).collect()
 }
 
 /// Starts carrying runs on, so many at once, until `stop` becomes true; those under way are finished first.
-#[expect(clippy::disallowed_methods, reason = "the runner is the place that starts tasks")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the runner is the place that starts tasks"
+)]
 pub fn start_runs(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> JoinHandle<()> {
     tokio::spawn(carry_runs(engine.clone(), stop.clone()))
 }
@@ -50,7 +58,9 @@ async fn carry_on(engine: &Engine, turn: Turn) {
     engine.runs.done(&tenant, &run);
     match ended {
         Ok(()) => engine.has_deliveries(&tenant),
-        Err(Halt::Error(error)) => tracing::warn!(run = %run, tenant = %tenant, %error, "a run stands still; it will be taken up again"),
+        Err(Halt::Error(error)) => {
+            tracing::warn!(run = %run, tenant = %tenant, %error, "a run stands still; it will be taken up again")
+        }
         Err(_) => {}
     }
 }
@@ -58,14 +68,19 @@ async fn carry_on(engine: &Engine, turn: Turn) {
 async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {
     let (mut activation, mut wake) = (0, engine.parts.store.wake());
     // On storage of one's own, nobody else leaves work behind; a command that opened it might have.
-    let all_every = if engine.parts.store.features().shared { pass.all_every } else { pass.all_every.max(ALONE_ALL_EVERY) };
+    let all_every = if engine.parts.store.features().shared {
+        pass.all_every
+    } else {
+        pass.all_every.max(ALONE_ALL_EVERY)
+    };
     while !*stop.borrow() {
         let tenants = due(&engine, pass, activation % all_every == 0).await;
-        let work = stream::iter(tenants).for_each_concurrent(pass.tenants_at_once, async |tenant| {
-            if !engine.passes.is_stopping() {
-                activate(&engine, pass, &tenant).await;
-            }
-        });
+        let work =
+            stream::iter(tenants).for_each_concurrent(pass.tenants_at_once, async |tenant| {
+                if !engine.passes.is_stopping() {
+                    activate(&engine, pass, &tenant).await;
+                }
+            });
         until_done(&engine, &mut stop.clone(), work).await;
         activation += 1;
         tokio::select! {
@@ -78,7 +93,11 @@ async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiv
 }
 
 /// Lets the work under way end, and tells it when the process is asked to stop.
-async fn until_done(engine: &Engine, stop: &mut watch::Receiver<bool>, work: impl Future<Output = ()>) {
+async fn until_done(
+    engine: &Engine,
+    stop: &mut watch::Receiver<bool>,
+    work: impl Future<Output = ()>,
+) {
     tokio::pin!(work);
     tokio::select! {
         () = &mut work => return,
@@ -104,9 +123,19 @@ async fn called(engine: &Engine) {
 async fn due(engine: &Engine, pass: &Pass, all: bool) -> Vec<TenantId> {
     let here = engine.passes.take_work(pass.name, engine.now());
     let found = if all {
-        engine.parts.directory.tenants().await.map(|tenants| tenants.into_iter().map(|t| t.id).collect())
+        engine
+            .parts
+            .directory
+            .tenants()
+            .await
+            .map(|tenants| tenants.into_iter().map(|t| t.id).collect())
     } else if let Some(work) = pass.store_knows {
-        engine.parts.store.due(work, engine.now()).await.map(|due| here.into_iter().chain(due).collect())
+        engine
+            .parts
+            .store
+            .due(work, engine.now())
+            .await
+            .map(|due| here.into_iter().chain(due).collect())
     } else {
         Ok(here)
     };
@@ -122,6 +151,8 @@ async fn activate(engine: &Engine, pass: &'static Pass, tenant: &TenantId) {
             tracing::info!(pass = pass.name, tenant = %tenant, examined = report.examined, changed = report.changed, "pass done");
         }
         Ok(_) => {}
-        Err(error) => tracing::warn!(pass = pass.name, tenant = %tenant, %error, "pass failed; it will be tried again"),
+        Err(error) => {
+            tracing::warn!(pass = pass.name, tenant = %tenant, %error, "pass failed; it will be tried again")
+        }
     }
 }

@@ -11,7 +11,10 @@ use crate::jobs::{JobInfo, Trigger, options, own_words};
 use crate::passes::jobs::NAME;
 use crate::registry::{self, Mode, PassReport};
 use remem_core::admission::check_name;
-use remem_core::{Batch, MemoryRef, Permission, Precondition, Record, RecordBody, RecordKind, Rejection, TenantId, Timestamp, Timing};
+use remem_core::{
+    Batch, MemoryRef, Permission, Precondition, Record, RecordBody, RecordKind, Rejection,
+    TenantId, Timestamp, Timing,
+};
 use remem_store::StoreError;
 use serde_json::{Map, Value, json};
 
@@ -63,7 +66,11 @@ const TRIES: u32 = 16;
 
 /// The name of a schedule's record. Names of memories can be longer than a key may be.
 fn key(pass: &str, memory_ref: Option<&MemoryRef>) -> String {
-    let digest = memory_ref.map(|memory_ref| blake3::hash(memory_ref.as_str().as_bytes()).to_hex().to_string());
+    let digest = memory_ref.map(|memory_ref| {
+        blake3::hash(memory_ref.as_str().as_bytes())
+            .to_hex()
+            .to_string()
+    });
     format!("{pass}/{}", digest.as_deref().unwrap_or("*"))
 }
 
@@ -78,8 +85,15 @@ impl Schedule {
             every: text("every"),
             cron: text("cron"),
             zone: text("zone")?,
-            options: body.get("options").and_then(Value::as_object).cloned().unwrap_or_default(),
-            enabled: body.get("enabled").and_then(Value::as_bool).unwrap_or(false),
+            options: body
+                .get("options")
+                .and_then(Value::as_object)
+                .cloned()
+                .unwrap_or_default(),
+            enabled: body
+                .get("enabled")
+                .and_then(Value::as_bool)
+                .unwrap_or(false),
             next_due: time("nextDue"),
             last_due: time("lastDue"),
             last_job_id: text("lastJobId"),
@@ -128,12 +142,15 @@ impl Engine {
     ) -> Result<Schedule, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let (tenant, pass) = (caller.tenant(), memory_pass(pass)?);
-        let mut schedule = self.new_schedule(tenant, pass, named(caller, memory_ref)?, new).await?;
+        let mut schedule = self
+            .new_schedule(tenant, pass, named(caller, memory_ref)?, new)
+            .await?;
         for _ in 0..TRIES {
             let known = self.find_schedule(tenant, &schedule.key()).await?;
             let precondition = match &known {
                 Some(known) => {
-                    (schedule.last_due, schedule.last_job_id) = (known.last_due, known.last_job_id.clone());
+                    (schedule.last_due, schedule.last_job_id) =
+                        (known.last_due, known.last_job_id.clone());
                     Precondition::Version(known.version)
                 }
                 None => {
@@ -143,7 +160,17 @@ impl Engine {
             };
             let now = self.now_for(tenant).await?;
             let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
-            match self.parts.store.commit(batch.set(RecordKind::Schedule, schedule.key(), precondition, schedule.body())).await {
+            match self
+                .parts
+                .store
+                .commit(batch.set(
+                    RecordKind::Schedule,
+                    schedule.key(),
+                    precondition,
+                    schedule.body(),
+                ))
+                .await
+            {
                 Ok(_) => {
                     self.has_work(NAME, tenant);
                     return self.schedule(caller, pass.name, memory_ref).await;
@@ -166,7 +193,11 @@ impl Engine {
         let timing = Timing::parse(new.every.as_deref(), new.cron.as_deref(), &zone)?;
         let options = options::check(pass.over.options(), new.options)?;
         if let Some(memory_ref) = &memory_ref {
-            check_name(self.rules(tenant).await?.redactor(), "memoryRef", memory_ref.as_str())?;
+            check_name(
+                self.rules(tenant).await?.redactor(),
+                "memoryRef",
+                memory_ref.as_str(),
+            )?;
         }
         let now = self.now_for(tenant).await?;
         let (every, cron, enabled) = (new.every, new.cron, new.enabled);
@@ -189,44 +220,97 @@ impl Engine {
     }
 
     async fn room_for_schedule(&self, tenant: &TenantId) -> Result<(), EngineError> {
-        let (limit, known) = (self.parts.policy.schedules_max, self.all_schedules(tenant).await?.len());
+        let (limit, known) = (
+            self.parts.policy.schedules_max,
+            self.all_schedules(tenant).await?.len(),
+        );
         let (limit_n, actual) = (limit as u64, known as u64 + 1);
-        if known < limit { Ok(()) } else { Err(Rejection::TooLarge { field: "schedules", unit: "items", limit: limit_n, actual }.into()) }
+        if known < limit {
+            Ok(())
+        } else {
+            Err(Rejection::TooLarge {
+                field: "schedules",
+                unit: "items",
+                limit: limit_n,
+                actual,
+            }
+            .into())
+        }
     }
 
-    async fn find_schedule(&self, tenant: &TenantId, key: &str) -> Result<Option<Schedule>, EngineError> {
-        let record = self.parts.store.record(tenant, RecordKind::Schedule, key).await?;
+    async fn find_schedule(
+        &self,
+        tenant: &TenantId,
+        key: &str,
+    ) -> Result<Option<Schedule>, EngineError> {
+        let record = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Schedule, key)
+            .await?;
         Ok(record.as_ref().and_then(Schedule::read))
     }
 
-    pub(crate) async fn all_schedules(&self, tenant: &TenantId) -> Result<Vec<Schedule>, EngineError> {
+    pub(crate) async fn all_schedules(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Vec<Schedule>, EngineError> {
         let limit = u32::try_from(self.parts.policy.schedules_max).unwrap_or(u32::MAX);
-        let records = self.parts.store.records(tenant, RecordKind::Schedule, "", None, limit).await?;
+        let records = self
+            .parts
+            .store
+            .records(tenant, RecordKind::Schedule, "", None, limit)
+            .await?;
         Ok(records.iter().filter_map(Schedule::read).collect())
     }
 
     /// The schedule of a pass over a memory, or over all.
-    pub async fn schedule(&self, caller: &Caller, pass: &str, memory_ref: Option<&str>) -> Result<Schedule, EngineError> {
+    pub async fn schedule(
+        &self,
+        caller: &Caller,
+        pass: &str,
+        memory_ref: Option<&str>,
+    ) -> Result<Schedule, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let key = key(memory_pass(pass)?.name, named(caller, memory_ref)?.as_ref());
-        self.find_schedule(caller.tenant(), &key).await?.ok_or(EngineError::NotFound)
+        self.find_schedule(caller.tenant(), &key)
+            .await?
+            .ok_or(EngineError::NotFound)
     }
 
     /// The tenant's schedules, by pass.
     pub async fn schedules(&self, caller: &Caller) -> Result<Vec<Schedule>, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let mut all = self.all_schedules(caller.tenant()).await?;
-        all.retain(|schedule| schedule.memory_ref.as_ref().is_none_or(|memory_ref| caller.may_see(memory_ref)));
+        all.retain(|schedule| {
+            schedule
+                .memory_ref
+                .as_ref()
+                .is_none_or(|memory_ref| caller.may_see(memory_ref))
+        });
         Ok(all)
     }
 
     /// Takes a schedule away. Jobs that came of it go on.
-    pub async fn remove_schedule(&self, caller: &Caller, pass: &str, memory_ref: Option<&str>) -> Result<(), EngineError> {
+    pub async fn remove_schedule(
+        &self,
+        caller: &Caller,
+        pass: &str,
+        memory_ref: Option<&str>,
+    ) -> Result<(), EngineError> {
         for _ in 0..TRIES {
             let schedule = self.schedule(caller, pass, memory_ref).await?;
             let now = self.now_for(caller.tenant()).await?;
             let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-            match self.parts.store.commit(batch.unset(RecordKind::Schedule, schedule.key(), Precondition::Version(schedule.version))).await
+            match self
+                .parts
+                .store
+                .commit(batch.unset(
+                    RecordKind::Schedule,
+                    schedule.key(),
+                    Precondition::Version(schedule.version),
+                ))
+                .await
             {
                 Ok(_) => return Ok(()),
                 Err(StoreError::Conflict) => {}
@@ -240,13 +324,21 @@ impl Engine {
     pub(crate) async fn look_at_schedules(&self, tenant: &TenantId) -> Result<bool, EngineError> {
         let now = self.now_for(tenant).await?;
         let schedules = self.all_schedules(tenant).await?;
-        let next = schedules.iter().filter(|schedule| schedule.enabled).filter_map(|schedule| schedule.next_due).min();
+        let next = schedules
+            .iter()
+            .filter(|schedule| schedule.enabled)
+            .filter_map(|schedule| schedule.next_due)
+            .min();
         self.passes.due_at(NAME, tenant, next);
         Ok(next.is_some_and(|at| at <= now))
     }
 
     /// Makes jobs of what is due.
-    pub(crate) async fn tick(&self, tenant: &TenantId, mode: Mode) -> Result<PassReport, EngineError> {
+    pub(crate) async fn tick(
+        &self,
+        tenant: &TenantId,
+        mode: Mode,
+    ) -> Result<PassReport, EngineError> {
         let now = self.now_for(tenant).await?;
         let mut report = PassReport::default();
         for schedule in self.all_schedules(tenant).await? {
@@ -254,7 +346,11 @@ impl Engine {
             if !schedule.is_due(now) {
                 continue;
             }
-            let ticked = if mode == Mode::DryRun { Ok(true) } else { self.tick_one(tenant, schedule, now).await };
+            let ticked = if mode == Mode::DryRun {
+                Ok(true)
+            } else {
+                self.tick_one(tenant, schedule, now).await
+            };
             match ticked {
                 Ok(ticked) => report.changed += u64::from(ticked),
                 // A schedule that cannot tick now must not hold up the others; it stays due.
@@ -269,9 +365,22 @@ impl Engine {
     }
 
     /// Answers whether this call made the tick: another node may have.
-    async fn tick_one(&self, tenant: &TenantId, schedule: Schedule, now: Timestamp) -> Result<bool, EngineError> {
+    async fn tick_one(
+        &self,
+        tenant: &TenantId,
+        schedule: Schedule,
+        now: Timestamp,
+    ) -> Result<bool, EngineError> {
         let pass = memory_pass(schedule.pass)?;
-        let wanted = self.new_job(tenant, pass, schedule.memory_ref.clone(), schedule.options.clone(), Trigger::Scheduled).await?;
+        let wanted = self
+            .new_job(
+                tenant,
+                pass,
+                schedule.memory_ref.clone(),
+                schedule.options.clone(),
+                Trigger::Scheduled,
+            )
+            .await?;
         // One that waits already will do what this tick asks for. It is part of the commit, so that it does wait still.
         let (job, waits) = match self.equal_job(tenant, &wanted).await? {
             Some(job) => (job.clone(), Precondition::Version(job.version)),
@@ -279,10 +388,25 @@ impl Engine {
         };
         let JobInfo { id, .. } = &job;
         let next_due = schedule.timing()?.next(schedule.anchor, now);
-        let next = Schedule { next_due, last_due: schedule.next_due, last_job_id: Some(id.clone()), ..schedule.clone() };
+        let next = Schedule {
+            next_due,
+            last_due: schedule.next_due,
+            last_job_id: Some(id.clone()),
+            ..schedule.clone()
+        };
         let batch = Batch::new(tenant.clone(), now);
-        let batch = batch.set(RecordKind::Schedule, schedule.key(), Precondition::Version(schedule.version), next.body());
-        match self.parts.store.commit(batch.set(RecordKind::Job, job.key(), waits, job.body())).await {
+        let batch = batch.set(
+            RecordKind::Schedule,
+            schedule.key(),
+            Precondition::Version(schedule.version),
+            next.body(),
+        );
+        match self
+            .parts
+            .store
+            .commit(batch.set(RecordKind::Job, job.key(), waits, job.body()))
+            .await
+        {
             Ok(_) => {
                 self.has_work(pass.name, tenant);
                 Ok(true)
@@ -315,8 +439,18 @@ mod tests {
             version: 4,
         };
         let body = schedule.body().map().clone();
-        let record = Record { kind: RecordKind::Schedule, key: schedule.key(), version: 4, at: Timestamp(0), body, ties: Ties::default() };
+        let record = Record {
+            kind: RecordKind::Schedule,
+            key: schedule.key(),
+            version: 4,
+            at: Timestamp(0),
+            body,
+            ties: Ties::default(),
+        };
         assert_eq!(Schedule::read(&record), Some(schedule));
-        assert_ne!(key("distill", MemoryRef::parse("a").as_ref()), key("distill", None));
+        assert_ne!(
+            key("distill", MemoryRef::parse("a").as_ref()),
+            key("distill", None)
+        );
     }
 }

@@ -38,7 +38,10 @@ pub fn open(key: &[u8; 32], aad: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec
         return None;
     }
     let mut buffer = Zeroizing::new(text.to_vec());
-    let opened = one_time(key, salt).open_in_place(nonce(), Aad::from(aad), &mut buffer).ok()?.len();
+    let opened = one_time(key, salt)
+        .open_in_place(nonce(), Aad::from(aad), &mut buffer)
+        .ok()?
+        .len();
     buffer.truncate(opened);
     Some(buffer)
 }
@@ -46,13 +49,23 @@ pub fn open(key: &[u8; 32], aad: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec
 /// Associated data from parts, each with its length, so that two different places never look alike.
 #[must_use]
 pub fn place<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
-    parts.into_iter().flat_map(|part| (part.len() as u64).to_le_bytes().into_iter().chain(part.bytes())).collect()
+    parts
+        .into_iter()
+        .flat_map(|part| {
+            (part.len() as u64)
+                .to_le_bytes()
+                .into_iter()
+                .chain(part.bytes())
+        })
+        .collect()
 }
 
 fn one_time(key: &[u8; 32], salt: &[u8]) -> LessSafeKey {
     let material = Zeroizing::new([key.as_slice(), salt].concat());
     let derived = Zeroizing::new(blake3::derive_key(PURPOSE, &material));
-    LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, derived.as_ref()).expect("32 bytes are a key"))
+    LessSafeKey::new(
+        UnboundKey::new(&CHACHA20_POLY1305, derived.as_ref()).expect("32 bytes are a key"),
+    )
 }
 
 /// The key is used once.

@@ -6,8 +6,12 @@ use crate::embedders::{Question, embed_one};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::recall::as_of;
-use remem_core::recall::{self, Calibration, Candidate, Neighbour, Parts, RankRequest, Signals, Weights, When};
-use remem_core::{Embedding, Entry, EntryId, ModelId, Permission, Query, Rejection, Revision, Scope, Timestamp};
+use remem_core::recall::{
+    self, Calibration, Candidate, Neighbour, Parts, RankRequest, Signals, Weights, When,
+};
+use remem_core::{
+    Embedding, Entry, EntryId, ModelId, Permission, Query, Rejection, Revision, Scope, Timestamp,
+};
 use remem_store::{Around, Filter, Found, Probe, ReadAt};
 
 /// Candidates of each kind that are ranked, at least.
@@ -167,7 +171,12 @@ struct Ranking {
 
 impl Engine {
     /// Entries that answer the query, best first.
-    pub async fn search(&self, caller: &Caller, memory_ref: &str, request: SearchRequest) -> Result<Searched, EngineError> {
+    pub async fn search(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        request: SearchRequest,
+    ) -> Result<Searched, EngineError> {
         caller.require(Permission::MemoryRead)?;
         check(&request)?;
         let query = Query::parse(&request.query, &self.parts.policy)?;
@@ -178,15 +187,32 @@ impl Engine {
             Mode::Hybrid if vector.is_none() => Mode::Lexical,
             mode => mode,
         };
-        let terms = if mode == Mode::Semantic { Vec::new() } else { query.terms().to_vec() };
+        let terms = if mode == Mode::Semantic {
+            Vec::new()
+        } else {
+            query.terms().to_vec()
+        };
         let time = (request.time != TimeUse::Ignore).then_some(&request.query);
         let when = time.and_then(|query| recall::when::read_utc(query, at.instant()));
         // What is unknown is answered as if it were empty, in every word of it.
         let Some(scope) = scope else {
-            return Ok(Searched { mode, when: when.map(|when| (when, false)), ..Searched::default() });
+            return Ok(Searched {
+                mode,
+                when: when.map(|when| (when, false)),
+                ..Searched::default()
+            });
         };
         let limit = self.parts.policy.search_limit(request.limit) as usize;
-        let searching = Searching { engine: self, scope, request: &request, terms, vector, when, at, limit };
+        let searching = Searching {
+            engine: self,
+            scope,
+            request: &request,
+            terms,
+            vector,
+            when,
+            at,
+            limit,
+        };
         let mut searched = searching.answer(caller).await?;
         searched.mode = mode;
         Ok(searched)
@@ -200,25 +226,47 @@ impl Engine {
         request: &SearchRequest,
     ) -> Result<Option<(ModelId, Embedding)>, EngineError> {
         if request.mode == Mode::Lexical || !self.parts.store.features().vectors {
-            return if request.mode == Mode::Semantic { Err(EngineError::NoEmbedder) } else { Ok(None) };
+            return if request.mode == Mode::Semantic {
+                Err(EngineError::NoEmbedder)
+            } else {
+                Ok(None)
+            };
         }
         let Some(embedder) = self.serving(caller.tenant()).await? else {
-            return if request.mode == Mode::Semantic { Err(EngineError::NoEmbedder) } else { Ok(None) };
+            return if request.mode == Mode::Semantic {
+                Err(EngineError::NoEmbedder)
+            } else {
+                Ok(None)
+            };
         };
         let rules = self.rules(caller.tenant()).await?;
         let shapes = self.policy_for(caller.tenant()).await?.shapes;
-        let text = rules.redactor().clean_derived(&request.query, shapes).text.into_string();
+        let text = rules
+            .redactor()
+            .clean_derived(&request.query, shapes)
+            .text
+            .into_string();
         match embed_one(&*embedder, &text).await {
             Ok(vector) => {
                 if let Some(scope) = scope {
-                    self.parts.embedders.asked(&scope.tenant, Question { memory_ref: scope.memory_ref.clone(), text });
+                    self.parts.embedders.asked(
+                        &scope.tenant,
+                        Question {
+                            memory_ref: scope.memory_ref.clone(),
+                            text,
+                        },
+                    );
                 }
                 Ok(Some((embedder.id(), vector)))
             }
             Err(error) => {
                 metrics::counter!("remem_embedder_errors", "class" => error.as_str()).increment(1);
                 tracing::warn!(class = error.as_str(), "no vector for a query");
-                if request.mode == Mode::Semantic { Err(EngineError::NoEmbedder) } else { Ok(None) }
+                if request.mode == Mode::Semantic {
+                    Err(EngineError::NoEmbedder)
+                } else {
+                    Ok(None)
+                }
             }
         }
     }
@@ -227,7 +275,11 @@ impl Engine {
 impl Searching<'_> {
     async fn answer(&self, caller: &Caller) -> Result<Searched, EngineError> {
         let calibration = Calibration::default();
-        let narrow = self.when.as_ref().filter(|_| self.request.time == TimeUse::Filter).map(|when| within(&self.request.filter, when));
+        let narrow = self
+            .when
+            .as_ref()
+            .filter(|_| self.request.time == TimeUse::Filter)
+            .map(|when| within(&self.request.filter, when));
         let (mut ranking, mut filtered) = (self.rank(&self.request.filter).await?, false);
         if let Some(filter) = &narrow {
             let found = self.rank(filter).await?;
@@ -252,9 +304,21 @@ impl Searching<'_> {
 
     async fn rank(&self, filter: &Filter) -> Result<Ranking, EngineError> {
         let depth = DEPTH.max(self.limit as u32 * 3);
-        let probe = Probe { terms: self.terms.clone(), vector: self.vector.clone() };
-        let found = self.engine.parts.store.search(&self.scope, &probe, filter, depth, &self.at).await?;
-        let around = if self.request.no_context { Vec::new() } else { self.around_the_best(&found).await? };
+        let probe = Probe {
+            terms: self.terms.clone(),
+            vector: self.vector.clone(),
+        };
+        let found = self
+            .engine
+            .parts
+            .store
+            .search(&self.scope, &probe, filter, depth, &self.at)
+            .await?;
+        let around = if self.request.no_context {
+            Vec::new()
+        } else {
+            self.around_the_best(&found).await?
+        };
         let candidates: Vec<Candidate<'_>> = found
             .candidates
             .iter()
@@ -267,8 +331,15 @@ impl Searching<'_> {
                 uses: one.uses,
             })
             .collect();
-        let sides = around.iter().flat_map(|one| one.before.iter().chain(&one.after).map(move |entry| Neighbour { of: &one.id, entry }));
-        let neighbours: Vec<Neighbour<'_>> = sides.filter(|side| lets_through(filter, side.entry)).collect();
+        let sides = around.iter().flat_map(|one| {
+            one.before
+                .iter()
+                .chain(&one.after)
+                .map(move |entry| Neighbour { of: &one.id, entry })
+        });
+        let neighbours: Vec<Neighbour<'_>> = sides
+            .filter(|side| lets_through(filter, side.entry))
+            .collect();
         let request = RankRequest {
             now: self.at.instant(),
             weights: Weights::default(),
@@ -278,37 +349,88 @@ impl Searching<'_> {
         };
         let ranked = recall::rank(&candidates, &neighbours, &request);
         let signals = Signals::of(&candidates, &ranked, &request);
-        let hits = ranked.iter().take(self.limit).map(|hit| (hit.entry.clone(), hit.score, hit.parts)).collect();
+        let hits = ranked
+            .iter()
+            .take(self.limit)
+            .map(|hit| (hit.entry.clone(), hit.score, hit.parts))
+            .collect();
         Ok(Ranking { hits, signals })
     }
 
     /// What stands beside the best by words and the best by meaning.
     async fn around_the_best(&self, found: &Found) -> Result<Vec<Around>, EngineError> {
         let words = |one: &remem_store::Candidate| one.lexical + one.typo;
-        let (lexical, cosine) = (found.candidates.iter().map(words), found.candidates.iter().filter_map(|one| one.cosine));
-        let most = (lexical.fold(f64::MIN_POSITIVE, f64::max), cosine.fold(f64::MIN_POSITIVE, f64::max));
-        let fused = |one: &remem_store::Candidate| words(one) / most.0 + one.cosine.unwrap_or(0.0).max(0.0) / most.1;
-        let mut best: Vec<(f64, &EntryId)> = found.candidates.iter().map(|one| (fused(one), &one.entry.id)).collect();
+        let (lexical, cosine) = (
+            found.candidates.iter().map(words),
+            found.candidates.iter().filter_map(|one| one.cosine),
+        );
+        let most = (
+            lexical.fold(f64::MIN_POSITIVE, f64::max),
+            cosine.fold(f64::MIN_POSITIVE, f64::max),
+        );
+        let fused = |one: &remem_store::Candidate| {
+            words(one) / most.0 + one.cosine.unwrap_or(0.0).max(0.0) / most.1
+        };
+        let mut best: Vec<(f64, &EntryId)> = found
+            .candidates
+            .iter()
+            .map(|one| (fused(one), &one.entry.id))
+            .collect();
         best.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| b.1.cmp(a.1)));
-        let ids: Vec<EntryId> = best.into_iter().take(recall::rank::LIFTING).map(|(_, id)| id.clone()).collect();
-        Ok(self.engine.parts.store.around(&self.scope, &ids, 1, &self.at).await?)
+        let ids: Vec<EntryId> = best
+            .into_iter()
+            .take(recall::rank::LIFTING)
+            .map(|(_, id)| id.clone())
+            .collect();
+        Ok(self
+            .engine
+            .parts
+            .store
+            .around(&self.scope, &ids, 1, &self.at)
+            .await?)
     }
 
-    async fn show(&self, caller: &Caller, hits: Vec<(Entry, i64, Parts)>) -> Result<Vec<Hit>, EngineError> {
+    async fn show(
+        &self,
+        caller: &Caller,
+        hits: Vec<(Entry, i64, Parts)>,
+    ) -> Result<Vec<Hit>, EngineError> {
         let reach = self.request.neighbours;
         let ids: Vec<EntryId> = hits.iter().map(|(entry, ..)| entry.id.clone()).collect();
         let store = &self.engine.parts.store;
-        let mut around = if reach == 0 { Vec::new() } else { store.around(&self.scope, &ids, reach, &self.at).await? };
-        let best = hits.first().map_or(1.0, |(_, score, _)| (*score).max(1) as f64);
-        let (policy, rules) = (self.engine.policy_of(caller), self.engine.rules(caller.tenant()).await?);
+        let mut around = if reach == 0 {
+            Vec::new()
+        } else {
+            store.around(&self.scope, &ids, reach, &self.at).await?
+        };
+        let best = hits
+            .first()
+            .map_or(1.0, |(_, score, _)| (*score).max(1) as f64);
+        let (policy, rules) = (
+            self.engine.policy_of(caller),
+            self.engine.rules(caller.tenant()).await?,
+        );
         let admission = rules.admission(&policy, self.at.instant());
         let look = |entry: Entry| admission.review(entry);
         let mut shown = Vec::with_capacity(hits.len());
         for (entry, score, parts) in hits {
-            let sides = around.iter().position(|one| one.id == entry.id).map(|at| around.swap_remove(at));
+            let sides = around
+                .iter()
+                .position(|one| one.id == entry.id)
+                .map(|at| around.swap_remove(at));
             let (before, after) = sides.map(|one| (one.before, one.after)).unwrap_or_default();
-            let (entry, before, after) = (look(entry), before.into_iter().map(look).collect(), after.into_iter().map(look).collect());
-            shown.push(Hit { entry, score: score as f64 / best, parts: ScoreParts::of(&parts, best), before, after });
+            let (entry, before, after) = (
+                look(entry),
+                before.into_iter().map(look).collect(),
+                after.into_iter().map(look).collect(),
+            );
+            shown.push(Hit {
+                entry,
+                score: score as f64 / best,
+                parts: ScoreParts::of(&parts, best),
+                before,
+                after,
+            });
         }
         Ok(shown)
     }
@@ -316,10 +438,16 @@ impl Searching<'_> {
 
 fn check(request: &SearchRequest) -> Result<(), Rejection> {
     if request.neighbours > NEIGHBOURS_MAX {
-        return Err(Rejection::Invalid { field: "neighbours", rule: "must be 10 at the most" });
+        return Err(Rejection::Invalid {
+            field: "neighbours",
+            rule: "must be 10 at the most",
+        });
     }
     if request.per_source == Some(0) {
-        return Err(Rejection::Invalid { field: "perSource", rule: "must be at least 1" });
+        return Err(Rejection::Invalid {
+            field: "perSource",
+            rule: "must be at least 1",
+        });
     }
     Ok(())
 }
@@ -334,8 +462,16 @@ fn holds_up(narrow: &Signals, wide: &Signals) -> bool {
 /// The filter, and that time.
 fn within(filter: &Filter, when: &When) -> Filter {
     Filter {
-        created_from: Some(filter.created_from.map_or(when.from, |from| from.max(when.from))),
-        created_to: Some(filter.created_to.map_or(when.until, |to| to.min(when.until))),
+        created_from: Some(
+            filter
+                .created_from
+                .map_or(when.from, |from| from.max(when.from)),
+        ),
+        created_to: Some(
+            filter
+                .created_to
+                .map_or(when.until, |to| to.min(when.until)),
+        ),
         ..filter.clone()
     }
 }
@@ -343,10 +479,20 @@ fn within(filter: &Filter, when: &When) -> Filter {
 /// Whether an entry that was found beside another is one that was asked for: what a store says of those that it finds.
 fn lets_through(filter: &Filter, entry: &Entry) -> bool {
     filter.tags.iter().all(|tag| entry.tags.contains(tag))
-        && filter.created_from.is_none_or(|from| entry.created_at >= from)
+        && filter
+            .created_from
+            .is_none_or(|from| entry.created_at >= from)
         && filter.created_to.is_none_or(|to| entry.created_at < to)
         && filter.tier.is_none_or(|tier| entry.tier == tier)
-        && filter.typology.is_none_or(|typology| entry.typology == typology)
-        && filter.session.as_ref().is_none_or(|session| entry.facets.session.as_ref() == Some(session))
-        && filter.interaction.as_ref().is_none_or(|interaction| entry.facets.interaction.as_ref() == Some(interaction))
+        && filter
+            .typology
+            .is_none_or(|typology| entry.typology == typology)
+        && filter
+            .session
+            .as_ref()
+            .is_none_or(|session| entry.facets.session.as_ref() == Some(session))
+        && filter
+            .interaction
+            .as_ref()
+            .is_none_or(|interaction| entry.facets.interaction.as_ref() == Some(interaction))
 }

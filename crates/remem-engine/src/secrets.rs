@@ -17,13 +17,22 @@ pub struct Rules {
 impl Rules {
     fn new(scan_key: &[u8; 32], values: Vec<SecretValue>) -> Rules {
         let redactor = Redactor::new(values.iter().cloned());
-        Rules { fingerprint: redactor.fingerprint(scan_key), redactor, values }
+        Rules {
+            fingerprint: redactor.fingerprint(scan_key),
+            redactor,
+            values,
+        }
     }
 
     /// The chokepoint under these rules.
     #[must_use]
     pub fn admission<'a>(&'a self, policy: &'a Policy, now: Timestamp) -> Admission<'a> {
-        Admission { policy, redactor: &self.redactor, scan: self.scan(policy.shapes), now }
+        Admission {
+            policy,
+            redactor: &self.redactor,
+            scan: self.scan(policy.shapes),
+            now,
+        }
     }
 
     /// The redactor.
@@ -82,7 +91,11 @@ impl Secrets {
     /// Registers values, each for one tenant or (`None`) for all.
     #[must_use]
     pub fn new(key: &HostKey, values: Vec<(Option<TenantId>, SecretValue)>) -> Secrets {
-        Secrets { scan_key: key.derive("remembrancer scan v1"), given: values, known: Mutex::default() }
+        Secrets {
+            scan_key: key.derive("remembrancer scan v1"),
+            given: values,
+            known: Mutex::default(),
+        }
     }
 
     fn cache(&self) -> MutexGuard<'_, Cache> {
@@ -108,11 +121,22 @@ impl Secrets {
         looked_at: Timestamp,
         values: Vec<SecretValue>,
     ) -> Arc<Rules> {
-        let given = self.given.iter().filter(|(of, _)| of.as_ref().is_none_or(|of| of == tenant)).map(|(_, value)| value.clone());
+        let given = self
+            .given
+            .iter()
+            .filter(|(of, _)| of.as_ref().is_none_or(|of| of == tenant))
+            .map(|(_, value)| value.clone());
         let rules = Arc::new(Rules::new(&self.scan_key, given.chain(values).collect()));
         let mut cache = self.cache();
         if cache.forgotten == look.0 {
-            cache.tenants.insert(tenant.clone(), Known { rules: rules.clone(), vault, looked_at });
+            cache.tenants.insert(
+                tenant.clone(),
+                Known {
+                    rules: rules.clone(),
+                    vault,
+                    looked_at,
+                },
+            );
         }
         rules
     }
@@ -136,7 +160,10 @@ impl Secrets {
 
     /// Rules with more values: those that a run resolved.
     pub(crate) fn with(&self, rules: &Rules, more: &[SecretValue]) -> Rules {
-        Rules::new(&self.scan_key, rules.values.iter().chain(more).cloned().collect())
+        Rules::new(
+            &self.scan_key,
+            rules.values.iter().chain(more).cloned().collect(),
+        )
     }
 }
 
@@ -152,7 +179,11 @@ impl RunSecrets {
 
     /// What the run's texts are held against: the tenant's rules and its own secrets.
     pub fn rules(&self, secrets: &Secrets, base: &Arc<Rules>) -> Arc<Rules> {
-        if self.0.is_empty() { base.clone() } else { Arc::new(secrets.with(base, &self.0)) }
+        if self.0.is_empty() {
+            base.clone()
+        } else {
+            Arc::new(secrets.with(base, &self.0))
+        }
     }
 }
 
@@ -162,7 +193,10 @@ mod tests {
 
     #[test]
     fn what_was_seen_before_something_was_forgotten_is_not_kept() {
-        let (secrets, tenant) = (Secrets::none(&HostKey::new([1; 32])), TenantId::parse("t").unwrap());
+        let (secrets, tenant) = (
+            Secrets::none(&HostKey::new([1; 32])),
+            TenantId::parse("t").unwrap(),
+        );
         let look = secrets.look();
         secrets.forget(&tenant);
         secrets.learn(&tenant, look, [1; 32], Timestamp(0), Vec::new());
@@ -175,13 +209,28 @@ mod tests {
 
     #[test]
     fn a_run_adds_its_own_values_to_the_tenants() {
-        let (secrets, tenant) = (Secrets::none(&HostKey::new([1; 32])), TenantId::parse("t").unwrap());
-        let base = secrets.learn(&tenant, secrets.look(), [0; 32], Timestamp(0), vec![SecretValue::new("a", "of the tenant")]);
+        let (secrets, tenant) = (
+            Secrets::none(&HostKey::new([1; 32])),
+            TenantId::parse("t").unwrap(),
+        );
+        let base = secrets.learn(
+            &tenant,
+            secrets.look(),
+            [0; 32],
+            Timestamp(0),
+            vec![SecretValue::new("a", "of the tenant")],
+        );
         let mut own = RunSecrets::default();
         assert!(Arc::ptr_eq(&own.rules(&secrets, &base), &base));
         own.add(SecretValue::new("b", "of the run"));
         let rules = own.rules(&secrets, &base);
-        let clean = |rules: &Rules| rules.redactor().clean("of the tenant, of the run", ShapePolicy::Off).text.into_string();
+        let clean = |rules: &Rules| {
+            rules
+                .redactor()
+                .clean("of the tenant, of the run", ShapePolicy::Off)
+                .text
+                .into_string()
+        };
         assert_eq!(clean(&rules), "[REDACTED:a], [REDACTED:b]");
         assert_eq!(clean(&base), "[REDACTED:a], of the run");
         assert_ne!(rules.scan(ShapePolicy::Off), base.scan(ShapePolicy::Off));

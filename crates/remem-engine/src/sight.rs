@@ -15,7 +15,10 @@ pub(crate) struct Sight {
 impl Sight {
     /// Of whoever acts so.
     pub fn of(actor: Actor) -> Sight {
-        Sight { actor, runs: HashMap::new() }
+        Sight {
+            actor,
+            runs: HashMap::new(),
+        }
     }
 
     /// Whether what is `owner`'s alone is seen.
@@ -24,7 +27,12 @@ impl Sight {
     }
 
     /// The event as it is shown; `None` if it is not. What another user's run did to a memory of the tenant is shown without the run.
-    pub async fn shown(&mut self, engine: &Engine, tenant: &TenantId, mut event: Event) -> Result<Option<Event>, EngineError> {
+    pub async fn shown(
+        &mut self,
+        engine: &Engine,
+        tenant: &TenantId,
+        mut event: Event,
+    ) -> Result<Option<Event>, EngineError> {
         if !self.sees(event.body.owner()) {
             return Ok(None);
         }
@@ -43,15 +51,27 @@ impl Sight {
     }
 
     /// The user who alone may know of an event, whoever looks.
-    pub async fn owner(&mut self, engine: &Engine, tenant: &TenantId, event: &Event) -> Result<Option<String>, EngineError> {
+    pub async fn owner(
+        &mut self,
+        engine: &Engine,
+        tenant: &TenantId,
+        event: &Event,
+    ) -> Result<Option<String>, EngineError> {
         match event.body.owner() {
             Some(owner) => Ok(Some(owner.to_owned())),
             None => self.owner_of_run(engine, tenant, event).await,
         }
     }
 
-    async fn owner_of_run(&mut self, engine: &Engine, tenant: &TenantId, event: &Event) -> Result<Option<String>, EngineError> {
-        let Some(run) = &event.run else { return Ok(None) };
+    async fn owner_of_run(
+        &mut self,
+        engine: &Engine,
+        tenant: &TenantId,
+        event: &Event,
+    ) -> Result<Option<String>, EngineError> {
+        let Some(run) = &event.run else {
+            return Ok(None);
+        };
         if let EventBody::RunStarted(started) = &event.body {
             self.runs.insert(run.id.clone(), started.only_for.clone());
         }
@@ -66,8 +86,15 @@ impl Sight {
 
 impl Engine {
     /// The user who alone sees a run. Its log tells, which is kept when the run itself is not any more.
-    pub(crate) async fn run_owner(&self, tenant: &TenantId, run: &RunId) -> Result<Option<String>, EngineError> {
+    pub(crate) async fn run_owner(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Option<String>, EngineError> {
         let first = self.parts.store.run_events(tenant, run, 0, 1).await?;
-        Ok(first.first().and_then(|event| event.body.owner()).map(str::to_owned))
+        Ok(first
+            .first()
+            .and_then(|event| event.body.owner())
+            .map(str::to_owned))
     }
 }

@@ -23,7 +23,13 @@ mod tests {
     /// Common words are a token each, digits go in threes, and the name of a special token is only text.
     #[test]
     fn counts_are_exact() {
-        let known = [("", 0), ("hello world", 2), ("Hello, world!", 4), ("1234567", 3), ("<|endoftext|>", 7)];
+        let known = [
+            ("", 0),
+            ("hello world", 2),
+            ("Hello, world!", 4),
+            ("1234567", 3),
+            ("<|endoftext|>", 7),
+        ];
         for (text, tokens) in known {
             assert_eq!(O200k::count(text), tokens, "{text:?}");
         }
@@ -31,9 +37,20 @@ mod tests {
 
     #[test]
     fn every_text_can_be_counted() {
-        for text in ["\0", "\u{10FFFF}", "日本語", "a\u{301}\u{301}", "\r\n\r\n  \t", &"x".repeat(100_000)] {
+        for text in [
+            "\0",
+            "\u{10FFFF}",
+            "日本語",
+            "a\u{301}\u{301}",
+            "\r\n\r\n  \t",
+            &"x".repeat(100_000),
+        ] {
             let tokens = O200k::count(text);
-            assert!(tokens > 0 && tokens <= text.len(), "{tokens} of {} bytes", text.len());
+            assert!(
+                tokens > 0 && tokens <= text.len(),
+                "{tokens} of {} bytes",
+                text.len()
+            );
         }
     }
 }

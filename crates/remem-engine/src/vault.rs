@@ -9,8 +9,8 @@ use crate::seal;
 use remem_core::admission::check_name;
 use remem_core::redact::{FLOOR_CHARS, SecretValue};
 use remem_core::{
-    Admission, Batch, Permission, Policy, Precondition, PrincipalId, Record, RecordBody, RecordKind, Redactor, Rejection, RunId, Sealed,
-    TenantId, Timestamp,
+    Admission, Batch, Permission, Policy, Precondition, PrincipalId, Record, RecordBody,
+    RecordKind, Redactor, Rejection, RunId, Sealed, TenantId, Timestamp,
 };
 use remem_store::{Committed, StoreError};
 use serde_json::{Map, Value, json};
@@ -27,7 +27,10 @@ impl VaultKey {
     /// From 32 random bytes.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> VaultKey {
-        VaultKey { seals: Zeroizing::new(bytes), opens: Vec::new() }
+        VaultKey {
+            seals: Zeroizing::new(bytes),
+            opens: Vec::new(),
+        }
     }
 
     /// Also opens what an earlier key sealed; nothing new is sealed with that one.
@@ -42,7 +45,9 @@ impl VaultKey {
     }
 
     fn open(&self, place: &[u8], sealed: &Sealed) -> Option<Zeroizing<Vec<u8>>> {
-        std::iter::once(&self.seals).chain(&self.opens).find_map(|key| seal::open(key, place, sealed))
+        std::iter::once(&self.seals)
+            .chain(&self.opens)
+            .find_map(|key| seal::open(key, place, sealed))
     }
 }
 
@@ -68,7 +73,9 @@ impl SecretScope {
     /// The scope of that name.
     #[must_use]
     pub fn parse(text: &str) -> Option<SecretScope> {
-        [SecretScope::Tenant, SecretScope::User].into_iter().find(|scope| scope.as_str() == text)
+        [SecretScope::Tenant, SecretScope::User]
+            .into_iter()
+            .find(|scope| scope.as_str() == text)
     }
 
     fn prefix(self, owner: &PrincipalId) -> String {
@@ -105,7 +112,13 @@ const FORMER: &str = "former";
 impl Engine {
     /// Puts a new secret into the vault. From the next request on no text of the tenant keeps it; what is stored already is
     /// looked through by the pass `rescan`.
-    pub async fn set_secret(&self, caller: &Caller, scope: SecretScope, name: &str, value: SecretValue) -> Result<SecretInfo, EngineError> {
+    pub async fn set_secret(
+        &self,
+        caller: &Caller,
+        scope: SecretScope,
+        name: &str,
+        value: SecretValue,
+    ) -> Result<SecretInfo, EngineError> {
         let vault = self.vault_of(caller)?;
         self.check_secret(caller, name, &value).await?;
         self.room_for_a_secret(caller.tenant()).await?;
@@ -113,11 +126,20 @@ impl Engine {
         let now = self.now_for(caller.tenant()).await?;
         let facts = facts(scope.as_str(), caller.principal().as_str(), name, now);
         let body = seal_body(vault, caller.tenant(), &key, facts, &value, &[]);
-        let committed = match self.write_secret(caller, &key, Precondition::Absent, body).await {
+        let committed = match self
+            .write_secret(caller, &key, Precondition::Absent, body)
+            .await
+        {
             Err(EngineError::Store(StoreError::Conflict)) => return Err(EngineError::SecretExists),
             other => other?,
         };
-        Ok(SecretInfo { name: name.to_owned(), scope, created_at: committed.at, rotated_at: None, versions: 1 })
+        Ok(SecretInfo {
+            name: name.to_owned(),
+            scope,
+            created_at: committed.at,
+            rotated_at: None,
+            versions: 1,
+        })
     }
 
     /// Gives a secret another value. The earlier ones are kept out of memory as well, the newest twenty of them.
@@ -132,17 +154,34 @@ impl Engine {
         self.check_secret(caller, name, &value).await?;
         let key = format!("{}{name}", scope.prefix(caller.principal()));
         for _ in 0..TRIES {
-            let before = self.parts.store.record(caller.tenant(), RecordKind::Secret, &key).await?.ok_or(EngineError::NotFound)?;
+            let before = self
+                .parts
+                .store
+                .record(caller.tenant(), RecordKind::Secret, &key)
+                .await?
+                .ok_or(EngineError::NotFound)?;
             let mut former = open_values(vault, caller.tenant(), &before)?;
             former.retain(|known| !same(known, &value));
             former.truncate(self.parts.policy.secret_former_max);
-            let facts = facts(scope.as_str(), caller.principal().as_str(), name, created_at(&before));
+            let facts = facts(
+                scope.as_str(),
+                caller.principal().as_str(),
+                name,
+                created_at(&before),
+            );
             let body = seal_body(vault, caller.tenant(), &key, facts, &value, &former);
-            match self.write_secret(caller, &key, Precondition::Version(before.version), body).await {
+            match self
+                .write_secret(caller, &key, Precondition::Version(before.version), body)
+                .await
+            {
                 Err(EngineError::Store(StoreError::Conflict)) => {}
                 Err(other) => return Err(other),
                 Ok(committed) => {
-                    let after = Record { version: before.version + 1, at: committed.at, ..before };
+                    let after = Record {
+                        version: before.version + 1,
+                        at: committed.at,
+                        ..before
+                    };
                     return Ok(info(scope, name, &after));
                 }
             }
@@ -171,8 +210,24 @@ impl Engine {
                 _ => None,
             };
             let wanted = u32::try_from(limit + 1 - found.len()).unwrap_or(u32::MAX);
-            let records = self.parts.store.records(caller.tenant(), RecordKind::Secret, &prefix, begin.as_deref(), wanted).await?;
-            found.extend(records.iter().map(|record| info(scope, record.key.strip_prefix(&prefix).unwrap_or_default(), record)));
+            let records = self
+                .parts
+                .store
+                .records(
+                    caller.tenant(),
+                    RecordKind::Secret,
+                    &prefix,
+                    begin.as_deref(),
+                    wanted,
+                )
+                .await?;
+            found.extend(records.iter().map(|record| {
+                info(
+                    scope,
+                    record.key.strip_prefix(&prefix).unwrap_or_default(),
+                    record,
+                )
+            }));
         }
         let more = found.len() > limit;
         found.truncate(limit);
@@ -180,14 +235,35 @@ impl Engine {
     }
 
     /// Takes a secret out of the vault with all its values. They are not kept out of memory any more.
-    pub async fn delete_secret(&self, caller: &Caller, owner: Option<&str>, scope: SecretScope, name: &str) -> Result<(), EngineError> {
+    pub async fn delete_secret(
+        &self,
+        caller: &Caller,
+        owner: Option<&str>,
+        scope: SecretScope,
+        name: &str,
+    ) -> Result<(), EngineError> {
         self.vault_of(caller)?;
         let key = format!("{}{name}", scope.prefix(&owner_of(caller, owner)?));
-        let before = if is_name(name) { self.parts.store.record(caller.tenant(), RecordKind::Secret, &key).await? } else { None };
+        let before = if is_name(name) {
+            self.parts
+                .store
+                .record(caller.tenant(), RecordKind::Secret, &key)
+                .await?
+        } else {
+            None
+        };
         let before = before.ok_or(EngineError::NotFound)?;
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let done = self.parts.store.commit(batch.unset(RecordKind::Secret, key, Precondition::Version(before.version))).await;
+        let done = self
+            .parts
+            .store
+            .commit(batch.unset(
+                RecordKind::Secret,
+                key,
+                Precondition::Version(before.version),
+            ))
+            .await;
         self.vault_changed(caller.tenant());
         done?;
         Ok(())
@@ -217,7 +293,12 @@ impl Engine {
         self.parts.vault.as_ref().ok_or(EngineError::VaultOff)
     }
 
-    async fn check_secret(&self, caller: &Caller, name: &str, value: &SecretValue) -> Result<(), EngineError> {
+    async fn check_secret(
+        &self,
+        caller: &Caller,
+        name: &str,
+        value: &SecretValue,
+    ) -> Result<(), EngineError> {
         let rules = self.rules(caller.tenant()).await?;
         check(&self.parts.policy, name, value)?;
         Ok(check_name(rules.redactor(), "name", name)?)
@@ -225,8 +306,17 @@ impl Engine {
 
     async fn room_for_a_secret(&self, tenant: &TenantId) -> Result<(), EngineError> {
         let limit = self.parts.policy.secrets_max;
-        let full = Rejection::TooLarge { field: "secrets", unit: "items", limit: limit as u64, actual: limit as u64 + 1 };
-        if self.vault_records(tenant).await?.len() < limit { Ok(()) } else { Err(full.into()) }
+        let full = Rejection::TooLarge {
+            field: "secrets",
+            unit: "items",
+            limit: limit as u64,
+            actual: limit as u64 + 1,
+        };
+        if self.vault_records(tenant).await?.len() < limit {
+            Ok(())
+        } else {
+            Err(full.into())
+        }
     }
 
     async fn write_secret(
@@ -238,7 +328,11 @@ impl Engine {
     ) -> Result<Committed, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let done = self.parts.store.commit(batch.set(RecordKind::Secret, key.to_owned(), precondition, body)).await;
+        let done = self
+            .parts
+            .store
+            .commit(batch.set(RecordKind::Secret, key.to_owned(), precondition, body))
+            .await;
         // Also after an error: it does not mean "not written".
         self.vault_changed(caller.tenant());
         Ok(done?)
@@ -250,14 +344,24 @@ impl Engine {
     }
 
     /// The sealed secrets whose values no text of the tenant may keep: all but those of single runs.
-    pub(crate) async fn vault_records(&self, tenant: &TenantId) -> Result<Vec<Record>, EngineError> {
+    pub(crate) async fn vault_records(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Vec<Record>, EngineError> {
         let mut records: Vec<Record> = Vec::new();
         for prefix in ["tenant/", "user/"] {
             let mut after: Option<String> = None;
             loop {
                 // All of them, however many: one that is overlooked would be stored in clear.
-                let page = self.parts.store.records(tenant, RecordKind::Secret, prefix, after.as_deref(), PAGE).await?;
-                after = page.last().filter(|_| page.len() == PAGE as usize).map(|last| last.key.clone());
+                let page = self
+                    .parts
+                    .store
+                    .records(tenant, RecordKind::Secret, prefix, after.as_deref(), PAGE)
+                    .await?;
+                after = page
+                    .last()
+                    .filter(|_| page.len() == PAGE as usize)
+                    .map(|last| last.key.clone());
                 records.extend(page);
                 if after.is_none() {
                     break;
@@ -268,7 +372,11 @@ impl Engine {
     }
 
     /// Every value of these secrets, earlier ones included.
-    pub(crate) fn vault_values(&self, tenant: &TenantId, records: &[Record]) -> Result<Vec<SecretValue>, EngineError> {
+    pub(crate) fn vault_values(
+        &self,
+        tenant: &TenantId,
+        records: &[Record],
+    ) -> Result<Vec<SecretValue>, EngineError> {
         if records.is_empty() {
             return Ok(Vec::new());
         }
@@ -276,7 +384,10 @@ impl Engine {
             tracing::error!(%tenant, "this tenant has secrets and the vault is off; set vault.key_file or REMEM_VAULT_KEY");
             return Err(EngineError::VaultLocked);
         };
-        let values: Result<Vec<_>, _> = records.iter().map(|record| open_values(vault, tenant, record)).collect();
+        let values: Result<Vec<_>, _> = records
+            .iter()
+            .map(|record| open_values(vault, tenant, record))
+            .collect();
         Ok(values?.into_iter().flatten().collect())
     }
 
@@ -292,21 +403,45 @@ impl Engine {
         if !is_name(name) {
             return Ok(None);
         }
-        for key in [run_key(run, name), format!("user/{owner}/{name}"), format!("tenant/-/{name}")] {
-            if let Some(record) = self.parts.store.record(tenant, RecordKind::Secret, &key).await? {
+        for key in [
+            run_key(run, name),
+            format!("user/{owner}/{name}"),
+            format!("tenant/-/{name}"),
+        ] {
+            if let Some(record) = self
+                .parts
+                .store
+                .record(tenant, RecordKind::Secret, &key)
+                .await?
+            {
                 return Ok(self.vault_values(tenant, &[record])?.into_iter().next());
             }
         }
-        Ok(self.parts.test_secrets.iter().find(|value| value.id() == name).cloned())
+        Ok(self
+            .parts
+            .test_secrets
+            .iter()
+            .find(|value| value.id() == name)
+            .cloned())
     }
 
     /// The tenant's own secret of that name, for what the host itself does on the tenant's behalf.
-    pub(crate) async fn tenant_secret(&self, tenant: &TenantId, name: &str) -> Result<Option<SecretValue>, EngineError> {
+    pub(crate) async fn tenant_secret(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Result<Option<SecretValue>, EngineError> {
         if !is_name(name) {
             return Ok(None);
         }
-        let record = self.parts.store.record(tenant, RecordKind::Secret, &format!("tenant/-/{name}")).await?;
-        record.map_or(Ok(None), |record| Ok(self.vault_values(tenant, &[record])?.into_iter().next()))
+        let record = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Secret, &format!("tenant/-/{name}"))
+            .await?;
+        record.map_or(Ok(None), |record| {
+            Ok(self.vault_values(tenant, &[record])?.into_iter().next())
+        })
     }
 
     /// A run's own secret as a record, to be stored by the batch that starts the run.
@@ -320,7 +455,14 @@ impl Engine {
         let vault = self.parts.vault.as_ref().ok_or(EngineError::VaultOff)?;
         check(&self.parts.policy, name, value)?;
         let key = run_key(run, name);
-        let body = seal_body(vault, tenant, &key, facts("run", run.as_str(), name, self.now()), value, &[]);
+        let body = seal_body(
+            vault,
+            tenant,
+            &key,
+            facts("run", run.as_str(), name, self.now()),
+            value,
+            &[],
+        );
         Ok((key, body))
     }
 }
@@ -328,7 +470,9 @@ impl Engine {
 /// Whose secrets are meant. Those of another key are the business of whoever manages keys: one that was revoked cannot
 /// clean up after itself.
 fn owner_of(caller: &Caller, owner: Option<&str>) -> Result<PrincipalId, EngineError> {
-    let Some(owner) = owner else { return Ok(caller.principal().clone()) };
+    let Some(owner) = owner else {
+        return Ok(caller.principal().clone());
+    };
     caller.require(Permission::KeysManage)?;
     Ok(PrincipalId::parse(owner).ok_or(Rejection::MalformedName { field: "owner" })?)
 }
@@ -339,25 +483,41 @@ pub(crate) fn run_key(run: &RunId, name: &str) -> String {
 
 /// Letters, digits and `._-`: such a name is one path segment, and fit for a marker if it begins with a letter or digit.
 fn is_name(name: &str) -> bool {
-    (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+    (1..=NAME_CHARS_MAX).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
 fn check(policy: &Policy, name: &str, value: &SecretValue) -> Result<(), Rejection> {
     if !is_name(name) {
         return Err(Rejection::MalformedName { field: "name" });
     }
-    let (chars, limit) = (value.expose(|text| text.chars().count()), policy.secret_chars_max);
+    let (chars, limit) = (
+        value.expose(|text| text.chars().count()),
+        policy.secret_chars_max,
+    );
     if chars < FLOOR_CHARS {
-        return Err(Rejection::Invalid { field: "value", rule: "must have at least 8 characters: a shorter one cannot be told from text" });
+        return Err(Rejection::Invalid {
+            field: "value",
+            rule: "must have at least 8 characters: a shorter one cannot be told from text",
+        });
     }
     if chars > limit {
-        return Err(Rejection::TooLarge { field: "value", unit: "characters", limit: limit as u64, actual: chars as u64 });
+        return Err(Rejection::TooLarge {
+            field: "value",
+            unit: "characters",
+            limit: limit as u64,
+            actual: chars as u64,
+        });
     }
     check_name(&Redactor::new([value.clone()]), "name", name)
 }
 
 fn same(one: &SecretValue, other: &SecretValue) -> bool {
-    one.expose(|one| other.expose(|other| blake3::hash(one.as_bytes()) == blake3::hash(other.as_bytes())))
+    one.expose(|one| {
+        other.expose(|other| blake3::hash(one.as_bytes()) == blake3::hash(other.as_bytes()))
+    })
 }
 
 fn facts(scope: &str, owner: &str, name: &str, created_at: Timestamp) -> Map<String, Value> {
@@ -367,12 +527,22 @@ fn facts(scope: &str, owner: &str, name: &str, created_at: Timestamp) -> Map<Str
 
 /// A value made of digits may have taken the place of the instant; when the record was written is the best that is left.
 fn created_at(record: &Record) -> Timestamp {
-    record.body.get("createdAt").and_then(Value::as_i64).map_or(record.at, Timestamp)
+    record
+        .body
+        .get("createdAt")
+        .and_then(Value::as_i64)
+        .map_or(record.at, Timestamp)
 }
 
 fn info(scope: SecretScope, name: &str, record: &Record) -> SecretInfo {
     let rotated_at = (record.version > 1).then_some(record.at);
-    SecretInfo { name: name.to_owned(), scope, created_at: created_at(record), rotated_at, versions: record.version }
+    SecretInfo {
+        name: name.to_owned(),
+        scope,
+        created_at: created_at(record),
+        rotated_at,
+        versions: record.version,
+    }
 }
 
 /// What binds ciphertext to its place: moved to another name, tenant or field it does not open.
@@ -389,10 +559,17 @@ fn seal_body(
     former: &[SecretValue],
 ) -> RecordBody {
     let (policy, redactor) = (Policy::default(), Redactor::new([value.clone()]));
-    let body = Admission { policy: &policy, redactor: &redactor, scan: 0, now: Timestamp(0) }.record(facts);
+    let body = Admission {
+        policy: &policy,
+        redactor: &redactor,
+        scan: 0,
+        now: Timestamp(0),
+    }
+    .record(facts);
     let current = value.expose(|text| vault.seal(&place(tenant, key, VALUE), text.as_bytes()));
     let former = vault.seal(&place(tenant, key, FORMER), &packed(former));
-    body.with_sealed(VALUE, &current).with_sealed(FORMER, &former)
+    body.with_sealed(VALUE, &current)
+        .with_sealed(FORMER, &former)
 }
 
 /// Values one after another, each after its length.
@@ -421,7 +598,11 @@ fn unpacked(name: &str, mut bytes: &[u8]) -> Option<Vec<SecretValue>> {
 }
 
 /// The values of a secret, newest first.
-fn open_values(vault: &VaultKey, tenant: &TenantId, record: &Record) -> Result<Vec<SecretValue>, EngineError> {
+fn open_values(
+    vault: &VaultKey,
+    tenant: &TenantId,
+    record: &Record,
+) -> Result<Vec<SecretValue>, EngineError> {
     let name = record.key.rsplit('/').next().unwrap_or_default();
     let open = |field: &str| vault.open(&place(tenant, &record.key, field), &record.sealed(field)?);
     let values = || {
@@ -450,18 +631,46 @@ mod tests {
         let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
         let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
         let clock = Arc::new(FixedClock::at(Timestamp(1_700_000_000_000)));
-        let parts = Parts::new(store, directory, clock, Arc::new(CountedIds::default()), key);
-        let engine = Engine::new(Parts { vault, test_secrets: vec![SecretValue::new("canary", "of the tests")], ..parts });
+        let parts = Parts::new(
+            store,
+            directory,
+            clock,
+            Arc::new(CountedIds::default()),
+            key,
+        );
+        let engine = Engine::new(Parts {
+            vault,
+            test_secrets: vec![SecretValue::new("canary", "of the tests")],
+            ..parts
+        });
         let tenant = TenantId::parse("t").unwrap();
-        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
+        let request = KeyRequest {
+            tenant,
+            label: String::new(),
+            permissions: Permission::ALL.to_vec(),
+            expires_at: None,
+            principal: None,
+        };
         engine.add_key("key", request).await.unwrap();
         let caller = engine.authenticate("key").await.unwrap();
         (engine, caller)
     }
 
-    async fn resolved(engine: &Engine, caller: &Caller, owner: &str, run: &str, name: &str) -> Option<String> {
-        let (owner, run) = (PrincipalId::parse(owner).unwrap(), RunId::parse(run).unwrap());
-        let found = engine.resolve_secret(caller.tenant(), &owner, &run, name).await.unwrap();
+    async fn resolved(
+        engine: &Engine,
+        caller: &Caller,
+        owner: &str,
+        run: &str,
+        name: &str,
+    ) -> Option<String> {
+        let (owner, run) = (
+            PrincipalId::parse(owner).unwrap(),
+            RunId::parse(run).unwrap(),
+        );
+        let found = engine
+            .resolve_secret(caller.tenant(), &owner, &run, name)
+            .await
+            .unwrap();
         found.map(|value| value.expose(str::to_owned))
     }
 
@@ -470,43 +679,142 @@ mod tests {
         let (engine, caller) = start(Some(VaultKey::new([1; 32]))).await;
         let me = caller.principal().as_str();
         for name in ["token", "canary"] {
-            assert_eq!(resolved(&engine, &caller, me, "run_1", name).await, (name == "canary").then(|| "of the tests".to_owned()));
+            assert_eq!(
+                resolved(&engine, &caller, me, "run_1", name).await,
+                (name == "canary").then(|| "of the tests".to_owned())
+            );
         }
-        engine.set_secret(&caller, SecretScope::Tenant, "token", SecretValue::new("", "of the tenant")).await.unwrap();
-        engine.set_secret(&caller, SecretScope::Tenant, "canary", SecretValue::new("", "not of the tests")).await.unwrap();
-        assert_eq!(resolved(&engine, &caller, me, "run_1", "token").await.unwrap(), "of the tenant");
-        assert_eq!(resolved(&engine, &caller, me, "run_1", "canary").await.unwrap(), "not of the tests");
-        engine.set_secret(&caller, SecretScope::User, "token", SecretValue::new("", "of the user")).await.unwrap();
-        engine.rotate_secret(&caller, SecretScope::User, "token", SecretValue::new("", "of the user, newer")).await.unwrap();
+        engine
+            .set_secret(
+                &caller,
+                SecretScope::Tenant,
+                "token",
+                SecretValue::new("", "of the tenant"),
+            )
+            .await
+            .unwrap();
+        engine
+            .set_secret(
+                &caller,
+                SecretScope::Tenant,
+                "canary",
+                SecretValue::new("", "not of the tests"),
+            )
+            .await
+            .unwrap();
+        assert_eq!(
+            resolved(&engine, &caller, me, "run_1", "token")
+                .await
+                .unwrap(),
+            "of the tenant"
+        );
+        assert_eq!(
+            resolved(&engine, &caller, me, "run_1", "canary")
+                .await
+                .unwrap(),
+            "not of the tests"
+        );
+        engine
+            .set_secret(
+                &caller,
+                SecretScope::User,
+                "token",
+                SecretValue::new("", "of the user"),
+            )
+            .await
+            .unwrap();
+        engine
+            .rotate_secret(
+                &caller,
+                SecretScope::User,
+                "token",
+                SecretValue::new("", "of the user, newer"),
+            )
+            .await
+            .unwrap();
         let run = RunId::parse("run_1").unwrap();
-        let (key, body) = engine.seal_run_secret(caller.tenant(), &run, "token", &SecretValue::new("", "of the run")).unwrap();
+        let (key, body) = engine
+            .seal_run_secret(
+                caller.tenant(),
+                &run,
+                "token",
+                &SecretValue::new("", "of the run"),
+            )
+            .unwrap();
         assert_eq!(key, "run/run_1/token");
-        assert!(!serde_json::to_string(body.map()).unwrap().contains("of the run"));
-        let batch = Batch::new(caller.tenant().clone(), engine.now()).set(RecordKind::Secret, key, Precondition::Absent, body);
+        assert!(
+            !serde_json::to_string(body.map())
+                .unwrap()
+                .contains("of the run")
+        );
+        let batch = Batch::new(caller.tenant().clone(), engine.now()).set(
+            RecordKind::Secret,
+            key,
+            Precondition::Absent,
+            body,
+        );
         engine.parts.store.commit(batch).await.unwrap();
-        for (owner, run, value) in
-            [(me, "run_1", "of the run"), (me, "run_2", "of the user, newer"), ("key_other", "run_2", "of the tenant")]
-        {
-            assert_eq!(resolved(&engine, &caller, owner, run, "token").await.unwrap(), value);
+        for (owner, run, value) in [
+            (me, "run_1", "of the run"),
+            (me, "run_2", "of the user, newer"),
+            ("key_other", "run_2", "of the tenant"),
+        ] {
+            assert_eq!(
+                resolved(&engine, &caller, owner, run, "token")
+                    .await
+                    .unwrap(),
+                value
+            );
         }
         for name in ["", "../token", "a/b", "unknown"] {
-            assert_eq!(resolved(&engine, &caller, me, "run_1", name).await, None, "{name}");
+            assert_eq!(
+                resolved(&engine, &caller, me, "run_1", name).await,
+                None,
+                "{name}"
+            );
         }
         let clean = |rules: &crate::secrets::Rules| {
-            rules.redactor().clean("of the user, newer; of the run", remem_core::ShapePolicy::Off).text.into_string()
+            rules
+                .redactor()
+                .clean(
+                    "of the user, newer; of the run",
+                    remem_core::ShapePolicy::Off,
+                )
+                .text
+                .into_string()
         };
-        assert_eq!(clean(&engine.rules(caller.tenant()).await.unwrap()), "[REDACTED:token]; of the run", "only a run knows its own");
+        assert_eq!(
+            clean(&engine.rules(caller.tenant()).await.unwrap()),
+            "[REDACTED:token]; of the run",
+            "only a run knows its own"
+        );
     }
 
     #[tokio::test]
     async fn a_run_brings_no_secrets_where_there_is_no_vault() {
         let (engine, caller) = start(None).await;
-        let (run, value) = (RunId::parse("run_1").unwrap(), SecretValue::new("", "of the run"));
-        assert!(matches!(engine.seal_run_secret(caller.tenant(), &run, "token", &value), Err(EngineError::VaultOff)));
-        assert_eq!(resolved(&engine, &caller, "key_x", "run_1", "canary").await.unwrap(), "of the tests");
+        let (run, value) = (
+            RunId::parse("run_1").unwrap(),
+            SecretValue::new("", "of the run"),
+        );
+        assert!(matches!(
+            engine.seal_run_secret(caller.tenant(), &run, "token", &value),
+            Err(EngineError::VaultOff)
+        ));
+        assert_eq!(
+            resolved(&engine, &caller, "key_x", "run_1", "canary")
+                .await
+                .unwrap(),
+            "of the tests"
+        );
         let (engine, caller) = start(Some(VaultKey::new([1; 32]))).await;
-        for (name, value) in [("a/b", "long enough"), ("short", "seven77"), ("the-value-itself", "the-value-itself")] {
-            let refused = engine.seal_run_secret(caller.tenant(), &run, name, &SecretValue::new("", value));
+        for (name, value) in [
+            ("a/b", "long enough"),
+            ("short", "seven77"),
+            ("the-value-itself", "the-value-itself"),
+        ] {
+            let refused =
+                engine.seal_run_secret(caller.tenant(), &run, name, &SecretValue::new("", value));
             assert!(matches!(refused, Err(EngineError::Rejected(_))), "{name}");
         }
     }

@@ -7,7 +7,10 @@ use crate::error::EngineError;
 use crate::secrets::Rules;
 use remem_core::admission::check_name;
 use remem_core::event::FileRef;
-use remem_core::{Batch, EventBody, Idempotency, Permission, Precondition, Record, RecordBody, RecordKind, Rejection, Ties, Timestamp};
+use remem_core::{
+    Batch, EventBody, Idempotency, Permission, Precondition, Record, RecordBody, RecordKind,
+    Rejection, Ties, Timestamp,
+};
 use remem_store::{Committed, Outcome, StoreError};
 use serde_json::{Map, Value, json};
 
@@ -31,7 +34,9 @@ pub struct File {
 // A file can be as private as a memory.
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("File").field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("File")
+            .field("version", &self.version)
+            .finish_non_exhaustive()
     }
 }
 
@@ -56,25 +61,58 @@ impl Engine {
     pub async fn files(&self, caller: &Caller, prefix: &str) -> Result<Vec<File>, EngineError> {
         caller.require(Permission::WorkspaceRead)?;
         let limit = u32::try_from(self.parts.policy.files_max).unwrap_or(u32::MAX);
-        let records = self.parts.store.records(caller.tenant(), RecordKind::File, prefix, None, limit).await?;
+        let records = self
+            .parts
+            .store
+            .records(caller.tenant(), RecordKind::File, prefix, None, limit)
+            .await?;
         let rules = self.rules(caller.tenant()).await?;
-        Ok(records.into_iter().map(|record| self.file_of(caller, &rules, record)).collect())
+        Ok(records
+            .into_iter()
+            .map(|record| self.file_of(caller, &rules, record))
+            .collect())
     }
 
     /// The file, at a version that is still kept, or the newest.
-    pub async fn file(&self, caller: &Caller, path: &str, version: Option<u64>) -> Result<Option<File>, EngineError> {
+    pub async fn file(
+        &self,
+        caller: &Caller,
+        path: &str,
+        version: Option<u64>,
+    ) -> Result<Option<File>, EngineError> {
         caller.require(Permission::WorkspaceRead)?;
         if !is_path(path) {
             return Ok(None);
         }
-        let Some(newest) = self.parts.store.record(caller.tenant(), RecordKind::File, path).await? else { return Ok(None) };
+        let Some(newest) = self
+            .parts
+            .store
+            .record(caller.tenant(), RecordKind::File, path)
+            .await?
+        else {
+            return Ok(None);
+        };
         let found = match version {
             None => Some(newest),
             Some(version) if version == newest.version => Some(newest),
-            Some(version) => self.parts.store.record(caller.tenant(), RecordKind::FileVersion, &version_key(path, version)).await?,
+            Some(version) => {
+                self.parts
+                    .store
+                    .record(
+                        caller.tenant(),
+                        RecordKind::FileVersion,
+                        &version_key(path, version),
+                    )
+                    .await?
+            }
         };
         let rules = self.rules(caller.tenant()).await?;
-        Ok(found.map(|record| self.file_of(caller, &rules, record)).map(|file| File { path: path.to_owned(), ..file }))
+        Ok(found
+            .map(|record| self.file_of(caller, &rules, record))
+            .map(|file| File {
+                path: path.to_owned(),
+                ..file
+            }))
     }
 
     /// Writes a file, as far as the conditions hold.
@@ -93,17 +131,32 @@ impl Engine {
         let rules = self.rules(caller.tenant()).await?;
         check_name(rules.redactor(), "path", path)?;
         let content_type = content_type.unwrap_or(CONTENT_TYPE);
-        if content_type.chars().count() > CONTENT_TYPE_CHARS_MAX || content_type.chars().any(char::is_control) {
-            return Err(
-                Rejection::Invalid { field: "contentType", rule: "must be at most 100 characters without control characters" }.into()
-            );
+        if content_type.chars().count() > CONTENT_TYPE_CHARS_MAX
+            || content_type.chars().any(char::is_control)
+        {
+            return Err(Rejection::Invalid {
+                field: "contentType",
+                rule: "must be at most 100 characters without control characters",
+            }
+            .into());
         }
         let body = self.file_body(caller, content, content_type).await?;
-        let idempotency = self.idempotency("put-file", conditions.key, &digest(path, &[content, content_type], conditions))?;
+        let idempotency = self.idempotency(
+            "put-file",
+            conditions.key,
+            &digest(path, &[content, content_type], conditions),
+        )?;
         for _ in 0..TRIES {
-            let before = self.parts.store.record(caller.tenant(), RecordKind::File, path).await?;
+            let before = self
+                .parts
+                .store
+                .record(caller.tenant(), RecordKind::File, path)
+                .await?;
             if let Err(conflict) = matches(conditions.if_match, before.as_ref()) {
-                let repeated = self.repeated(caller, idempotency.as_ref()).await?.ok_or(conflict)?;
+                let repeated = self
+                    .repeated(caller, idempotency.as_ref())
+                    .await?
+                    .ok_or(conflict)?;
                 let version = repeated.outcomes.iter().find_map(recorded).unwrap_or(1);
                 let record = Record {
                     kind: RecordKind::File,
@@ -118,7 +171,10 @@ impl Engine {
             if before.is_none() {
                 self.room_for_a_file(caller).await?;
             }
-            match self.write_file(caller, path, before.as_ref(), &body, idempotency.clone()).await {
+            match self
+                .write_file(caller, path, before.as_ref(), &body, idempotency.clone())
+                .await
+            {
                 Ok(record) => return Ok(self.file_of(caller, &rules, record)),
                 Err(EngineError::Store(StoreError::Conflict)) => {}
                 Err(other) => return Err(other),
@@ -128,13 +184,24 @@ impl Engine {
     }
 
     /// What an earlier request with the same key and content was answered; asked where this one could not be done any more.
-    async fn repeated(&self, caller: &Caller, idempotency: Option<&Idempotency>) -> Result<Option<Committed>, EngineError> {
-        let Some(idempotency) = idempotency else { return Ok(None) };
+    async fn repeated(
+        &self,
+        caller: &Caller,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<Option<Committed>, EngineError> {
+        let Some(idempotency) = idempotency else {
+            return Ok(None);
+        };
         let now = self.now_for(caller.tenant()).await?;
         // No record has this version: the batch does nothing, unless its key is known.
         let never = Precondition::Version(u64::from(u32::MAX) << 16);
         let batch = Batch::new(caller.tenant().clone(), now).idempotent(Some(idempotency.clone()));
-        match self.parts.store.commit(batch.unset(RecordKind::File, String::new(), never)).await {
+        match self
+            .parts
+            .store
+            .commit(batch.unset(RecordKind::File, String::new(), never))
+            .await
+        {
             Ok(committed) => Ok(Some(committed)),
             Err(StoreError::Conflict) => Ok(None),
             Err(other) => Err(other.into()),
@@ -142,27 +209,63 @@ impl Engine {
     }
 
     /// Deletes a file with all its versions. `false` if there is none.
-    pub async fn delete_file(&self, caller: &Caller, path: &str, conditions: Conditions<'_>) -> Result<bool, EngineError> {
+    pub async fn delete_file(
+        &self,
+        caller: &Caller,
+        path: &str,
+        conditions: Conditions<'_>,
+    ) -> Result<bool, EngineError> {
         caller.require(Permission::WorkspaceWrite)?;
         if !is_path(path) {
             return Ok(false);
         }
-        let idempotency = self.idempotency("delete-file", conditions.key, &digest(path, &[], conditions))?;
+        let idempotency = self.idempotency(
+            "delete-file",
+            conditions.key,
+            &digest(path, &[], conditions),
+        )?;
         for _ in 0..TRIES {
-            let Some(before) = self.parts.store.record(caller.tenant(), RecordKind::File, path).await? else {
+            let Some(before) = self
+                .parts
+                .store
+                .record(caller.tenant(), RecordKind::File, path)
+                .await?
+            else {
                 return Ok(self.repeated(caller, idempotency.as_ref()).await?.is_some());
             };
             if let Err(conflict) = matches(conditions.if_match, Some(&before)) {
-                return self.repeated(caller, idempotency.as_ref()).await?.map(|_| true).ok_or(conflict);
+                return self
+                    .repeated(caller, idempotency.as_ref())
+                    .await?
+                    .map(|_| true)
+                    .ok_or(conflict);
             }
             let now = self.now_for(caller.tenant()).await?;
-            let mut batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).idempotent(idempotency.clone());
-            batch = batch.unset(RecordKind::File, path.to_owned(), Precondition::Version(before.version));
+            let mut batch = Batch::new(caller.tenant().clone(), now)
+                .by(caller.principal().clone())
+                .idempotent(idempotency.clone());
+            batch = batch.unset(
+                RecordKind::File,
+                path.to_owned(),
+                Precondition::Version(before.version),
+            );
             for version in self.kept(before.version)..=before.version {
-                batch = batch.unset(RecordKind::FileVersion, version_key(path, version), Precondition::None);
+                batch = batch.unset(
+                    RecordKind::FileVersion,
+                    version_key(path, version),
+                    Precondition::None,
+                );
             }
-            let event = FileRef { path: path.to_owned(), version: before.version + 1 };
-            match self.parts.store.commit(batch.emit(EventBody::WorkspaceUpdated(event))).await {
+            let event = FileRef {
+                path: path.to_owned(),
+                version: before.version + 1,
+            };
+            match self
+                .parts
+                .store
+                .commit(batch.emit(EventBody::WorkspaceUpdated(event)))
+                .await
+            {
                 Ok(_) => return Ok(true),
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
@@ -171,25 +274,50 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    async fn file_body(&self, caller: &Caller, content: &str, content_type: &str) -> Result<RecordBody, EngineError> {
+    async fn file_body(
+        &self,
+        caller: &Caller,
+        content: &str,
+        content_type: &str,
+    ) -> Result<RecordBody, EngineError> {
         let limit = self.parts.policy.file_bytes_max;
         if content.len() > limit {
-            return Err(EngineError::FileTooLarge { limit: limit as u64 });
+            return Err(EngineError::FileTooLarge {
+                limit: limit as u64,
+            });
         }
         let policy = self.policy_of(caller);
         let now = self.now_for(caller.tenant()).await?;
         let mut body = Map::new();
         body.insert("content".to_owned(), json!(content));
         body.insert("contentType".to_owned(), json!(content_type));
-        Ok(self.rules(caller.tenant()).await?.admission(&policy, now).record(body))
+        Ok(self
+            .rules(caller.tenant())
+            .await?
+            .admission(&policy, now)
+            .record(body))
     }
 
     async fn room_for_a_file(&self, caller: &Caller) -> Result<(), EngineError> {
         let limit = self.parts.policy.files_max;
         let asked = u32::try_from(limit).unwrap_or(u32::MAX);
-        let files = self.parts.store.records(caller.tenant(), RecordKind::File, "", None, asked).await?.len();
-        let full = Rejection::TooLarge { field: "files", unit: "items", limit: limit as u64, actual: limit as u64 + 1 };
-        if files < limit { Ok(()) } else { Err(full.into()) }
+        let files = self
+            .parts
+            .store
+            .records(caller.tenant(), RecordKind::File, "", None, asked)
+            .await?
+            .len();
+        let full = Rejection::TooLarge {
+            field: "files",
+            unit: "items",
+            limit: limit as u64,
+            actual: limit as u64 + 1,
+        };
+        if files < limit {
+            Ok(())
+        } else {
+            Err(full.into())
+        }
     }
 
     async fn write_file(
@@ -205,16 +333,28 @@ impl Engine {
             Some(record) => (record.version + 1, Precondition::Version(record.version)),
             None => (1, Precondition::Absent),
         };
-        let event = FileRef { path: path.to_owned(), version };
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).idempotent(idempotency).set(
-            RecordKind::File,
-            path.to_owned(),
-            precondition,
-            body.clone(),
-        );
-        let batch = self.keep_version(batch, path, version, body.clone()).emit(EventBody::WorkspaceUpdated(event));
+        let event = FileRef {
+            path: path.to_owned(),
+            version,
+        };
+        let batch = Batch::new(caller.tenant().clone(), now)
+            .by(caller.principal().clone())
+            .idempotent(idempotency)
+            .set(
+                RecordKind::File,
+                path.to_owned(),
+                precondition,
+                body.clone(),
+            );
+        let batch = self
+            .keep_version(batch, path, version, body.clone())
+            .emit(EventBody::WorkspaceUpdated(event));
         let committed = self.parts.store.commit(batch).await?;
-        let version = committed.outcomes.iter().find_map(recorded).unwrap_or(version);
+        let version = committed
+            .outcomes
+            .iter()
+            .find_map(recorded)
+            .unwrap_or(version);
         Ok(Record {
             kind: RecordKind::File,
             key: path.to_owned(),
@@ -226,11 +366,26 @@ impl Engine {
     }
 
     /// Keeps a version of a file, and lets go of the one that is too old by that.
-    pub(crate) fn keep_version(&self, batch: Batch, path: &str, version: u64, body: RecordBody) -> Batch {
-        let batch = batch.set(RecordKind::FileVersion, version_key(path, version), Precondition::None, body);
+    pub(crate) fn keep_version(
+        &self,
+        batch: Batch,
+        path: &str,
+        version: u64,
+        body: RecordBody,
+    ) -> Batch {
+        let batch = batch.set(
+            RecordKind::FileVersion,
+            version_key(path, version),
+            Precondition::None,
+            body,
+        );
         match self.kept(version) {
             1 => batch,
-            kept => batch.unset(RecordKind::FileVersion, version_key(path, kept - 1), Precondition::None),
+            kept => batch.unset(
+                RecordKind::FileVersion,
+                version_key(path, kept - 1),
+                Precondition::None,
+            ),
         }
     }
 
@@ -242,14 +397,30 @@ impl Engine {
     fn file_of(&self, caller: &Caller, rules: &Rules, record: Record) -> File {
         let policy = self.policy_of(caller);
         let shown = rules.admission(&policy, record.at).record(record.body);
-        let text = |name: &str| shown.map().get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |name: &str| {
+            shown
+                .map()
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let (content, content_type) = (text("content"), text("contentType"));
         let (path, version) = match record.key.rsplit_once('@') {
-            Some((path, version)) if record.kind == RecordKind::FileVersion => (path.to_owned(), version.parse().unwrap_or(record.version)),
+            Some((path, version)) if record.kind == RecordKind::FileVersion => {
+                (path.to_owned(), version.parse().unwrap_or(record.version))
+            }
             _ => (record.key, record.version),
         };
         let etag = etag(version, &content);
-        File { path, content, content_type, version, etag, updated_at: record.at }
+        File {
+            path,
+            content,
+            content_type,
+            version,
+            etag,
+            updated_at: record.at,
+        }
     }
 }
 
@@ -262,14 +433,20 @@ fn digest(path: &str, texts: &[&str], conditions: Conditions<'_>) -> Digest {
 }
 
 fn recorded(outcome: &Outcome) -> Option<u64> {
-    if let Outcome::Recorded { version, .. } = outcome { Some(*version) } else { None }
+    if let Outcome::Recorded { version, .. } = outcome {
+        Some(*version)
+    } else {
+        None
+    }
 }
 
 /// Letters, digits, `._/-`, beginning with a letter or digit, and never climbing.
 pub(crate) fn is_path(path: &str) -> bool {
     path.len() <= PATH_CHARS_MAX
         && path.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && path.bytes().all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b))
+        && path
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b))
         && !path.contains("..")
         && !path.contains("//")
 }
@@ -280,17 +457,38 @@ pub(crate) fn version_key(path: &str, version: u64) -> String {
 }
 
 fn etag(version: u64, content: &str) -> String {
-    format!("\"{version}-{}\"", &blake3::hash(content.as_bytes()).to_hex()[..16])
+    format!(
+        "\"{version}-{}\"",
+        &blake3::hash(content.as_bytes()).to_hex()[..16]
+    )
 }
 
 /// An ETag names its version before the dash; quotes and weakness do not matter. `*` is any version.
 fn matches(if_match: Option<&str>, file: Option<&Record>) -> Result<(), EngineError> {
-    let Some(wanted) = if_match else { return Ok(()) };
+    let Some(wanted) = if_match else {
+        return Ok(());
+    };
     let current = file.map_or(0, |record| record.version);
-    let content = file.and_then(|record| record.body.get("content")).and_then(Value::as_str).unwrap_or_default();
-    let bare = |tag: &str| tag.trim().trim_start_matches("W/").trim_matches('"').to_owned();
-    let same = wanted.split(',').any(|tag| bare(tag) == "*" && current > 0 || bare(tag) == bare(&etag(current, content)));
-    if same { Ok(()) } else { Err(EngineError::FileConflict { current_version: current }) }
+    let content = file
+        .and_then(|record| record.body.get("content"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let bare = |tag: &str| {
+        tag.trim()
+            .trim_start_matches("W/")
+            .trim_matches('"')
+            .to_owned()
+    };
+    let same = wanted
+        .split(',')
+        .any(|tag| bare(tag) == "*" && current > 0 || bare(tag) == bare(&etag(current, content)));
+    if same {
+        Ok(())
+    } else {
+        Err(EngineError::FileConflict {
+            current_version: current,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -302,7 +500,20 @@ mod tests {
         for good in ["a", "MEMORY-INDEX.json", "behavior/CRUD.md", "a/b/c.d_e-f"] {
             assert!(is_path(good), "{good}");
         }
-        for bad in ["", "/a", ".a", "../a", "a/../b", "a//b", "a\\b", "a b", "ä", "a@1", "a\0", &"x".repeat(257)] {
+        for bad in [
+            "",
+            "/a",
+            ".a",
+            "../a",
+            "a/../b",
+            "a//b",
+            "a\\b",
+            "a b",
+            "ä",
+            "a@1",
+            "a\0",
+            &"x".repeat(257),
+        ] {
             assert!(!is_path(bad), "{bad}");
         }
     }

@@ -20,11 +20,23 @@ pub struct NewRule {
 impl Engine {
     fn world(name: &str) -> Result<WorldId, Rejection> {
         let world = WorldId::parse(name).ok_or(Rejection::MalformedName { field: "world" })?;
-        if world.is_none() { Err(Rejection::Invalid { field: "world", rule: "has no rules and can have none" }) } else { Ok(world) }
+        if world.is_none() {
+            Err(Rejection::Invalid {
+                field: "world",
+                rule: "has no rules and can have none",
+            })
+        } else {
+            Ok(world)
+        }
     }
 
     /// Writes rules of a world: all of them or none. One that is there is replaced.
-    pub async fn put_rules(&self, caller: &Caller, world: &str, rules: Vec<NewRule>) -> Result<Revision, EngineError> {
+    pub async fn put_rules(
+        &self,
+        caller: &Caller,
+        world: &str,
+        rules: Vec<NewRule>,
+    ) -> Result<Revision, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let world = Engine::world(world)?;
         let (limit, count) = (self.parts.policy.batch_entries_max, rules.len());
@@ -32,7 +44,13 @@ impl Engine {
             return Err(Rejection::Empty { field: "rules" }.into());
         }
         if count > limit {
-            return Err(Rejection::TooLarge { field: "rules", unit: "items", limit: limit as u64, actual: count as u64 }.into());
+            return Err(Rejection::TooLarge {
+                field: "rules",
+                unit: "items",
+                limit: limit as u64,
+                actual: count as u64,
+            }
+            .into());
         }
         let now = self.now_for(caller.tenant()).await?;
         let (secrets, policy) = (self.rules(caller.tenant()).await?, self.policy_of(caller));
@@ -48,15 +66,29 @@ impl Engine {
     }
 
     /// Takes a rule away.
-    pub async fn delete_rule(&self, caller: &Caller, world: &str, id: &str) -> Result<Revision, EngineError> {
+    pub async fn delete_rule(
+        &self,
+        caller: &Caller,
+        world: &str,
+        id: &str,
+    ) -> Result<Revision, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let (Some(world), Some(id)) = (WorldId::parse(world).filter(|world| !world.is_none()), RuleId::parse(id)) else {
+        let (Some(world), Some(id)) = (
+            WorldId::parse(world).filter(|world| !world.is_none()),
+            RuleId::parse(id),
+        ) else {
             return Err(EngineError::NotFound);
         };
         let now = self.now_for(caller.tenant()).await?;
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).rule(world, id, None);
+        let batch = Batch::new(caller.tenant().clone(), now)
+            .by(caller.principal().clone())
+            .rule(world, id, None);
         let committed = self.parts.store.commit(batch).await?;
-        if committed.outcomes.first() == Some(&Outcome::Nothing) { Err(EngineError::NotFound) } else { Ok(committed.revision) }
+        if committed.outcomes.first() == Some(&Outcome::Nothing) {
+            Err(EngineError::NotFound)
+        } else {
+            Ok(committed.revision)
+        }
     }
 
     /// The rules of a world by name, after `after`, and whether there are more.
@@ -68,19 +100,41 @@ impl Engine {
         limit: Option<u32>,
     ) -> Result<(Vec<Rule>, bool), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let Some(world) = WorldId::parse(world) else { return Ok((Vec::new(), false)) };
+        let Some(world) = WorldId::parse(world) else {
+            return Ok((Vec::new(), false));
+        };
         let limit = self.parts.policy.list_limit(limit);
         let after = after.and_then(RuleId::parse);
-        let mut found = self.parts.store.rules(caller.tenant(), &world, after.as_ref(), limit.saturating_add(1)).await?;
+        let mut found = self
+            .parts
+            .store
+            .rules(
+                caller.tenant(),
+                &world,
+                after.as_ref(),
+                limit.saturating_add(1),
+            )
+            .await?;
         let more = found.len() > limit as usize;
         found.truncate(limit as usize);
         Ok((found, more))
     }
 
     /// The rule that a text restates, if it restates one: what a put would be refused for.
-    pub async fn check_rule(&self, caller: &Caller, world: &str, text: &str) -> Result<Option<RuleId>, EngineError> {
+    pub async fn check_rule(
+        &self,
+        caller: &Caller,
+        world: &str,
+        text: &str,
+    ) -> Result<Option<RuleId>, EngineError> {
         caller.require(Permission::MemoryWrite)?;
-        let Some(world) = WorldId::parse(world) else { return Ok(None) };
-        Ok(self.parts.store.shadowed(caller.tenant(), &world, text).await?)
+        let Some(world) = WorldId::parse(world) else {
+            return Ok(None);
+        };
+        Ok(self
+            .parts
+            .store
+            .shadowed(caller.tenant(), &world, text)
+            .await?)
     }
 }

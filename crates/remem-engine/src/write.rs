@@ -4,7 +4,10 @@ use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::entry::RevRange;
-use remem_core::{Admitted, Batch, Draft, Entry, EntryId, Facets, Permission, Rejection, Revision, Scope, TenantId, Timestamp};
+use remem_core::{
+    Admitted, Batch, Draft, Entry, EntryId, Facets, Permission, Rejection, Revision, Scope,
+    TenantId, Timestamp,
+};
 use remem_store::{Committed, Outcome};
 
 /// Admission of more text than this is moved off the async threads.
@@ -43,7 +46,13 @@ pub struct Imported {
 
 impl Engine {
     /// Stores entries: all of them or none. A single put is a batch of one.
-    pub async fn put(&self, caller: &Caller, memory_ref: &str, drafts: Vec<Draft>, key: Option<&str>) -> Result<Stored, EngineError> {
+    pub async fn put(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        drafts: Vec<Draft>,
+        key: Option<&str>,
+    ) -> Result<Stored, EngineError> {
         caller.require(Permission::MemoryWrite)?;
         let scope = caller.scope_to_write(memory_ref)?;
         self.check_size(&drafts)?;
@@ -52,14 +61,22 @@ impl Engine {
         let now = self.now_for(caller.tenant()).await?;
         let (profile, drafts) = self.shape(caller, &scope, drafts, now).await?;
         if !Engine::is_plain(&drafts) {
-            let (kept, committed) = self.put_placed(caller, &scope, (&profile, &drafts), idempotency).await?;
+            let (kept, committed) = self
+                .put_placed(caller, &scope, (&profile, &drafts), idempotency)
+                .await?;
             metrics::counter!("remem_entries_written_total").increment(kept.len() as u64);
             self.has_new_entries(&scope.tenant);
             let (revision, replayed) = (committed.revision, committed.replayed);
-            return Ok(Stored { entries: Engine::kept_entries(kept, &committed), revision, replayed });
+            return Ok(Stored {
+                entries: Engine::kept_entries(kept, &committed),
+                revision,
+                replayed,
+            });
         }
         let admitted = self.admit(caller, &scope, drafts, now).await?;
-        let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone()).idempotent(idempotency);
+        let mut batch = Batch::new(scope.tenant.clone(), now)
+            .by(caller.principal().clone())
+            .idempotent(idempotency);
         for one in &admitted {
             batch = batch.put(self.parts.ids.entry(), one.clone());
         }
@@ -71,7 +88,12 @@ impl Engine {
 
     /// Stores entries that keep the identity they had elsewhere. Ids that are taken are skipped, so an import can be
     /// repeated and never brings back what was deleted here.
-    pub async fn import(&self, caller: &Caller, memory_ref: &str, drafts: Vec<Draft>) -> Result<Imported, EngineError> {
+    pub async fn import(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        drafts: Vec<Draft>,
+    ) -> Result<Imported, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let scope = caller.scope_to_write(memory_ref)?;
         self.check_size(&drafts)?;
@@ -79,27 +101,49 @@ impl Engine {
         let admitted = self.admit(caller, &scope, drafts, now).await?;
         let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
         for one in admitted {
-            let origin = one.origin().ok_or(Rejection::Invalid { field: "id", rule: "is needed for an import" })?;
+            let origin = one.origin().ok_or(Rejection::Invalid {
+                field: "id",
+                rule: "is needed for an import",
+            })?;
             batch = batch.put(origin.id.clone(), one);
         }
         let committed = self.parts.store.commit(batch).await?;
-        let skipped = committed.outcomes.iter().filter(|o| **o == Outcome::Nothing).count() as u64;
+        let skipped = committed
+            .outcomes
+            .iter()
+            .filter(|o| **o == Outcome::Nothing)
+            .count() as u64;
         let imported = committed.outcomes.len() as u64 - skipped;
         metrics::counter!("remem_entries_written_total").increment(imported);
         self.has_new_entries(caller.tenant());
-        Ok(Imported { imported, skipped, revision: committed.revision })
+        Ok(Imported {
+            imported,
+            skipped,
+            revision: committed.revision,
+        })
     }
 
     /// Takes an entry away. What never was, is not the caller's, or is gone already is `NotFound`, all alike.
-    pub async fn delete(&self, caller: &Caller, memory_ref: &str, id: &str, key: Option<&str>) -> Result<Deleted, EngineError> {
+    pub async fn delete(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        id: &str,
+        key: Option<&str>,
+    ) -> Result<Deleted, EngineError> {
         caller.require(Permission::MemoryWrite)?;
-        let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else { return Err(EngineError::NotFound) };
+        let (Some(scope), Some(id)) = (caller.scope(memory_ref), EntryId::parse(id)) else {
+            return Err(EngineError::NotFound);
+        };
         let mut body = Digest::default();
         body.part(scope.memory_ref.as_str().as_bytes());
         body.part(id.as_str().as_bytes());
         let idempotency = self.idempotency("delete", key, &body)?;
         let now = self.now_for(caller.tenant()).await?;
-        let batch = Batch::new(scope.tenant, now).by(caller.principal().clone()).idempotent(idempotency).delete(scope.memory_ref, id);
+        let batch = Batch::new(scope.tenant, now)
+            .by(caller.principal().clone())
+            .idempotent(idempotency)
+            .delete(scope.memory_ref, id);
         let committed = self.parts.store.commit(batch).await?;
         if committed.outcomes.first() != Some(&Outcome::Removed) {
             return Err(EngineError::NotFound);
@@ -107,7 +151,10 @@ impl Engine {
         if !committed.replayed {
             metrics::counter!("remem_entries_deleted_total").increment(1);
         }
-        Ok(Deleted { revision: committed.revision, replayed: committed.replayed })
+        Ok(Deleted {
+            revision: committed.revision,
+            replayed: committed.replayed,
+        })
     }
 
     /// Somebody reads them for promises and for what they mean soon; nobody has to be woken for it.
@@ -122,7 +169,12 @@ impl Engine {
         let limit = self.parts.policy.batch_entries_max;
         match drafts.len() {
             0 => Err(Rejection::Empty { field: "entries" }),
-            n if n > limit => Err(Rejection::TooLarge { field: "entries", unit: "items", limit: limit as u64, actual: n as u64 }),
+            n if n > limit => Err(Rejection::TooLarge {
+                field: "entries",
+                unit: "items",
+                limit: limit as u64,
+                actual: n as u64,
+            }),
             _ => Ok(()),
         }
     }
@@ -138,41 +190,68 @@ impl Engine {
         let rules = self.rules(&scope.tenant).await?;
         let admission = rules.admission(&policy, now);
         if drafts.iter().map(|d| d.content.len()).sum::<usize>() <= INLINE_BYTES_MAX {
-            return Ok(drafts.into_iter().map(|d| admission.admit(scope, d)).collect::<Result<_, _>>()?);
+            return Ok(drafts
+                .into_iter()
+                .map(|d| admission.admit(scope, d))
+                .collect::<Result<_, _>>()?);
         }
         let scope = scope.clone();
         let work = move || {
             let admission = rules.admission(&policy, now);
-            drafts.into_iter().map(|d| admission.admit(&scope, d)).collect::<Result<Vec<_>, _>>()
+            drafts
+                .into_iter()
+                .map(|d| admission.admit(&scope, d))
+                .collect::<Result<Vec<_>, _>>()
         };
-        Ok(tokio::task::spawn_blocking(work).await.expect("admission does not panic")?)
+        Ok(tokio::task::spawn_blocking(work)
+            .await
+            .expect("admission does not panic")?)
     }
 }
 
 /// The entries as stored. On a replay the texts come from the repeated request, which is the same as the first: so the
 /// first answer can be given again without keeping a copy of it, even after the entry was deleted.
 fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
-    let entries = admitted.into_iter().zip(&committed.outcomes).filter_map(|(one, outcome)| match outcome {
-        Outcome::Stored { id, created_at } => Some(entry_of(one, id, *created_at, committed.revision)),
-        Outcome::Recorded { .. } | Outcome::Done | Outcome::Removed | Outcome::Nothing => None,
-    });
-    Stored { entries: entries.collect(), revision: committed.revision, replayed: committed.replayed }
+    let entries = admitted
+        .into_iter()
+        .zip(&committed.outcomes)
+        .filter_map(|(one, outcome)| match outcome {
+            Outcome::Stored { id, created_at } => {
+                Some(entry_of(one, id, *created_at, committed.revision))
+            }
+            Outcome::Recorded { .. } | Outcome::Done | Outcome::Removed | Outcome::Nothing => None,
+        });
+    Stored {
+        entries: entries.collect(),
+        revision: committed.revision,
+        replayed: committed.replayed,
+    }
 }
 
 /// An entry as it was stored just now.
-pub(crate) fn entry_of(one: Admitted, id: &EntryId, created_at: Timestamp, revision: Revision) -> Entry {
+pub(crate) fn entry_of(
+    one: Admitted,
+    id: &EntryId,
+    created_at: Timestamp,
+    revision: Revision,
+) -> Entry {
     Entry {
         id: id.clone(),
         memory_ref: one.scope().memory_ref.clone(),
         content: one.content().to_owned(),
         tags: one.tags().map(str::to_owned).collect(),
-        metadata: one.metadata().and_then(|text| serde_json::from_str(text).ok()),
+        metadata: one
+            .metadata()
+            .and_then(|text| serde_json::from_str(text).ok()),
         created_at,
         expires_at: one.expires_at(),
         tier: one.tier(),
         typology: one.typology(),
         facets: one.facets().clone(),
-        visible: RevRange { from: revision, to: None },
+        visible: RevRange {
+            from: revision,
+            to: None,
+        },
         scan: one.scan(),
     }
 }
@@ -186,7 +265,10 @@ fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
         for tag in &draft.tags {
             digest.part(tag.as_bytes());
         }
-        let metadata = draft.metadata.clone().map(|map| serde_json::Value::Object(map).to_string());
+        let metadata = draft
+            .metadata
+            .clone()
+            .map(|map| serde_json::Value::Object(map).to_string());
         digest.part(metadata.unwrap_or_default().as_bytes());
         digest.part(&draft.expires_at.map_or([0; 8], |t| t.0.to_le_bytes()));
         digest.part(draft.tier.as_str().as_bytes());
@@ -204,7 +286,11 @@ fn digest(scope: &Scope, drafts: &[Draft]) -> Digest {
 }
 
 fn facets(digest: &mut Digest, facets: &Facets) {
-    let names = [facets.session.as_ref().map(|id| id.as_str()), facets.interaction.as_ref().map(|id| id.as_str()), facets.slot.as_deref()];
+    let names = [
+        facets.session.as_ref().map(|id| id.as_str()),
+        facets.interaction.as_ref().map(|id| id.as_str()),
+        facets.slot.as_deref(),
+    ];
     for name in names {
         digest.part(&[u8::from(name.is_some())]);
         digest.part(name.unwrap_or_default().as_bytes());

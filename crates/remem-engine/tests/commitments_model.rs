@@ -75,12 +75,22 @@ impl One {
             return;
         }
         self.read = true;
-        let promises = !self.deleted && !matches!(self.kind, Kind::Once(at) if at <= self.written_at.max(now - LATE));
-        self.state = promises.then_some(if self.trusted { State::Armed } else { State::Pending });
+        let promises = !self.deleted
+            && !matches!(self.kind, Kind::Once(at) if at <= self.written_at.max(now - LATE));
+        self.state = promises.then_some(if self.trusted {
+            State::Armed
+        } else {
+            State::Pending
+        });
     }
 
     fn fire(&mut self, now: i64) {
-        let Some(due) = self.next_at.filter(|at| *at <= now && self.state == Some(State::Armed)) else { return };
+        let Some(due) = self
+            .next_at
+            .filter(|at| *at <= now && self.state == Some(State::Armed))
+        else {
+            return;
+        };
         let (mut instant, mut next) = (due, None);
         if let Kind::Every(every, from) = self.kind {
             let mut tick = from + every;
@@ -112,11 +122,17 @@ impl One {
     fn change(&mut self, change: Changed, now: i64) -> bool {
         let may = match change {
             Changed::Cancel => self.is_open(),
-            Changed::Confirm => self.state == Some(State::Pending) && self.next_at.is_none_or(|at| at > now),
+            Changed::Confirm => {
+                self.state == Some(State::Pending) && self.next_at.is_none_or(|at| at > now)
+            }
             Changed::Snooze(_) => self.is_open() && self.is_timed(),
         };
         if may {
-            self.state = Some(if change == Changed::Cancel { State::Cancelled } else { State::Armed });
+            self.state = Some(if change == Changed::Cancel {
+                State::Cancelled
+            } else {
+                State::Armed
+            });
             self.next_at = match change {
                 Changed::Cancel => None,
                 Changed::Confirm => self.next_at,
@@ -137,7 +153,11 @@ impl Day {
     async fn new(seed: u64) -> Day {
         let (store, _, directory) = storage::open().await;
         let place = Place::on(store, directory);
-        Day { random: Random(seed), hosts: [place.host().await, place.host().await], ones: Vec::new() }
+        Day {
+            random: Random(seed),
+            hosts: [place.host().await, place.host().await],
+            ones: Vec::new(),
+        }
     }
 
     fn host(&mut self) -> usize {
@@ -161,32 +181,79 @@ impl Day {
         };
         let written_at = self.now();
         let (state, read, deleted, holds, fired, id) = (None, false, false, None, Vec::new(), None);
-        self.ones.push(One { source, kind, trusted, written_at, state, read, deleted, next_at, holds, fired, id });
+        self.ones.push(One {
+            source,
+            kind,
+            trusted,
+            written_at,
+            state,
+            read,
+            deleted,
+            next_at,
+            holds,
+            fired,
+            id,
+        });
         self.ones.last_mut().unwrap()
     }
 
     async fn write(&mut self) {
-        let (host, number, trusted) = (self.host(), self.ones.len() as u64, self.random.below(4) > 0);
+        let (host, number, trusted) = (
+            self.host(),
+            self.ones.len() as u64,
+            self.random.below(4) > 0,
+        );
         let minutes = 1 + self.random.below(100);
         let (content, kind) = if self.random.below(2) == 0 {
             let at = self.now() + minutes as i64 * MINUTE;
-            (format!("Remind me in {minutes} minutes to look at thing number {number}."), Kind::Once(at))
+            (
+                format!("Remind me in {minutes} minutes to look at thing number {number}."),
+                Kind::Once(at),
+            )
         } else {
-            (format!("Remind me when parcel p{number} is delivered."), Kind::Predicate(number))
+            (
+                format!("Remind me when parcel p{number} is delivered."),
+                Kind::Predicate(number),
+            )
         };
-        let tags = if trusted { Vec::new() } else { vec!["source:web".to_owned()] };
-        let draft = Draft { content, tags, ..Draft::default() };
+        let tags = if trusted {
+            Vec::new()
+        } else {
+            vec!["source:web".to_owned()]
+        };
+        let draft = Draft {
+            content,
+            tags,
+            ..Draft::default()
+        };
         let host = &self.hosts[host];
-        let stored = host.engine.put(&host.caller, MEMORY, vec![draft], None).await.unwrap();
+        let stored = host
+            .engine
+            .put(&host.caller, MEMORY, vec![draft], None)
+            .await
+            .unwrap();
         self.add(stored.entries[0].id.as_str().to_owned(), kind, trusted);
     }
 
     async fn make(&mut self) {
-        let (host, number, minutes) = (self.host(), self.ones.len(), 5 + self.random.below(90) as i64);
+        let (host, number, minutes) = (
+            self.host(),
+            self.ones.len(),
+            5 + self.random.below(90) as i64,
+        );
         let text = format!("Thing number {number} is looked at now and then.");
-        let new = NewCommitment { text, every: Some(format!("PT{minutes}M")), ..NewCommitment::default() };
+        let new = NewCommitment {
+            text,
+            every: Some(format!("PT{minutes}M")),
+            ..NewCommitment::default()
+        };
         let host = &self.hosts[host];
-        let info = host.engine.create_commitment(&host.caller, MEMORY, new, None).await.unwrap().info;
+        let info = host
+            .engine
+            .create_commitment(&host.caller, MEMORY, new, None)
+            .await
+            .unwrap()
+            .info;
         let kind = Kind::Every(minutes * MINUTE, self.now());
         let one = self.add(info.source.unwrap().as_str().to_owned(), kind, true);
         (one.read, one.state, one.id) = (true, Some(State::Armed), Some(info.id));
@@ -195,8 +262,17 @@ impl Day {
     async fn pass(&mut self, name: &str) {
         let (host, now) = (self.host(), self.now());
         let host = &self.hosts[host];
-        host.engine.run_pass(registry::find(name).unwrap(), host.tenant(), Mode::Apply).await.unwrap();
-        self.ones.iter_mut().for_each(|one| if name == "fire" { one.fire(now) } else { one.read(now) });
+        host.engine
+            .run_pass(registry::find(name).unwrap(), host.tenant(), Mode::Apply)
+            .await
+            .unwrap();
+        self.ones.iter_mut().for_each(|one| {
+            if name == "fire" {
+                one.fire(now)
+            } else {
+                one.read(now)
+            }
+        });
         if name == "infer" {
             self.learn_names().await;
         }
@@ -204,9 +280,20 @@ impl Day {
 
     async fn learn_names(&mut self) {
         let host = &self.hosts[0];
-        let query = CommitmentQuery { limit: Some(0), ..CommitmentQuery::default() };
-        for info in host.engine.commitments(&host.caller, &query).await.unwrap().commitments {
-            let one = self.ones.iter_mut().find(|one| Some(one.source.as_str()) == info.source.as_ref().map(|id| id.as_str()));
+        let query = CommitmentQuery {
+            limit: Some(0),
+            ..CommitmentQuery::default()
+        };
+        for info in host
+            .engine
+            .commitments(&host.caller, &query)
+            .await
+            .unwrap()
+            .commitments
+        {
+            let one = self.ones.iter_mut().find(|one| {
+                Some(one.source.as_str()) == info.source.as_ref().map(|id| id.as_str())
+            });
             one.unwrap().id = Some(info.id);
         }
     }
@@ -214,9 +301,19 @@ impl Day {
     async fn see(&mut self) {
         let (host, holds) = (self.host(), self.random.below(2) == 0);
         let Some(at) = self.some() else { return };
-        let Kind::Predicate(number) = self.ones[at].kind else { return };
+        let Kind::Predicate(number) = self.ones[at].kind else {
+            return;
+        };
         let host = &self.hosts[host];
-        host.engine.observe(&host.caller, MEMORY, &format!("parcel p{number} delivered"), holds).await.unwrap();
+        host.engine
+            .observe(
+                &host.caller,
+                MEMORY,
+                &format!("parcel p{number} delivered"),
+                holds,
+            )
+            .await
+            .unwrap();
         self.ones[at].see(holds);
     }
 
@@ -226,19 +323,36 @@ impl Day {
         let change = match self.random.below(4) {
             0 => Changed::Cancel,
             1 => Changed::Confirm,
-            _ => Changed::Snooze(Timestamp(now + 1 + self.random.below(180 * MINUTE as u64) as i64)),
+            _ => Changed::Snooze(Timestamp(
+                now + 1 + self.random.below(180 * MINUTE as u64) as i64,
+            )),
         };
-        let Some(id) = self.ones[at].id.clone() else { return };
+        let Some(id) = self.ones[at].id.clone() else {
+            return;
+        };
         let host = &self.hosts[host];
-        let done = host.engine.change_commitment(&host.caller, &id, change).await;
-        assert_eq!(self.ones[at].change(change, now), done.is_ok(), "{place}: {change:?} {done:?} {:?}", self.ones[at]);
+        let done = host
+            .engine
+            .change_commitment(&host.caller, &id, change)
+            .await;
+        assert_eq!(
+            self.ones[at].change(change, now),
+            done.is_ok(),
+            "{place}: {change:?} {done:?} {:?}",
+            self.ones[at]
+        );
     }
 
     async fn delete(&mut self) {
         let host = self.host();
-        let Some(at) = self.some().filter(|at| !self.ones[*at].deleted) else { return };
+        let Some(at) = self.some().filter(|at| !self.ones[*at].deleted) else {
+            return;
+        };
         let host = &self.hosts[host];
-        host.engine.delete(&host.caller, MEMORY, &self.ones[at].source, None).await.unwrap();
+        host.engine
+            .delete(&host.caller, MEMORY, &self.ones[at].source, None)
+            .await
+            .unwrap();
         (self.ones[at].deleted, self.ones[at].state) = (true, None);
     }
 
@@ -253,7 +367,11 @@ impl Day {
             17 => self.delete().await,
             _ => {
                 let clock = &self.hosts[0].place.clock;
-                clock.set(clock.now().plus_ms(1 + self.random.below(110 * MINUTE as u64) as i64));
+                clock.set(
+                    clock
+                        .now()
+                        .plus_ms(1 + self.random.below(110 * MINUTE as u64) as i64),
+                );
             }
         }
     }
@@ -261,27 +379,55 @@ impl Day {
     /// What the log and the notes tell is what the model says, and how each stands.
     async fn check(&self, place: &str) {
         let (host, store) = (&self.hosts[0], &self.hosts[0].place.meddler.inner);
-        let (mut told, mut noted): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) = Default::default();
+        let (mut told, mut noted): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) =
+            Default::default();
         for event in store.events(host.tenant(), Seq(0), 100_000).await.unwrap() {
             if let EventBody::CommitmentFired(fired) = event.body {
                 *told.entry(fired.memory_id.unwrap()).or_default() += 1;
             }
         }
-        for note in store.records(host.tenant(), RecordKind::Fire, "", None, 100_000).await.unwrap() {
+        for note in store
+            .records(host.tenant(), RecordKind::Fire, "", None, 100_000)
+            .await
+            .unwrap()
+        {
             let (id, instant) = note.key.split_once('/').unwrap();
-            noted.entry(id.to_owned()).or_default().push(instant.to_owned());
+            noted
+                .entry(id.to_owned())
+                .or_default()
+                .push(instant.to_owned());
         }
         for one in &self.ones {
-            assert_eq!(told.remove(&one.source).unwrap_or(0), one.fired.len(), "{place}: {one:?}");
+            assert_eq!(
+                told.remove(&one.source).unwrap_or(0),
+                one.fired.len(),
+                "{place}: {one:?}"
+            );
             let Some(id) = &one.id else { continue };
             let mut expected = one.fired.clone();
             expected.sort();
-            assert_eq!(noted.remove(id).unwrap_or_default(), expected, "{place}: {one:?}");
-            let found = host.engine.commitment(&host.caller, id).await.ok().map(|info| (info.commitment.state, info.commitment.next_at));
+            assert_eq!(
+                noted.remove(id).unwrap_or_default(),
+                expected,
+                "{place}: {one:?}"
+            );
+            let found = host
+                .engine
+                .commitment(&host.caller, id)
+                .await
+                .ok()
+                .map(|info| (info.commitment.state, info.commitment.next_at));
             let next_at = one.next_at.filter(|_| one.is_open());
-            assert_eq!(found, one.state.map(|state| (state, next_at)), "{place}: {one:?}");
+            assert_eq!(
+                found,
+                one.state.map(|state| (state, next_at)),
+                "{place}: {one:?}"
+            );
         }
-        assert!(told.is_empty() && noted.is_empty(), "{place}: nothing else fired");
+        assert!(
+            told.is_empty() && noted.is_empty(),
+            "{place}: nothing else fired"
+        );
     }
 }
 

@@ -1,13 +1,18 @@
 //! Commitments wherever a process stops: at every single call of the store, in a store that fails now and then, beside
 //! somebody who takes the text away, by clocks that differ. The end is that of a day on which nothing went wrong.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "whoever takes a text away meanwhile is a task of its own")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "whoever takes a text away meanwhile is a task of its own"
+)]
 
 #[path = "common/world.rs"]
 mod world;
 
 use remem_core::commitment::Delivery;
-use remem_core::{Batch, Change, Draft, EntryId, Event, EventBody, MemoryRef, Reason, RecordKind, Timestamp};
+use remem_core::{
+    Batch, Change, Draft, EntryId, Event, EventBody, MemoryRef, Reason, RecordKind, Timestamp,
+};
 use remem_engine::EngineError;
 use remem_engine::commitments::{Changed, CommitmentInfo, CommitmentQuery, NewCommitment};
 use remem_engine::heartbeats::NewHeartbeat;
@@ -69,7 +74,14 @@ const CASES: [Case; 6] = [
         runs: 1,
         deaths: 10,
     },
-    Case { name: "observe", prepare: |host| Box::pin(awaited(host)), act: |host| Box::pin(seen(host)), fires: 3, runs: 1, deaths: 10 },
+    Case {
+        name: "observe",
+        prepare: |host| Box::pin(awaited(host)),
+        act: |host| Box::pin(seen(host)),
+        fires: 3,
+        runs: 1,
+        deaths: 10,
+    },
     Case {
         name: "heartbeat",
         prepare: |host| Box::pin(looked_at(host)),
@@ -81,21 +93,37 @@ const CASES: [Case; 6] = [
 ];
 
 async fn pass(host: &Host, name: &str) -> Result<(), EngineError> {
-    host.engine.run_pass(registry::find(name).unwrap(), host.tenant(), Mode::Apply).await.map(|_| ())
+    host.engine
+        .run_pass(registry::find(name).unwrap(), host.tenant(), Mode::Apply)
+        .await
+        .map(|_| ())
 }
 
 async fn seen(host: &Host) -> Result<(), EngineError> {
-    host.engine.observe(&host.caller, MEMORY, "invoice cleared", true).await.map(|_| ())
+    host.engine
+        .observe(&host.caller, MEMORY, "invoice cleared", true)
+        .await
+        .map(|_| ())
 }
 
 async fn workflow(host: &Host) -> Delivery {
     let workflow = json!({"id": "remind", "nodes": [{"id": "a", "typeId": "core.noop"}]});
-    host.engine.put_workflow(&host.caller, "remind", map(&workflow)).await.unwrap();
-    Delivery { workflow_id: Some("remind".to_owned()), ..Delivery::default() }
+    host.engine
+        .put_workflow(&host.caller, "remind", map(&workflow))
+        .await
+        .unwrap();
+    Delivery {
+        workflow_id: Some("remind".to_owned()),
+        ..Delivery::default()
+    }
 }
 
 async fn make(host: &Host, new: NewCommitment) -> CommitmentInfo {
-    host.engine.create_commitment(&host.caller, MEMORY, new, None).await.unwrap().info
+    host.engine
+        .create_commitment(&host.caller, MEMORY, new, None)
+        .await
+        .unwrap()
+        .info
 }
 
 fn at(seconds: i64) -> Option<Timestamp> {
@@ -103,7 +131,10 @@ fn at(seconds: i64) -> Option<Timestamp> {
 }
 
 fn to_do(number: usize) -> NewCommitment {
-    NewCommitment { text: format!("Thing number {number} is to be done."), ..NewCommitment::default() }
+    NewCommitment {
+        text: format!("Thing number {number} is to be done."),
+        ..NewCommitment::default()
+    }
 }
 
 /// Promises of every kind, and a fact that one of them waits for.
@@ -122,9 +153,21 @@ async fn promises(host: &Host) -> Result<(), EngineError> {
 }
 
 async fn timed(host: &Host, with_runs: bool) -> Result<(), EngineError> {
-    let delivery = if with_runs { workflow(host).await } else { Delivery::default() };
+    let delivery = if with_runs {
+        workflow(host).await
+    } else {
+        Delivery::default()
+    };
     for n in 0..3 {
-        make(host, NewCommitment { at: at(60 + n as i64), delivery: delivery.clone(), ..to_do(n) }).await;
+        make(
+            host,
+            NewCommitment {
+                at: at(60 + n as i64),
+                delivery: delivery.clone(),
+                ..to_do(n)
+            },
+        )
+        .await;
     }
     host.place.clock.set(NOON.plus_ms(100_000));
     Ok(())
@@ -134,8 +177,23 @@ async fn timed(host: &Host, with_runs: bool) -> Result<(), EngineError> {
 async fn recurring(host: &Host) -> Result<(), EngineError> {
     let every = || Some("PT1H".to_owned());
     let delivery = workflow(host).await;
-    make(host, NewCommitment { every: every(), ..to_do(1) }).await;
-    make(host, NewCommitment { every: every(), delivery, ..to_do(2) }).await;
+    make(
+        host,
+        NewCommitment {
+            every: every(),
+            ..to_do(1)
+        },
+    )
+    .await;
+    make(
+        host,
+        NewCommitment {
+            every: every(),
+            delivery,
+            ..to_do(2)
+        },
+    )
+    .await;
     host.place.clock.set(NOON.plus_ms(7 * 3_600_000 + 5_000));
     Ok(())
 }
@@ -144,23 +202,63 @@ async fn awaited(host: &Host) -> Result<(), EngineError> {
     let predicate = || Some("invoice cleared".to_owned());
     let delivery = workflow(host).await;
     for n in 0..2 {
-        make(host, NewCommitment { predicate: predicate(), ..to_do(n) }).await;
+        make(
+            host,
+            NewCommitment {
+                predicate: predicate(),
+                ..to_do(n)
+            },
+        )
+        .await;
     }
-    make(host, NewCommitment { predicate: predicate(), delivery, ..to_do(2) }).await;
-    host.engine.observe(&host.caller, MEMORY, "invoice cleared", false).await.map(|_| ())
+    make(
+        host,
+        NewCommitment {
+            predicate: predicate(),
+            delivery,
+            ..to_do(2)
+        },
+    )
+    .await;
+    host.engine
+        .observe(&host.caller, MEMORY, "invoice cleared", false)
+        .await
+        .map(|_| ())
 }
 
 async fn looked_at(host: &Host) -> Result<(), EngineError> {
     awaited(host).await?;
-    host.put_draft(MEMORY, Draft { content: "It came.".to_owned(), tags: vec!["paid".to_owned()], ..Draft::default() }).await;
-    let (memory_ref, key, tag) = (MEMORY.to_owned(), "invoice cleared".to_owned(), "paid".to_owned());
-    let heartbeat = NewHeartbeat { memory_ref, key, tag, every_seconds: 7_200, enabled: true };
-    host.engine.put_heartbeat(&host.caller, "invoices", heartbeat).await.map(|_| ())
+    host.put_draft(
+        MEMORY,
+        Draft {
+            content: "It came.".to_owned(),
+            tags: vec!["paid".to_owned()],
+            ..Draft::default()
+        },
+    )
+    .await;
+    let (memory_ref, key, tag) = (
+        MEMORY.to_owned(),
+        "invoice cleared".to_owned(),
+        "paid".to_owned(),
+    );
+    let heartbeat = NewHeartbeat {
+        memory_ref,
+        key,
+        tag,
+        every_seconds: 7_200,
+        enabled: true,
+    };
+    host.engine
+        .put_heartbeat(&host.caller, "invoices", heartbeat)
+        .await
+        .map(|_| ())
 }
 
 /// Names of runs and instants of the host's own acting differ from one day to another; nothing else may.
 fn plain(mut value: Value) -> Value {
-    let predicate = value["when"]["kind"] == "predicate" || value["scheduledAt"] == value["firedAt"];
+    let predicate =
+        value["when"]["kind"] == "predicate" || value["scheduledAt"] == value["firedAt"];
     if let Some(map) = value.as_object_mut() {
         for name in ["updatedAt", "firedAt", "lastAt"] {
             map.remove(name);
@@ -182,10 +280,23 @@ fn plain(mut value: Value) -> Value {
 async fn outcome(host: &Host) -> Vec<String> {
     let store = &host.place.meddler.inner;
     let mut all = Vec::new();
-    for kind in [RecordKind::Commitment, RecordKind::Fire, RecordKind::Heartbeat] {
-        for record in store.records(host.tenant(), kind, "", None, 100_000).await.unwrap() {
+    for kind in [
+        RecordKind::Commitment,
+        RecordKind::Fire,
+        RecordKind::Heartbeat,
+    ] {
+        for record in store
+            .records(host.tenant(), kind, "", None, 100_000)
+            .await
+            .unwrap()
+        {
             let tied = (record.ties.topic.is_some(), &record.ties.source);
-            all.push(format!("{kind:?} {} {} {tied:?} {}", record.key, record.version, plain(Value::Object(record.body))));
+            all.push(format!(
+                "{kind:?} {} {} {tied:?} {}",
+                record.key,
+                record.version,
+                plain(Value::Object(record.body))
+            ));
         }
     }
     let told = ["commitment.", "heartbeat.", "run."];
@@ -200,25 +311,45 @@ async fn outcome(host: &Host) -> Vec<String> {
 }
 
 async fn events(host: &Host) -> Vec<Event> {
-    host.place.meddler.inner.events(host.tenant(), remem_core::Seq(0), 1_000_000).await.unwrap()
+    host.place
+        .meddler
+        .inner
+        .events(host.tenant(), remem_core::Seq(0), 1_000_000)
+        .await
+        .unwrap()
 }
 
 /// Every fire has its note, its event and, where one is due, its run, all of one commit; and no two of one instant.
 async fn is_whole(host: &Host) -> (usize, usize) {
     let log = events(host).await;
-    let fired: Vec<&Event> = log.iter().filter(|event| matches!(event.body, EventBody::CommitmentFired(_))).collect();
-    let notes = host.place.meddler.inner.records(host.tenant(), RecordKind::Fire, "", None, 100_000).await.unwrap();
+    let fired: Vec<&Event> = log
+        .iter()
+        .filter(|event| matches!(event.body, EventBody::CommitmentFired(_)))
+        .collect();
+    let notes = host
+        .place
+        .meddler
+        .inner
+        .records(host.tenant(), RecordKind::Fire, "", None, 100_000)
+        .await
+        .unwrap();
     assert_eq!(notes.len(), fired.len(), "a note for each fire");
     let mut runs = BTreeSet::new();
     for event in &fired {
         if let Some(run) = event.body.payload()["enqueuedRunId"].as_str() {
             assert!(runs.insert(run.to_owned()), "a run is of one fire");
-            let begun = log.iter().find(|e| matches!(e.body, EventBody::RunStarted(_)) && e.run.as_ref().unwrap().id.as_str() == run);
+            let begun = log.iter().find(|e| {
+                matches!(e.body, EventBody::RunStarted(_))
+                    && e.run.as_ref().unwrap().id.as_str() == run
+            });
             assert_eq!(begun.unwrap().revision, event.revision, "of one commit");
             assert!(notes.iter().any(|note| note.body["runId"] == json!(run)));
         }
     }
-    let begun = log.iter().filter(|event| matches!(event.body, EventBody::RunStarted(_))).count();
+    let begun = log
+        .iter()
+        .filter(|event| matches!(event.body, EventBody::RunStarted(_)))
+        .count();
     assert_eq!(begun, runs.len(), "no run without a fire");
     (fired.len(), runs.len())
 }
@@ -230,7 +361,12 @@ async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
         (case.prepare)(&clean).await.unwrap();
         (case.act)(&clean).await.unwrap();
         let expected = outcome(&clean).await;
-        assert_eq!(is_whole(&clean).await, (case.fires, case.runs), "{}", case.name);
+        assert_eq!(
+            is_whole(&clean).await,
+            (case.fires, case.runs),
+            "{}",
+            case.name
+        );
         let mut deaths = 0;
         for call in 0.. {
             let mut reached = false;
@@ -242,7 +378,11 @@ async fn wherever_it_dies_the_next_one_comes_to_the_same_end() {
             }
             deaths += 1;
         }
-        assert!(deaths >= case.deaths, "{}: it died at {deaths} calls", case.name);
+        assert!(
+            deaths >= case.deaths,
+            "{}: it died at {deaths} calls",
+            case.name
+        );
     }
 }
 
@@ -257,10 +397,20 @@ async fn dies(case: &Case, call: u64, late: bool, expected: &[String]) -> bool {
     place.later();
     let next = place.host().await;
     (case.act)(&next).await.unwrap();
-    assert_eq!(outcome(&next).await, expected, "{}, call {call}, late {late}", case.name);
+    assert_eq!(
+        outcome(&next).await,
+        expected,
+        "{}, call {call}, late {late}",
+        case.name
+    );
     is_whole(&next).await;
     (case.act)(&next).await.unwrap();
-    assert_eq!(outcome(&next).await, expected, "{}, call {call}, late {late}: once more changes nothing", case.name);
+    assert_eq!(
+        outcome(&next).await,
+        expected,
+        "{}, call {call}, late {late}: once more changes nothing",
+        case.name
+    );
     reached
 }
 
@@ -268,11 +418,24 @@ async fn dies(case: &Case, call: u64, late: bool, expected: &[String]) -> bool {
 async fn many(host: &Host, count: usize) {
     let delivery = workflow(host).await;
     for n in 0..count {
-        let delivery = if n % 4 == 0 { delivery.clone() } else { Delivery::default() };
+        let delivery = if n % 4 == 0 {
+            delivery.clone()
+        } else {
+            Delivery::default()
+        };
         let new = match n % 3 {
-            0 => NewCommitment { at: at(60 + n as i64), ..to_do(n) },
-            1 => NewCommitment { every: Some("PT2H".to_owned()), ..to_do(n) },
-            _ => NewCommitment { predicate: Some("invoice cleared".to_owned()), ..to_do(n) },
+            0 => NewCommitment {
+                at: at(60 + n as i64),
+                ..to_do(n)
+            },
+            1 => NewCommitment {
+                every: Some("PT2H".to_owned()),
+                ..to_do(n)
+            },
+            _ => NewCommitment {
+                predicate: Some("invoice cleared".to_owned()),
+                ..to_do(n)
+            },
         };
         make(host, NewCommitment { delivery, ..new }).await;
     }
@@ -284,7 +447,9 @@ async fn insist(host: &Host, act: impl AsyncFn(&Host) -> Result<(), EngineError>
     for _ in 0..3_000 {
         match act(host).await {
             Ok(()) => return,
-            Err(EngineError::Store(_)) => host.place.clock.set(host.place.clock.now().plus_ms(3_001)),
+            Err(EngineError::Store(_)) => {
+                host.place.clock.set(host.place.clock.now().plus_ms(3_001))
+            }
             Err(other) => panic!("{other:?}"),
         }
     }
@@ -306,8 +471,17 @@ async fn a_store_that_fails_now_and_then_changes_nothing() {
             let host = place.host().await;
             many(&host, count).await;
             // About 30 of 100 calls fail, before the commit or after it.
-            let faulty = Arc::new(FaultyStore::new(Meddler::over(place.meddler.inner.clone()), seed, 77));
-            let shaky = Place { store: faulty.clone(), ..place.clone() }.host().await;
+            let faulty = Arc::new(FaultyStore::new(
+                Meddler::over(place.meddler.inner.clone()),
+                seed,
+                77,
+            ));
+            let shaky = Place {
+                store: faulty.clone(),
+                ..place.clone()
+            }
+            .host()
+            .await;
             insist(&shaky, async |host| pass(host, "fire").await).await;
             insist(&shaky, seen).await;
             assert_eq!(outcome(&host).await, expected, "seed {seed}");
@@ -330,7 +504,10 @@ enum End {
 const ENDS: [End; 3] = [End::Delete, End::Forget, End::Supersede];
 
 fn ending(host: &Host, end: End, id: &EntryId, by: &EntryId) -> Batch {
-    let (batch, memory) = (Batch::new(host.tenant().clone(), host.engine.now()), MemoryRef::parse(MEMORY).unwrap());
+    let (batch, memory) = (
+        Batch::new(host.tenant().clone(), host.engine.now()),
+        MemoryRef::parse(MEMORY).unwrap(),
+    );
     match end {
         End::Delete => batch.delete(memory, id.clone()),
         End::Forget => batch.forget(memory, id.clone()),
@@ -350,15 +527,35 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
         for by_time in [true, false] {
             let place = Place::new();
             let host = place.host().await;
-            let newer = EntryId::parse(&host.put(MEMORY, "The plan is another one now.").await).unwrap();
+            let newer =
+                EntryId::parse(&host.put(MEMORY, "The plan is another one now.").await).unwrap();
             let new = if by_time {
-                NewCommitment { at: at(60), ..to_do(1) }
+                NewCommitment {
+                    at: at(60),
+                    ..to_do(1)
+                }
             } else {
-                NewCommitment { predicate: Some("invoice cleared".into()), ..to_do(1) }
+                NewCommitment {
+                    predicate: Some("invoice cleared".into()),
+                    ..to_do(1)
+                }
             };
-            let source = make(&host, NewCommitment { delivery: workflow(&host).await, ..new }).await.source.unwrap();
+            let source = make(
+                &host,
+                NewCommitment {
+                    delivery: workflow(&host).await,
+                    ..new
+                },
+            )
+            .await
+            .source
+            .unwrap();
             place.clock.set(NOON.plus_ms(100_000));
-            let (inner, last, tries) = (place.meddler.inner.clone(), ending(&host, end, &source, &newer), Arc::new(AtomicU64::new(0)));
+            let (inner, last, tries) = (
+                place.meddler.inner.clone(),
+                ending(&host, end, &source, &newer),
+                Arc::new(AtomicU64::new(0)),
+            );
             let counted = tries.clone();
             place.meddler.before_commits(move |batch| {
                 let (inner, last, counted) = (inner.clone(), last.clone(), counted.clone());
@@ -375,11 +572,19 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
                 seen(&host).await.unwrap()
             }
             assert_eq!(tries.load(Ordering::SeqCst), 1, "{end:?}: it did try");
-            assert_eq!(is_whole(&host).await, (0, 0), "{end:?}, by time {by_time}: neither told nor started");
+            assert_eq!(
+                is_whole(&host).await,
+                (0, 0),
+                "{end:?}, by time {by_time}: neither told nor started"
+            );
             place.meddler.leave_commits_alone();
             pass(&host, "fire").await.unwrap();
             seen(&host).await.unwrap();
-            assert_eq!(is_whole(&host).await, (0, 0), "{end:?}, by time {by_time}: nor later");
+            assert_eq!(
+                is_whole(&host).await,
+                (0, 0),
+                "{end:?}, by time {by_time}: nor later"
+            );
         }
     }
 }
@@ -390,20 +595,43 @@ async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
     for change in [Changed::Cancel, Changed::Snooze(NOON.plus_ms(500_000))] {
         let place = Place::new();
         let host = place.host().await;
-        let quiet = Arc::new(Place { store: place.meddler.inner.clone(), ..place.clone() }.host().await);
-        let id = make(&host, NewCommitment { at: at(60), ..to_do(1) }).await.id;
+        let quiet = Arc::new(
+            Place {
+                store: place.meddler.inner.clone(),
+                ..place.clone()
+            }
+            .host()
+            .await,
+        );
+        let id = make(
+            &host,
+            NewCommitment {
+                at: at(60),
+                ..to_do(1)
+            },
+        )
+        .await
+        .id;
         place.clock.set(NOON.plus_ms(100_000));
         place.meddler.before_commits(move |batch| {
             let (quiet, id) = (quiet.clone(), id.clone());
             Box::pin(async move {
                 if is_fire(&batch) {
-                    quiet.engine.change_commitment(&quiet.caller, &id, change).await.unwrap();
+                    quiet
+                        .engine
+                        .change_commitment(&quiet.caller, &id, change)
+                        .await
+                        .unwrap();
                 }
             })
         });
         pass(&host, "fire").await.unwrap();
         assert_eq!(is_whole(&host).await, (0, 0), "{change:?}");
-        assert_eq!(host.told("commitment.ended").await.len() + host.told("commitment.changed").await.len(), 1, "{change:?}");
+        assert_eq!(
+            host.told("commitment.ended").await.len() + host.told("commitment.changed").await.len(),
+            1,
+            "{change:?}"
+        );
     }
 }
 
@@ -412,14 +640,27 @@ async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
 async fn what_is_made_twice_at_once_fires_once_and_ends() {
     let place = Place::new();
     let host = place.host().await;
-    let quiet = Arc::new(Place { store: place.meddler.inner.clone(), ..place.clone() }.host().await);
+    let quiet = Arc::new(
+        Place {
+            store: place.meddler.inner.clone(),
+            ..place.clone()
+        }
+        .host()
+        .await,
+    );
     let created = Arc::new(AtomicU64::new(0));
     let first = created.clone();
-    let new = || NewCommitment { at: at(60), ..to_do(1) };
+    let new = || NewCommitment {
+        at: at(60),
+        ..to_do(1)
+    };
     place.meddler.before_commits(move |batch| {
         let (quiet, first) = (quiet.clone(), first.clone());
         Box::pin(async move {
-            let creates = batch.changes().iter().any(|change| matches!(change, Change::Put { .. }));
+            let creates = batch
+                .changes()
+                .iter()
+                .any(|change| matches!(change, Change::Put { .. }));
             if creates && first.fetch_add(1, Ordering::SeqCst) == 0 {
                 make(&quiet, new()).await;
                 quiet.place.clock.set(NOON.plus_ms(100_000));
@@ -428,13 +669,27 @@ async fn what_is_made_twice_at_once_fires_once_and_ends() {
         })
     });
     // It is refused as what it found, or made anew for an instant that has passed: either way it does not fire again.
-    let made = host.engine.create_commitment(&host.caller, MEMORY, new(), None).await;
+    let made = host
+        .engine
+        .create_commitment(&host.caller, MEMORY, new(), None)
+        .await;
     place.meddler.leave_commits_alone();
     pass(&host, "fire").await.unwrap();
     assert_eq!(is_whole(&host).await, (1, 0), "{made:?}");
-    let versions: Vec<u64> =
-        place.meddler.inner.records(host.tenant(), RecordKind::Commitment, "", None, 9).await.unwrap().iter().map(|r| r.version).collect();
-    assert_eq!((created.load(Ordering::SeqCst), versions.len()), (2, 1), "the second one was tried again");
+    let versions: Vec<u64> = place
+        .meddler
+        .inner
+        .records(host.tenant(), RecordKind::Commitment, "", None, 9)
+        .await
+        .unwrap()
+        .iter()
+        .map(|r| r.version)
+        .collect();
+    assert_eq!(
+        (created.load(Ordering::SeqCst), versions.len()),
+        (2, 1),
+        "the second one was tried again"
+    );
 }
 
 /// Texts go while their commitments fire: whoever is first decides, and the log shows who was.
@@ -444,17 +699,30 @@ async fn nothing_fires_after_its_text_went() {
     for (round, end) in ENDS.into_iter().cycle().take(9).enumerate() {
         let place = Place::new();
         let host = Arc::new(place.host().await);
-        let newer = EntryId::parse(&host.put(MEMORY, "The plan is another one now.").await).unwrap();
+        let newer =
+            EntryId::parse(&host.put(MEMORY, "The plan is another one now.").await).unwrap();
         let mut sources = BTreeMap::new();
         for n in 0..120 {
-            let info = make(&host, NewCommitment { at: at(60), ..to_do(n) }).await;
+            let info = make(
+                &host,
+                NewCommitment {
+                    at: at(60),
+                    ..to_do(n)
+                },
+            )
+            .await;
             sources.insert(info.source.unwrap().as_str().to_owned(), info.id);
         }
         place.clock.set(NOON.plus_ms(100_000));
         let (ender, ids) = (host.clone(), sources.keys().cloned().collect::<Vec<_>>());
         let ends = tokio::spawn(async move {
             for id in ids {
-                ender.place.store.commit(ending(&ender, end, &EntryId::parse(&id).unwrap(), &newer)).await.unwrap();
+                ender
+                    .place
+                    .store
+                    .commit(ending(&ender, end, &EntryId::parse(&id).unwrap(), &newer))
+                    .await
+                    .unwrap();
             }
         });
         while !ends.is_finished() {
@@ -467,9 +735,14 @@ async fn nothing_fires_after_its_text_went() {
             let payload = event.body.payload();
             let id = payload["memoryId"].as_str().unwrap_or_default().to_owned();
             match event.body {
-                EventBody::Deleted(_) | EventBody::Forgotten(_) | EventBody::Retired(_) => drop(gone.insert(id)),
+                EventBody::Deleted(_) | EventBody::Forgotten(_) | EventBody::Retired(_) => {
+                    drop(gone.insert(id))
+                }
                 EventBody::CommitmentFired(_) => {
-                    assert!(!gone.contains(&id), "round {round}, {end:?}: {id} fired after its text went");
+                    assert!(
+                        !gone.contains(&id),
+                        "round {round}, {end:?}: {id} fired after its text went"
+                    );
                     assert!(fired.insert(id), "once");
                 }
                 _ => {}
@@ -486,15 +759,32 @@ async fn nothing_fires_after_its_text_went() {
 #[tokio::test]
 async fn clocks_that_differ_fire_no_instant_twice() {
     let place = Place::new();
-    let skewed = |ms: i64| Place { clock: Arc::new(FixedClock::at(NOON.plus_ms(ms))), ..place.clone() };
+    let skewed = |ms: i64| Place {
+        clock: Arc::new(FixedClock::at(NOON.plus_ms(ms))),
+        ..place.clone()
+    };
     let places = [skewed(3_600_000), skewed(0), skewed(-3_600_000)];
     let mut hosts = Vec::new();
     for place in &places {
         hosts.push(place.host().await);
     }
-    let every = make(&hosts[1], NewCommitment { every: Some("PT10M".to_owned()), ..to_do(1) }).await;
+    let every = make(
+        &hosts[1],
+        NewCommitment {
+            every: Some("PT10M".to_owned()),
+            ..to_do(1)
+        },
+    )
+    .await;
     for n in 0..20 {
-        make(&hosts[1], NewCommitment { at: at(600 * (n + 1)), ..to_do(10 + n as usize) }).await;
+        make(
+            &hosts[1],
+            NewCommitment {
+                at: at(600 * (n + 1)),
+                ..to_do(10 + n as usize)
+            },
+        )
+        .await;
     }
     for step in 0..120_usize {
         for place in &places {
@@ -506,17 +796,49 @@ async fn clocks_that_differ_fire_no_instant_twice() {
         }
     }
     let mut instants: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-    for note in place.meddler.inner.records(hosts[0].tenant(), RecordKind::Fire, "", None, 100_000).await.unwrap() {
+    for note in place
+        .meddler
+        .inner
+        .records(hosts[0].tenant(), RecordKind::Fire, "", None, 100_000)
+        .await
+        .unwrap()
+    {
         let (id, instant) = note.key.split_once('/').unwrap();
-        instants.entry(id.to_owned()).or_default().push(instant[1..].parse().unwrap());
+        instants
+            .entry(id.to_owned())
+            .or_default()
+            .push(instant[1..].parse().unwrap());
     }
-    let told = events(&hosts[0]).await.iter().filter(|event| matches!(event.body, EventBody::CommitmentFired(_))).count();
+    let told = events(&hosts[0])
+        .await
+        .iter()
+        .filter(|event| matches!(event.body, EventBody::CommitmentFired(_)))
+        .count();
     assert_eq!(told, instants.values().map(Vec::len).sum::<usize>());
     let ticks = instants.remove(&every.id).unwrap();
-    assert!(ticks.iter().all(|tick| (tick - every.commitment.created_at) % 600_000 == 0), "on its grid");
+    assert!(
+        ticks
+            .iter()
+            .all(|tick| (tick - every.commitment.created_at) % 600_000 == 0),
+        "on its grid"
+    );
     assert!(ticks.len() >= 25, "{} ticks", ticks.len());
     assert_eq!(instants.len(), 20);
-    assert!(instants.values().all(|fires| fires.len() == 1), "{instants:?}");
-    let left = hosts[0].engine.commitments(&hosts[0].caller, &CommitmentQuery::default()).await.unwrap();
-    assert_eq!(left.commitments.iter().filter(|one| one.commitment.state.is_open()).count(), 1, "the one that repeats");
+    assert!(
+        instants.values().all(|fires| fires.len() == 1),
+        "{instants:?}"
+    );
+    let left = hosts[0]
+        .engine
+        .commitments(&hosts[0].caller, &CommitmentQuery::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        left.commitments
+            .iter()
+            .filter(|one| one.commitment.state.is_open())
+            .count(),
+        1,
+        "the one that repeats"
+    );
 }

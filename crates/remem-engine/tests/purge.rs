@@ -23,25 +23,56 @@ async fn start(folder: &Path, at: Timestamp, ids: u64) -> (Engine, Arc<FixedCloc
     let store = Arc::new(SqliteStore::open(location.clone(), 2).unwrap());
     let directory = Arc::new(SqliteDirectory::open(&location).unwrap());
     let parts = Parts::new(store, directory, clock.clone(), counted, key);
-    let engine = Engine::new(Parts { policy: Policy { purge_batch_max: 10, ..Policy::default() }, ..parts });
+    let engine = Engine::new(Parts {
+        policy: Policy {
+            purge_batch_max: 10,
+            ..Policy::default()
+        },
+        ..parts
+    });
     let tenant = TenantId::parse("t").unwrap();
-    let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
+    let request = KeyRequest {
+        tenant,
+        label: String::new(),
+        permissions: Permission::ALL.to_vec(),
+        expires_at: None,
+        principal: None,
+    };
     engine.add_key("key", request).await.unwrap();
     let caller = engine.authenticate("key").await.unwrap();
     (engine, clock, caller)
 }
 
 async fn put(engine: &Engine, caller: &Caller, end_ms: Option<i64>) {
-    let draft = Draft { content: "x".into(), expires_at: end_ms.map(|ms| NOON.plus_ms(ms)), ..Draft::default() };
+    let draft = Draft {
+        content: "x".into(),
+        expires_at: end_ms.map(|ms| NOON.plus_ms(ms)),
+        ..Draft::default()
+    };
     engine.put(caller, "m", vec![draft], None).await.unwrap();
 }
 
 async fn count(engine: &Engine, caller: &Caller) -> usize {
-    engine.list(caller, "m", ListRequest { limit: Some(0), ..ListRequest::default() }).await.unwrap().entries.len()
+    engine
+        .list(
+            caller,
+            "m",
+            ListRequest {
+                limit: Some(0),
+                ..ListRequest::default()
+            },
+        )
+        .await
+        .unwrap()
+        .entries
+        .len()
 }
 
 async fn purge(engine: &Engine, caller: &Caller, mode: Mode) -> PassReport {
-    engine.run_pass(registry::find("purge").unwrap(), caller.tenant(), mode).await.unwrap()
+    engine
+        .run_pass(registry::find("purge").unwrap(), caller.tenant(), mode)
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -53,10 +84,30 @@ async fn a_pass_ends_what_is_over_and_a_second_one_finds_nothing() {
     }
     put(&engine, &caller, None).await;
     clock.set(NOON.plus_ms(30));
-    assert_eq!(purge(&engine, &caller, Mode::DryRun).await, PassReport { examined: 10, changed: 10, more: true });
-    assert_eq!(purge(&engine, &caller, Mode::Apply).await, PassReport { examined: 30, changed: 30, more: false });
-    assert_eq!(purge(&engine, &caller, Mode::Apply).await, PassReport::default());
-    assert_eq!(purge(&engine, &caller, Mode::Compact).await, PassReport::default());
+    assert_eq!(
+        purge(&engine, &caller, Mode::DryRun).await,
+        PassReport {
+            examined: 10,
+            changed: 10,
+            more: true
+        }
+    );
+    assert_eq!(
+        purge(&engine, &caller, Mode::Apply).await,
+        PassReport {
+            examined: 30,
+            changed: 30,
+            more: false
+        }
+    );
+    assert_eq!(
+        purge(&engine, &caller, Mode::Apply).await,
+        PassReport::default()
+    );
+    assert_eq!(
+        purge(&engine, &caller, Mode::Compact).await,
+        PassReport::default()
+    );
     assert_eq!(count(&engine, &caller).await, 6);
 }
 
@@ -71,6 +122,10 @@ async fn a_restart_with_a_clock_that_went_back_brings_nothing_back() {
         put(&engine, &caller, None).await; // the last commit this process made, at +20 ms
     }
     let (engine, _, caller) = start(folder.path(), NOON.plus_ms(5), 100).await;
-    assert_eq!(count(&engine, &caller).await, 1, "the stored clock is ahead of the machine's, and it holds");
+    assert_eq!(
+        count(&engine, &caller).await,
+        1,
+        "the stored clock is ahead of the machine's, and it holds"
+    );
     assert_eq!(engine.clock_behind_ms(), 15);
 }

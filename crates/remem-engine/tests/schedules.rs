@@ -12,19 +12,36 @@ use remem_engine::schedules::{NewSchedule, Schedule};
 use serde_json::{Map, json};
 
 fn every(text: &str) -> NewSchedule {
-    NewSchedule { every: Some(text.to_owned()), enabled: true, ..NewSchedule::default() }
+    NewSchedule {
+        every: Some(text.to_owned()),
+        enabled: true,
+        ..NewSchedule::default()
+    }
 }
 
 async fn set(node: &Node, memory: Option<&str>, new: NewSchedule) -> Schedule {
-    node.engine.put_schedule(&node.caller, "compact", memory, new).await.unwrap()
+    node.engine
+        .put_schedule(&node.caller, "compact", memory, new)
+        .await
+        .unwrap()
 }
 
 async fn tick(node: &Node) -> Result<u64, EngineError> {
-    node.engine.run_pass(registry::find("jobs").unwrap(), node.caller.tenant(), Mode::Apply).await.map(|report| report.changed)
+    node.engine
+        .run_pass(
+            registry::find("jobs").unwrap(),
+            node.caller.tenant(),
+            Mode::Apply,
+        )
+        .await
+        .map(|report| report.changed)
 }
 
 async fn shown(node: &Node) -> Schedule {
-    node.engine.schedule(&node.caller, "compact", Some("m")).await.unwrap()
+    node.engine
+        .schedule(&node.caller, "compact", Some("m"))
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -32,16 +49,31 @@ async fn there_is_one_job_a_tick_on_two_nodes() {
     let ground = Ground::fresh().await;
     let (one, two) = (ground.node().await, ground.node().await);
     let options = json!({"include": "all"}).as_object().cloned().unwrap();
-    set(&one, Some("m"), NewSchedule { options: options.clone(), ..every("PT10M") }).await;
+    set(
+        &one,
+        Some("m"),
+        NewSchedule {
+            options: options.clone(),
+            ..every("PT10M")
+        },
+    )
+    .await;
     for n in 1..=5 {
         one.at(n * 600 - 1);
-        assert_eq!((tick(&one).await.unwrap(), tick(&two).await.unwrap()), (0, 0), "not before its time");
+        assert_eq!(
+            (tick(&one).await.unwrap(), tick(&two).await.unwrap()),
+            (0, 0),
+            "not before its time"
+        );
         one.at(n * 600);
         let (left, right) = tokio::join!(tick(&one), tick(&two));
         assert_eq!(left.unwrap() + right.unwrap(), 1);
         let jobs = one.jobs().await;
         assert_eq!(jobs.len() as i64, n);
-        assert_eq!((jobs[0].trigger, &jobs[0].options, jobs[0].state), (Trigger::Scheduled, &options, JobState::Queued));
+        assert_eq!(
+            (jobs[0].trigger, &jobs[0].options, jobs[0].state),
+            (Trigger::Scheduled, &options, JobState::Queued)
+        );
         assert_eq!(shown(&two).await.last_job_id, Some(jobs[0].id.clone()));
         two.work().await.unwrap();
     }
@@ -54,9 +86,14 @@ async fn both_sides_of_a_race_for_a_tick_make_one_job() {
     let (one, two) = (ground.node().await, ground.node().await);
     set(&one, Some("m"), every("PT10M")).await;
     one.at(600);
-    let registry::Over::Host { run, .. } = registry::find("jobs").unwrap().over else { panic!("it works over the host") };
+    let registry::Over::Host { run, .. } = registry::find("jobs").unwrap().over else {
+        panic!("it works over the host")
+    };
     let tenant = one.caller.tenant();
-    let (left, right) = tokio::join!(run(&one.engine, tenant, Mode::Apply, None), run(&two.engine, tenant, Mode::Apply, None));
+    let (left, right) = tokio::join!(
+        run(&one.engine, tenant, Mode::Apply, None),
+        run(&two.engine, tenant, Mode::Apply, None)
+    );
     assert_eq!(left.unwrap().changed + right.unwrap().changed, 1);
     assert_eq!(one.jobs().await.len(), 1);
 }
@@ -69,14 +106,21 @@ async fn missed_ticks_become_one() {
     assert_eq!(tick(&node).await.unwrap(), 1);
     assert_eq!(tick(&node).await.unwrap(), 0);
     assert_eq!(node.jobs().await.len(), 1);
-    assert_eq!(shown(&node).await.next_due, Some(common::NOON.plus_ms(7 * 600_000)), "the next one is on time");
+    assert_eq!(
+        shown(&node).await.next_due,
+        Some(common::NOON.plus_ms(7 * 600_000)),
+        "the next one is on time"
+    );
     // One that waits already serves the next tick too.
     node.at(7 * 600);
     assert_eq!(tick(&node).await.unwrap(), 1);
     assert_eq!(node.jobs().await.len(), 1);
     node.work().await.unwrap();
     node.at(8 * 600);
-    assert_eq!((tick(&node).await.unwrap(), node.jobs().await.len()), (1, 2));
+    assert_eq!(
+        (tick(&node).await.unwrap(), node.jobs().await.len()),
+        (1, 2)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,8 +141,16 @@ async fn faults_anywhere_lose_and_double_no_tick() {
             }
             let jobs = quiet.jobs().await;
             assert_eq!(jobs.len() as i64, n, "seed {seed}");
-            assert_eq!(shown(&quiet).await.next_due, Some(common::NOON.plus_ms((n + 1) * 3_600_000)), "seed {seed}");
-            assert_eq!(shown(&quiet).await.last_job_id, Some(jobs[0].id.clone()), "seed {seed}");
+            assert_eq!(
+                shown(&quiet).await.next_due,
+                Some(common::NOON.plus_ms((n + 1) * 3_600_000)),
+                "seed {seed}"
+            );
+            assert_eq!(
+                shown(&quiet).await.last_job_id,
+                Some(jobs[0].id.clone()),
+                "seed {seed}"
+            );
             quiet.work().await.unwrap();
         }
         fired += store.fired();
@@ -108,27 +160,81 @@ async fn faults_anywhere_lose_and_double_no_tick() {
 
 #[tokio::test]
 async fn schedules_are_set_shown_and_taken_away() {
-    let policy = Policy { schedules_max: 2, ..Policy::default() };
-    let node = Ground { policy, ..Ground::fresh().await }.node().await;
-    let cron = NewSchedule { cron: Some("0 3 * * *".into()), zone: Some("Europe/Berlin".into()), enabled: true, ..NewSchedule::default() };
+    let policy = Policy {
+        schedules_max: 2,
+        ..Policy::default()
+    };
+    let node = Ground {
+        policy,
+        ..Ground::fresh().await
+    }
+    .node()
+    .await;
+    let cron = NewSchedule {
+        cron: Some("0 3 * * *".into()),
+        zone: Some("Europe/Berlin".into()),
+        enabled: true,
+        ..NewSchedule::default()
+    };
     let first = set(&node, Some("m"), cron.clone()).await;
     // Noon is 2023-11-14T22:13:20Z: the next 03:00 in Berlin is 02:00Z.
-    assert_eq!(first.next_due.unwrap().rfc3339(), "2023-11-15T02:00:00.000Z");
-    let off = set(&node, Some("m"), NewSchedule { enabled: false, ..cron.clone() }).await;
-    assert_eq!((off.enabled, off.next_due), (false, None), "it took the place of the first");
+    assert_eq!(
+        first.next_due.unwrap().rfc3339(),
+        "2023-11-15T02:00:00.000Z"
+    );
+    let off = set(
+        &node,
+        Some("m"),
+        NewSchedule {
+            enabled: false,
+            ..cron.clone()
+        },
+    )
+    .await;
+    assert_eq!(
+        (off.enabled, off.next_due),
+        (false, None),
+        "it took the place of the first"
+    );
     set(&node, None, every("P1D")).await;
     assert_eq!(node.engine.schedules(&node.caller).await.unwrap().len(), 2);
-    let full = node.engine.put_schedule(&node.caller, "distill", None, every("P1D")).await.unwrap_err();
-    assert!(matches!(full, EngineError::Rejected(rejection) if rejection.field() == Some("schedules")));
-    node.engine.remove_schedule(&node.caller, "compact", None).await.unwrap();
+    let full = node
+        .engine
+        .put_schedule(&node.caller, "distill", None, every("P1D"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(full, EngineError::Rejected(rejection) if rejection.field() == Some("schedules"))
+    );
+    node.engine
+        .remove_schedule(&node.caller, "compact", None)
+        .await
+        .unwrap();
     for gone in [
-        node.engine.remove_schedule(&node.caller, "compact", None).await,
-        node.engine.schedule(&node.caller, "compact", None).await.map(|_| ()),
-        node.engine.put_schedule(&node.caller, "purge", None, every("P1D")).await.map(|_| ()),
+        node.engine
+            .remove_schedule(&node.caller, "compact", None)
+            .await,
+        node.engine
+            .schedule(&node.caller, "compact", None)
+            .await
+            .map(|_| ()),
+        node.engine
+            .put_schedule(&node.caller, "purge", None, every("P1D"))
+            .await
+            .map(|_| ()),
     ] {
         assert!(matches!(gone, Err(EngineError::NotFound)));
     }
     node.at(1_000_000);
-    assert_eq!(tick(&node).await.unwrap(), 0, "what is off or gone does not tick");
-    assert!(node.engine.start_job(&node.caller, "compact", None, Map::new(), None).await.is_ok());
+    assert_eq!(
+        tick(&node).await.unwrap(),
+        0,
+        "what is off or gone does not tick"
+    );
+    assert!(
+        node.engine
+            .start_job(&node.caller, "compact", None, Map::new(), None)
+            .await
+            .is_ok()
+    );
 }

@@ -25,15 +25,38 @@ async fn week(host: &Host) {
             turn(host, thread, speaker, tool, text).await;
         }
     }
-    turn(host, "wed", "operator", None, "Always send release notes as a table.").await;
+    turn(
+        host,
+        "wed",
+        "operator",
+        None,
+        "Always send release notes as a table.",
+    )
+    .await;
     let linked = turn(host, "wed", "agent", None, "Card seven goes out.").await;
-    host.engine.link_action(&host.caller, (MEMORY, &linked), "published", "card-7").await.unwrap();
+    host.engine
+        .link_action(&host.caller, (MEMORY, &linked), "published", "card-7")
+        .await
+        .unwrap();
 }
 
 async fn turn(host: &Host, thread: &str, speaker: &str, tool: Option<&str>, text: &str) -> String {
-    let facets = Facets { interaction: InteractionId::parse(thread), trust: Trust::Operator, ..Facets::default() };
-    let metadata = json!({ "speaker": speaker, "tool": tool }).as_object().cloned();
-    let draft = Draft { content: text.into(), tier: Tier::Interaction, typology: Typology::Episodic, facets, metadata, ..Draft::default() };
+    let facets = Facets {
+        interaction: InteractionId::parse(thread),
+        trust: Trust::Operator,
+        ..Facets::default()
+    };
+    let metadata = json!({ "speaker": speaker, "tool": tool })
+        .as_object()
+        .cloned();
+    let draft = Draft {
+        content: text.into(),
+        tier: Tier::Interaction,
+        typology: Typology::Episodic,
+        facets,
+        metadata,
+        ..Draft::default()
+    };
     host.put_draft(MEMORY, draft).await
 }
 
@@ -41,18 +64,39 @@ type Told = (Vec<(String, String)>, (u64, u64, u64), usize);
 
 /// What is left, what the record says, and how often its end was told.
 async fn end(host: &Host) -> Told {
-    let listed = host.engine.list(&host.caller, MEMORY, ListRequest::default()).await.unwrap().entries;
-    let mut left: Vec<_> = listed.into_iter().map(|entry| (entry.id.as_str().to_owned(), entry.content)).collect();
+    let listed = host
+        .engine
+        .list(&host.caller, MEMORY, ListRequest::default())
+        .await
+        .unwrap()
+        .entries;
+    let mut left: Vec<_> = listed
+        .into_iter()
+        .map(|entry| (entry.id.as_str().to_owned(), entry.content))
+        .collect();
     left.sort_unstable();
     let sessions: Vec<Session> = host.engine.sessions(&host.caller, MEMORY).await.unwrap();
-    assert_eq!(sessions.iter().map(|session| session.state).collect::<Vec<_>>(), [State::Closed]);
+    assert_eq!(
+        sessions
+            .iter()
+            .map(|session| session.state)
+            .collect::<Vec<_>>(),
+        [State::Closed]
+    );
     let session = &sessions[0];
-    (left, (session.promoted, session.ended, session.kept), host.events("session.closed").await.len())
+    (
+        left,
+        (session.promoted, session.ended, session.kept),
+        host.events("session.closed").await.len(),
+    )
 }
 
 async fn pass(host: &Host) -> Result<(), remem_engine::EngineError> {
     let pass = PASSES.iter().find(|pass| pass.name == "sessions").unwrap();
-    host.engine.run_pass(pass, host.tenant(), Mode::Apply).await.map(|_| ())
+    host.engine
+        .run_pass(pass, host.tenant(), Mode::Apply)
+        .await
+        .map(|_| ())
 }
 
 #[tokio::test]
@@ -60,9 +104,16 @@ async fn wherever_a_process_dies_a_session_ends_once() {
     let place = Place::new();
     let host = place.host().await;
     week(&host).await;
-    host.engine.close_session(&host.caller, MEMORY).await.unwrap();
+    host.engine
+        .close_session(&host.caller, MEMORY)
+        .await
+        .unwrap();
     let expected = end(&host).await;
-    assert_eq!(expected.0.len(), 3, "a habit, a routine and what is linked: {expected:?}");
+    assert_eq!(
+        expected.0.len(),
+        3,
+        "a habit, a routine and what is linked: {expected:?}"
+    );
     let mut deaths = 0;
     for late in [false, true] {
         for call in 0.. {
@@ -73,8 +124,13 @@ async fn wherever_a_process_dies_a_session_ends_once() {
             let closed = host.engine.close_session(&host.caller, MEMORY).await;
             let died = place.meddler.has_died();
             place.meddler.revive();
-            if closed.is_err() && host.engine.sessions(&host.caller, MEMORY).await.unwrap()[0].state == State::Open {
-                host.engine.close_session(&host.caller, MEMORY).await.unwrap(); // it never began
+            if closed.is_err()
+                && host.engine.sessions(&host.caller, MEMORY).await.unwrap()[0].state == State::Open
+            {
+                host.engine
+                    .close_session(&host.caller, MEMORY)
+                    .await
+                    .unwrap(); // it never began
             }
             place.later();
             pass(&place.host().await).await.unwrap();
@@ -99,7 +155,9 @@ async fn however_many_close_it_a_session_ends_once() {
     for _ in 0..6 {
         nodes.push(place.host().await);
     }
-    let all = nodes.iter().map(|node| node.engine.close_session(&node.caller, MEMORY));
+    let all = nodes
+        .iter()
+        .map(|node| node.engine.close_session(&node.caller, MEMORY));
     let done = futures_util::future::join_all(all).await;
     assert!(done.iter().any(Result::is_ok), "{done:?}");
     pass(&host).await.unwrap();
@@ -113,9 +171,17 @@ async fn inv_57_what_comes_too_late_opens_the_next_session() {
     let place = Place::new();
     let host = place.host().await;
     week(&host).await;
-    let (engine, caller, once) = (host.engine.clone(), host.caller.clone(), std::sync::atomic::AtomicBool::new(true));
+    let (engine, caller, once) = (
+        host.engine.clone(),
+        host.caller.clone(),
+        std::sync::atomic::AtomicBool::new(true),
+    );
     place.meddler.before_commits(move |_| {
-        let (engine, caller, now) = (engine.clone(), caller.clone(), once.swap(false, std::sync::atomic::Ordering::SeqCst));
+        let (engine, caller, now) = (
+            engine.clone(),
+            caller.clone(),
+            once.swap(false, std::sync::atomic::Ordering::SeqCst),
+        );
         Box::pin(async move {
             if now {
                 engine.close_session(&caller, MEMORY).await.unwrap();
@@ -123,6 +189,17 @@ async fn inv_57_what_comes_too_late_opens_the_next_session() {
         })
     });
     turn(&host, "late", "operator", None, "One more thing.").await;
-    let states: Vec<State> = host.engine.sessions(&host.caller, MEMORY).await.unwrap().iter().map(|session| session.state).collect();
-    assert_eq!(states, [State::Open, State::Closed], "nothing hangs on what is over");
+    let states: Vec<State> = host
+        .engine
+        .sessions(&host.caller, MEMORY)
+        .await
+        .unwrap()
+        .iter()
+        .map(|session| session.state)
+        .collect();
+    assert_eq!(
+        states,
+        [State::Open, State::Closed],
+        "nothing hangs on what is over"
+    );
 }

@@ -20,7 +20,9 @@ pub use workshop::WorkshopDoor;
 use async_trait::async_trait;
 use entries::filter;
 use remem_core::redact::SecretValue;
-use remem_core::{MemoryRef, Permission, PrincipalId, Rejection, Revision, Seq, ShapePolicy, TenantId};
+use remem_core::{
+    MemoryRef, Permission, PrincipalId, Rejection, Revision, Seq, ShapePolicy, TenantId,
+};
 use remem_engine::agents::Listed;
 use remem_engine::keys::KeyRequest;
 use remem_engine::proposals::ProposalError;
@@ -28,13 +30,15 @@ use remem_engine::recall::ListRequest;
 use remem_engine::vault::SecretScope;
 use remem_engine::{Caller, Denied, Engine, EngineError};
 use remem_store::{Filter, KeyRecord, StoreError};
-use remem_wire::admin::{KeyCreate, KeyCreated, KeyInfo, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery};
+use remem_wire::admin::{
+    KeyCreate, KeyCreated, KeyInfo, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery,
+};
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
 use remem_wire::entry::EntryBeside;
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
-    EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, MemorySummary,
-    PutMany, PutManyAnswer, ReadQuery,
+    EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery,
+    MemoryList, MemoryStats, MemorySummary, PutMany, PutManyAnswer, ReadQuery,
 };
 use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
 use remem_wire::time::Instant;
@@ -63,21 +67,52 @@ pub struct InstalledAgent {
 
 /// Every operation on memory, as one caller.
 #[async_trait]
-pub trait Door: CommitmentDoor + ForgetDoor + PassDoor + RecallDoor + ReviewDoor + WorkshopDoor + Send + Sync {
+pub trait Door:
+    CommitmentDoor + ForgetDoor + PassDoor + RecallDoor + ReviewDoor + WorkshopDoor + Send + Sync
+{
     /// Stores one entry; answers it with all that is beside it.
-    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<EntryBeside>, Failure>;
+    async fn put(
+        &self,
+        memory_ref: &str,
+        entry: PutEntry,
+        key: Option<&str>,
+    ) -> Result<Written<EntryBeside>, Failure>;
     /// Stores several entries, all or none.
-    async fn put_many(&self, memory_ref: &str, request: PutMany, key: Option<&str>) -> Result<Written<PutManyAnswer>, Failure>;
+    async fn put_many(
+        &self,
+        memory_ref: &str,
+        request: PutMany,
+        key: Option<&str>,
+    ) -> Result<Written<PutManyAnswer>, Failure>;
     /// Stores entries that keep their identity.
-    async fn import(&self, memory_ref: &str, request: ImportRequest) -> Result<Written<ImportAnswer>, Failure>;
+    async fn import(
+        &self,
+        memory_ref: &str,
+        request: ImportRequest,
+    ) -> Result<Written<ImportAnswer>, Failure>;
     /// One entry, with what the query asks for beside it.
-    async fn get(&self, memory_ref: &str, id: &str, query: GetQuery) -> Result<EntryBeside, Failure>;
+    async fn get(
+        &self,
+        memory_ref: &str,
+        id: &str,
+        query: GetQuery,
+    ) -> Result<EntryBeside, Failure>;
     /// One entry's metadata.
-    async fn metadata(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<EntryMetadata, Failure>;
+    async fn metadata(
+        &self,
+        memory_ref: &str,
+        id: &str,
+        query: ReadQuery,
+    ) -> Result<EntryMetadata, Failure>;
     /// A page of entries.
     async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure>;
     /// Takes an entry away.
-    async fn delete(&self, memory_ref: &str, id: &str, key: Option<&str>) -> Result<Written<()>, Failure>;
+    async fn delete(
+        &self,
+        memory_ref: &str,
+        id: &str,
+        key: Option<&str>,
+    ) -> Result<Written<()>, Failure>;
     /// Counts of a memory.
     async fn stats(&self, memory_ref: &str, query: ReadQuery) -> Result<MemoryStats, Failure>;
     /// The tenant's memories.
@@ -132,20 +167,36 @@ pub fn problem(error: EngineError) -> Problem {
         EngineError::FileConflict { current_version } => Problem::FileConflict { current_version },
         EngineError::FileTooLarge { limit } => Problem::FileTooLarge { limit },
         EngineError::UnknownWorkflow => Problem::UnknownWorkflow,
-        EngineError::RunEnded { status } => Problem::RunEnded { status: status.as_str() },
+        EngineError::RunEnded { status } => Problem::RunEnded {
+            status: status.as_str(),
+        },
         EngineError::RunGoesOn => Problem::RunGoesOn,
         EngineError::UnknownSequence => Problem::UnknownSequence,
-        EngineError::ReplayUnavailable { from_seq, source_run, reason } => Problem::ReplayUnavailable { from_seq, source_run, reason },
+        EngineError::ReplayUnavailable {
+            from_seq,
+            source_run,
+            reason,
+        } => Problem::ReplayUnavailable {
+            from_seq,
+            source_run,
+            reason,
+        },
         EngineError::NoWebhook => Problem::NoWebhook,
-        EngineError::JobEnded { state } => Problem::JobEnded { state: state.as_str() },
-        EngineError::CommitmentState { state } => Problem::CommitmentState { state: state.as_str() },
+        EngineError::JobEnded { state } => Problem::JobEnded {
+            state: state.as_str(),
+        },
+        EngineError::CommitmentState { state } => Problem::CommitmentState {
+            state: state.as_str(),
+        },
         EngineError::WorkRefused { code, details } => Problem::WorkRefused { code, details },
         EngineError::Proposal(error) => proposal_problem(error),
         EngineError::SecretExists => Problem::SecretExists,
-        EngineError::NoEmbedder => {
-            Problem::NotProvided { what: "search by meaning now; `remem model install` brings a model, and mode lexical works without" }
-        }
-        EngineError::VaultOff => Problem::NotProvided { what: "a vault for secrets; vault.key_file or REMEM_VAULT_KEY turns it on" },
+        EngineError::NoEmbedder => Problem::NotProvided {
+            what: "search by meaning now; `remem model install` brings a model, and mode lexical works without",
+        },
+        EngineError::VaultOff => Problem::NotProvided {
+            what: "a vault for secrets; vault.key_file or REMEM_VAULT_KEY turns it on",
+        },
         EngineError::VaultLocked => Problem::VaultLocked,
         EngineError::TooManyFeeds => Problem::TooManyFeeds { limit: 0 },
         EngineError::Store(StoreError::Rejected(rejection)) => Problem::Rejected(rejection),
@@ -169,7 +220,9 @@ pub fn problem(error: EngineError) -> Problem {
 fn proposal_problem(error: ProposalError) -> Problem {
     match error {
         ProposalError::Off => Problem::NotProvided { what: "proposals" },
-        ProposalError::State(state) => Problem::ProposalState { state: state.as_str() },
+        ProposalError::State(state) => Problem::ProposalState {
+            state: state.as_str(),
+        },
         ProposalError::Stale => Problem::ProposalStale,
         ProposalError::Malformed(rejection) => Problem::ProposalMalformed(rejection),
         ProposalError::HoldsSecret => Problem::ProposalHoldsSecret,
@@ -200,20 +253,32 @@ fn invalid(field: &'static str, rule: &'static str) -> Failure {
 }
 
 fn revision(token: Option<&str>) -> Result<Option<Revision>, Failure> {
-    token.map(|t| t.parse().map(Revision).map_err(|_| invalid("atLeast", "must be a revision token"))).transpose()
+    token
+        .map(|t| {
+            t.parse()
+                .map(Revision)
+                .map_err(|_| invalid("atLeast", "must be a revision token"))
+        })
+        .transpose()
 }
 
 impl EngineDoor {
     fn tenant(&self, query: &Option<String>) -> Result<TenantId, Failure> {
         match query {
             None => Ok(self.caller.tenant().clone()),
-            Some(name) => TenantId::parse(name).ok_or_else(|| Problem::Rejected(Rejection::MalformedName { field: "tenant" }).into()),
+            Some(name) => TenantId::parse(name).ok_or_else(|| {
+                Problem::Rejected(Rejection::MalformedName { field: "tenant" }).into()
+            }),
         }
     }
 }
 
 fn principal(name: Option<&str>) -> Result<Option<PrincipalId>, Failure> {
-    let read = |name| PrincipalId::parse(name).ok_or_else(|| Problem::Rejected(Rejection::MalformedName { field: "principal" }).into());
+    let read = |name| {
+        PrincipalId::parse(name).ok_or_else(|| {
+            Problem::Rejected(Rejection::MalformedName { field: "principal" }).into()
+        })
+    };
     name.map(read).transpose()
 }
 
@@ -223,7 +288,11 @@ fn key_info(record: &KeyRecord) -> KeyInfo {
         principal: record.principal.as_str().to_owned(),
         tenant: record.tenant.as_str().to_owned(),
         label: record.label.clone(),
-        scopes: record.permissions.iter().map(|p| p.as_str().to_owned()).collect(),
+        scopes: record
+            .permissions
+            .iter()
+            .map(|p| p.as_str().to_owned())
+            .collect(),
         created_at: Instant(record.created_at),
         expires_at: record.expires_at.map(Instant),
         revoked_at: record.revoked_at.map(Instant),
@@ -232,40 +301,125 @@ fn key_info(record: &KeyRecord) -> KeyInfo {
 
 #[async_trait]
 impl Door for EngineDoor {
-    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<EntryBeside>, Failure> {
-        let stored = self.engine.put(&self.caller, memory_ref, vec![self.draft(entry)?], key).await.map_err(fail)?;
-        let value = stored.entries.into_iter().next().map(|entry| Include::ALL.beside(entry)).ok_or(Problem::Internal)?;
-        Ok(Written { value, revision: stored.revision.0.to_string(), replayed: stored.replayed })
+    async fn put(
+        &self,
+        memory_ref: &str,
+        entry: PutEntry,
+        key: Option<&str>,
+    ) -> Result<Written<EntryBeside>, Failure> {
+        let stored = self
+            .engine
+            .put(&self.caller, memory_ref, vec![self.draft(entry)?], key)
+            .await
+            .map_err(fail)?;
+        let value = stored
+            .entries
+            .into_iter()
+            .next()
+            .map(|entry| Include::ALL.beside(entry))
+            .ok_or(Problem::Internal)?;
+        Ok(Written {
+            value,
+            revision: stored.revision.0.to_string(),
+            replayed: stored.replayed,
+        })
     }
 
-    async fn put_many(&self, memory_ref: &str, request: PutMany, key: Option<&str>) -> Result<Written<PutManyAnswer>, Failure> {
-        let drafts = request.entries.into_iter().map(|entry| self.draft(entry)).collect::<Result<_, _>>()?;
-        let stored = self.engine.put(&self.caller, memory_ref, drafts, key).await.map_err(fail)?;
+    async fn put_many(
+        &self,
+        memory_ref: &str,
+        request: PutMany,
+        key: Option<&str>,
+    ) -> Result<Written<PutManyAnswer>, Failure> {
+        let drafts = request
+            .entries
+            .into_iter()
+            .map(|entry| self.draft(entry))
+            .collect::<Result<_, _>>()?;
+        let stored = self
+            .engine
+            .put(&self.caller, memory_ref, drafts, key)
+            .await
+            .map_err(fail)?;
         let revision = stored.revision.0.to_string();
-        let EntryList { entries, metadata, facets, .. } = Include::ALL.list(stored.entries);
-        let value = PutManyAnswer { entries, revision: revision.clone(), metadata, facets };
-        Ok(Written { value, revision, replayed: stored.replayed })
+        let EntryList {
+            entries,
+            metadata,
+            facets,
+            ..
+        } = Include::ALL.list(stored.entries);
+        let value = PutManyAnswer {
+            entries,
+            revision: revision.clone(),
+            metadata,
+            facets,
+        };
+        Ok(Written {
+            value,
+            revision,
+            replayed: stored.replayed,
+        })
     }
 
-    async fn import(&self, memory_ref: &str, request: ImportRequest) -> Result<Written<ImportAnswer>, Failure> {
-        let drafts = request.entries.into_iter().map(|entry| self.import_draft(entry)).collect::<Result<_, _>>()?;
-        let done = self.engine.import(&self.caller, memory_ref, drafts).await.map_err(fail)?;
+    async fn import(
+        &self,
+        memory_ref: &str,
+        request: ImportRequest,
+    ) -> Result<Written<ImportAnswer>, Failure> {
+        let drafts = request
+            .entries
+            .into_iter()
+            .map(|entry| self.import_draft(entry))
+            .collect::<Result<_, _>>()?;
+        let done = self
+            .engine
+            .import(&self.caller, memory_ref, drafts)
+            .await
+            .map_err(fail)?;
         let revision = done.revision.0.to_string();
-        let value = ImportAnswer { imported: done.imported, skipped: done.skipped, revision: revision.clone() };
-        Ok(Written { value, revision, replayed: false })
+        let value = ImportAnswer {
+            imported: done.imported,
+            skipped: done.skipped,
+            revision: revision.clone(),
+        };
+        Ok(Written {
+            value,
+            revision,
+            replayed: false,
+        })
     }
 
-    async fn get(&self, memory_ref: &str, id: &str, query: GetQuery) -> Result<EntryBeside, Failure> {
+    async fn get(
+        &self,
+        memory_ref: &str,
+        id: &str,
+        query: GetQuery,
+    ) -> Result<EntryBeside, Failure> {
         let include = Include::parse(query.include.as_deref())?;
         let at_least = revision(query.at_least.as_deref())?;
-        let entry = self.engine.get(&self.caller, memory_ref, id, at_least).await.map_err(fail)?;
+        let entry = self
+            .engine
+            .get(&self.caller, memory_ref, id, at_least)
+            .await
+            .map_err(fail)?;
         Ok(include.beside(entry.ok_or(Problem::NotFound)?))
     }
 
-    async fn metadata(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<EntryMetadata, Failure> {
+    async fn metadata(
+        &self,
+        memory_ref: &str,
+        id: &str,
+        query: ReadQuery,
+    ) -> Result<EntryMetadata, Failure> {
         let at_least = revision(query.at_least.as_deref())?;
-        let entry = self.engine.get(&self.caller, memory_ref, id, at_least).await.map_err(fail)?;
-        Ok(EntryMetadata { metadata: entry.ok_or(Problem::NotFound)?.metadata.unwrap_or_default() })
+        let entry = self
+            .engine
+            .get(&self.caller, memory_ref, id, at_least)
+            .await
+            .map_err(fail)?;
+        Ok(EntryMetadata {
+            metadata: entry.ok_or(Problem::NotFound)?.metadata.unwrap_or_default(),
+        })
     }
 
     async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure> {
@@ -274,7 +428,10 @@ impl Door for EngineDoor {
         let places = (query.session.as_deref(), query.interaction.as_deref());
         let request = ListRequest {
             limit: query.limit,
-            filter: Filter { tags: query.tag.into_iter().collect(), ..filter(query.tier, query.typology, places)? },
+            filter: Filter {
+                tags: query.tag.into_iter().collect(),
+                ..filter(query.tier, query.typology, places)?
+            },
             cursor: query.cursor,
             at_least: revision(query.at_least.as_deref())?,
             as_of: query.as_of.map(|t| t.0),
@@ -282,17 +439,45 @@ impl Door for EngineDoor {
         if let Some(budget) = budget {
             return self.list_within(memory_ref, request, budget, include).await;
         }
-        let listed = self.engine.list(&self.caller, memory_ref, request).await.map_err(fail)?;
-        Ok(EntryList { next_cursor: listed.next_cursor, ..include.list(listed.entries) })
+        let listed = self
+            .engine
+            .list(&self.caller, memory_ref, request)
+            .await
+            .map_err(fail)?;
+        Ok(EntryList {
+            next_cursor: listed.next_cursor,
+            ..include.list(listed.entries)
+        })
     }
 
-    async fn delete(&self, memory_ref: &str, id: &str, key: Option<&str>) -> Result<Written<()>, Failure> {
-        let deleted = self.engine.delete(&self.caller, memory_ref, id, key).await.map_err(fail)?;
-        Ok(Written { value: (), revision: deleted.revision.0.to_string(), replayed: deleted.replayed })
+    async fn delete(
+        &self,
+        memory_ref: &str,
+        id: &str,
+        key: Option<&str>,
+    ) -> Result<Written<()>, Failure> {
+        let deleted = self
+            .engine
+            .delete(&self.caller, memory_ref, id, key)
+            .await
+            .map_err(fail)?;
+        Ok(Written {
+            value: (),
+            revision: deleted.revision.0.to_string(),
+            replayed: deleted.replayed,
+        })
     }
 
     async fn stats(&self, memory_ref: &str, query: ReadQuery) -> Result<MemoryStats, Failure> {
-        let stats = self.engine.stats(&self.caller, memory_ref, revision(query.at_least.as_deref())?).await.map_err(fail)?;
+        let stats = self
+            .engine
+            .stats(
+                &self.caller,
+                memory_ref,
+                revision(query.at_least.as_deref())?,
+            )
+            .await
+            .map_err(fail)?;
         Ok(MemoryStats {
             entries: stats.entries,
             content_bytes: stats.content_bytes,
@@ -303,30 +488,62 @@ impl Door for EngineDoor {
     }
 
     async fn memories(&self, query: MemoriesQuery) -> Result<MemoryList, Failure> {
-        if query.after.as_deref().is_some_and(|after| MemoryRef::parse(after).is_none()) {
+        if query
+            .after
+            .as_deref()
+            .is_some_and(|after| MemoryRef::parse(after).is_none())
+        {
             return Err(invalid("after", "must be a memoryRef"));
         }
         let (found, more) = self
             .engine
-            .memories(&self.caller, query.after.as_deref(), query.limit, revision(query.at_least.as_deref())?)
+            .memories(
+                &self.caller,
+                query.after.as_deref(),
+                query.limit,
+                revision(query.at_least.as_deref())?,
+            )
             .await
             .map_err(fail)?;
-        let summary = |s: &remem_store::ScopeSummary| MemorySummary { memory_ref: s.memory_ref.as_str().to_owned(), entries: s.entries };
+        let summary = |s: &remem_store::ScopeSummary| MemorySummary {
+            memory_ref: s.memory_ref.as_str().to_owned(),
+            entries: s.entries,
+        };
         let memories: Vec<_> = found.iter().map(summary).collect();
-        let next_after = memories.last().filter(|_| more).map(|last| last.memory_ref.clone());
-        Ok(MemoryList { memories, next_after })
+        let next_after = memories
+            .last()
+            .filter(|_| more)
+            .map(|last| last.memory_ref.clone());
+        Ok(MemoryList {
+            memories,
+            next_after,
+        })
     }
 
     async fn events(&self, query: EventsQuery) -> Result<EventPage, Failure> {
         let after = self.position(query.after.as_deref()).await?;
-        let (events, reached) = self.engine.events(&self.caller, after, query.limit).await.map_err(fail)?;
+        let (events, reached) = self
+            .engine
+            .events(&self.caller, after, query.limit)
+            .await
+            .map_err(fail)?;
         // A position beyond the end is answered with the end: a client that came from another host finds its way back.
-        let next_after = if reached == after { after.0.min(self.engine.newest(&self.caller).await.map_err(fail)?.0) } else { reached.0 };
-        Ok(EventPage { events: events.iter().map(EventDoc::from).collect(), next_after })
+        let next_after = if reached == after {
+            after
+                .0
+                .min(self.engine.newest(&self.caller).await.map_err(fail)?.0)
+        } else {
+            reached.0
+        };
+        Ok(EventPage {
+            events: events.iter().map(EventDoc::from).collect(),
+            next_after,
+        })
     }
 
     async fn create_key(&self, request: KeyCreate) -> Result<KeyCreated, Failure> {
-        let permissions: Result<Vec<Permission>, _> = request.scopes.iter().map(|s| s.parse()).collect();
+        let permissions: Result<Vec<Permission>, _> =
+            request.scopes.iter().map(|s| s.parse()).collect();
         let request = KeyRequest {
             tenant: self.tenant(&request.tenant)?,
             label: request.label,
@@ -334,26 +551,52 @@ impl Door for EngineDoor {
             expires_at: request.expires_at.map(|t| t.0),
             principal: principal(request.principal.as_deref())?,
         };
-        let new = self.engine.create_key(&self.caller, request).await.map_err(fail)?;
-        Ok(KeyCreated { key: new.text.to_string(), info: key_info(&new.record) })
+        let new = self
+            .engine
+            .create_key(&self.caller, request)
+            .await
+            .map_err(fail)?;
+        Ok(KeyCreated {
+            key: new.text.to_string(),
+            info: key_info(&new.record),
+        })
     }
 
     async fn keys(&self, query: TenantQuery) -> Result<KeyList, Failure> {
-        let keys = self.engine.keys(&self.caller, &self.tenant(&query.tenant)?).await.map_err(fail)?;
-        Ok(KeyList { keys: keys.iter().map(key_info).collect() })
+        let keys = self
+            .engine
+            .keys(&self.caller, &self.tenant(&query.tenant)?)
+            .await
+            .map_err(fail)?;
+        Ok(KeyList {
+            keys: keys.iter().map(key_info).collect(),
+        })
     }
 
     async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure> {
-        self.engine.revoke_key(&self.caller, &self.tenant(&query.tenant)?, id).await.map_err(fail)
+        self.engine
+            .revoke_key(&self.caller, &self.tenant(&query.tenant)?, id)
+            .await
+            .map_err(fail)
     }
 
     async fn put_tenant(&self, request: TenantPut) -> Result<TenantInfo, Failure> {
         let shapes = match &request.shapes {
             None => ShapePolicy::default(),
-            Some(text) => text.parse().map_err(|_| invalid("shapes", "must be redact, flag or off"))?,
+            Some(text) => text
+                .parse()
+                .map_err(|_| invalid("shapes", "must be redact, flag or off"))?,
         };
-        self.engine.put_tenant(&self.caller, &request.id, shapes).await.map_err(fail)?;
-        let found = self.tenants().await?.tenants.into_iter().find(|t| t.id == request.id);
+        self.engine
+            .put_tenant(&self.caller, &request.id, shapes)
+            .await
+            .map_err(fail)?;
+        let found = self
+            .tenants()
+            .await?
+            .tenants
+            .into_iter()
+            .find(|t| t.id == request.id);
         found.ok_or_else(|| Problem::Internal.into())
     }
 
@@ -364,37 +607,76 @@ impl Door for EngineDoor {
             created_at: Instant(t.created_at),
             shapes: t.shapes.to_string(),
         };
-        Ok(TenantList { tenants: tenants.iter().map(info).collect() })
+        Ok(TenantList {
+            tenants: tenants.iter().map(info).collect(),
+        })
     }
 
     async fn agents(&self) -> Result<AgentInventory, Failure> {
-        let agents: Vec<_> = self.engine.agents(&self.caller).await.map_err(fail)?.into_iter().map(inventory_entry).collect();
-        Ok(AgentInventory { total: agents.len() as u64, agents })
+        let agents: Vec<_> = self
+            .engine
+            .agents(&self.caller)
+            .await
+            .map_err(fail)?
+            .into_iter()
+            .map(inventory_entry)
+            .collect();
+        Ok(AgentInventory {
+            total: agents.len() as u64,
+            agents,
+        })
     }
 
     async fn agent(&self, id: &str) -> Result<AgentInventoryEntry, Failure> {
-        let found = self.engine.listed_agent(&self.caller, id).await.map_err(fail)?;
+        let found = self
+            .engine
+            .listed_agent(&self.caller, id)
+            .await
+            .map_err(fail)?;
         Ok(inventory_entry(found.ok_or(Problem::NotFound)?))
     }
 
     async fn install_agent(&self, request: AgentInstall) -> Result<InstalledAgent, Failure> {
-        let installed = self.engine.install_agent(&self.caller, request.into()).await.map_err(fail)?;
-        Ok(InstalledAgent { entry: inventory_entry(installed.listed), replaced: installed.replaced })
+        let installed = self
+            .engine
+            .install_agent(&self.caller, request.into())
+            .await
+            .map_err(fail)?;
+        Ok(InstalledAgent {
+            entry: inventory_entry(installed.listed),
+            replaced: installed.replaced,
+        })
     }
 
     async fn remove_agent(&self, id: &str) -> Result<(), Failure> {
-        let removed = self.engine.remove_agent(&self.caller, id).await.map_err(fail)?;
-        if removed { Ok(()) } else { Err(Problem::NotFound.into()) }
+        let removed = self
+            .engine
+            .remove_agent(&self.caller, id)
+            .await
+            .map_err(fail)?;
+        if removed {
+            Ok(())
+        } else {
+            Err(Problem::NotFound.into())
+        }
     }
 
     async fn set_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure> {
         let (scope, value) = secret(name, request)?;
-        self.engine.set_secret(&self.caller, scope, name, value).await.map(secret_info).map_err(fail)
+        self.engine
+            .set_secret(&self.caller, scope, name, value)
+            .await
+            .map(secret_info)
+            .map_err(fail)
     }
 
     async fn rotate_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure> {
         let (scope, value) = secret(name, request)?;
-        self.engine.rotate_secret(&self.caller, scope, name, value).await.map(secret_info).map_err(fail)
+        self.engine
+            .rotate_secret(&self.caller, scope, name, value)
+            .await
+            .map(secret_info)
+            .map_err(fail)
     }
 
     async fn secrets(&self, query: SecretsQuery) -> Result<SecretList, Failure> {
@@ -403,16 +685,33 @@ impl Door for EngineDoor {
             Some((SecretScope::parse(scope)?, name.to_owned()))
         };
         let unknown = || invalid("after", "must be the nextAfter of an earlier page");
-        let after = query.after.as_deref().map(|after| place(after).ok_or_else(unknown)).transpose()?;
+        let after = query
+            .after
+            .as_deref()
+            .map(|after| place(after).ok_or_else(unknown))
+            .transpose()?;
         let after = after.as_ref().map(|(scope, name)| (*scope, name.as_str()));
-        let (found, more) = self.engine.secrets(&self.caller, query.owner.as_deref(), after, query.limit).await.map_err(fail)?;
-        let next_after = found.last().filter(|_| more).map(|last| format!("{}/{}", last.scope.as_str(), last.name));
-        Ok(SecretList { secrets: found.into_iter().map(secret_info).collect(), next_after })
+        let (found, more) = self
+            .engine
+            .secrets(&self.caller, query.owner.as_deref(), after, query.limit)
+            .await
+            .map_err(fail)?;
+        let next_after = found
+            .last()
+            .filter(|_| more)
+            .map(|last| format!("{}/{}", last.scope.as_str(), last.name));
+        Ok(SecretList {
+            secrets: found.into_iter().map(secret_info).collect(),
+            next_after,
+        })
     }
 
     async fn delete_secret(&self, name: &str, query: SecretScopeQuery) -> Result<(), Failure> {
         let scope = secret_scope(query.scope.as_deref())?;
-        self.engine.delete_secret(&self.caller, query.owner.as_deref(), scope, name).await.map_err(fail)
+        self.engine
+            .delete_secret(&self.caller, query.owner.as_deref(), scope, name)
+            .await
+            .map_err(fail)
     }
 }
 
@@ -421,7 +720,9 @@ fn inventory_entry(listed: Listed) -> AgentInventoryEntry {
 }
 
 fn secret_scope(scope: Option<&str>) -> Result<SecretScope, Failure> {
-    scope.map_or(Some(SecretScope::Tenant), SecretScope::parse).ok_or_else(|| invalid("scope", "must be tenant or user"))
+    scope
+        .map_or(Some(SecretScope::Tenant), SecretScope::parse)
+        .ok_or_else(|| invalid("scope", "must be tenant or user"))
 }
 
 fn secret(name: &str, request: SecretPut) -> Result<(SecretScope, SecretValue), Failure> {
@@ -445,7 +746,10 @@ impl EngineDoor {
         match after {
             None => Ok(Seq(0)),
             Some("latest") => self.engine.newest(&self.caller).await.map_err(fail),
-            Some(text) => text.parse().map(Seq).map_err(|_| invalid("after", "must be the sequence of an event, or latest")),
+            Some(text) => text
+                .parse()
+                .map(Seq)
+                .map_err(|_| invalid("after", "must be the sequence of an event, or latest")),
         }
     }
 }

@@ -8,7 +8,7 @@ pub mod mcp;
 pub mod serve;
 
 pub use door::{
-    CommitmentDoor, Decided, Door, EngineDoor, ForgetDoor, InstalledAgent, MadeCommitment, PassDoor, RecallDoor, ReviewDoor, WorkshopDoor,
-    Written,
+    CommitmentDoor, Decided, Door, EngineDoor, ForgetDoor, InstalledAgent, MadeCommitment,
+    PassDoor, RecallDoor, ReviewDoor, WorkshopDoor, Written,
 };
 pub use http::{App, router};

@@ -18,20 +18,30 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
 
 /// Serves until `stop` becomes true, then finishes what is in flight.
-#[expect(clippy::disallowed_methods, reason = "the accept loop starts one task a connection")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the accept loop starts one task a connection"
+)]
 pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
     let service = TowerToHyperService::new(router(app));
-    let (graceful, places) = (GracefulShutdown::new(), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+    let (graceful, places) = (
+        GracefulShutdown::new(),
+        Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+    );
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_DEADLINE);
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &places) => accepted,
             _ = stop.changed() => break,
         };
-        let Some((stream, place)) = accepted else { continue };
+        let Some((stream, place)) = accepted else {
+            continue;
+        };
         let _ = stream.set_nodelay(true);
-        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service.clone()));
+        let connection =
+            graceful.watch(http.serve_connection(TokioIo::new(stream), service.clone()));
         tokio::spawn(async move {
             // A connection that ends badly is the client's business; requests were logged on their own.
             let _ = connection.await;
@@ -39,12 +49,18 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
         });
     }
     drop(listener);
-    if tokio::time::timeout(DRAIN_DEADLINE, graceful.shutdown()).await.is_err() {
+    if tokio::time::timeout(DRAIN_DEADLINE, graceful.shutdown())
+        .await
+        .is_err()
+    {
         tracing::warn!("some connections did not finish in time");
     }
 }
 
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
     let place = places.clone().acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, _)) => Some((stream, place)),

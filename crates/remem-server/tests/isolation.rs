@@ -12,7 +12,15 @@ async fn fill(host: &Host, key: &str, content: &str, times: usize) -> Vec<String
     let mut ids = Vec::new();
     for n in 0..times {
         let body = json!({"content": format!("{content} {n}"), "tags": ["t"], "metadata": {"n": n}, "subjects": [content]}).to_string();
-        let put = host.call(key, "POST", &format!("{MEMORY}/shared/entries"), &[("idempotency-key", &format!("k{n}"))], body).await;
+        let put = host
+            .call(
+                key,
+                "POST",
+                &format!("{MEMORY}/shared/entries"),
+                &[("idempotency-key", &format!("k{n}"))],
+                body,
+            )
+            .await;
         ids.push(put.json()["id"].as_str().unwrap().to_owned());
     }
     ids
@@ -20,9 +28,17 @@ async fn fill(host: &Host, key: &str, content: &str, times: usize) -> Vec<String
 
 /// Everything a caller can observe: status, headers, body.
 fn bytes(answer: &Answer) -> String {
-    let mut headers: Vec<String> = answer.headers.iter().map(|(n, v)| format!("{n}: {v:?}")).collect();
+    let mut headers: Vec<String> = answer
+        .headers
+        .iter()
+        .map(|(n, v)| format!("{n}: {v:?}"))
+        .collect();
     headers.sort();
-    format!("{} {headers:?} {}", answer.status, String::from_utf8_lossy(&answer.bytes))
+    format!(
+        "{} {headers:?} {}",
+        answer.status,
+        String::from_utf8_lossy(&answer.bytes)
+    )
 }
 
 async fn view(host: &Host, own: &str, foreign: &str) -> Vec<String> {
@@ -54,15 +70,39 @@ async fn view(host: &Host, own: &str, foreign: &str) -> Vec<String> {
         view.push(format!("GET {path}: {}", bytes(&host.get(&path).await)));
     }
     for query in ["falcon", "heron", "falcon heron 1", "elsewhere"] {
-        let answer = host.post(&format!("{MEMORY}/shared/search"), json!({"query": query, "limit": 0})).await;
+        let answer = host
+            .post(
+                &format!("{MEMORY}/shared/search"),
+                json!({"query": query, "limit": 0}),
+            )
+            .await;
         view.push(format!("search {query}: {}", bytes(&answer)));
     }
     for subject in ["falcon", "heron falcon elsewhere"] {
-        let answer = host.post("/v1/host/remembrancer/forget", json!({"subject": subject, "dryRun": true})).await.json();
-        view.push(format!("forget {subject}: {} {}", answer["changed"], answer["erased"]));
+        let answer = host
+            .post(
+                "/v1/host/remembrancer/forget",
+                json!({"subject": subject, "dryRun": true}),
+            )
+            .await
+            .json();
+        view.push(format!(
+            "forget {subject}: {} {}",
+            answer["changed"], answer["erased"]
+        ));
     }
-    view.push(format!("delete: {}", bytes(&host.delete(&format!("{MEMORY}/shared/entries/{foreign}")).await)));
-    view.push(format!("same idempotency key: {}", fill(host, "key-of-a", "falcon", 1).await[0]));
+    view.push(format!(
+        "delete: {}",
+        bytes(
+            &host
+                .delete(&format!("{MEMORY}/shared/entries/{foreign}"))
+                .await
+        )
+    ));
+    view.push(format!(
+        "same idempotency key: {}",
+        fill(host, "key-of-a", "falcon", 1).await[0]
+    ));
     view
 }
 
@@ -74,13 +114,35 @@ async fn another_tenants_data_changes_nothing() {
     crowded.key("b", "key-of-b", &Permission::ALL).await;
     let foreign = fill(&crowded, "key-of-b", "heron falcon elsewhere", 50).await;
     let body = json!({"content": "elsewhere"}).to_string();
-    crowded.call("key-of-b", "POST", &format!("{MEMORY}/only-elsewhere/entries"), &[], body).await;
-    let (a, b) = (view(&alone, &own[0], &foreign[7]).await, view(&crowded, &own[0], &foreign[7]).await);
+    crowded
+        .call(
+            "key-of-b",
+            "POST",
+            &format!("{MEMORY}/only-elsewhere/entries"),
+            &[],
+            body,
+        )
+        .await;
+    let (a, b) = (
+        view(&alone, &own[0], &foreign[7]).await,
+        view(&crowded, &own[0], &foreign[7]).await,
+    );
     for (alone, crowded) in a.iter().zip(&b) {
         assert_eq!(alone, crowded);
     }
-    let there = crowded.call("key-of-b", "GET", &format!("{MEMORY}/shared/entries/{}", foreign[7]), &[], "").await;
-    assert_eq!(there.status, 200, "positive control: the other tenant sees its own");
+    let there = crowded
+        .call(
+            "key-of-b",
+            "GET",
+            &format!("{MEMORY}/shared/entries/{}", foreign[7]),
+            &[],
+            "",
+        )
+        .await;
+    assert_eq!(
+        there.status, 200,
+        "positive control: the other tenant sees its own"
+    );
 }
 
 #[tokio::test]
@@ -89,23 +151,68 @@ async fn what_exists_elsewhere_is_like_what_does_not_exist() {
     host.key("b", "key-of-b", &Permission::ALL).await;
     let foreign = fill(&host, "key-of-b", "x", 1).await;
     let at = |id: &str| format!("{MEMORY}/shared/entries/{id}");
-    let (elsewhere, nowhere) = (host.get(&at(&foreign[0])).await, host.get(&at("mem_999999")).await);
+    let (elsewhere, nowhere) = (
+        host.get(&at(&foreign[0])).await,
+        host.get(&at("mem_999999")).await,
+    );
     assert_eq!(bytes(&elsewhere), bytes(&nowhere));
-    let (elsewhere, nowhere) = (host.delete(&at(&foreign[0])).await, host.delete(&at("mem_999999")).await);
+    let (elsewhere, nowhere) = (
+        host.delete(&at(&foreign[0])).await,
+        host.delete(&at("mem_999999")).await,
+    );
     assert_eq!(bytes(&elsewhere), bytes(&nowhere));
 }
 
 #[tokio::test]
 async fn keys_reach_only_their_own_tenant() {
     let host = Host::new().await;
-    host.key("b", "admin-of-b", &[Permission::KeysManage, Permission::MemoryRead]).await;
-    let call = async |method: &str, path: &str, body: &str| host.call("admin-of-b", method, path, &[], body.to_owned()).await;
+    host.key(
+        "b",
+        "admin-of-b",
+        &[Permission::KeysManage, Permission::MemoryRead],
+    )
+    .await;
+    let call = async |method: &str, path: &str, body: &str| {
+        host.call("admin-of-b", method, path, &[], body.to_owned())
+            .await
+    };
     let keys = "/v1/host/remembrancer/keys";
     assert_eq!(call("GET", keys, "").await.status, 200);
-    let (theirs, nobodys) = (call("GET", &format!("{keys}?tenant=a"), "").await, call("GET", &format!("{keys}?tenant=zzz"), "").await);
-    assert_eq!((theirs.status.as_u16(), bytes(&theirs)), (403, bytes(&nobodys)));
-    assert_eq!(call("POST", keys, r#"{"scopes": ["memory:read"]}"#).await.status, 201);
-    assert_eq!(call("POST", keys, r#"{"scopes": ["memory:write"]}"#).await.status, 403, "no key gives more than it has");
-    assert_eq!(call("POST", keys, r#"{"scopes": ["memory:read"], "tenant": "a"}"#).await.status, 403);
-    assert_eq!(call("GET", "/v1/host/remembrancer/tenants", "").await.status, 403);
+    let (theirs, nobodys) = (
+        call("GET", &format!("{keys}?tenant=a"), "").await,
+        call("GET", &format!("{keys}?tenant=zzz"), "").await,
+    );
+    assert_eq!(
+        (theirs.status.as_u16(), bytes(&theirs)),
+        (403, bytes(&nobodys))
+    );
+    assert_eq!(
+        call("POST", keys, r#"{"scopes": ["memory:read"]}"#)
+            .await
+            .status,
+        201
+    );
+    assert_eq!(
+        call("POST", keys, r#"{"scopes": ["memory:write"]}"#)
+            .await
+            .status,
+        403,
+        "no key gives more than it has"
+    );
+    assert_eq!(
+        call(
+            "POST",
+            keys,
+            r#"{"scopes": ["memory:read"], "tenant": "a"}"#
+        )
+        .await
+        .status,
+        403
+    );
+    assert_eq!(
+        call("GET", "/v1/host/remembrancer/tenants", "")
+            .await
+            .status,
+        403
+    );
 }

@@ -4,15 +4,28 @@
 mod common;
 
 use common::{Host, NOON};
-use remem_core::{Admission, Batch, Permission, Policy, Precondition, RecordKind, Redactor, TenantId};
+use remem_core::{
+    Admission, Batch, Permission, Policy, Precondition, RecordKind, Redactor, TenantId,
+};
 use serde_json::{Value, json};
 
 const LEDGER: &str = "/v1/host/remembrancer/model-calls";
 
 async fn keep(host: &Host, key: &str, body: Value) {
     let (policy, redactor) = (Policy::default(), Redactor::empty());
-    let body = Admission { policy: &policy, redactor: &redactor, scan: 0, now: NOON }.record(body.as_object().unwrap().clone());
-    let batch = Batch::new(TenantId::parse("a").unwrap(), NOON).set(RecordKind::ModelCall, key.to_owned(), Precondition::Absent, body);
+    let body = Admission {
+        policy: &policy,
+        redactor: &redactor,
+        scan: 0,
+        now: NOON,
+    }
+    .record(body.as_object().unwrap().clone());
+    let batch = Batch::new(TenantId::parse("a").unwrap(), NOON).set(
+        RecordKind::ModelCall,
+        key.to_owned(),
+        Precondition::Absent,
+        body,
+    );
     host.store.commit(batch).await.unwrap();
 }
 
@@ -40,10 +53,17 @@ async fn the_ledger_shows_what_came_of_each_call() {
         body
     };
     let listed = host.get(LEDGER).await.json();
-    assert_eq!(listed, json!({"modelCalls": [named(accepted, "call_1"), named(refused(), "call_2")]}));
+    assert_eq!(
+        listed,
+        json!({"modelCalls": [named(accepted, "call_1"), named(refused(), "call_2")]})
+    );
     host.key("b", "key-of-b", &Permission::ALL).await;
     let other = host.call("key-of-b", "GET", LEDGER, &[], "").await;
-    assert_eq!(other.json(), json!({"modelCalls": []}), "another tenant's ledger is its own");
+    assert_eq!(
+        other.json(),
+        json!({"modelCalls": []}),
+        "another tenant's ledger is its own"
+    );
 }
 
 #[tokio::test]
@@ -55,7 +75,13 @@ async fn pages_lead_to_the_end() {
     let (mut seen, mut after) = (Vec::new(), String::new());
     for _ in 0..3 {
         let page = host.get(&format!("{LEDGER}?limit=2{after}")).await.json();
-        seen.extend(page["modelCalls"].as_array().unwrap().iter().map(|call| call["id"].as_str().unwrap().to_owned()));
+        seen.extend(
+            page["modelCalls"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|call| call["id"].as_str().unwrap().to_owned()),
+        );
         match page["nextAfter"].as_str() {
             Some(next) => after = format!("&after={next}"),
             None => break,

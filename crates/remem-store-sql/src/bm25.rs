@@ -18,7 +18,8 @@ pub(crate) fn weight(documents: u64, holding: u64) -> f64 {
 
 /// What a word adds to an entry's score, in parts.
 pub(crate) fn contribution(weight: f64, times: f64, words: f64, mean_words: f64) -> f64 {
-    (PARTS * weight * times * (K1 + 1.0) / (times + K1 * (1.0 - B + B * words / mean_words))).round_ties_even()
+    (PARTS * weight * times * (K1 + 1.0) / (times + K1 * (1.0 - B + B * words / mean_words)))
+        .round_ties_even()
 }
 
 /// A part of a contribution, in parts.
@@ -28,5 +29,8 @@ pub(crate) fn lessened(parts: f64, by: f64) -> f64 {
 
 /// What words of these weights could add up to, in ones.
 pub(crate) fn best(weights: impl Iterator<Item = f64>) -> f64 {
-    weights.map(|weight| (PARTS * weight * (K1 + 1.0)).round_ties_even()).sum::<f64>() / PARTS
+    weights
+        .map(|weight| (PARTS * weight * (K1 + 1.0)).round_ties_even())
+        .sum::<f64>()
+        / PARTS
 }

@@ -23,6 +23,9 @@ fn order(candidates: &mut [Candidate]) {
     let cosine = |candidate: &Candidate| candidate.cosine.unwrap_or(f64::MIN);
     candidates.sort_by(|a, b| {
         let newest = || (b.entry.created_at, &b.entry.id).cmp(&(a.entry.created_at, &a.entry.id));
-        words(b).total_cmp(&words(a)).then_with(|| cosine(b).total_cmp(&cosine(a))).then_with(newest)
+        words(b)
+            .total_cmp(&words(a))
+            .then_with(|| cosine(b).total_cmp(&cosine(a)))
+            .then_with(newest)
     });
 }

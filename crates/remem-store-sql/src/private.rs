@@ -16,7 +16,9 @@ pub fn read_secret(folder: &Path) -> Result<Option<[u8; 32]>> {
 
 /// A secret in a file of any name.
 pub fn read_secret_file(path: &Path) -> Result<[u8; 32]> {
-    fs::read(path)?.try_into().map_err(|_| Error::new(ErrorKind::InvalidData, "it is not 32 bytes"))
+    fs::read(path)?
+        .try_into()
+        .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not 32 bytes"))
 }
 
 /// Keeps a secret. Written whole under another name and then linked: the file is complete whenever it is there, even after a

@@ -44,7 +44,12 @@ struct Inner<W> {
 
 impl<W> Default for Queue<W> {
     fn default() -> Queue<W> {
-        Queue { inner: Mutex::new(Inner { waiting: VecDeque::new(), led: false }) }
+        Queue {
+            inner: Mutex::new(Inner {
+                waiting: VecDeque::new(),
+                led: false,
+            }),
+        }
     }
 }
 
@@ -113,6 +118,10 @@ pub(crate) fn tell<T>(answer: Answer<T>, result: Result<T, StoreError>) {
 }
 
 /// Waits for an answer; a leader that vanished leaves the outcome unknown.
-pub(crate) async fn hear<T>(answered: oneshot::Receiver<Result<T, StoreError>>) -> Result<T, StoreError> {
-    answered.await.unwrap_or_else(|e| Err(StoreError::Unavailable(Box::new(e))))
+pub(crate) async fn hear<T>(
+    answered: oneshot::Receiver<Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    answered
+        .await
+        .unwrap_or_else(|e| Err(StoreError::Unavailable(Box::new(e))))
 }

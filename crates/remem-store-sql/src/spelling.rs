@@ -28,8 +28,16 @@ pub(crate) struct Slips<'a> {
 
 /// The slips of those words that the memory does not hold.
 pub(crate) fn slips(asked: &[Asked], held: impl Fn(i64) -> bool) -> Vec<Slips<'_>> {
-    let unknown = asked.iter().filter(|asked| !held(asked.word) && alphabet(&asked.written).is_some());
-    unknown.take(UNKNOWN_MAX).map(|asked| Slips { written: &asked.written, words: of(&asked.written) }).collect()
+    let unknown = asked
+        .iter()
+        .filter(|asked| !held(asked.word) && alphabet(&asked.written).is_some());
+    unknown
+        .take(UNKNOWN_MAX)
+        .map(|asked| Slips {
+            written: &asked.written,
+            words: of(&asked.written),
+        })
+        .collect()
 }
 
 impl Slips<'_> {
@@ -48,12 +56,17 @@ pub(crate) fn meant(slips: &[Slips<'_>], held: impl Fn(i64) -> bool) -> BTreeMap
         for (word, written) in slips.words.iter().filter(|(word, _)| held(*word)) {
             let (both, either) = own.similarity(&Trigrams::of(written));
             let alike = (both * ALIKE as usize / either.max(1)) as i64;
-            likely.entry(*word).and_modify(|known| *known = alike.max(*known)).or_insert(alike);
+            likely
+                .entry(*word)
+                .and_modify(|known| *known = alike.max(*known))
+                .or_insert(alike);
         }
         let mut likely: Vec<(i64, i64)> = likely.into_iter().collect();
         likely.sort_by_key(|(word, alike)| (-alike, *word));
         for (word, alike) in likely.into_iter().take(MEANT_MAX) {
-            all.entry(word).and_modify(|known: &mut i64| *known = alike.max(*known)).or_insert(alike);
+            all.entry(word)
+                .and_modify(|known: &mut i64| *known = alike.max(*known))
+                .or_insert(alike);
         }
     }
     all
@@ -65,11 +78,17 @@ fn alphabet(written: &str) -> Option<RangeInclusive<char>> {
     let letters = written.chars().count();
     let of = |alphabet: &RangeInclusive<char>| written.chars().all(|c| alphabet.contains(&c));
     let known = || ['a'..='z', 'а'..='я', 'α'..='ω'].into_iter().find(of);
-    if (LETTERS_MIN..=LETTERS_MAX).contains(&letters) { known() } else { None }
+    if (LETTERS_MIN..=LETTERS_MAX).contains(&letters) {
+        known()
+    } else {
+        None
+    }
 }
 
 fn of(written: &str) -> Vec<(i64, String)> {
-    let Some(alphabet) = alphabet(written) else { return Vec::new() };
+    let Some(alphabet) = alphabet(written) else {
+        return Vec::new();
+    };
     let letters: Vec<char> = written.chars().collect();
     let mut found = Vec::with_capacity(letters.len() * 54 + 26);
     let mut keep = |before: &[char], instead: &[char], after: &[char]| {
@@ -102,43 +121,71 @@ mod tests {
     use std::collections::HashSet;
 
     fn held(texts: &[&str]) -> HashSet<i64> {
-        texts.iter().flat_map(|text| asked(&[(*text).to_owned()])).map(|asked| asked.word).collect()
+        texts
+            .iter()
+            .flat_map(|text| asked(&[(*text).to_owned()]))
+            .map(|asked| asked.word)
+            .collect()
     }
 
     fn meant_by(word: &str, vocabulary: &[&str]) -> Vec<i64> {
         let (asked, held) = (asked(&[word.to_owned()]), held(vocabulary));
         let slips = slips(&asked, |word| held.contains(&word));
         let meant = meant(&slips, |word| held.contains(&word));
-        let likeness =
-            |text: &&str| self::asked(&[(*text).to_owned()]).first().and_then(|asked| meant.get(&asked.word)).copied().unwrap_or(0);
+        let likeness = |text: &&str| {
+            self::asked(&[(*text).to_owned()])
+                .first()
+                .and_then(|asked| meant.get(&asked.word))
+                .copied()
+                .unwrap_or(0)
+        };
         vocabulary.iter().map(likeness).collect()
     }
 
     #[test]
     fn each_kind_of_slip_is_understood() {
-        for (slip, word) in [("katheryn", "Kathryn"), ("kathrn", "Kathryn"), ("kathrin", "Kathryn"), ("kuberentes", "Kubernetes")] {
+        for (slip, word) in [
+            ("katheryn", "Kathryn"),
+            ("kathrn", "Kathryn"),
+            ("kathrin", "Kathryn"),
+            ("kuberentes", "Kubernetes"),
+        ] {
             assert!(meant_by(slip, &[word, "other"])[0] > 300, "{slip}");
             assert_eq!(meant_by(slip, &[word, "other"])[1], 0);
         }
-        assert!(meant_by("ivnoicing", &["invoiced"])[0] > 0, "stems meet, not forms");
+        assert!(
+            meant_by("ivnoicing", &["invoiced"])[0] > 0,
+            "stems meet, not forms"
+        );
         assert!(meant_by("москвв", &["Москва"])[0] > 0 && meant_by("αθηνη", &["Αθηνα"])[0] > 0);
     }
 
     #[test]
     fn nothing_else_is() {
-        assert_eq!(meant_by("kathryn", &["Kathryn", "Kathrin"]), [0, 0], "a word that is held is meant as it stands");
+        assert_eq!(
+            meant_by("kathryn", &["Kathryn", "Kathrin"]),
+            [0, 0],
+            "a word that is held is meant as it stands"
+        );
         assert_eq!(meant_by("cat", &["car"]), [0], "too short");
         assert_eq!(meant_by("20231", &["20232", "2023"]), [0, 0], "a number");
         assert_eq!(meant_by("v18a", &["v19a"]), [0], "nor this");
         assert_eq!(meant_by("melany", &["Melanie"]), [0], "two slips");
-        assert_eq!(meant_by(&"a".repeat(25), &[&"a".repeat(24)]), [0], "too long");
+        assert_eq!(
+            meant_by(&"a".repeat(25), &[&"a".repeat(24)]),
+            [0],
+            "too long"
+        );
         assert_eq!(meant_by("東京都庁", &["東京都内"]), [0]);
     }
 
     #[test]
     fn the_likest_few_stand_for_a_word() {
         let near = ["carts", "card", "care", "carb", "cars", "art"];
-        let counted = meant_by("carx", &near).into_iter().filter(|alike| *alike > 0).count();
+        let counted = meant_by("carx", &near)
+            .into_iter()
+            .filter(|alike| *alike > 0)
+            .count();
         assert_eq!(counted, MEANT_MAX);
         let words: Vec<String> = ('a'..='z').map(|c| format!("unknown{c}")).collect();
         assert_eq!(slips(&asked(&words), |_| false).len(), UNKNOWN_MAX);

@@ -32,11 +32,21 @@ pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
         .map(|value| match value {
             Value::Array(pair) => {
                 let id = EntryId::parse(pair.first()?.as_str()?)?;
-                Some(Outcome::Stored { id, created_at: Timestamp(pair.get(1)?.as_i64()?) })
+                Some(Outcome::Stored {
+                    id,
+                    created_at: Timestamp(pair.get(1)?.as_i64()?),
+                })
             }
             Value::Object(record) => {
-                let key = record.get("key").and_then(Value::as_str).unwrap_or_default().to_owned();
-                Some(Outcome::Recorded { key, version: record.get("version")?.as_u64()? })
+                let key = record
+                    .get("key")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned();
+                Some(Outcome::Recorded {
+                    key,
+                    version: record.get("version")?.as_u64()?,
+                })
             }
             Value::Number(n) if n.as_i64() == Some(2) => Some(Outcome::Done),
             Value::Number(n) if n.as_i64() == Some(1) => Some(Outcome::Removed),
@@ -48,7 +58,13 @@ pub(crate) fn outcomes_from_stored(text: &str) -> Option<Vec<Outcome>> {
 
 /// What is under review is answered by `Review` alone, whoever asks.
 pub(crate) fn refuse_inert(kind: RecordKind) -> Result<(), StoreError> {
-    if kind.is_inert() { Err(StoreError::Unavailable("what is under review is not read here".into())) } else { Ok(()) }
+    if kind.is_inert() {
+        Err(StoreError::Unavailable(
+            "what is under review is not read here".into(),
+        ))
+    } else {
+        Ok(())
+    }
 }
 
 /// Where records of a kind lie.
@@ -68,9 +84,24 @@ mod tests {
     #[test]
     fn outcomes_survive_storage() {
         let id = EntryId::parse("mem_\"1\"").unwrap();
-        let recorded = Outcome::Recorded { key: "a/b".to_owned(), version: 7 };
-        let outcomes = vec![Outcome::Stored { id, created_at: Timestamp(5) }, recorded, Outcome::Done, Outcome::Removed, Outcome::Nothing];
-        assert_eq!(outcomes_from_stored(&outcomes_to_stored(&outcomes)), Some(outcomes));
+        let recorded = Outcome::Recorded {
+            key: "a/b".to_owned(),
+            version: 7,
+        };
+        let outcomes = vec![
+            Outcome::Stored {
+                id,
+                created_at: Timestamp(5),
+            },
+            recorded,
+            Outcome::Done,
+            Outcome::Removed,
+            Outcome::Nothing,
+        ];
+        assert_eq!(
+            outcomes_from_stored(&outcomes_to_stored(&outcomes)),
+            Some(outcomes)
+        );
         assert_eq!(outcomes_from_stored("nonsense"), None);
     }
 }

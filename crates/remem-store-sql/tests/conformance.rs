@@ -28,6 +28,8 @@ async fn postgres() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn postgres_with_one_connection() {
     let database = support::Database::fresh().await;
-    let store = remem_store_sql::PostgresStore::open(database.options(1)).await.unwrap();
+    let store = remem_store_sql::PostgresStore::open(database.options(1))
+        .await
+        .unwrap();
     conformance::exercise(&store).await;
 }

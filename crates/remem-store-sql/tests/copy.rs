@@ -2,17 +2,24 @@
 //! goes on, a target that grew on its own is refused. A failure prints its seed; rerun it with `REMEM_COPY_SEED=<seed>`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "a writer beside the copy is a task of its own")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a writer beside the copy is a task of its own"
+)]
 
 mod support;
 
 use remem_core::event::{EntryRef, NodeEnded, RunEnded};
 use remem_core::{
-    Actor, Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission, Policy, Precondition, PrincipalId,
-    Reason, Record, RecordKind, Redactor, Revision, RunId, Scope, Seq, ShapePolicy, Subject, TenantId, Ties, Timestamp,
+    Actor, Admission, Batch, Draft, EntryId, EventBody, Idempotency, MemoryRef, Origin, Permission,
+    Policy, Precondition, PrincipalId, Reason, Record, RecordKind, Redactor, Revision, RunId,
+    Scope, Seq, ShapePolicy, Subject, TenantId, Ties, Timestamp,
 };
 use remem_store::conformance::{admit, admit_by, id};
-use remem_store::{Directory, EntryState, Filter, KeyRecord, Outcome, Page, Probe, ReadAt, Review, Store, StoreError, Tenant, Tie, Work};
+use remem_store::{
+    Directory, EntryState, Filter, KeyRecord, Outcome, Page, Probe, ReadAt, Review, Store,
+    StoreError, Tenant, Tie, Work,
+};
 use remem_store_sql::copy::{CopyError, Options, Place, Progress, Step, TenantReport, copy};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use std::collections::HashMap;
@@ -25,8 +32,20 @@ use support::{Database, workshop};
 
 const START: i64 = 1_700_000_000_000;
 const TENANTS: [&str; 3] = ["acme", "Globex", "in.it-ech"];
-const WORDS: [&str; 12] =
-    ["falcon", "falcons", "Über", "running", "naïve", "42", "日本語", "don't", "invoice", "\u{0}", "émigré", "harbour"];
+const WORDS: [&str; 12] = [
+    "falcon",
+    "falcons",
+    "Über",
+    "running",
+    "naïve",
+    "42",
+    "日本語",
+    "don't",
+    "invoice",
+    "\u{0}",
+    "émigré",
+    "harbour",
+];
 
 const SUBJECTS: u64 = 6;
 /// What records wait for, and until how long after the start they are due.
@@ -41,7 +60,9 @@ struct Random(u64);
 
 impl Random {
     fn fresh() -> Random {
-        let given = std::env::var("REMEM_COPY_SEED").ok().map(|text| text.parse().unwrap());
+        let given = std::env::var("REMEM_COPY_SEED")
+            .ok()
+            .map(|text| text.parse().unwrap());
         let seed = given.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
         println!("seed: REMEM_COPY_SEED={seed}");
         Random(seed)
@@ -104,14 +125,19 @@ impl Home {
     fn place(&self) -> Place {
         match self {
             Home::Folder(folder) => Place::Folder(folder.path().into()),
-            Home::Database(database) => Place::Database { options: Box::new(database.options(4)), secret: None },
+            Home::Database(database) => Place::Database {
+                options: Box::new(database.options(4)),
+                secret: None,
+            },
         }
     }
 
     /// What is under review there.
     async fn review(&self) -> Arc<dyn Review> {
         match self {
-            Home::Folder(folder) => Arc::new(SqliteStore::open(Location::Folder(folder.path().into()), 2).unwrap()),
+            Home::Folder(folder) => {
+                Arc::new(SqliteStore::open(Location::Folder(folder.path().into()), 2).unwrap())
+            }
             Home::Database(database) => Arc::new(database.open().await),
         }
     }
@@ -120,7 +146,10 @@ impl Home {
         match self {
             Home::Folder(folder) => {
                 let location = Location::Folder(folder.path().into());
-                (Arc::new(SqliteStore::open(location.clone(), 2).unwrap()), Arc::new(SqliteDirectory::open(&location).unwrap()))
+                (
+                    Arc::new(SqliteStore::open(location.clone(), 2).unwrap()),
+                    Arc::new(SqliteDirectory::open(&location).unwrap()),
+                )
             }
             Home::Database(database) => {
                 let store = database.open().await;
@@ -132,7 +161,10 @@ impl Home {
 }
 
 async fn copied(from: &Home, to: &Home) -> Result<Vec<TenantReport>, CopyError> {
-    copy(from.place(), to.place(), &Options::default(), &mut |_| ControlFlow::Continue(())).await
+    copy(from.place(), to.place(), &Options::default(), &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .await
 }
 
 /// What was done to a host.
@@ -164,7 +196,15 @@ impl World {
     /// A memory that this one reaches.
     fn scope(&mut self, tenant: &TenantId, actor: &Actor) -> Scope {
         loop {
-            let name = MemoryRef::parse(self.random.pick(&["notes", "user:1", "Überblick", "~ada/ops", "z", "~bob/z"])).unwrap();
+            let name = MemoryRef::parse(self.random.pick(&[
+                "notes",
+                "user:1",
+                "Überblick",
+                "~ada/ops",
+                "z",
+                "~bob/z",
+            ]))
+            .unwrap();
             if actor.may_see(&name) {
                 return Scope::new(tenant.clone(), name);
             }
@@ -186,11 +226,25 @@ impl World {
     }
 
     fn draft(&mut self) -> Draft {
-        let words: Vec<&str> = (0..1 + self.random.below(12)).map(|_| self.random.pick(&WORDS)).collect();
-        let tags: Vec<String> = (0..self.random.below(3)).map(|_| self.random.pick(&["red", "blue", "Größe"]).to_owned()).collect();
-        let metadata = self.random.one_in(4).then(|| serde_json::json!({"n": self.count, "z\u{0}": [1.5, null]}));
-        let subjects = (0..self.random.below(2)).map(|_| subject(self.random.below(SUBJECTS) as u8)).collect();
-        let mut draft = Draft { content: words.join(" "), tags, subjects, ..Draft::default() };
+        let words: Vec<&str> = (0..1 + self.random.below(12))
+            .map(|_| self.random.pick(&WORDS))
+            .collect();
+        let tags: Vec<String> = (0..self.random.below(3))
+            .map(|_| self.random.pick(&["red", "blue", "Größe"]).to_owned())
+            .collect();
+        let metadata = self
+            .random
+            .one_in(4)
+            .then(|| serde_json::json!({"n": self.count, "z\u{0}": [1.5, null]}));
+        let subjects = (0..self.random.below(2))
+            .map(|_| subject(self.random.below(SUBJECTS) as u8))
+            .collect();
+        let mut draft = Draft {
+            content: words.join(" "),
+            tags,
+            subjects,
+            ..Draft::default()
+        };
         draft.metadata = metadata.and_then(|value| value.as_object().cloned());
         if self.random.one_in(5) {
             draft.expires_at = Some(Timestamp(self.now + 1 + self.random.below(2_000) as i64));
@@ -207,20 +261,42 @@ impl World {
         match self.random.below(20) {
             17..=19 => {
                 let names = (self.mate(&scope), self.mate(&scope));
-                workshop::changed(batch, &scope, names, self.now, &mut |bound| self.random.below(bound))
+                workshop::changed(batch, &scope, names, self.now, &mut |bound| {
+                    self.random.below(bound)
+                })
             }
             14..=16 => self.tie(batch, &scope),
             0..=5 => {
-                let (id, draft, sources) = (self.new_id(), self.draft(), vec![self.mate(&scope), self.mate(&scope)]);
-                self.known.entry(scope.clone()).or_default().push(id.clone());
-                let sources = sources.into_iter().map(|source| (scope.memory_ref.clone(), source)).collect();
+                let (id, draft, sources) = (
+                    self.new_id(),
+                    self.draft(),
+                    vec![self.mate(&scope), self.mate(&scope)],
+                );
+                self.known
+                    .entry(scope.clone())
+                    .or_default()
+                    .push(id.clone());
+                let sources = sources
+                    .into_iter()
+                    .map(|source| (scope.memory_ref.clone(), source))
+                    .collect();
                 batch.put_from(id, admit(&scope, draft, at), sources)
             }
             10..=13 => self.kin(batch, &scope),
             6 => {
-                let id = if self.random.one_in(2) { self.old_id() } else { self.new_id() };
-                let origin = Origin { id: id.clone(), created_at: Some(Timestamp(START - self.random.below(9_000) as i64)) };
-                let draft = Draft { origin: Some(origin), ..self.draft() };
+                let id = if self.random.one_in(2) {
+                    self.old_id()
+                } else {
+                    self.new_id()
+                };
+                let origin = Origin {
+                    id: id.clone(),
+                    created_at: Some(Timestamp(START - self.random.below(9_000) as i64)),
+                };
+                let draft = Draft {
+                    origin: Some(origin),
+                    ..self.draft()
+                };
                 batch.put(id, admit(&scope, draft, at))
             }
             _ => {
@@ -234,20 +310,60 @@ impl World {
     fn tie(&mut self, batch: Batch, scope: &Scope) -> Batch {
         let (at, key) = (batch.at(), format!("r{}", self.random.below(30)));
         let (policy, redactor) = (Policy::default(), Redactor::empty());
-        let admission = Admission { policy: &policy, redactor: &redactor, scan: 1, now: at };
-        let body = admission.record(serde_json::json!({"n": self.count, "z": "日本語"}).as_object().cloned().unwrap());
-        let due = (!self.random.one_in(4)).then(|| Timestamp(START + self.random.below(DUE) as i64));
-        let topic = self.random.one_in(2).then(|| self.random.pick(&TOPICS).to_owned());
+        let admission = Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 1,
+            now: at,
+        };
+        let body = admission.record(
+            serde_json::json!({"n": self.count, "z": "日本語"})
+                .as_object()
+                .cloned()
+                .unwrap(),
+        );
+        let due =
+            (!self.random.one_in(4)).then(|| Timestamp(START + self.random.below(DUE) as i64));
+        let topic = self
+            .random
+            .one_in(2)
+            .then(|| self.random.pick(&TOPICS).to_owned());
         match self.random.below(8) {
             0 => batch.unset(RecordKind::Commitment, key, Precondition::None),
             1 => batch.unset(RecordKind::Gate, key, Precondition::None),
-            2 => batch.set_tied(RecordKind::Gate, key, Precondition::None, body, Ties { due, ..Ties::default() }),
+            2 => batch.set_tied(
+                RecordKind::Gate,
+                key,
+                Precondition::None,
+                body,
+                Ties {
+                    due,
+                    ..Ties::default()
+                },
+            ),
             3 => batch.set(RecordKind::Proposal, key, Precondition::None, body),
-            4 => batch.set_tied(RecordKind::Fire, key, Precondition::None, body, Ties { due, topic, source: None }),
+            4 => batch.set_tied(
+                RecordKind::Fire,
+                key,
+                Precondition::None,
+                body,
+                Ties {
+                    due,
+                    topic,
+                    source: None,
+                },
+            ),
             _ => {
                 let (id, draft) = (self.new_id(), self.draft());
-                self.known.entry(scope.clone()).or_default().push(id.clone());
-                let ties = Ties { due, topic, source: Some((scope.memory_ref.clone(), id.clone())) };
+                self.known
+                    .entry(scope.clone())
+                    .or_default()
+                    .push(id.clone());
+                let ties = Ties {
+                    due,
+                    topic,
+                    source: Some((scope.memory_ref.clone(), id.clone())),
+                };
                 let batch = batch.put(id, admit(scope, draft, at));
                 batch.set_tied(RecordKind::Commitment, key, Precondition::None, body, ties)
             }
@@ -256,8 +372,15 @@ impl World {
 
     /// One of the last entries of the memory.
     fn mate(&mut self, scope: &Scope) -> EntryId {
-        let known = self.known.get(scope).map_or(&[][..], |known| &known[known.len().saturating_sub(9)..]);
-        if known.is_empty() { id("nobody") } else { known[self.random.below(known.len() as u64) as usize].clone() }
+        let known = self
+            .known
+            .get(scope)
+            .map_or(&[][..], |known| &known[known.len().saturating_sub(9)..]);
+        if known.is_empty() {
+            id("nobody")
+        } else {
+            known[self.random.below(known.len() as u64) as usize].clone()
+        }
     }
 
     fn kin(&mut self, batch: Batch, scope: &Scope) -> Batch {
@@ -275,14 +398,23 @@ impl World {
         self.now += self.random.below(5) as i64;
         let mut batch = Batch::new(tenant.clone(), Timestamp(self.now));
         if self.random.one_in(3) {
-            batch = batch.by(PrincipalId::parse(self.random.pick(&["key_1", "ada"])).unwrap()).in_run(RunId::parse("run-7").unwrap());
+            batch = batch
+                .by(PrincipalId::parse(self.random.pick(&["key_1", "ada"])).unwrap())
+                .in_run(RunId::parse("run-7").unwrap());
         }
         for _ in 0..1 + self.random.below(5) {
             batch = self.change(batch);
         }
         if self.random.one_in(4) {
-            let key = *blake3(self.count, self.now).as_slice().first_chunk().unwrap();
-            batch = batch.idempotent(Some(Idempotency { operation: "entries.put", key, body: [3; 32] }));
+            let key = *blake3(self.count, self.now)
+                .as_slice()
+                .first_chunk()
+                .unwrap();
+            batch = batch.idempotent(Some(Idempotency {
+                operation: "entries.put",
+                key,
+                body: [3; 32],
+            }));
         }
         batch
     }
@@ -291,14 +423,25 @@ impl World {
         for _ in 0..batches {
             let mut batch = self.batch(tenant);
             if self.random.one_in(3) {
-                let (scope, new) = (self.scope(tenant, &batch.actor()), (self.new_id(), self.draft()));
-                self.known.entry(scope.clone()).or_default().push(new.0.clone());
-                batch = workshop::succeeded(store, batch, &scope, new, &mut |bound| self.random.below(bound)).await;
+                let (scope, new) = (
+                    self.scope(tenant, &batch.actor()),
+                    (self.new_id(), self.draft()),
+                );
+                self.known
+                    .entry(scope.clone())
+                    .or_default()
+                    .push(new.0.clone());
+                batch = workshop::succeeded(store, batch, &scope, new, &mut |bound| {
+                    self.random.below(bound)
+                })
+                .await;
             }
             match store.commit(batch.clone()).await {
                 Ok(committed) => self.snapshots.push(committed.revision),
                 // Two ids of one batch were the same; a slot is taken; a text restates a rule.
-                Err(StoreError::Unavailable(_) | StoreError::Conflict | StoreError::Rejected(_)) => {
+                Err(
+                    StoreError::Unavailable(_) | StoreError::Conflict | StoreError::Rejected(_),
+                ) => {
                     self.refused += 1;
                     continue;
                 }
@@ -329,10 +472,24 @@ impl World {
     async fn fill(&mut self, home: &Home, batches: u64) {
         let (store, directory) = home.open().await;
         for (n, tenant) in tenants().into_iter().enumerate() {
-            let shapes = if n == 1 { ShapePolicy::Off } else { ShapePolicy::Redact };
-            directory.put_tenant(&Tenant { id: tenant.clone(), created_at: Timestamp(START + n as i64), shapes }).await.unwrap();
+            let shapes = if n == 1 {
+                ShapePolicy::Off
+            } else {
+                ShapePolicy::Redact
+            };
+            directory
+                .put_tenant(&Tenant {
+                    id: tenant.clone(),
+                    created_at: Timestamp(START + n as i64),
+                    shapes,
+                })
+                .await
+                .unwrap();
             for number in 0..3u8 {
-                directory.add_key(&key(&tenant, n as u8 * 10 + number)).await.unwrap();
+                directory
+                    .add_key(&key(&tenant, n as u8 * 10 + number))
+                    .await
+                    .unwrap();
             }
             self.write(store.as_ref(), &tenant, batches).await;
         }
@@ -360,33 +517,67 @@ fn key(tenant: &TenantId, number: u8) -> KeyRecord {
 }
 
 /// What binds the last entries of each memory together.
-async fn view_kin(home: &Home, tenant: &TenantId, known: &HashMap<Scope, Vec<EntryId>>) -> Vec<String> {
+async fn view_kin(
+    home: &Home,
+    tenant: &TenantId,
+    known: &HashMap<Scope, Vec<EntryId>>,
+) -> Vec<String> {
     let (store, _) = home.open().await;
     let mut seen = Vec::new();
     for number in 0..SUBJECTS {
-        seen.push(format!("{:?}", store.trace(tenant, &subject(number as u8)).await.unwrap()));
+        seen.push(format!(
+            "{:?}",
+            store.trace(tenant, &subject(number as u8)).await.unwrap()
+        ));
     }
-    let mut own: Vec<_> = known.iter().filter(|(scope, _)| &scope.tenant == tenant).collect();
+    let mut own: Vec<_> = known
+        .iter()
+        .filter(|(scope, _)| &scope.tenant == tenant)
+        .collect();
     own.sort_by_key(|(scope, _)| scope.memory_ref.as_str());
     for (scope, names) in own {
         for name in names.iter().rev().take(12) {
-            seen.push(format!("{name} {:?}", store.lineage(&scope.clone().as_host(), name).await.unwrap()));
+            seen.push(format!(
+                "{name} {:?}",
+                store.lineage(&scope.clone().as_host(), name).await.unwrap()
+            ));
         }
     }
     seen
 }
 
 /// What users see of their own memories and the tenant's.
-async fn view_workshop(home: &Home, tenant: &TenantId, known: &HashMap<Scope, Vec<EntryId>>, at: Timestamp) -> Vec<String> {
-    let mut memories: Vec<Scope> = known.keys().filter(|scope| &scope.tenant == tenant).cloned().collect();
+async fn view_workshop(
+    home: &Home,
+    tenant: &TenantId,
+    known: &HashMap<Scope, Vec<EntryId>>,
+    at: Timestamp,
+) -> Vec<String> {
+    let mut memories: Vec<Scope> = known
+        .keys()
+        .filter(|scope| &scope.tenant == tenant)
+        .cloned()
+        .collect();
     memories.sort_by(|a, b| a.memory_ref.cmp(&b.memory_ref));
-    let last = |scope: &Scope| known[scope].iter().rev().take(20).map(|name| (scope.clone(), name.clone())).collect::<Vec<_>>();
+    let last = |scope: &Scope| {
+        known[scope]
+            .iter()
+            .rev()
+            .take(20)
+            .map(|name| (scope.clone(), name.clone()))
+            .collect::<Vec<_>>()
+    };
     let names: Vec<_> = memories.iter().flat_map(last).collect();
     workshop::view(home.open().await.0.as_ref(), tenant, &memories, &names, at).await
 }
 
 fn told_of(records: Vec<Record>) -> String {
-    let one = |r: &Record| format!("{:?} {} {} {:?} {:?} {:?}", r.kind, r.key, r.version, r.at, r.ties, r.body);
+    let one = |r: &Record| {
+        format!(
+            "{:?} {} {} {:?} {:?} {:?}",
+            r.kind, r.key, r.version, r.at, r.ties, r.body
+        )
+    };
     records.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
@@ -394,54 +585,139 @@ fn told_of(records: Vec<Record>) -> String {
 async fn view_ties(home: &Home, tenant: &TenantId) -> Vec<String> {
     let ((store, _), review, mut seen) = (home.open().await, home.review().await, Vec::new());
     for kind in [RecordKind::Commitment, RecordKind::Fire] {
-        seen.push(told_of(store.records(tenant, kind, "", None, 1_000).await.unwrap()));
+        seen.push(told_of(
+            store.records(tenant, kind, "", None, 1_000).await.unwrap(),
+        ));
         let until = Timestamp(START + DUE as i64 / 2);
-        seen.push(told_of(store.tied(tenant, kind, &Tie::Due { until, after: None }, 1_000).await.unwrap()));
+        seen.push(told_of(
+            store
+                .tied(tenant, kind, &Tie::Due { until, after: None }, 1_000)
+                .await
+                .unwrap(),
+        ));
         for topic in TOPICS {
-            seen.push(told_of(store.tied(tenant, kind, &Tie::Topic { topic: topic.to_owned(), after: None }, 1_000).await.unwrap()));
+            seen.push(told_of(
+                store
+                    .tied(
+                        tenant,
+                        kind,
+                        &Tie::Topic {
+                            topic: topic.to_owned(),
+                            after: None,
+                        },
+                        1_000,
+                    )
+                    .await
+                    .unwrap(),
+            ));
         }
     }
     for kind in [RecordKind::Gate, RecordKind::Proposal] {
-        seen.push(told_of(review.inert_list(tenant, kind, "", None, 1_000).await.unwrap()));
-        seen.push(told_of(review.inert_due(tenant, kind, Timestamp(START + DUE as i64 / 2), 1_000).await.unwrap()));
+        seen.push(told_of(
+            review
+                .inert_list(tenant, kind, "", None, 1_000)
+                .await
+                .unwrap(),
+        ));
+        seen.push(told_of(
+            review
+                .inert_due(tenant, kind, Timestamp(START + DUE as i64 / 2), 1_000)
+                .await
+                .unwrap(),
+        ));
     }
     for after in (0..=DUE).step_by(10) {
-        let due = store.due(Work::Records, Timestamp(START + after as i64)).await.unwrap();
+        let due = store
+            .due(Work::Records, Timestamp(START + after as i64))
+            .await
+            .unwrap();
         seen.push(format!("due after {after}: {}", due.contains(tenant)));
     }
     seen
 }
 
 /// Everything that a tenant can see, as text.
-async fn view(home: &Home, tenant: &TenantId, at: Timestamp, snapshots: &[Revision], scores: bool) -> Vec<String> {
+async fn view(
+    home: &Home,
+    tenant: &TenantId,
+    at: Timestamp,
+    snapshots: &[Revision],
+    scores: bool,
+) -> Vec<String> {
     let (store, directory) = home.open().await;
     let mut seen = vec![
         format!("{:?}", directory.tenant(tenant).await.unwrap()),
         format!("{:?}", directory.keys(tenant).await.unwrap()),
         format!("{:?}", store.head(tenant).await.unwrap()),
-        format!("{:?}", store.events(tenant, Seq(0), 1_000_000).await.unwrap()),
-        format!("{:?}", store.expired(tenant, at, 1_000_000).await.unwrap().into_iter().collect::<std::collections::BTreeSet<_>>()),
+        format!(
+            "{:?}",
+            store.events(tenant, Seq(0), 1_000_000).await.unwrap()
+        ),
+        format!(
+            "{:?}",
+            store
+                .expired(tenant, at, 1_000_000)
+                .await
+                .unwrap()
+                .into_iter()
+                .collect::<std::collections::BTreeSet<_>>()
+        ),
     ];
     for run in ["run-7", "run-8"] {
-        seen.push(format!("{:?}", store.run_events(tenant, &RunId::parse(run).unwrap(), 0, 1_000_000).await.unwrap()));
+        seen.push(format!(
+            "{:?}",
+            store
+                .run_events(tenant, &RunId::parse(run).unwrap(), 0, 1_000_000)
+                .await
+                .unwrap()
+        ));
     }
-    let ended: std::collections::BTreeSet<_> = store.ended(tenant, 1_000_000).await.unwrap().into_iter().collect();
+    let ended: std::collections::BTreeSet<_> = store
+        .ended(tenant, 1_000_000)
+        .await
+        .unwrap()
+        .into_iter()
+        .collect();
     assert!(
-        ended.is_empty() || store.due(remem_store::Work::Purge, at).await.unwrap().contains(tenant),
+        ended.is_empty()
+            || store
+                .due(remem_store::Work::Purge, at)
+                .await
+                .unwrap()
+                .contains(tenant),
         "what can be erased is somebody's work"
     );
     seen.push(format!("{ended:?}"));
     for kind in [RecordKind::Run, RecordKind::RunRead] {
-        seen.push(format!("{:?}", store.records(tenant, kind, "", None, 1_000).await.unwrap()));
+        seen.push(format!(
+            "{:?}",
+            store.records(tenant, kind, "", None, 1_000).await.unwrap()
+        ));
     }
     let mut moments = vec![ReadAt::Now(at), ReadAt::Now(Timestamp(START))];
     let own_runs = vec![RunId::parse("run-7").unwrap()];
-    moments.extend(snapshots.iter().map(|r| ReadAt::Snapshot { revision: *r, at, since: at, own_runs: own_runs.clone() }));
+    moments.extend(snapshots.iter().map(|r| ReadAt::Snapshot {
+        revision: *r,
+        at,
+        since: at,
+        own_runs: own_runs.clone(),
+    }));
     for moment in &moments {
-        let scopes = store.scopes(tenant, &Actor::Host, None, 1_000, moment).await.unwrap();
+        let scopes = store
+            .scopes(tenant, &Actor::Host, None, 1_000, moment)
+            .await
+            .unwrap();
         seen.push(format!("{scopes:?}"));
         for memory in scopes {
-            seen.extend(view_memory(store.as_ref(), &Scope::new(tenant.clone(), memory.memory_ref).as_host(), moment, scores).await);
+            seen.extend(
+                view_memory(
+                    store.as_ref(),
+                    &Scope::new(tenant.clone(), memory.memory_ref).as_host(),
+                    moment,
+                    scores,
+                )
+                .await,
+            );
         }
     }
     store.verify(tenant).await.unwrap();
@@ -450,19 +726,48 @@ async fn view(home: &Home, tenant: &TenantId, at: Timestamp, snapshots: &[Revisi
 
 async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt, scores: bool) -> Vec<String> {
     let mut seen = vec![format!("{:?}", store.stats(scope, at).await.unwrap())];
-    let red = Filter { tags: vec!["red".to_owned()], ..Filter::default() };
+    let red = Filter {
+        tags: vec!["red".to_owned()],
+        ..Filter::default()
+    };
     for filter in [Filter::default(), red] {
-        let entries = store.list(scope, &filter, &Page { limit: 1_000_000, after: None }, at).await.unwrap();
+        let entries = store
+            .list(
+                scope,
+                &filter,
+                &Page {
+                    limit: 1_000_000,
+                    after: None,
+                },
+                at,
+            )
+            .await
+            .unwrap();
         seen.extend(entries.iter().map(workshop::shown));
         for entry in entries.iter().step_by(17) {
-            assert_eq!(store.get(scope, &entry.id, at).await.unwrap().as_ref(), Some(entry));
+            assert_eq!(
+                store.get(scope, &entry.id, at).await.unwrap().as_ref(),
+                Some(entry)
+            );
         }
     }
     for word in WORDS {
         let probe = Probe::words(vec![word.to_lowercase()]);
-        let found = store.search(scope, &probe, &Filter::default(), 1_000_000, at).await.unwrap().candidates;
-        let mut found: Vec<String> =
-            found.iter().map(|c| if scores { format!("{} {}", c.entry.id, c.lexical) } else { c.entry.id.to_string() }).collect();
+        let found = store
+            .search(scope, &probe, &Filter::default(), 1_000_000, at)
+            .await
+            .unwrap()
+            .candidates;
+        let mut found: Vec<String> = found
+            .iter()
+            .map(|c| {
+                if scores {
+                    format!("{} {}", c.entry.id, c.lexical)
+                } else {
+                    c.entry.id.to_string()
+                }
+            })
+            .collect();
         if !scores {
             found.sort();
         }
@@ -474,7 +779,12 @@ async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt, scores: bool
 #[track_caller]
 fn assert_same(left: &[String], right: &[String]) {
     for (l, r) in left.iter().zip(right) {
-        assert!(l == r, "\n{}\n{}", &l.chars().take(600).collect::<String>(), &r.chars().take(600).collect::<String>());
+        assert!(
+            l == r,
+            "\n{}\n{}",
+            &l.chars().take(600).collect::<String>(),
+            &r.chars().take(600).collect::<String>()
+        );
     }
     assert_eq!(left.len(), right.len());
 }
@@ -482,38 +792,81 @@ fn assert_same(left: &[String], right: &[String]) {
 /// Two homes look the same to every tenant, and a repetition is answered alike.
 async fn compare(world: &mut World, left: &Home, right: &Home, scores: bool) {
     let at = Timestamp(world.now);
-    let some: Vec<Revision> = (0..2).map(|_| world.snapshots[world.random.below(world.snapshots.len() as u64) as usize]).collect();
+    let some: Vec<Revision> = (0..2)
+        .map(|_| world.snapshots[world.random.below(world.snapshots.len() as u64) as usize])
+        .collect();
     for tenant in tenants() {
-        assert_same(&view(left, &tenant, at, &some, scores).await, &view(right, &tenant, at, &some, scores).await);
-        assert_same(&view_kin(left, &tenant, &world.known).await, &view_kin(right, &tenant, &world.known).await);
-        assert_same(&view_ties(left, &tenant).await, &view_ties(right, &tenant).await);
-        assert_same(&view_workshop(left, &tenant, &world.known, at).await, &view_workshop(right, &tenant, &world.known, at).await);
+        assert_same(
+            &view(left, &tenant, at, &some, scores).await,
+            &view(right, &tenant, at, &some, scores).await,
+        );
+        assert_same(
+            &view_kin(left, &tenant, &world.known).await,
+            &view_kin(right, &tenant, &world.known).await,
+        );
+        assert_same(
+            &view_ties(left, &tenant).await,
+            &view_ties(right, &tenant).await,
+        );
+        assert_same(
+            &view_workshop(left, &tenant, &world.known, at).await,
+            &view_workshop(right, &tenant, &world.known, at).await,
+        );
     }
     let ((here, _), (there, directory)) = (left.open().await, right.open().await);
     for batch in world.repeatable.iter().rev().take(40) {
-        let (one, other) = (here.commit(batch.clone()).await.unwrap(), there.commit(batch.clone()).await.unwrap());
+        let (one, other) = (
+            here.commit(batch.clone()).await.unwrap(),
+            there.commit(batch.clone()).await.unwrap(),
+        );
         assert!(other.replayed);
         assert_eq!(one, other);
     }
     let found = directory.find_key(&[1; 32]).await.unwrap().unwrap();
-    assert_eq!((found.tenant, found.id.as_str()), (tenant(TENANTS[0]), "key_1"));
+    assert_eq!(
+        (found.tenant, found.id.as_str()),
+        (tenant(TENANTS[0]), "key_1")
+    );
 }
 
 fn assert_verified(reports: &[TenantReport]) {
-    assert_eq!(reports.iter().map(|r| r.tenant.clone()).collect::<std::collections::BTreeSet<_>>(), tenants().into_iter().collect());
+    assert_eq!(
+        reports
+            .iter()
+            .map(|r| r.tenant.clone())
+            .collect::<std::collections::BTreeSet<_>>(),
+        tenants().into_iter().collect()
+    );
     for report in reports {
-        assert!(report.verified && !report.moved && report.hash.len() == 32 && report.entries > 0 && report.events > 0, "{report:?}");
+        assert!(
+            report.verified
+                && !report.moved
+                && report.hash.len() == 32
+                && report.entries > 0
+                && report.events > 0,
+            "{report:?}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_and_back_and_on() {
-    let (mut world, a, b, c, d) = (World::new(), Home::folder(), Home::database().await, Home::new_folder(), Home::database().await);
+    let (mut world, a, b, c, d) = (
+        World::new(),
+        Home::folder(),
+        Home::database().await,
+        Home::new_folder(),
+        Home::database().await,
+    );
     world.fill(&a, 70).await;
     let first = copied(&a, &b).await.unwrap();
     assert_verified(&first);
     compare(&mut world, &a, &b, false).await;
-    assert_eq!(copied(&a, &b).await.unwrap(), first, "a second copy finds everything there");
+    assert_eq!(
+        copied(&a, &b).await.unwrap(),
+        first,
+        "a second copy finds everything there"
+    );
     // The copy goes on living, and goes back into files.
     let (store, directory) = b.open().await;
     for tenant in tenants() {
@@ -529,7 +882,14 @@ async fn there_and_back_and_on() {
         world.write(store.as_ref(), &tenant, 30).await;
         world.purge(store.as_ref(), &tenant).await;
     }
-    directory.revoke_key(&tenant(TENANTS[0]), &PrincipalId::parse("key_1").unwrap(), Timestamp(START + 9)).await.unwrap();
+    directory
+        .revoke_key(
+            &tenant(TENANTS[0]),
+            &PrincipalId::parse("key_1").unwrap(),
+            Timestamp(START + 9),
+        )
+        .await
+        .unwrap();
     let third = copied(&b, &c).await.unwrap();
     assert_verified(&third);
     compare(&mut world, &b, &c, false).await;
@@ -554,14 +914,32 @@ async fn between_folders_even_scores_stay() {
 /// A page is bounded by its bytes, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_texts_make_small_pages() {
-    let (a, b, c, big) = (Home::folder(), Home::database().await, Home::new_folder(), tenant("big"));
+    let (a, b, c, big) = (
+        Home::folder(),
+        Home::database().await,
+        Home::new_folder(),
+        tenant("big"),
+    );
     let (store, directory) = a.open().await;
-    directory.put_tenant(&Tenant { id: big.clone(), created_at: Timestamp(START), shapes: ShapePolicy::Off }).await.unwrap();
+    directory
+        .put_tenant(&Tenant {
+            id: big.clone(),
+            created_at: Timestamp(START),
+            shapes: ShapePolicy::Off,
+        })
+        .await
+        .unwrap();
     let scope = Scope::new(big.clone(), MemoryRef::parse("m").unwrap());
     for n in 0..200 {
-        let draft = Draft { content: "x".repeat(60_000), ..Draft::default() };
+        let draft = Draft {
+            content: "x".repeat(60_000),
+            ..Draft::default()
+        };
         store
-            .commit(Batch::new(big.clone(), Timestamp(START)).put(id(&format!("e{n}")), admit(&scope, draft, Timestamp(START))))
+            .commit(
+                Batch::new(big.clone(), Timestamp(START))
+                    .put(id(&format!("e{n}")), admit(&scope, draft, Timestamp(START))),
+            )
             .await
             .unwrap();
     }
@@ -571,9 +949,14 @@ async fn large_texts_make_small_pages() {
             seen.push(p.entries.0);
             ControlFlow::Continue(())
         };
-        let reports = copy(from.place(), to.place(), &Options::default(), &mut watch).await.unwrap();
+        let reports = copy(from.place(), to.place(), &Options::default(), &mut watch)
+            .await
+            .unwrap();
         assert!(reports[0].verified && reports[0].entries == 200);
-        let largest = seen.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max();
+        let largest = seen
+            .windows(2)
+            .map(|pair| pair[1].saturating_sub(pair[0]))
+            .max();
         assert!((1..=71).contains(&largest.unwrap()), "{seen:?}");
     }
 }
@@ -597,41 +980,91 @@ impl Runs<'_> {
 
     fn admission<R>(&self, scan: u64, with: impl FnOnce(&Admission<'_>) -> R) -> R {
         let (policy, redactor) = (Policy::default(), Redactor::empty());
-        with(&Admission { policy: &policy, redactor: &redactor, scan, now: self.at })
+        with(&Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan,
+            now: self.at,
+        })
     }
 
     async fn rewrite(&self, name: &str, text: &str, scan: u64) {
         let tags = vec!["red".to_owned(), format!("by {scan}")];
-        let draft = Draft { content: text.to_owned(), tags, ..Draft::default() };
-        let admitted = self.admission(scan, |admission| admission.admit(&self.scope, draft)).unwrap();
-        self.commit(Batch::new(self.scope.tenant.clone(), self.at).rewrite(id(name), admitted)).await;
+        let draft = Draft {
+            content: text.to_owned(),
+            tags,
+            ..Draft::default()
+        };
+        let admitted = self
+            .admission(scan, |admission| admission.admit(&self.scope, draft))
+            .unwrap();
+        self.commit(Batch::new(self.scope.tenant.clone(), self.at).rewrite(id(name), admitted))
+            .await;
     }
 
     /// Entries of this memory that can be erased. What happened to others before may have left some of theirs.
     async fn ended(&self) -> usize {
         let ended = self.store.ended(&self.scope.tenant, 1_000).await.unwrap();
-        ended.iter().filter(|(memory_ref, _)| *memory_ref == self.scope.memory_ref).count()
+        ended
+            .iter()
+            .filter(|(memory_ref, _)| *memory_ref == self.scope.memory_ref)
+            .count()
     }
 
     /// A run that holds, writes, reads and deletes, beside another; then a replay of it. Both have ended.
     async fn happen(&self) {
-        let names = ["kept", "same", "changed", "turned", "gone", "gone too", "wiped", "given up"];
+        let names = [
+            "kept", "same", "changed", "turned", "gone", "gone too", "wiped", "given up",
+        ];
         let all = names.iter().fold(self.batch("run-7"), |batch, name| {
-            let draft = Draft { content: format!("falcon text of {name}"), tags: vec!["red".into()], ..Draft::default() };
+            let draft = Draft {
+                content: format!("falcon text of {name}"),
+                tags: vec!["red".into()],
+                ..Draft::default()
+            };
             batch.put(id(name), admit(&self.scope, draft, self.at))
         });
         self.commit(all).await;
         let read = self.admission(1, |admission| admission.record(serde_json::Map::new()));
-        let batch = self.batch("run-7").hold().set(RecordKind::RunRead, "run-7/000.001".into(), Precondition::None, read.clone());
-        self.commit(batch.emit(EventBody::NodeCompleted(NodeEnded { node_id: "n".into() }))).await;
+        let batch = self.batch("run-7").hold().set(
+            RecordKind::RunRead,
+            "run-7/000.001".into(),
+            Precondition::None,
+            read.clone(),
+        );
+        self.commit(batch.emit(EventBody::NodeCompleted(NodeEnded {
+            node_id: "n".into(),
+        })))
+        .await;
         self.commit(self.batch("run-8").hold()).await;
-        let delete = |batch: Batch, name: &str| batch.delete(self.scope.memory_ref.clone(), id(name));
-        self.commit(delete(delete(self.batch("run-7"), "gone"), "wiped")).await;
-        self.commit(delete(Batch::new(self.scope.tenant.clone(), self.at), "gone too")).await;
+        let delete =
+            |batch: Batch, name: &str| batch.delete(self.scope.memory_ref.clone(), id(name));
+        self.commit(delete(delete(self.batch("run-7"), "gone"), "wiped"))
+            .await;
+        self.commit(delete(
+            Batch::new(self.scope.tenant.clone(), self.at),
+            "gone too",
+        ))
+        .await;
         let entry = EntryRef::new(&self.scope.memory_ref, &id("gone"));
-        let replay = self.batch("run-8").repeat(EventBody::Deleted(entry), Timestamp(START - 5));
-        let replay = replay.set(RecordKind::RunRead, "run-8/000.001".into(), Precondition::None, read);
-        self.commit(replay.repeat(EventBody::RunCompleted(RunEnded { duration_ms: 5 }), Timestamp(START - 4)).release()).await;
+        let replay = self
+            .batch("run-8")
+            .repeat(EventBody::Deleted(entry), Timestamp(START - 5));
+        let replay = replay.set(
+            RecordKind::RunRead,
+            "run-8/000.001".into(),
+            Precondition::None,
+            read,
+        );
+        self.commit(
+            replay
+                .repeat(
+                    EventBody::RunCompleted(RunEnded { duration_ms: 5 }),
+                    Timestamp(START - 4),
+                )
+                .release(),
+        )
+        .await;
         self.commit(self.batch("run-7").release()).await;
         assert_eq!(self.ended().await, 3, "taken away, not erased");
     }
@@ -642,11 +1075,14 @@ impl Runs<'_> {
         self.rewrite("changed", "another text of changed", 2).await;
         self.rewrite("turned", "the secret was in turned", 2).await;
         self.rewrite("turned", "the secret was in turned", 1).await;
-        self.rewrite("gone too", "redacted though it is taken away", 2).await;
+        self.rewrite("gone too", "redacted though it is taken away", 2)
+            .await;
         self.rewrite("wiped", "redacted, then erased", 2).await;
         self.rewrite("given up", "redacted, then deleted", 2).await;
         let memory = || self.scope.memory_ref.clone();
-        let batch = Batch::new(self.scope.tenant.clone(), self.at).erase(memory(), id("wiped")).erase(memory(), id("gone"));
+        let batch = Batch::new(self.scope.tenant.clone(), self.at)
+            .erase(memory(), id("wiped"))
+            .erase(memory(), id("gone"));
         self.commit(batch.delete(memory(), id("given up"))).await;
         assert_eq!(self.ended().await, 1);
     }
@@ -657,8 +1093,16 @@ async fn copied_with_runs(from: Home, to: Home) {
     world.fill(&from, 10).await;
     let (store, _) = from.open().await;
     let at = Timestamp(world.now);
-    let stories = tenants().into_iter().map(|tenant| Scope::new(tenant, MemoryRef::parse("runs").unwrap()));
-    let stories: Vec<Runs<'_>> = stories.map(|scope| Runs { store: store.as_ref(), scope, at }).collect();
+    let stories = tenants()
+        .into_iter()
+        .map(|tenant| Scope::new(tenant, MemoryRef::parse("runs").unwrap()));
+    let stories: Vec<Runs<'_>> = stories
+        .map(|scope| Runs {
+            store: store.as_ref(),
+            scope,
+            at,
+        })
+        .collect();
     for story in &stories {
         story.happen().await;
     }
@@ -672,14 +1116,26 @@ async fn copied_with_runs(from: Home, to: Home) {
     compare(&mut world, &from, &to, false).await;
     // The purge pass of the new place finds its work.
     let ((there, _), acme) = (to.open().await, &stories[0]);
-    let erase = Batch::new(acme.scope.tenant.clone(), at).erase(acme.scope.memory_ref.clone(), id("gone too"));
-    assert_eq!(there.commit(erase).await.unwrap().outcomes, [remem_store::Outcome::Removed]);
+    let erase = Batch::new(acme.scope.tenant.clone(), at)
+        .erase(acme.scope.memory_ref.clone(), id("gone too"));
+    assert_eq!(
+        there.commit(erase).await.unwrap().outcomes,
+        [remem_store::Outcome::Removed]
+    );
     there.verify(&acme.scope.tenant).await.unwrap();
     // A run that is under way keeps the tenant where it is.
     acme.commit(acme.batch("run-9").hold()).await;
     let error = copied(&from, &Home::new_folder()).await.unwrap_err();
-    assert!(matches!(&error, CopyError::OpenRuns(whose) if whose == &acme.scope.tenant), "{error}");
-    assert!(error.to_string().contains("runs of tenant acme are under way"), "{error}");
+    assert!(
+        matches!(&error, CopyError::OpenRuns(whose) if whose == &acme.scope.tenant),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("runs of tenant acme are under way"),
+        "{error}"
+    );
     acme.commit(acme.batch("run-9").release()).await;
     copied(&from, &Home::new_folder()).await.unwrap();
 }
@@ -710,25 +1166,48 @@ impl Kin<'_> {
 
     async fn put(&self, name: &str, subjects: &[u8], sources: &[&str]) {
         let subjects = subjects.iter().map(|number| subject(*number)).collect();
-        let draft = Draft { content: format!("falcon {name}"), subjects, ..Draft::default() };
-        let sources = sources.iter().map(|source| (self.scope.memory_ref.clone(), id(source))).collect();
-        let batch = self.batch().put_from(id(name), admit(&self.scope, draft, Timestamp(START)), sources);
+        let draft = Draft {
+            content: format!("falcon {name}"),
+            subjects,
+            ..Draft::default()
+        };
+        let sources = sources
+            .iter()
+            .map(|source| (self.scope.memory_ref.clone(), id(source)))
+            .collect();
+        let batch = self.batch().put_from(
+            id(name),
+            admit(&self.scope, draft, Timestamp(START)),
+            sources,
+        );
         self.store.commit(batch).await.unwrap();
     }
 
     async fn retire(&self, name: &str, reason: Reason, by: &str) {
-        let batch = self.batch().retire(self.scope.memory_ref.clone(), id(name), reason, id(by));
-        assert_eq!(self.store.commit(batch).await.unwrap().outcomes, [Outcome::Removed], "{name} {by}");
+        let batch = self
+            .batch()
+            .retire(self.scope.memory_ref.clone(), id(name), reason, id(by));
+        assert_eq!(
+            self.store.commit(batch).await.unwrap().outcomes,
+            [Outcome::Removed],
+            "{name} {by}"
+        );
     }
 
     async fn forget(&self, name: &str) {
         let batch = self.batch().forget(self.scope.memory_ref.clone(), id(name));
-        assert_eq!(self.store.commit(batch).await.unwrap().outcomes, [Outcome::Removed], "{name}");
+        assert_eq!(
+            self.store.commit(batch).await.unwrap().outcomes,
+            [Outcome::Removed],
+            "{name}"
+        );
     }
 
     /// The entry that stands for others is sometimes older than they, sometimes newer.
     async fn happen(&self) {
-        for name in ["old", "a", "b", "c", "d", "told", "spare", "deleted", "guest"] {
+        for name in [
+            "old", "a", "b", "c", "d", "told", "spare", "deleted", "guest",
+        ] {
             self.put(name, &[1], &[]).await;
         }
         self.put("gist", &[], &["a", "told"]).await;
@@ -738,29 +1217,57 @@ impl Kin<'_> {
         self.retire("old", Reason::Superseded, "b").await;
         self.retire("told", Reason::Compacted, "gist").await;
         self.forget("spare").await;
-        self.store.commit(self.batch().delete(self.scope.memory_ref.clone(), id("deleted"))).await.unwrap();
+        self.store
+            .commit(
+                self.batch()
+                    .delete(self.scope.memory_ref.clone(), id("deleted")),
+            )
+            .await
+            .unwrap();
     }
 
     /// What was merged comes back and goes elsewhere, what was overtaken is let go, subjects are forgotten.
     async fn go_on(&self) {
         let memory = || self.scope.memory_ref.clone();
-        let outcomes = self.store.commit(self.batch().forget(memory(), id("b")).revive(memory(), id("a"))).await.unwrap().outcomes;
+        let outcomes = self
+            .store
+            .commit(
+                self.batch()
+                    .forget(memory(), id("b"))
+                    .revive(memory(), id("a")),
+            )
+            .await
+            .unwrap()
+            .outcomes;
         assert_eq!(outcomes, [Outcome::Removed, Outcome::Done]);
         self.retire("a", Reason::Merged, "c").await;
         self.retire("gist", Reason::Superseded, "guest").await;
         self.forget("about both").await;
-        let draft = Draft { content: "falcon redacted".to_owned(), ..Draft::default() };
+        let draft = Draft {
+            content: "falcon redacted".to_owned(),
+            ..Draft::default()
+        };
         let other = admit_by(&self.scope, draft, Timestamp(START), 2);
-        self.store.commit(self.batch().rewrite(id("guest"), other)).await.unwrap();
+        self.store
+            .commit(self.batch().rewrite(id("guest"), other))
+            .await
+            .unwrap();
     }
 
     async fn sign(&self, names: &[&str]) {
-        let batch = names.iter().fold(self.batch(), |batch, name| batch.sign(self.scope.memory_ref.clone(), id(name), 1, vec![7; 16]));
+        let batch = names.iter().fold(self.batch(), |batch, name| {
+            batch.sign(self.scope.memory_ref.clone(), id(name), 1, vec![7; 16])
+        });
         self.store.commit(batch).await.unwrap();
     }
 
     async fn state(&self, name: &str) -> (EntryState, Option<EntryId>, u64) {
-        let lineage = self.store.lineage(&self.scope, &id(name)).await.unwrap().unwrap();
+        let lineage = self
+            .store
+            .lineage(&self.scope, &id(name))
+            .await
+            .unwrap()
+            .unwrap();
         (lineage.state, lineage.replaced_by, lineage.support)
     }
 }
@@ -768,33 +1275,91 @@ impl Kin<'_> {
 async fn copied_with_kin(from: Home, to: Home) {
     let mut world = World::new();
     world.fill(&from, 10).await;
-    let ((here, _), scope) = (from.open().await, Scope::new(tenant(TENANTS[0]), MemoryRef::parse("kin").unwrap()));
-    let source = Kin { store: here.as_ref(), scope: scope.clone() };
+    let ((here, _), scope) = (
+        from.open().await,
+        Scope::new(tenant(TENANTS[0]), MemoryRef::parse("kin").unwrap()),
+    );
+    let source = Kin {
+        store: here.as_ref(),
+        scope: scope.clone(),
+    };
     source.happen().await;
     source.sign(&["b", "c"]).await;
-    let names = ["old", "a", "b", "c", "d", "told", "spare", "deleted", "guest", "gist", "about both"];
+    let names = [
+        "old",
+        "a",
+        "b",
+        "c",
+        "d",
+        "told",
+        "spare",
+        "deleted",
+        "guest",
+        "gist",
+        "about both",
+    ];
     world.known.insert(scope.clone(), names.map(id).to_vec());
     assert_verified(&copied(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
     let (there, _) = to.open().await;
-    let target = Kin { store: there.as_ref(), scope: scope.clone() };
-    assert_eq!(target.state("a").await, (EntryState::Retired(Reason::Merged), Some(id("b")), 1));
-    assert_eq!((target.state("b").await.2, target.state("c").await.2), (2, 2));
-    assert!(there.signatures(&scope, None, 99).await.unwrap().is_empty(), "they are computed anew");
+    let target = Kin {
+        store: there.as_ref(),
+        scope: scope.clone(),
+    };
+    assert_eq!(
+        target.state("a").await,
+        (EntryState::Retired(Reason::Merged), Some(id("b")), 1)
+    );
+    assert_eq!(
+        (target.state("b").await.2, target.state("c").await.2),
+        (2, 2)
+    );
+    assert!(
+        there.signatures(&scope, None, 99).await.unwrap().is_empty(),
+        "they are computed anew"
+    );
     target.sign(&["guest"]).await;
     source.go_on().await;
     half(&from, &to).await;
     assert_verified(&copied(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
-    assert_eq!(target.state("a").await, (EntryState::Retired(Reason::Merged), Some(id("c")), 1));
-    assert_eq!((target.state("old").await.0, target.state("c").await.2), (EntryState::Deleted, 3));
-    assert!(there.trace(&scope.tenant, &subject(2)).await.unwrap().entries.iter().all(|e| e.id != id("about both")));
-    assert!(there.signatures(&scope, None, 99).await.unwrap().is_empty(), "a signature goes with the text it was made from");
+    assert_eq!(
+        target.state("a").await,
+        (EntryState::Retired(Reason::Merged), Some(id("c")), 1)
+    );
+    assert_eq!(
+        (target.state("old").await.0, target.state("c").await.2),
+        (EntryState::Deleted, 3)
+    );
+    assert!(
+        there
+            .trace(&scope.tenant, &subject(2))
+            .await
+            .unwrap()
+            .entries
+            .iter()
+            .all(|e| e.id != id("about both"))
+    );
+    assert!(
+        there.signatures(&scope, None, 99).await.unwrap().is_empty(),
+        "a signature goes with the text it was made from"
+    );
     // The new place carries it on: who is deleted takes those along that it stands for.
-    there.commit(target.batch().delete(scope.memory_ref.clone(), id("c"))).await.unwrap();
-    let ended: std::collections::BTreeSet<_> = there.ended(&scope.tenant, 99).await.unwrap().into_iter().collect();
+    there
+        .commit(target.batch().delete(scope.memory_ref.clone(), id("c")))
+        .await
+        .unwrap();
+    let ended: std::collections::BTreeSet<_> = there
+        .ended(&scope.tenant, 99)
+        .await
+        .unwrap()
+        .into_iter()
+        .collect();
     for name in ["a", "d", "old"] {
-        assert!(ended.contains(&(scope.memory_ref.clone(), id(name))), "{name}: {ended:?}");
+        assert!(
+            ended.contains(&(scope.memory_ref.clone(), id(name))),
+            "{name}: {ended:?}"
+        );
     }
     there.verify(&scope.tenant).await.unwrap();
 }
@@ -823,7 +1388,11 @@ async fn interrupted(from: Home, to: Home) {
         let mut left = world.random.below(1 + 2 * round);
         let mut stop = |_: &Progress| {
             left = left.wrapping_sub(1);
-            if left == u64::MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if left == u64::MAX {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         };
         match copy(from.place(), to.place(), &Options::default(), &mut stop).await {
             Ok(reports) => {
@@ -858,8 +1427,17 @@ async fn an_interrupted_copy_into_files_goes_on() {
 
 /// Stops once some entries are there, before the clock is.
 async fn half(from: &Home, to: &Home) {
-    let mut stop = |p: &Progress| if p.entries.0 > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    assert!(matches!(copy(from.place(), to.place(), &Options::default(), &mut stop).await, Err(CopyError::Stopped)));
+    let mut stop = |p: &Progress| {
+        if p.entries.0 > 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    assert!(matches!(
+        copy(from.place(), to.place(), &Options::default(), &mut stop).await,
+        Err(CopyError::Stopped)
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -874,8 +1452,17 @@ async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
         let first = tenants().into_iter().min().unwrap();
         assert_eq!(store.head(&first).await.unwrap().seq, Seq(0));
         let scope = world.scope(&first, &Actor::Nobody);
-        let batch = Batch::new(first.clone(), Timestamp(world.now))
-            .put(id("new"), admit(&scope, Draft { content: "x".into(), ..Draft::default() }, Timestamp(world.now)));
+        let batch = Batch::new(first.clone(), Timestamp(world.now)).put(
+            id("new"),
+            admit(
+                &scope,
+                Draft {
+                    content: "x".into(),
+                    ..Draft::default()
+                },
+                Timestamp(world.now),
+            ),
+        );
         assert!(store.commit(batch).await.is_err());
         drop(store);
         assert_verified(&copied(&from, &to).await.unwrap());
@@ -889,7 +1476,10 @@ async fn a_source_that_moves_is_copied_at_one_instant() {
     let (mut world, from, to) = (World::new(), Home::folder(), Home::database().await);
     world.fill(&from, 80).await;
     let (store, _) = from.open().await;
-    let (done, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (done, written) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
     let (flag, count) = (done.clone(), written.clone());
     let writing = tokio::spawn(async move {
         while !flag.load(Ordering::SeqCst) {
@@ -905,11 +1495,16 @@ async fn a_source_that_moves_is_copied_at_one_instant() {
         }
         ControlFlow::Continue(())
     };
-    let reports = copy(from.place(), to.place(), &Options::default(), &mut pace).await.unwrap();
+    let reports = copy(from.place(), to.place(), &Options::default(), &mut pace)
+        .await
+        .unwrap();
     done.store(true, Ordering::SeqCst);
     let mut world = writing.await.unwrap();
     assert!(written.load(Ordering::SeqCst) > 10);
-    assert!(reports.iter().all(|r| r.verified) && reports.iter().any(|r| r.moved), "{reports:?}");
+    assert!(
+        reports.iter().all(|r| r.verified) && reports.iter().any(|r| r.moved),
+        "{reports:?}"
+    );
     assert_verified(&copied(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
 }
@@ -923,7 +1518,10 @@ async fn forgotten_records_do_not_come_between() {
     let (store, _) = a.open().await;
     for before in [START + (world.now - START) / 2, i64::MAX] {
         for tenant in tenants() {
-            store.scrub(&tenant, Timestamp(before), false).await.unwrap();
+            store
+                .scrub(&tenant, Timestamp(before), false)
+                .await
+                .unwrap();
         }
         let again = copied(&a, &b).await.unwrap();
         assert_verified(&again);
@@ -932,7 +1530,11 @@ async fn forgotten_records_do_not_come_between() {
 }
 
 async fn refusal(from: Place, to: Place) -> String {
-    let error = copy(from, to, &Options::default(), &mut |_| ControlFlow::Continue(())).await.unwrap_err();
+    let error = copy(from, to, &Options::default(), &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .await
+    .unwrap_err();
     let mut text = error.to_string();
     let mut source = std::error::Error::source(&error);
     while let Some(inner) = source {
@@ -947,24 +1549,61 @@ async fn places_that_do_not_fit_are_refused() {
     let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
     world.fill(&a, 20).await;
     let nowhere = Place::Folder(a.path().join("nowhere"));
-    assert!(refusal(nowhere, b.place()).await.contains("there is no host.db"));
-    let empty = Home::Database(Database { app_url: String::new(), ..Database::empty().await });
-    let Home::Database(unprepared) = &empty else { unreachable!() };
+    assert!(
+        refusal(nowhere, b.place())
+            .await
+            .contains("there is no host.db")
+    );
+    let empty = Home::Database(Database {
+        app_url: String::new(),
+        ..Database::empty().await
+    });
+    let Home::Database(unprepared) = &empty else {
+        unreachable!()
+    };
     let open = |d: &Database| {
         let mut options = d.options(2);
         options.target = remem_store_sql::postgres::Target::parse(&d.admin_url).unwrap();
-        Place::Database { options: Box::new(options), secret: None }
+        Place::Database {
+            options: Box::new(options),
+            secret: None,
+        }
     };
-    let unprepared =
-        Database { app_url: unprepared.admin_url.clone(), name: unprepared.name.clone(), admin_url: unprepared.admin_url.clone() };
+    let unprepared = Database {
+        app_url: unprepared.admin_url.clone(),
+        name: unprepared.name.clone(),
+        admin_url: unprepared.admin_url.clone(),
+    };
     let text = refusal(a.place(), open(&unprepared)).await;
-    assert!(text.contains("target") && text.contains("remem migrate"), "{text}");
-    assert!(refusal(open(&unprepared), a.place()).await.contains("the source cannot be used: this database is not prepared"));
-    assert!(refusal(a.place(), Place::Folder(a.path().join("."))).await.contains("the same place"));
+    assert!(
+        text.contains("target") && text.contains("remem migrate"),
+        "{text}"
+    );
+    assert!(
+        refusal(open(&unprepared), a.place())
+            .await
+            .contains("the source cannot be used: this database is not prepared")
+    );
+    assert!(
+        refusal(a.place(), Place::Folder(a.path().join(".")))
+            .await
+            .contains("the same place")
+    );
     copied(&a, &b).await.unwrap();
-    assert!(refusal(b.place(), b.place()).await.contains("the same place"));
-    let only = Options { tenant: Some(tenant("nobody")), dry_run: false };
-    let error = copy(a.place(), b.place(), &only, &mut |_| ControlFlow::Continue(())).await.unwrap_err();
+    assert!(
+        refusal(b.place(), b.place())
+            .await
+            .contains("the same place")
+    );
+    let only = Options {
+        tenant: Some(tenant("nobody")),
+        dry_run: false,
+    };
+    let error = copy(a.place(), b.place(), &only, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .await
+    .unwrap_err();
     assert!(matches!(error, CopyError::NoTenant(_)));
 }
 
@@ -978,17 +1617,34 @@ async fn another_history_is_refused() {
         let globex = tenant("Globex");
         world.write(store.as_ref(), &globex, 20).await;
         let text = refusal(from.place(), to.place()).await;
-        assert!(text.contains("tenant Globex at the target is ahead"), "{text}");
+        assert!(
+            text.contains("tenant Globex at the target is ahead"),
+            "{text}"
+        );
         // Both went on.
         let (store, _) = from.open().await;
         world.write(store.as_ref(), &globex, 60).await;
         let text = refusal(from.place(), to.place()).await;
-        assert!(text.contains("tenant Globex at the target has another history"), "{text}");
+        assert!(
+            text.contains("tenant Globex at the target has another history"),
+            "{text}"
+        );
         // A source where nothing was ever written.
         let other = Home::folder();
         let (_, directory) = other.open().await;
-        directory.put_tenant(&Tenant { id: globex, created_at: Timestamp(0), shapes: ShapePolicy::Off }).await.unwrap();
-        assert!(refusal(other.place(), to.place()).await.contains("another history"));
+        directory
+            .put_tenant(&Tenant {
+                id: globex,
+                created_at: Timestamp(0),
+                shapes: ShapePolicy::Off,
+            })
+            .await
+            .unwrap();
+        assert!(
+            refusal(other.place(), to.place())
+                .await
+                .contains("another history")
+        );
     }
 }
 
@@ -1002,28 +1658,74 @@ async fn another_secret_is_refused() {
         let (_, directory) = other.open().await;
         copied(&other, &to).await.unwrap(); // carries the other secret, and nothing else
         let text = refusal(a.place(), to.place()).await;
-        assert!(text.contains("another host secret, on which no key depends"), "{text}");
-        directory.put_tenant(&Tenant { id: tenant("x"), created_at: Timestamp(0), shapes: ShapePolicy::Off }).await.unwrap();
+        assert!(
+            text.contains("another host secret, on which no key depends"),
+            "{text}"
+        );
+        directory
+            .put_tenant(&Tenant {
+                id: tenant("x"),
+                created_at: Timestamp(0),
+                shapes: ShapePolicy::Off,
+            })
+            .await
+            .unwrap();
         directory.add_key(&key(&tenant("x"), 1)).await.unwrap();
         copied(&other, &to).await.unwrap();
         let text = refusal(a.place(), to.place()).await;
-        assert!(text.contains("a host with another secret and holds its keys"), "{text}");
+        assert!(
+            text.contains("a host with another secret and holds its keys"),
+            "{text}"
+        );
     }
     std::fs::remove_file(a.path().join("host.key")).unwrap();
-    assert!(refusal(a.place(), Home::database().await.place()).await.contains("the source has no host secret"));
+    assert!(
+        refusal(a.place(), Home::database().await.place())
+            .await
+            .contains("the source has no host secret")
+    );
     // A secret that is kept outside the database.
     let (b, secret) = (Database::fresh().await, Some([7; 32]));
     std::fs::write(a.path().join("host.key"), [7; 32]).unwrap();
-    let outside = || Place::Database { options: Box::new(b.options(4)), secret };
-    assert_verified(&copy(a.place(), outside(), &Options::default(), &mut |_| ControlFlow::Continue(())).await.unwrap());
-    let rows = b.admin().await.query("SELECT 1 FROM remem.host_secret", &[]).await.unwrap();
+    let outside = || Place::Database {
+        options: Box::new(b.options(4)),
+        secret,
+    };
+    assert_verified(
+        &copy(a.place(), outside(), &Options::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .await
+        .unwrap(),
+    );
+    let rows = b
+        .admin()
+        .await
+        .query("SELECT 1 FROM remem.host_secret", &[])
+        .await
+        .unwrap();
     assert!(rows.is_empty());
     assert!(
-        refusal(Place::Database { options: Box::new(b.options(4)), secret: None }, Home::new_folder().place())
-            .await
-            .contains("no host secret")
+        refusal(
+            Place::Database {
+                options: Box::new(b.options(4)),
+                secret: None
+            },
+            Home::new_folder().place()
+        )
+        .await
+        .contains("no host secret")
     );
-    assert_verified(&copy(outside(), Home::new_folder().place(), &Options::default(), &mut |_| ControlFlow::Continue(())).await.unwrap());
+    assert_verified(
+        &copy(
+            outside(),
+            Home::new_folder().place(),
+            &Options::default(),
+            &mut |_| ControlFlow::Continue(()),
+        )
+        .await
+        .unwrap(),
+    );
 }
 
 /// An entry that the log tells of and nobody can read is no reason to leave it out.
@@ -1032,14 +1734,19 @@ async fn rows_that_are_lost_are_told() {
     let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
     world.fill(&a, 10).await;
     copied(&a, &b).await.unwrap();
-    let Home::Database(database) = &b else { unreachable!() };
+    let Home::Database(database) = &b else {
+        unreachable!()
+    };
     let sql = "BEGIN; ALTER TABLE remem.entry DISABLE TRIGGER b_no_hard_delete; ALTER TABLE remem.entry DISABLE TRIGGER ALL;
                DELETE FROM remem.entry WHERE (tenant_id, scope_id, row_id) IN (SELECT tenant_id, scope_id, row_id FROM remem.entry
                  WHERE tenant_id = 'acme' LIMIT 1);
                ALTER TABLE remem.entry ENABLE TRIGGER ALL; COMMIT";
     database.admin().await.batch_execute(sql).await.unwrap();
     let text = refusal(b.place(), Home::new_folder().place()).await;
-    assert!(text.contains("tenant acme") && text.contains("would not be whole"), "{text}");
+    assert!(
+        text.contains("tenant acme") && text.contains("would not be whole"),
+        "{text}"
+    );
 }
 
 /// Damage at the target is told with the tenant's name, and the tenant is not opened to anybody.
@@ -1055,25 +1762,63 @@ async fn a_difference_is_told() {
             "INSERT INTO remem.idempotency VALUES ('acme', 'x', '\\x01', '\\x02', 9223372036854775807, 1, '[]')",
             "numbers of idempotency records",
         ),
-        ("DELETE FROM remem.posting WHERE ctid IN (SELECT ctid FROM remem.posting WHERE tenant_id = 'acme' LIMIT 1)", "the target's check"),
-        ("UPDATE remem.rule SET body = body || ' ' WHERE tenant_id = 'acme' AND id = 'kept'", "contents of rows differ"),
-        ("INSERT INTO remem.rule VALUES ('acme', 'w9', 'r', 'planted', 1)", "numbers of rules"),
-        ("UPDATE remem.action_link SET linked_by = 'somebody' WHERE reference = 'told'", "contents of rows differ"),
-        ("UPDATE remem.entry SET trust = 'operator' WHERE tenant_id = 'acme' AND id = 'told of'", "contents of rows differ"),
+        (
+            "DELETE FROM remem.posting WHERE ctid IN (SELECT ctid FROM remem.posting WHERE tenant_id = 'acme' LIMIT 1)",
+            "the target's check",
+        ),
+        (
+            "UPDATE remem.rule SET body = body || ' ' WHERE tenant_id = 'acme' AND id = 'kept'",
+            "contents of rows differ",
+        ),
+        (
+            "INSERT INTO remem.rule VALUES ('acme', 'w9', 'r', 'planted', 1)",
+            "numbers of rules",
+        ),
+        (
+            "UPDATE remem.action_link SET linked_by = 'somebody' WHERE reference = 'told'",
+            "contents of rows differ",
+        ),
+        (
+            "UPDATE remem.entry SET trust = 'operator' WHERE tenant_id = 'acme' AND id = 'told of'",
+            "contents of rows differ",
+        ),
     ] {
         let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
         world.fill(&a, 10).await;
         let (store, _) = a.open().await;
         let scope = Scope::new(tenant("acme"), MemoryRef::parse("told").unwrap());
-        let batch = Batch::new(scope.tenant.clone(), Timestamp(world.now))
-            .put(id("told of"), admit(&scope, workshop::claim("x", "-"), Timestamp(world.now)));
-        let batch = batch.link(scope.memory_ref.clone(), id("told of"), "act".into(), "told".into());
-        store.commit(batch.rule(workshop::world("w3"), workshop::rule_id("kept"), Some(workshop::rule_text("a rule")))).await.unwrap();
+        let batch = Batch::new(scope.tenant.clone(), Timestamp(world.now)).put(
+            id("told of"),
+            admit(&scope, workshop::claim("x", "-"), Timestamp(world.now)),
+        );
+        let batch = batch.link(
+            scope.memory_ref.clone(),
+            id("told of"),
+            "act".into(),
+            "told".into(),
+        );
+        store
+            .commit(batch.rule(
+                workshop::world("w3"),
+                workshop::rule_id("kept"),
+                Some(workshop::rule_text("a rule")),
+            ))
+            .await
+            .unwrap();
         copied(&a, &b).await.unwrap();
-        let Home::Database(database) = &b else { unreachable!() };
-        assert_eq!(database.admin().await.execute(sql, &[]).await.unwrap(), 1, "one row is damaged");
+        let Home::Database(database) = &b else {
+            unreachable!()
+        };
+        assert_eq!(
+            database.admin().await.execute(sql, &[]).await.unwrap(),
+            1,
+            "one row is damaged"
+        );
         let text = refusal(a.place(), b.place()).await;
-        assert!(text.contains("tenant acme") && text.contains(what), "{text}");
+        assert!(
+            text.contains("tenant acme") && text.contains(what),
+            "{text}"
+        );
     }
 }
 
@@ -1081,21 +1826,56 @@ async fn a_difference_is_told() {
 async fn a_dry_run_counts_and_writes_nothing() {
     let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
     world.fill(&a, 10).await;
-    let options = Options { tenant: None, dry_run: true };
-    let counted = copy(a.place(), b.place(), &options, &mut |_| ControlFlow::Continue(())).await.unwrap();
-    assert!(counted.iter().all(|r| r.entries > 0 && !r.verified && r.hash.is_empty()));
-    let Home::Database(database) = &b else { unreachable!() };
+    let options = Options {
+        tenant: None,
+        dry_run: true,
+    };
+    let counted = copy(a.place(), b.place(), &options, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .await
+    .unwrap();
+    assert!(
+        counted
+            .iter()
+            .all(|r| r.entries > 0 && !r.verified && r.hash.is_empty())
+    );
+    let Home::Database(database) = &b else {
+        unreachable!()
+    };
     for table in ["tenant", "event", "entry", "host_secret", "tenant_clock"] {
-        let rows = database.admin().await.query(&format!("SELECT 1 FROM remem.{table}"), &[]).await.unwrap();
+        let rows = database
+            .admin()
+            .await
+            .query(&format!("SELECT 1 FROM remem.{table}"), &[])
+            .await
+            .unwrap();
         assert!(rows.is_empty(), "{table}");
     }
     let nowhere = a.path().join("not/there");
-    let same = copy(a.place(), Place::Folder(nowhere.clone()), &options, &mut |_| ControlFlow::Continue(())).await.unwrap();
+    let same = copy(
+        a.place(),
+        Place::Folder(nowhere.clone()),
+        &options,
+        &mut |_| ControlFlow::Continue(()),
+    )
+    .await
+    .unwrap();
     assert_eq!(same, counted);
     assert!(!nowhere.exists());
-    let one = Options { tenant: Some(tenant("Globex")), dry_run: false };
-    let one = copy(a.place(), b.place(), &one, &mut |_| ControlFlow::Continue(())).await.unwrap();
-    assert_eq!(one.iter().map(|r| r.tenant.as_str()).collect::<Vec<_>>(), ["Globex"]);
+    let one = Options {
+        tenant: Some(tenant("Globex")),
+        dry_run: false,
+    };
+    let one = copy(a.place(), b.place(), &one, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .await
+    .unwrap();
+    assert_eq!(
+        one.iter().map(|r| r.tenant.as_str()).collect::<Vec<_>>(),
+        ["Globex"]
+    );
     assert_eq!(b.open().await.1.tenants().await.unwrap().len(), 1);
 }
 
@@ -1115,76 +1895,217 @@ impl Workshop<'_> {
         self.store.commit(batch).await.unwrap();
     }
 
-    fn put(&self, batch: Batch, name: &str, text: &str, typology: remem_core::Typology, slot: Option<&str>) -> Batch {
-        let facets = remem_core::Facets { slot: slot.map(str::to_owned), world: workshop::world("w9"), ..Default::default() };
-        let draft = Draft { content: text.to_owned(), typology, facets, ..Draft::default() };
+    fn put(
+        &self,
+        batch: Batch,
+        name: &str,
+        text: &str,
+        typology: remem_core::Typology,
+        slot: Option<&str>,
+    ) -> Batch {
+        let facets = remem_core::Facets {
+            slot: slot.map(str::to_owned),
+            world: workshop::world("w9"),
+            ..Default::default()
+        };
+        let draft = Draft {
+            content: text.to_owned(),
+            typology,
+            facets,
+            ..Draft::default()
+        };
         let admitted = admit(&self.scope, draft, batch.at());
         batch.put(id(name), admitted)
     }
 
     fn rule(&self, body: Option<&str>) -> Batch {
-        self.batch().rule(workshop::world("w9"), workshop::rule_id("r1"), body.map(workshop::rule_text))
+        self.batch().rule(
+            workshop::world("w9"),
+            workshop::rule_id("r1"),
+            body.map(workshop::rule_text),
+        )
     }
 
     async fn happen(&self) {
         use remem_core::Typology::{Procedural, Semantic};
         let memory = || self.scope.memory_ref.clone();
-        self.commit(self.put(self.batch(), "before the rule", workshop::RULES[0], Semantic, None)).await;
+        self.commit(self.put(
+            self.batch(),
+            "before the rule",
+            workshop::RULES[0],
+            Semantic,
+            None,
+        ))
+        .await;
         self.commit(self.rule(Some(workshop::RULES[0]))).await;
-        self.commit(self.put(self.put(self.batch(), "first", "it is red", Semantic, Some("q")), "stays", "a gist", Semantic, None)).await;
-        self.commit(self.batch().retire(memory(), id("first"), Reason::Merged, id("stays"))).await;
-        self.commit(self.put(self.batch(), "second", "it is blue", Semantic, Some("q"))).await;
-        self.commit(self.put(self.batch(), "old way", "by hand", Procedural, Some("how"))).await;
-        let next = self.batch().close(memory(), id("old way"), remem_core::Closing::Outdated, Some(id("new way")));
-        self.commit(self.put(next, "new way", "by script", Procedural, Some("how"))).await;
-        self.commit(self.batch().link(memory(), id("old way"), "audit".into(), "1".into())).await;
+        self.commit(self.put(
+            self.put(self.batch(), "first", "it is red", Semantic, Some("q")),
+            "stays",
+            "a gist",
+            Semantic,
+            None,
+        ))
+        .await;
+        self.commit(
+            self.batch()
+                .retire(memory(), id("first"), Reason::Merged, id("stays")),
+        )
+        .await;
+        self.commit(self.put(self.batch(), "second", "it is blue", Semantic, Some("q")))
+            .await;
+        self.commit(self.put(self.batch(), "old way", "by hand", Procedural, Some("how")))
+            .await;
+        let next = self.batch().close(
+            memory(),
+            id("old way"),
+            remem_core::Closing::Outdated,
+            Some(id("new way")),
+        );
+        self.commit(self.put(next, "new way", "by script", Procedural, Some("how")))
+            .await;
+        self.commit(
+            self.batch()
+                .link(memory(), id("old way"), "audit".into(), "1".into()),
+        )
+        .await;
     }
 
     async fn go_on(&self) {
         let memory = || self.scope.memory_ref.clone();
         self.commit(self.rule(None)).await;
-        self.commit(self.put(self.batch(), "between rules", &workshop::RULES[0].to_uppercase(), remem_core::Typology::Semantic, None))
-            .await;
+        self.commit(self.put(
+            self.batch(),
+            "between rules",
+            &workshop::RULES[0].to_uppercase(),
+            remem_core::Typology::Semantic,
+            None,
+        ))
+        .await;
         self.commit(self.rule(Some(workshop::RULES[0]))).await;
         // The window of the first comes back, where that of the second was.
-        self.commit(self.batch().delete(memory(), id("second")).forget(memory(), id("stays")).revive(memory(), id("first"))).await;
-        let draft = Draft { content: "by [REDACTED]".to_owned(), typology: remem_core::Typology::Procedural, ..Draft::default() };
-        self.commit(self.batch().rewrite(id("old way"), admit_by(&self.scope, draft, Timestamp(START), 2))).await;
-        self.commit(self.batch().link(memory(), id("old way"), "audit".into(), "2".into())).await;
+        self.commit(
+            self.batch()
+                .delete(memory(), id("second"))
+                .forget(memory(), id("stays"))
+                .revive(memory(), id("first")),
+        )
+        .await;
+        let draft = Draft {
+            content: "by [REDACTED]".to_owned(),
+            typology: remem_core::Typology::Procedural,
+            ..Draft::default()
+        };
+        self.commit(self.batch().rewrite(
+            id("old way"),
+            admit_by(&self.scope, draft, Timestamp(START), 2),
+        ))
+        .await;
+        self.commit(
+            self.batch()
+                .link(memory(), id("old way"), "audit".into(), "2".into()),
+        )
+        .await;
     }
 }
 
 async fn copied_with_workshop(from: Home, to: Home) {
     let mut world = World::new();
     world.fill(&from, 5).await;
-    let ((here, _), scope) = (from.open().await, Scope::new(tenant(TENANTS[0]), MemoryRef::parse("~ada/workshop").unwrap()));
-    let source = Workshop { store: here.as_ref(), scope: scope.clone() };
+    let ((here, _), scope) = (
+        from.open().await,
+        Scope::new(
+            tenant(TENANTS[0]),
+            MemoryRef::parse("~ada/workshop").unwrap(),
+        ),
+    );
+    let source = Workshop {
+        store: here.as_ref(),
+        scope: scope.clone(),
+    };
     source.happen().await;
     world.now = START + 1_000_000;
-    let names = ["before the rule", "first", "stays", "second", "old way", "new way", "between rules"];
+    let names = [
+        "before the rule",
+        "first",
+        "stays",
+        "second",
+        "old way",
+        "new way",
+        "between rules",
+    ];
     world.known.insert(scope.clone(), names.map(id).to_vec());
     assert_verified(&copied(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
     let (there, _) = to.open().await;
-    let rules = async || there.rules(&scope.tenant, &workshop::world("w9"), None, 9).await.unwrap().len();
+    let rules = async || {
+        there
+            .rules(&scope.tenant, &workshop::world("w9"), None, 9)
+            .await
+            .unwrap()
+            .len()
+    };
     half(&from, &to).await;
-    assert_eq!(rules().await, 1, "without anything new the rules stay, however early the copy stops");
+    assert_eq!(
+        rules().await,
+        1,
+        "without anything new the rules stay, however early the copy stops"
+    );
     source.go_on().await;
     half(&from, &to).await;
-    let target = Workshop { store: there.as_ref(), scope: scope.clone() };
-    let unguarded = target.put(target.batch(), "planted", workshop::RULES[0], remem_core::Typology::Semantic, None);
-    assert!(there.commit(unguarded).await.is_err(), "whether or not its rules are there, nothing is written meanwhile");
+    let target = Workshop {
+        store: there.as_ref(),
+        scope: scope.clone(),
+    };
+    let unguarded = target.put(
+        target.batch(),
+        "planted",
+        workshop::RULES[0],
+        remem_core::Typology::Semantic,
+        None,
+    );
+    assert!(
+        there.commit(unguarded).await.is_err(),
+        "whether or not its rules are there, nothing is written meanwhile"
+    );
     assert_verified(&copied(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
     assert_eq!(rules().await, 1);
-    let answers = there.slot(&scope.clone().as_host(), "how", 9).await.unwrap();
-    let old = answers.iter().find(|answer| answer.entry.id == id("old way")).unwrap();
-    assert_eq!((old.entry.content.as_str(), old.replaced_by.clone()), ("by [REDACTED]", Some(id("new way"))));
+    let answers = there
+        .slot(&scope.clone().as_host(), "how", 9)
+        .await
+        .unwrap();
+    let old = answers
+        .iter()
+        .find(|answer| answer.entry.id == id("old way"))
+        .unwrap();
+    assert_eq!(
+        (old.entry.content.as_str(), old.replaced_by.clone()),
+        ("by [REDACTED]", Some(id("new way")))
+    );
     // The new place goes on by itself: its guard is up, and its next memory has a number of its own.
-    let again = target.put(target.batch(), "planted", workshop::RULES[0], remem_core::Typology::Semantic, None);
-    assert!(matches!(there.commit(again).await, Err(StoreError::Rejected(_))));
+    let again = target.put(
+        target.batch(),
+        "planted",
+        workshop::RULES[0],
+        remem_core::Typology::Semantic,
+        None,
+    );
+    assert!(matches!(
+        there.commit(again).await,
+        Err(StoreError::Rejected(_))
+    ));
     let fresh = Scope::new(scope.tenant.clone(), MemoryRef::parse("~bob/new").unwrap());
-    let put = target.batch().put(id("e"), admit(&fresh, Draft { content: "x".into(), ..Draft::default() }, Timestamp(world.now)));
+    let put = target.batch().put(
+        id("e"),
+        admit(
+            &fresh,
+            Draft {
+                content: "x".into(),
+                ..Draft::default()
+            },
+            Timestamp(world.now),
+        ),
+    );
     there.commit(put).await.unwrap();
     there.verify(&scope.tenant).await.unwrap();
 }

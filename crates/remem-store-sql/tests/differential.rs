@@ -3,19 +3,25 @@
 //! which compares after every step.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::disallowed_methods, reason = "a fresh seed comes from the machine's clock")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a fresh seed comes from the machine's clock"
+)]
 
 mod support;
 
 use futures_util::future::join_all;
 use remem_core::event::{NodeEnded, RunEnded};
 use remem_core::{
-    Actor, Admission, Admitted, Batch, Cause, Change, Draft, Embedding, EntryId, EventBody, Idempotency, MemoryRef, ModelId, Origin,
-    Policy, Precondition, PrincipalId, Reason, Record, RecordBody, RecordKind, Redactor, Revision, RunId, Scope, Seq, Subject, TenantId,
-    Ties, Timestamp,
+    Actor, Admission, Admitted, Batch, Cause, Change, Draft, Embedding, EntryId, EventBody,
+    Idempotency, MemoryRef, ModelId, Origin, Policy, Precondition, PrincipalId, Reason, Record,
+    RecordBody, RecordKind, Redactor, Revision, RunId, Scope, Seq, Subject, TenantId, Ties,
+    Timestamp,
 };
 use remem_store::conformance::{admit, admit_by, id};
-use remem_store::{Candidate, Filter, Found, Page, Position, Probe, ReadAt, Review, Store, StoreError, Tie, Work};
+use remem_store::{
+    Candidate, Filter, Found, Page, Position, Probe, ReadAt, Review, Store, StoreError, Tie, Work,
+};
 use remem_store_sql::{Location, PostgresStore, SqliteStore};
 use std::collections::{BTreeSet, HashMap};
 use support::workshop;
@@ -88,29 +94,53 @@ fn run_id(name: &str) -> RunId {
 impl World {
     fn scope(&mut self) -> Scope {
         let tenant = self.random.pick(&self.tenants);
-        Scope::new(tenant, MemoryRef::parse(self.random.pick(&MEMORIES)).unwrap())
+        Scope::new(
+            tenant,
+            MemoryRef::parse(self.random.pick(&MEMORIES)).unwrap(),
+        )
     }
 
     fn text(&mut self) -> String {
         let words = 1 + self.random.below(8);
-        (0..words).map(|_| self.random.pick(&WORDS)).collect::<Vec<_>>().join(self.random.pick(&[" ", ", ", "\n"]))
+        (0..words)
+            .map(|_| self.random.pick(&WORDS))
+            .collect::<Vec<_>>()
+            .join(self.random.pick(&[" ", ", ", "\n"]))
     }
 
     /// A name that may or may not have been used: short, or longer than an index takes. Mostly one of the last entries.
     fn name(&mut self) -> EntryId {
         if self.random.below(2) == 0 {
             let back = [5, 25][self.random.below(2) as usize];
-            return id(&format!("fresh{}", self.count.saturating_sub(self.random.below(back))));
+            return id(&format!(
+                "fresh{}",
+                self.count.saturating_sub(self.random.below(back))
+            ));
         }
         let n = self.random.below(self.count + 3);
-        if n.is_multiple_of(7) { id(&format!("{}{n}", "長".repeat(1_200))) } else { id(&format!("e{n}")) }
+        if n.is_multiple_of(7) {
+            id(&format!("{}{n}", "長".repeat(1_200)))
+        } else {
+            id(&format!("e{n}"))
+        }
     }
 
     fn draft(&mut self) -> Draft {
-        let tags = (0..self.random.below(3)).map(|_| self.random.pick(&["x", "source:chat", "Ü"]).to_owned()).collect::<BTreeSet<String>>();
-        let expires_at = (self.random.below(4) == 0).then(|| Timestamp(self.now + 1 + self.random.below(40) as i64));
-        let subjects = (0..self.random.below(3)).map(|_| Subject::from_bytes([self.random.below(SUBJECTS) as u8; 32])).collect();
-        let draft = Draft { content: self.text(), tags: tags.into_iter().collect(), expires_at, subjects, ..Draft::default() };
+        let tags = (0..self.random.below(3))
+            .map(|_| self.random.pick(&["x", "source:chat", "Ü"]).to_owned())
+            .collect::<BTreeSet<String>>();
+        let expires_at = (self.random.below(4) == 0)
+            .then(|| Timestamp(self.now + 1 + self.random.below(40) as i64));
+        let subjects = (0..self.random.below(3))
+            .map(|_| Subject::from_bytes([self.random.below(SUBJECTS) as u8; 32]))
+            .collect();
+        let draft = Draft {
+            content: self.text(),
+            tags: tags.into_iter().collect(),
+            expires_at,
+            subjects,
+            ..Draft::default()
+        };
         if self.random.below(2) == 0 {
             let mut draft = workshop::drawn(draft, self.now, &mut |bound| self.random.below(bound));
             draft.facets.slot = None; // see `answer`
@@ -125,11 +155,18 @@ impl World {
         self.count += 1;
         let name = id(&format!("fresh{}", self.count));
         loop {
-            let plain = Draft { content: self.text(), ..Draft::default() };
+            let plain = Draft {
+                content: self.text(),
+                ..Draft::default()
+            };
             let draft = workshop::drawn(plain, self.now, &mut |bound| self.random.below(bound));
             if draft.facets.slot.is_some() {
-                self.texts.insert((scope.clone(), name.clone()), draft.clone());
-                self.answers.entry(scope.clone()).or_default().push(name.clone());
+                self.texts
+                    .insert((scope.clone(), name.clone()), draft.clone());
+                self.answers
+                    .entry(scope.clone())
+                    .or_default()
+                    .push(name.clone());
                 return batch.put(name, admit(scope, draft, Timestamp(self.now)));
             }
         }
@@ -137,19 +174,29 @@ impl World {
 
     /// What happens to an answer, or to any entry.
     fn workshop(&mut self, batch: Batch, scope: &Scope) -> Batch {
-        let answers = self.answers.get(scope).map_or(&[][..], |all| &all[all.len().saturating_sub(7)..]).to_vec();
+        let answers = self
+            .answers
+            .get(scope)
+            .map_or(&[][..], |all| &all[all.len().saturating_sub(7)..])
+            .to_vec();
         let names = match self.random.below(3) {
             0 => (self.mate(scope), self.mate(scope)),
             _ if answers.is_empty() => (self.mate(scope), self.mate(scope)),
             _ => (self.random.pick(&answers), self.random.pick(&answers)),
         };
-        workshop::changed(batch, scope, names, self.now, &mut |bound| self.random.below(bound))
+        workshop::changed(batch, scope, names, self.now, &mut |bound| {
+            self.random.below(bound)
+        })
     }
 
     /// Some batches that are committed at once. The first commit of a tenant stands alone: it is what opens a file.
     fn group(&mut self) -> Vec<Batch> {
         let scope = self.scope();
-        let size = if self.count > 5 && self.random.below(4) == 0 { 2 + self.random.below(4) } else { 1 };
+        let size = if self.count > 5 && self.random.below(4) == 0 {
+            2 + self.random.below(4)
+        } else {
+            1
+        };
         if size == 1 && self.random.below(2) == 0 {
             let batch = self.batch(&scope);
             return vec![self.answer(batch, &scope)];
@@ -161,7 +208,10 @@ impl World {
         self.now += [0, 1, 3, -5][self.random.below(4) as usize];
         let mut batch = Batch::new(scope.tenant.clone(), Timestamp(self.now));
         // Somebody, the owner of a memory, or the host.
-        if let Some(user) = self.random.pick(&[Some("key_1"), Some("key_1"), Some("ada"), None]) {
+        if let Some(user) = self
+            .random
+            .pick(&[Some("key_1"), Some("key_1"), Some("ada"), None])
+        {
             batch = batch.by(PrincipalId::parse(user).unwrap());
         }
         if self.random.below(2) == 0 {
@@ -172,14 +222,30 @@ impl World {
         }
         if self.random.below(4) == 0 {
             let (key, body) = (self.random.below(6) as u8, self.random.below(2) as u8);
-            batch = batch.idempotent(Some(Idempotency { operation: "put", key: [key; 32], body: [body; 32] }));
+            batch = batch.idempotent(Some(Idempotency {
+                operation: "put",
+                key: [key; 32],
+                body: [body; 32],
+            }));
         }
         if self.random.below(8) == 0 {
-            batch = batch.expect(scope.memory_ref.clone(), self.name(), Revision(1 + self.random.below(self.count + 1)));
+            batch = batch.expect(
+                scope.memory_ref.clone(),
+                self.name(),
+                Revision(1 + self.random.below(self.count + 1)),
+            );
         }
         if self.random.below(8) == 0 {
-            let wanted = self.random.pick(&[Precondition::Absent, Precondition::Version(1), Precondition::None]);
-            batch = batch.expect_record(self.random.pick(&TIED), format!("r{}", self.random.below(14)), wanted);
+            let wanted = self.random.pick(&[
+                Precondition::Absent,
+                Precondition::Version(1),
+                Precondition::None,
+            ]);
+            batch = batch.expect_record(
+                self.random.pick(&TIED),
+                format!("r{}", self.random.below(14)),
+                wanted,
+            );
         }
         batch
     }
@@ -193,10 +259,21 @@ impl World {
             0..=2 => batch.delete(scope.memory_ref.clone(), self.name()),
             3 => batch.expire(scope.memory_ref.clone(), self.name()),
             4..=5 => {
-                let (name, created_at) = (self.name(), Some(Timestamp(self.now - self.random.below(50) as i64)));
-                let origin = Some(Origin { id: name.clone(), created_at });
-                let draft = Draft { origin, ..self.draft() };
-                self.texts.entry((scope.clone(), name.clone())).or_insert_with(|| draft.clone());
+                let (name, created_at) = (
+                    self.name(),
+                    Some(Timestamp(self.now - self.random.below(50) as i64)),
+                );
+                let origin = Some(Origin {
+                    id: name.clone(),
+                    created_at,
+                });
+                let draft = Draft {
+                    origin,
+                    ..self.draft()
+                };
+                self.texts
+                    .entry((scope.clone(), name.clone()))
+                    .or_insert_with(|| draft.clone());
                 batch.put(name, admit(scope, draft, now))
             }
             6..=8 => {
@@ -206,7 +283,10 @@ impl World {
             }
             9 => batch.erase(scope.memory_ref.clone(), self.name()),
             10 => batch.emit(self.fact()),
-            11 => batch.repeat(self.fact(), Timestamp(self.now - self.random.below(1_000) as i64)),
+            11 => batch.repeat(
+                self.fact(),
+                Timestamp(self.now - self.random.below(1_000) as i64),
+            ),
             12..=13 if batch.run().is_some() => batch.hold(),
             14 => batch.release(),
             15 => {
@@ -225,12 +305,28 @@ impl World {
 
     /// One of the last entries of the memory: so that those that stand for each other meet.
     fn mate(&mut self, scope: &Scope) -> EntryId {
-        let known = self.known.get(scope).map_or(&[][..], |known| &known[known.len().saturating_sub(9)..]).to_vec();
-        if known.is_empty() { id("nobody") } else { self.random.pick(&known) }
+        let known = self
+            .known
+            .get(scope)
+            .map_or(&[][..], |known| &known[known.len().saturating_sub(9)..])
+            .to_vec();
+        if known.is_empty() {
+            id("nobody")
+        } else {
+            self.random.pick(&known)
+        }
     }
 
     fn retire(&mut self, batch: Batch, scope: &Scope, by: EntryId) -> Batch {
-        let (name, reason) = (self.mate(scope), self.random.pick(&[Reason::Merged, Reason::Merged, Reason::Superseded, Reason::Compacted]));
+        let (name, reason) = (
+            self.mate(scope),
+            self.random.pick(&[
+                Reason::Merged,
+                Reason::Merged,
+                Reason::Superseded,
+                Reason::Compacted,
+            ]),
+        );
         batch.retire(scope.memory_ref.clone(), name, reason, by)
     }
 
@@ -241,8 +337,13 @@ impl World {
             0..=4 => self.retire(batch, scope, name),
             5 => batch.forget(memory(), name),
             6 => batch.revive(memory(), name),
-            7 => batch.forget(memory(), name).revive(memory(), self.mate(scope)).revive(memory(), self.mate(scope)),
-            8 => batch.delete(memory(), name).revive(memory(), self.mate(scope)),
+            7 => batch
+                .forget(memory(), name)
+                .revive(memory(), self.mate(scope))
+                .revive(memory(), self.mate(scope)),
+            8 => batch
+                .delete(memory(), name)
+                .revive(memory(), self.mate(scope)),
             9 => batch.erase(memory(), name),
             10..=11 => {
                 let signature = vec![self.random.below(256) as u8; 3];
@@ -258,7 +359,10 @@ impl World {
 
     /// A record that is found by more than its name, what is under review, or that one goes.
     fn tie(&mut self, batch: Batch, scope: &Scope) -> Batch {
-        let (kind, key) = (self.random.pick(&TIED), format!("r{}", self.random.below(14)));
+        let (kind, key) = (
+            self.random.pick(&TIED),
+            format!("r{}", self.random.below(14)),
+        );
         let precondition = match self.random.below(8) {
             0 => Precondition::Absent,
             1 => Precondition::Version(1 + self.random.below(3)),
@@ -269,17 +373,47 @@ impl World {
         match self.random.below(12) {
             0 => batch.unset(kind, key, precondition),
             1 => batch.unset(RecordKind::Gate, key, Precondition::None),
-            2..=3 => batch.set_tied(RecordKind::Gate, key, precondition, body, Ties { due, ..Ties::default() }),
+            2..=3 => batch.set_tied(
+                RecordKind::Gate,
+                key,
+                precondition,
+                body,
+                Ties {
+                    due,
+                    ..Ties::default()
+                },
+            ),
             4..=8 => {
                 let (batch, new) = self.put(batch, scope);
-                let ties = Ties { due, topic: self.topic(), source: Some((scope.memory_ref.clone(), new)) };
+                let ties = Ties {
+                    due,
+                    topic: self.topic(),
+                    source: Some((scope.memory_ref.clone(), new)),
+                };
                 batch.set_tied(kind, key, precondition, body, ties)
             }
-            9..=10 => batch.set_tied(kind, key, precondition, body, Ties { due, topic: self.topic(), source: None }),
+            9..=10 => batch.set_tied(
+                kind,
+                key,
+                precondition,
+                body,
+                Ties {
+                    due,
+                    topic: self.topic(),
+                    source: None,
+                },
+            ),
             // One that may have ended, which is refused; or of another memory.
             _ => {
-                let from = Scope::new(scope.tenant.clone(), MemoryRef::parse(self.random.pick(&MEMORIES)).unwrap());
-                let ties = Ties { due, topic: self.topic(), source: Some((from.memory_ref.clone(), self.mate(&from))) };
+                let from = Scope::new(
+                    scope.tenant.clone(),
+                    MemoryRef::parse(self.random.pick(&MEMORIES)).unwrap(),
+                );
+                let ties = Ties {
+                    due,
+                    topic: self.topic(),
+                    source: Some((from.memory_ref.clone(), self.mate(&from))),
+                };
                 batch.set_tied(kind, key, precondition, body, ties)
             }
         }
@@ -291,40 +425,69 @@ impl World {
 
     fn body(&mut self) -> RecordBody {
         let (policy, redactor) = (Policy::default(), Redactor::empty());
-        let admission = Admission { policy: &policy, redactor: &redactor, scan: 1, now: Timestamp(self.now) };
-        admission.record(serde_json::json!({"n": self.random.below(100), "text": self.text()}).as_object().cloned().unwrap())
+        let admission = Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 1,
+            now: Timestamp(self.now),
+        };
+        admission.record(
+            serde_json::json!({"n": self.random.below(100), "text": self.text()})
+                .as_object()
+                .cloned()
+                .unwrap(),
+        )
     }
 
     fn fact(&mut self) -> EventBody {
         match self.random.below(2) {
-            0 => EventBody::NodeCompleted(NodeEnded { node_id: self.random.pick(&["n1", "n2"]).to_owned() }),
-            _ => EventBody::RunCompleted(RunEnded { duration_ms: self.random.below(100) }),
+            0 => EventBody::NodeCompleted(NodeEnded {
+                node_id: self.random.pick(&["n1", "n2"]).to_owned(),
+            }),
+            _ => EventBody::RunCompleted(RunEnded {
+                duration_ms: self.random.below(100),
+            }),
         }
     }
 
     fn put(&mut self, batch: Batch, scope: &Scope) -> (Batch, EntryId) {
         self.count += 1;
         let (name, draft) = (id(&format!("fresh{}", self.count)), self.draft());
-        self.texts.insert((scope.clone(), name.clone()), draft.clone());
+        self.texts
+            .insert((scope.clone(), name.clone()), draft.clone());
         let admitted = admit(scope, draft, Timestamp(self.now));
-        let cause = Cause { node: batch.run().map(|_| "n1".to_owned()), agent: None };
+        let cause = Cause {
+            node: batch.run().map(|_| "n1".to_owned()),
+            agent: None,
+        };
         let batch = if self.random.below(2) == 0 {
             batch.put_by(name.clone(), admitted, cause)
         } else {
-            let other = Scope::new(scope.tenant.clone(), MemoryRef::parse(self.random.pick(&MEMORIES)).unwrap());
-            let sources = [scope.clone(), other, scope.clone()].map(|from| (from.memory_ref.clone(), self.mate(&from)));
+            let other = Scope::new(
+                scope.tenant.clone(),
+                MemoryRef::parse(self.random.pick(&MEMORIES)).unwrap(),
+            );
+            let sources = [scope.clone(), other, scope.clone()]
+                .map(|from| (from.memory_ref.clone(), self.mate(&from)));
             batch.put_from(name.clone(), admitted, sources.to_vec())
         };
-        self.known.entry(scope.clone()).or_default().push(name.clone());
+        self.known
+            .entry(scope.clone())
+            .or_default()
+            .push(name.clone());
         (batch, name)
     }
 
     /// Another text, or the same under other rules, or nothing new at all. A text that a rule may refuse stays until the batch is over:
     /// SQLite looks at every text as it comes, PostgreSQL at the one that is left.
     fn rewrite(&mut self, batch: Batch, scope: &Scope, name: &EntryId) -> Batch {
-        let long = |id: &EntryId, admitted: &Admitted| id == name && admitted.scope() == scope && admitted.content().len() >= GUARDED;
+        let long = |id: &EntryId, admitted: &Admitted| {
+            id == name && admitted.scope() == scope && admitted.content().len() >= GUARDED
+        };
         let guarded = |change: &Change| match change {
-            Change::Put { id, admitted, .. } | Change::Rewrite { id, admitted } => long(id, admitted),
+            Change::Put { id, admitted, .. } | Change::Rewrite { id, admitted } => {
+                long(id, admitted)
+            }
             _ => false,
         };
         if batch.changes().iter().any(guarded) {
@@ -336,10 +499,21 @@ impl World {
             _ => self.draft(),
         };
         // As whoever looks at stored entries again does it: only texts are new.
-        let kept = self.texts.get(&(scope.clone(), name.clone())).unwrap_or(&draft);
+        let kept = self
+            .texts
+            .get(&(scope.clone(), name.clone()))
+            .unwrap_or(&draft);
         let (tier, typology, facets) = (kept.tier, kept.typology, kept.facets.clone());
-        let draft = Draft { expires_at: None, origin: None, tier, typology, facets, ..draft };
-        self.texts.insert((scope.clone(), name.clone()), draft.clone());
+        let draft = Draft {
+            expires_at: None,
+            origin: None,
+            tier,
+            typology,
+            facets,
+            ..draft
+        };
+        self.texts
+            .insert((scope.clone(), name.clone()), draft.clone());
         let (scan, now) = (1 + self.random.below(3), Timestamp(self.now));
         batch.rewrite(name.clone(), admit_by(scope, draft, now, scan))
     }
@@ -350,9 +524,11 @@ fn told<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> String {
     match answer {
         Ok(value) => format!("{value:?}"),
         // Which of several reasons is told, where a batch gives several, is the store's to choose.
-        Err(StoreError::Unavailable(_) | StoreError::Conflict | StoreError::Rejected(remem_core::Rejection::ShadowsRule { .. })) => {
-            "refused".to_owned()
-        }
+        Err(
+            StoreError::Unavailable(_)
+            | StoreError::Conflict
+            | StoreError::Rejected(remem_core::Rejection::ShadowsRule { .. }),
+        ) => "refused".to_owned(),
         Err(other) => format!("{other:?}"),
     }
 }
@@ -362,16 +538,35 @@ async fn view(store: &dyn Store, world: &World) -> Vec<String> {
     let now = Timestamp(world.now);
     for tenant in &world.tenants {
         view.extend(view_log(store, tenant).await);
-        view.push(told(store.expired(tenant, now.plus_ms(25), 100).await.map(BTreeSet::from_iter)));
+        view.push(told(
+            store
+                .expired(tenant, now.plus_ms(25), 100)
+                .await
+                .map(BTreeSet::from_iter),
+        ));
         let mut moments = vec![ReadAt::Now(now), ReadAt::Now(now.plus_ms(25))];
         let held = store.snapshots(tenant).await.unwrap();
         // What each run reads, with what another one did or without it; and a moment that nobody holds.
         for (n, snapshot) in held.iter().take(2).enumerate() {
-            let own_runs = [vec![snapshot.run.clone()], vec![snapshot.run.clone(), run_id(RUNS[0])]][n].clone();
-            moments.push(ReadAt::Snapshot { revision: snapshot.revision, at: now.plus_ms(10 * n as i64), since: snapshot.at, own_runs });
+            let own_runs = [
+                vec![snapshot.run.clone()],
+                vec![snapshot.run.clone(), run_id(RUNS[0])],
+            ][n]
+                .clone();
+            moments.push(ReadAt::Snapshot {
+                revision: snapshot.revision,
+                at: now.plus_ms(10 * n as i64),
+                since: snapshot.at,
+                own_runs,
+            });
         }
         if let Some(revision) = world.snapshots.last() {
-            moments.push(ReadAt::Snapshot { revision: *revision, at: now, since: now, own_runs: Vec::new() });
+            moments.push(ReadAt::Snapshot {
+                revision: *revision,
+                at: now,
+                since: now,
+                own_runs: Vec::new(),
+            });
         }
         view.push(told(Ok(held)));
         view.extend(view_work(store, tenant, now).await);
@@ -392,20 +587,47 @@ async fn view(store: &dyn Store, world: &World) -> Vec<String> {
 }
 
 async fn view_workshop(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<String> {
-    let memories = MEMORIES.map(|memory| Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap()));
+    let memories =
+        MEMORIES.map(|memory| Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap()));
     let names = memories.iter().flat_map(|scope| {
-        let all = world.known.get(scope).into_iter().chain(world.answers.get(scope));
-        all.flat_map(|names| names.iter().rev().take(8)).map(|name| (scope.clone(), name.clone())).collect::<Vec<_>>()
+        let all = world
+            .known
+            .get(scope)
+            .into_iter()
+            .chain(world.answers.get(scope));
+        all.flat_map(|names| names.iter().rev().take(8))
+            .map(|name| (scope.clone(), name.clone()))
+            .collect::<Vec<_>>()
     });
-    workshop::view(store, tenant, &memories, &names.collect::<Vec<_>>(), Timestamp(world.now)).await
+    workshop::view(
+        store,
+        tenant,
+        &memories,
+        &names.collect::<Vec<_>>(),
+        Timestamp(world.now),
+    )
+    .await
 }
 
 async fn view_log(store: &dyn Store, tenant: &TenantId) -> Vec<String> {
-    let mut view = vec![told(store.head(tenant).await), told(store.events(tenant, Seq(0), 10_000).await)];
+    let mut view = vec![
+        told(store.head(tenant).await),
+        told(store.events(tenant, Seq(0), 10_000).await),
+    ];
     for run in RUNS {
-        let events = store.run_events(tenant, &run_id(run), 0, 10_000).await.unwrap();
-        let places: Vec<u64> = events.iter().filter_map(|event| event.run.as_ref().map(|run| run.seq)).collect();
-        assert_eq!(places, (0..events.len() as u64).collect::<Vec<_>>(), "{run} has no gap");
+        let events = store
+            .run_events(tenant, &run_id(run), 0, 10_000)
+            .await
+            .unwrap();
+        let places: Vec<u64> = events
+            .iter()
+            .filter_map(|event| event.run.as_ref().map(|run| run.seq))
+            .collect();
+        assert_eq!(
+            places,
+            (0..events.len() as u64).collect::<Vec<_>>(),
+            "{run} has no gap"
+        );
         view.push(told(Ok(events)));
         view.push(told(store.run_events(tenant, &run_id(run), 3, 2).await));
     }
@@ -416,7 +638,14 @@ async fn view_log(store: &dyn Store, tenant: &TenantId) -> Vec<String> {
 async fn view_work(store: &dyn Store, tenant: &TenantId, now: Timestamp) -> Vec<String> {
     let ended = store.ended(tenant, 10_000).await.unwrap();
     if !ended.is_empty() || !store.expired(tenant, now, 1).await.unwrap().is_empty() {
-        assert!(store.due(remem_store::Work::Purge, now).await.unwrap().contains(tenant), "there is work, and nobody is told: {ended:?}");
+        assert!(
+            store
+                .due(remem_store::Work::Purge, now)
+                .await
+                .unwrap()
+                .contains(tenant),
+            "there is work, and nobody is told: {ended:?}"
+        );
     }
     let mut view = vec![told(Ok(ended.into_iter().collect::<BTreeSet<_>>()))];
     for scan in [1, 2] {
@@ -425,7 +654,10 @@ async fn view_work(store: &dyn Store, tenant: &TenantId, now: Timestamp) -> Vec<
             let page = store.stale(tenant, scan, cursor, 7).await.unwrap();
             assert!(page.entries.len() <= 7);
             for e in page.entries {
-                assert!(found.insert(format!("{} {e:?} {} {:?}", e.memory_ref, e.content, e.tags)), "no entry comes twice");
+                assert!(
+                    found.insert(format!("{} {e:?} {} {:?}", e.memory_ref, e.content, e.tags)),
+                    "no entry comes twice"
+                );
             }
             cursor = page.next;
             if cursor.is_none() {
@@ -441,26 +673,60 @@ async fn view_work(store: &dyn Store, tenant: &TenantId, now: Timestamp) -> Vec<
 async fn view_kin(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<String> {
     let mut view = Vec::new();
     for number in 0..SUBJECTS {
-        view.push(told(store.trace(tenant, &Subject::from_bytes([number as u8; 32])).await));
+        view.push(told(
+            store
+                .trace(tenant, &Subject::from_bytes([number as u8; 32]))
+                .await,
+        ));
     }
     for memory in MEMORIES {
         let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap());
-        let (scope, names) = (scope.clone().as_host(), world.known.get(&scope).into_iter().chain(world.answers.get(&scope)));
+        let (scope, names) = (
+            scope.clone().as_host(),
+            world
+                .known
+                .get(&scope)
+                .into_iter()
+                .chain(world.answers.get(&scope)),
+        );
         for name in names.flat_map(|names| names.iter().rev().take(15)) {
-            view.push(format!("{name} {}", told(store.lineage(&scope, name).await)));
+            view.push(format!(
+                "{name} {}",
+                told(store.lineage(&scope, name).await)
+            ));
         }
         let unsigned = store.unsigned(&scope, None, 10_000).await.unwrap();
         let signed = store.signatures(&scope, None, 10_000).await.unwrap();
-        let places: Vec<_> = unsigned.iter().map(|(row, _)| *row).chain(signed.iter().map(|s| s.row)).step_by(2).collect();
+        let places: Vec<_> = unsigned
+            .iter()
+            .map(|(row, _)| *row)
+            .chain(signed.iter().map(|s| s.row))
+            .step_by(2)
+            .collect();
         let at = store.entries_at(&scope, &places).await.unwrap();
-        view.extend([unsigned, at].map(|found| format!("{:?}", found.iter().map(|(_, entry)| entry).collect::<Vec<_>>())));
-        view.extend(signed.iter().map(|s| format!("{} {:?} {:?} {} {:?}", s.id, s.created_at, s.typology, s.pass, s.signature)));
+        view.extend([unsigned, at].map(|found| {
+            format!(
+                "{:?}",
+                found.iter().map(|(_, entry)| entry).collect::<Vec<_>>()
+            )
+        }));
+        view.extend(signed.iter().map(|s| {
+            format!(
+                "{} {:?} {:?} {} {:?}",
+                s.id, s.created_at, s.typology, s.pass, s.signature
+            )
+        }));
     }
     view
 }
 
 fn told_of(records: Vec<Record>) -> String {
-    let one = |r: &Record| format!("{} {} {:?} {:?} {:?}", r.key, r.version, r.at, r.ties, r.body);
+    let one = |r: &Record| {
+        format!(
+            "{} {} {:?} {:?} {:?}",
+            r.key, r.version, r.at, r.ties, r.body
+        )
+    };
     records.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
@@ -468,31 +734,56 @@ fn told_of(records: Vec<Record>) -> String {
 async fn view_ties(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<String> {
     let mut view = Vec::new();
     for kind in TIED {
-        view.push(told_of(store.records(tenant, kind, "", None, 1_000).await.unwrap()));
+        view.push(told_of(
+            store.records(tenant, kind, "", None, 1_000).await.unwrap(),
+        ));
         for until in [0, DUE / 4, DUE / 2, DUE] {
-            let due = |after| Tie::Due { until: Timestamp(until as i64), after };
+            let due = |after| Tie::Due {
+                until: Timestamp(until as i64),
+                after,
+            };
             let all = store.tied(tenant, kind, &due(None), 1_000).await.unwrap();
             if let Some(middle) = all.get(all.len() / 2) {
                 let after = Some((middle.ties.due.unwrap(), middle.key.clone()));
-                view.push(told_of(store.tied(tenant, kind, &due(after), 3).await.unwrap()));
+                view.push(told_of(
+                    store.tied(tenant, kind, &due(after), 3).await.unwrap(),
+                ));
             }
             view.push(told_of(all));
         }
         for topic in TOPICS {
             for after in [None, Some("r2".to_owned())] {
-                view.push(told_of(store.tied(tenant, kind, &Tie::Topic { topic: topic.to_owned(), after }, 4).await.unwrap()));
+                view.push(told_of(
+                    store
+                        .tied(
+                            tenant,
+                            kind,
+                            &Tie::Topic {
+                                topic: topic.to_owned(),
+                                after,
+                            },
+                            4,
+                        )
+                        .await
+                        .unwrap(),
+                ));
             }
         }
         for memory in MEMORIES {
             let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap());
             for name in world.known.get(&scope).into_iter().flatten().rev().take(25) {
                 let source = Tie::Source(scope.memory_ref.clone(), name.clone());
-                view.push(told_of(store.tied(tenant, kind, &source, 100).await.unwrap()));
+                view.push(told_of(
+                    store.tied(tenant, kind, &source, 100).await.unwrap(),
+                ));
             }
         }
     }
     for at in (0..=DUE).step_by(4) {
-        let due = store.due(Work::Records, Timestamp(at as i64)).await.unwrap();
+        let due = store
+            .due(Work::Records, Timestamp(at as i64))
+            .await
+            .unwrap();
         view.push(format!("due at {at}: {}", due.contains(tenant)));
     }
     view
@@ -501,44 +792,117 @@ async fn view_ties(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<S
 async fn view_review(review: &dyn Review, world: &World) -> Vec<String> {
     let mut view = Vec::new();
     for tenant in &world.tenants {
-        view.push(told_of(review.inert_list(tenant, RecordKind::Gate, "", None, 1_000).await.unwrap()));
-        view.push(told_of(review.inert_list(tenant, RecordKind::Gate, "r1", Some("r10"), 2).await.unwrap()));
-        view.push(told_of(review.inert_due(tenant, RecordKind::Gate, Timestamp(DUE as i64 / 2), 5).await.unwrap()));
-        view.push(format!("{:?}", review.inert(tenant, RecordKind::Gate, "r3").await.unwrap()));
+        view.push(told_of(
+            review
+                .inert_list(tenant, RecordKind::Gate, "", None, 1_000)
+                .await
+                .unwrap(),
+        ));
+        view.push(told_of(
+            review
+                .inert_list(tenant, RecordKind::Gate, "r1", Some("r10"), 2)
+                .await
+                .unwrap(),
+        ));
+        view.push(told_of(
+            review
+                .inert_due(tenant, RecordKind::Gate, Timestamp(DUE as i64 / 2), 5)
+                .await
+                .unwrap(),
+        ));
+        view.push(format!(
+            "{:?}",
+            review.inert(tenant, RecordKind::Gate, "r3").await.unwrap()
+        ));
     }
     view
 }
 
 async fn view_memory(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<String> {
-    let whole = Page { limit: 10_000, after: None };
-    let entries = store.list(scope, &Filter::default(), &whole, at).await.unwrap();
+    let whole = Page {
+        limit: 10_000,
+        after: None,
+    };
+    let entries = store
+        .list(scope, &Filter::default(), &whole, at)
+        .await
+        .unwrap();
     let mut view = vec![told(store.stats(scope, at).await)];
     view.extend(entries.iter().map(workshop::shown));
     if let Some(middle) = entries.get(entries.len() / 2) {
         view.push(told(store.get(scope, &middle.id, at).await));
-        let after = Some(Position { created_at: middle.created_at, id: middle.id.clone() });
-        view.push(told(store.list(scope, &Filter::default(), &Page { limit: 3, after }, at).await));
+        let after = Some(Position {
+            created_at: middle.created_at,
+            id: middle.id.clone(),
+        });
+        view.push(told(
+            store
+                .list(scope, &Filter::default(), &Page { limit: 3, after }, at)
+                .await,
+        ));
     }
-    let tagged = Filter { tags: vec!["x".into()], created_from: Some(Timestamp(START + 3)), created_to: None, ..Filter::default() };
+    let tagged = Filter {
+        tags: vec!["x".into()],
+        created_from: Some(Timestamp(START + 3)),
+        created_to: None,
+        ..Filter::default()
+    };
     let some = store.list(scope, &tagged, &whole, at).await.unwrap();
     if let Some(middle) = some.get(some.len() / 2) {
-        let after = Some(Position { created_at: middle.created_at, id: middle.id.clone() });
-        view.push(told(store.list(scope, &tagged, &Page { limit: 2, after }, at).await));
+        let after = Some(Position {
+            created_at: middle.created_at,
+            id: middle.id.clone(),
+        });
+        view.push(told(
+            store
+                .list(scope, &tagged, &Page { limit: 2, after }, at)
+                .await,
+        ));
     }
     view.push(told(Ok(some)));
     for word in WORDS {
         let probe = Probe::words(vec![word.to_lowercase()]);
-        view.push(format!("{word:?} {}", figures(store.search(scope, &probe, &Filter::default(), 10_000, at).await.unwrap())));
+        view.push(format!(
+            "{word:?} {}",
+            figures(
+                store
+                    .search(scope, &probe, &Filter::default(), 10_000, at)
+                    .await
+                    .unwrap()
+            )
+        ));
         // The same with two letters in each other's place.
         let mut letters: Vec<char> = word.to_lowercase().chars().collect();
         if let [.., a, b, _] = letters.as_mut_slice() {
             std::mem::swap(a, b);
         }
         let probe = Probe::words(vec![letters.iter().collect(), "falcno".into()]);
-        view.push(format!("slip of {word:?} {}", figures(store.search(scope, &probe, &tagged, 10_000, at).await.unwrap())));
-        let probe = Probe { terms: vec![word.to_lowercase(), "falcon".into()], vector: Some((MODEL, direction(word))) };
-        view.push(format!("near {word:?} {}", figures(store.search(scope, &probe, &Filter::default(), 10, at).await.unwrap())));
-        view.push(format!("near, tagged {word:?} {}", figures(store.search(scope, &probe, &tagged, 10, at).await.unwrap())));
+        view.push(format!(
+            "slip of {word:?} {}",
+            figures(
+                store
+                    .search(scope, &probe, &tagged, 10_000, at)
+                    .await
+                    .unwrap()
+            )
+        ));
+        let probe = Probe {
+            terms: vec![word.to_lowercase(), "falcon".into()],
+            vector: Some((MODEL, direction(word))),
+        };
+        view.push(format!(
+            "near {word:?} {}",
+            figures(
+                store
+                    .search(scope, &probe, &Filter::default(), 10, at)
+                    .await
+                    .unwrap()
+            )
+        ));
+        view.push(format!(
+            "near, tagged {word:?} {}",
+            figures(store.search(scope, &probe, &tagged, 10, at).await.unwrap())
+        ));
     }
     view
 }
@@ -547,19 +911,33 @@ const MODEL: ModelId = ModelId(11);
 
 /// A direction that a name stands for: every name another one.
 fn direction(name: &str) -> Embedding {
-    let seed = name.bytes().fold(7u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+    let seed = name.bytes().fold(7u64, |seed, byte| {
+        seed.wrapping_mul(31).wrapping_add(byte.into())
+    });
     let mut random = Random(seed);
-    let components: Vec<f32> = (0..16).map(|_| random.below(2_001) as f32 - 1_000.0).collect();
+    let components: Vec<f32> = (0..16)
+        .map(|_| random.below(2_001) as f32 - 1_000.0)
+        .collect();
     Embedding::from_components(&components).unwrap()
 }
 
 /// An answer with every figure, to the last bit.
 fn figures(found: Found) -> String {
     let hit = |hit: &Candidate| {
-        let figures = (hit.lexical.to_bits(), hit.typo.to_bits(), hit.cosine.map(f64::to_bits), hit.support, hit.uses);
+        let figures = (
+            hit.lexical.to_bits(),
+            hit.typo.to_bits(),
+            hit.cosine.map(f64::to_bits),
+            hit.support,
+            hit.uses,
+        );
         format!("{} {figures:x?}", hit.entry.id)
     };
-    format!("{:016x} {:?}", found.lexical_best.to_bits(), found.candidates.iter().map(hit).collect::<Vec<_>>())
+    format!(
+        "{:016x} {:?}",
+        found.lexical_best.to_bits(),
+        found.candidates.iter().map(hit).collect::<Vec<_>>()
+    )
 }
 
 /// Gives half of what has no vector one, at both.
@@ -568,18 +946,27 @@ async fn embed(stores: [&dyn Store; 2], tenant: &TenantId, place: &str) {
         let mut missing = store.unembedded(tenant, MODEL, None, 10_000).await.unwrap();
         missing.sort_by(|(_, a), (_, b)| (&a.memory_ref, &a.id).cmp(&(&b.memory_ref, &b.id)));
         for (_, entry) in missing.iter().step_by(2) {
-            let batch = Batch::new(tenant.clone(), Timestamp(START)).as_host().embed(entry, MODEL, direction(entry.id.as_str()));
+            let batch = Batch::new(tenant.clone(), Timestamp(START))
+                .as_host()
+                .embed(entry, MODEL, direction(entry.id.as_str()));
             store.commit(batch).await.unwrap();
         }
     }
-    let (one, other) = (stores[0].vector_counts(tenant).await.unwrap(), stores[1].vector_counts(tenant).await.unwrap());
+    let (one, other) = (
+        stores[0].vector_counts(tenant).await.unwrap(),
+        stores[1].vector_counts(tenant).await.unwrap(),
+    );
     assert_eq!(one, other, "{place}");
 }
 
 /// Commits the same at both, all of a group at once.
 async fn commit(stores: [&dyn Store; 2], group: Vec<Batch>, place: &str) {
     let answers = async |store: &dyn Store| {
-        join_all(group.iter().map(|batch| store.commit(batch.clone()))).await.into_iter().map(told).collect::<Vec<_>>()
+        join_all(group.iter().map(|batch| store.commit(batch.clone())))
+            .await
+            .into_iter()
+            .map(told)
+            .collect::<Vec<_>>()
     };
     let (one, other) = (answers(stores[0]).await, answers(stores[1]).await);
     assert_eq!(one, other, "{place}: {group:?}");
@@ -597,7 +984,9 @@ async fn run(seed: u64, postgres: &PostgresStore) {
     let sqlite = SqliteStore::open(Location::Memory, 1).unwrap();
     let stores: [&dyn Store; 2] = [&sqlite, postgres];
     // One database serves all seeds, each with tenants of its own; events and ids do not name them.
-    let tenants = ["a", "b"].map(|name| TenantId::parse(&format!("{name}-{seed}")).unwrap()).to_vec();
+    let tenants = ["a", "b"]
+        .map(|name| TenantId::parse(&format!("{name}-{seed}")).unwrap())
+        .to_vec();
     let mut world = World {
         random: Random(seed),
         now: START,
@@ -618,12 +1007,16 @@ async fn run(seed: u64, postgres: &PostgresStore) {
         let tenant = group[0].tenant().clone();
         commit(stores, group, &place).await;
         if world.random.below(10) == 0 {
-            world.snapshots.push(sqlite.head(&tenant).await.unwrap().revision);
+            world
+                .snapshots
+                .push(sqlite.head(&tenant).await.unwrap().revision);
         }
         if step % 20 == 17 {
             let ended = sqlite.ended(&tenant, 3).await.unwrap();
             let empty = Batch::new(tenant.clone(), Timestamp(world.now));
-            let batch = ended.into_iter().fold(empty, |batch, (memory_ref, id)| batch.erase(memory_ref, id));
+            let batch = ended
+                .into_iter()
+                .fold(empty, |batch, (memory_ref, id)| batch.erase(memory_ref, id));
             commit(stores, vec![batch], &place).await;
             for store in stores {
                 store.scrub(&tenant, Timestamp(0), false).await.unwrap();
@@ -635,20 +1028,34 @@ async fn run(seed: u64, postgres: &PostgresStore) {
                 embed(stores, tenant, &place).await;
             }
             compare(stores, &world, &place).await;
-            assert_eq!(view_review(&sqlite, &world).await, view_review(postgres, &world).await, "{place}");
+            assert_eq!(
+                view_review(&sqlite, &world).await,
+                view_review(postgres, &world).await,
+                "{place}"
+            );
         }
     }
     for tenant in &world.tenants {
-        assert_eq!(told(sqlite.verify(tenant).await), told(postgres.verify(tenant).await), "seed {seed}");
+        assert_eq!(
+            told(sqlite.verify(tenant).await),
+            told(postgres.verify(tenant).await),
+            "seed {seed}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_stores_answer_alike() {
     let postgres = support::Database::fresh().await.open().await;
-    let first = match std::env::var("REMEM_DIFF_SEED").ok().and_then(|seed| seed.parse().ok()) {
+    let first = match std::env::var("REMEM_DIFF_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+    {
         Some(seed) => return run(seed, &postgres).await,
-        None => std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64,
+        None => std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_millis() as u64,
     };
     for seed in first..first + SEEDS {
         run(seed, &postgres).await;

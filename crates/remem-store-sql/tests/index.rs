@@ -1,6 +1,9 @@
 //! SQLite's search index is in process memory and follows the database: it must know whatever any handle of the same file committed,
 //! also after a stop without a goodbye, and begin anew when it missed too much.
-#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared has failed"
+)]
 
 use remem_core::{Batch, Embedding, ModelId, Scope};
 use remem_store::conformance::{NOON, admit, delete, draft, id, put, scope};
@@ -17,23 +20,39 @@ fn open(folder: &Path) -> SqliteStore {
 }
 
 fn direction(n: usize) -> Embedding {
-    let components: Vec<f32> = (0..32).map(|c| if c == n % 32 { 1.0 } else { 0.05 }).collect();
+    let components: Vec<f32> = (0..32)
+        .map(|c| if c == n % 32 { 1.0 } else { 0.05 })
+        .collect();
     Embedding::from_components(&components).unwrap()
 }
 
 async fn embed(store: &SqliteStore, s: &Scope, name: &str, n: usize) {
     let entry = store.get(s, &id(name), &NOW).await.unwrap().unwrap();
-    store.commit(Batch::new(s.tenant.clone(), NOON).embed(&entry, MODEL, direction(n))).await.unwrap();
+    store
+        .commit(Batch::new(s.tenant.clone(), NOON).embed(&entry, MODEL, direction(n)))
+        .await
+        .unwrap();
 }
 
 /// Everything a search shows, figures included.
 async fn view(store: &SqliteStore, s: &Scope) -> Vec<String> {
     let mut view = Vec::new();
     for n in 0..3 {
-        let probe = Probe { terms: vec!["falcon".into(), format!("word{n}")], vector: Some((MODEL, direction(n))) };
-        let found = store.search(s, &probe, &Filter::default(), 50, &NOW).await.unwrap();
+        let probe = Probe {
+            terms: vec!["falcon".into(), format!("word{n}")],
+            vector: Some((MODEL, direction(n))),
+        };
+        let found = store
+            .search(s, &probe, &Filter::default(), 50, &NOW)
+            .await
+            .unwrap();
         view.push(format!("{:?}", found.lexical_best));
-        view.extend(found.candidates.iter().map(|c| format!("{} {:?} {:?} {}", c.entry.id, c.lexical, c.cosine, c.entry.content)));
+        view.extend(found.candidates.iter().map(|c| {
+            format!(
+                "{} {:?} {:?} {}",
+                c.entry.id, c.lexical, c.cosine, c.entry.content
+            )
+        }));
     }
     view
 }
@@ -41,7 +60,14 @@ async fn view(store: &SqliteStore, s: &Scope) -> Vec<String> {
 async fn fill(store: &SqliteStore, s: &Scope) {
     for n in 0..20 {
         let name = format!("e{n}");
-        put(store, s, &name, draft(&format!("falcon word{} of many", n % 5)), NOON).await;
+        put(
+            store,
+            s,
+            &name,
+            draft(&format!("falcon word{} of many", n % 5)),
+            NOON,
+        )
+        .await;
         embed(store, s, &name, n).await;
     }
 }
@@ -54,22 +80,39 @@ async fn an_index_knows_what_another_handle_committed() {
     fill(&one, &s).await;
     assert_eq!(view(&one, &s).await, view(&other, &s).await);
     delete(&other, &s, "e3", NOON).await;
-    other.commit(Batch::new(s.tenant.clone(), NOON).forget(s.memory_ref.clone(), id("e4"))).await.unwrap();
+    other
+        .commit(Batch::new(s.tenant.clone(), NOON).forget(s.memory_ref.clone(), id("e4")))
+        .await
+        .unwrap();
     let changed = admit(&s, draft("something else by now"), NOON);
-    other.commit(Batch::new(s.tenant.clone(), NOON).rewrite(id("e5"), changed)).await.unwrap();
+    other
+        .commit(Batch::new(s.tenant.clone(), NOON).rewrite(id("e5"), changed))
+        .await
+        .unwrap();
     put(&other, &s, "new", draft("falcon word2"), NOON).await;
     let seen = view(&one, &s).await;
     assert_eq!(seen, view(&other, &s).await);
-    assert_eq!(seen, view(&open(folder.path()), &s).await, "and so does one that is made anew");
+    assert_eq!(
+        seen,
+        view(&open(folder.path()), &s).await,
+        "and so does one that is made anew"
+    );
     let gone = |line: &String| ["e3 ", "e4 ", "e5 "].iter().any(|id| line.starts_with(id));
-    assert!(!seen.iter().any(gone), "neither by words nor by the direction of a text that is not there any more");
+    assert!(
+        !seen.iter().any(gone),
+        "neither by words nor by the direction of a text that is not there any more"
+    );
     assert!(seen.iter().any(|line| line.starts_with("new ")));
 }
 
 /// A process that dies leaves a database and no index: the next one is made of what was committed, and of nothing else.
 #[tokio::test]
 async fn after_a_stop_without_a_goodbye_the_index_is_what_was_committed() {
-    let (folder, copy, s) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), scope("a", "m"));
+    let (folder, copy, s) = (
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+        scope("a", "m"),
+    );
     let store = open(folder.path());
     fill(&store, &s).await;
     delete(&store, &s, "e7", NOON).await;
@@ -78,7 +121,11 @@ async fn after_a_stop_without_a_goodbye_the_index_is_what_was_committed() {
     std::fs::create_dir_all(copy.path().join("tenants")).unwrap();
     for file in std::fs::read_dir(folder.path().join("tenants")).unwrap() {
         let file = file.unwrap();
-        std::fs::copy(file.path(), copy.path().join("tenants").join(file.file_name())).unwrap();
+        std::fs::copy(
+            file.path(),
+            copy.path().join("tenants").join(file.file_name()),
+        )
+        .unwrap();
     }
     assert_eq!(view(&open(copy.path()), &s).await, seen);
     assert!(open(copy.path()).verify(&s.tenant).await.is_ok());
@@ -95,7 +142,11 @@ async fn an_index_that_missed_changes_begins_anew() {
         delete(&other, &s, name, NOON).await;
     }
     let db = Connection::open(folder.path().join("tenants/a.db")).unwrap();
-    db.execute("DELETE FROM unindexed WHERE n < (SELECT max(n) FROM unindexed)", []).unwrap();
+    db.execute(
+        "DELETE FROM unindexed WHERE n < (SELECT max(n) FROM unindexed)",
+        [],
+    )
+    .unwrap();
     assert_eq!(view(&one, &s).await, view(&open(folder.path()), &s).await);
 }
 

@@ -1,8 +1,14 @@
 //! What a text leaves in the tables when it goes: nothing that was computed from it. And files of an older schema, which keep
 //! what they hold. Both are looked at in the tables themselves, past the store.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests drive their own connections and read the machine's clock")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive their own connections and read the machine's clock"
+)]
 
 mod support;
 
@@ -18,36 +24,87 @@ use support::{Database, PASSWORD};
 async fn lose_texts(store: &dyn Store, s: &Scope) {
     let batch = || Batch::new(s.tenant.clone(), NOON);
     let memory = || s.memory_ref.clone();
-    for name in ["stays", "deleted", "held", "expired", "forgotten", "merged", "compacted"] {
+    for name in [
+        "stays",
+        "deleted",
+        "held",
+        "expired",
+        "forgotten",
+        "merged",
+        "compacted",
+    ] {
         let expires_at = (name == "expired").then(|| NOON.plus_ms(10));
-        let draft = Draft { subjects: vec![Subject::from_bytes([1; 32])], expires_at, ..draft(name) };
-        let put = batch().put(id(name), admit(s, draft, NOON)).sign(memory(), id(name), 1, vec![7; 16]);
+        let draft = Draft {
+            subjects: vec![Subject::from_bytes([1; 32])],
+            expires_at,
+            ..draft(name)
+        };
+        let put =
+            batch()
+                .put(id(name), admit(s, draft, NOON))
+                .sign(memory(), id(name), 1, vec![7; 16]);
         store.commit(put).await.unwrap();
     }
-    store.commit(batch().delete(memory(), id("deleted"))).await.unwrap();
-    store.commit(batch().retire(memory(), id("merged"), Reason::Merged, id("stays"))).await.unwrap();
-    store.commit(batch().retire(memory(), id("compacted"), Reason::Compacted, id("stays"))).await.unwrap();
-    store.commit(batch().forget(memory(), id("forgotten"))).await.unwrap();
+    store
+        .commit(batch().delete(memory(), id("deleted")))
+        .await
+        .unwrap();
+    store
+        .commit(batch().retire(memory(), id("merged"), Reason::Merged, id("stays")))
+        .await
+        .unwrap();
+    store
+        .commit(batch().retire(memory(), id("compacted"), Reason::Compacted, id("stays")))
+        .await
+        .unwrap();
+    store
+        .commit(batch().forget(memory(), id("forgotten")))
+        .await
+        .unwrap();
     let run = || RunId::parse("run-1").unwrap();
     store.commit(batch().in_run(run()).hold()).await.unwrap();
-    store.commit(batch().delete(memory(), id("held"))).await.unwrap();
+    store
+        .commit(batch().delete(memory(), id("held")))
+        .await
+        .unwrap();
     store.commit(batch().in_run(run()).release()).await.unwrap();
-    store.commit(batch().erase(memory(), id("held"))).await.unwrap();
+    store
+        .commit(batch().erase(memory(), id("held")))
+        .await
+        .unwrap();
     let late = Batch::new(s.tenant.clone(), NOON.plus_ms(10)).expire(memory(), id("expired"));
-    assert_eq!(store.commit(late).await.unwrap().outcomes, [Outcome::Removed]);
+    assert_eq!(
+        store.commit(late).await.unwrap().outcomes,
+        [Outcome::Removed]
+    );
 }
 
-const SIGNED: &str = "SELECT e.id FROM signature g JOIN entry e ON e.scope_id = g.scope_id AND e.row_id = g.row_id";
+const SIGNED: &str =
+    "SELECT e.id FROM signature g JOIN entry e ON e.scope_id = g.scope_id AND e.row_id = g.row_id";
 const ABOUT: &str = "SELECT count(*) FROM entry_subject";
 
 #[tokio::test]
 async fn sqlite_keeps_nothing_of_a_text_that_is_gone() {
     let (folder, s) = (tempfile::tempdir().unwrap(), scope("a", "m"));
-    lose_texts(&SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap(), &s).await;
+    lose_texts(
+        &SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap(),
+        &s,
+    )
+    .await;
     let db = Connection::open(folder.path().join("tenants/a.db")).unwrap();
-    let signed: Vec<String> = db.prepare(SIGNED).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    let signed: Vec<String> = db
+        .prepare(SIGNED)
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     assert_eq!(signed, ["stays"]);
-    assert_eq!(db.query_row(ABOUT, [], |row| row.get::<_, i64>(0)).unwrap(), 6, "subjects stay with skeletons, but for what is forgotten");
+    assert_eq!(
+        db.query_row(ABOUT, [], |row| row.get::<_, i64>(0)).unwrap(),
+        6,
+        "subjects stay with skeletons, but for what is forgotten"
+    );
 }
 
 #[tokio::test]
@@ -55,10 +112,22 @@ async fn postgres_keeps_nothing_of_a_text_that_is_gone() {
     let (database, s) = (Database::fresh().await, scope("a", "m"));
     lose_texts(&database.open().await, &s).await;
     let admin = database.admin().await;
-    admin.batch_execute("SET search_path = remem").await.unwrap();
-    let signed: Vec<String> = admin.query(SIGNED, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    admin
+        .batch_execute("SET search_path = remem")
+        .await
+        .unwrap();
+    let signed: Vec<String> = admin
+        .query(SIGNED, &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
     assert_eq!(signed, ["stays"]);
-    assert_eq!(admin.query_one(ABOUT, &[]).await.unwrap().get::<_, i64>(0), 6);
+    assert_eq!(
+        admin.query_one(ABOUT, &[]).await.unwrap().get::<_, i64>(0),
+        6
+    );
 }
 
 const OLD_STEPS: [&str; 4] = [
@@ -72,7 +141,11 @@ const OLD_STEPS: [&str; 4] = [
 fn carry(db: &Connection, table: &str) {
     let sql = "SELECT group_concat(name, ', ') FROM pragma_table_info(?1)";
     let columns: String = db.query_row(sql, params![table], |row| row.get(0)).unwrap();
-    db.execute(&format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}"), []).unwrap();
+    db.execute(
+        &format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}"),
+        [],
+    )
+    .unwrap();
 }
 
 /// The file as the last schema would have left it: made by its own steps, filled from a file of today.
@@ -82,10 +155,23 @@ fn as_before(today: &std::path::Path, before: &std::path::Path) {
         db.execute_batch(step).unwrap();
     }
     db.pragma_update(None, "user_version", 4).unwrap();
-    db.execute("ATTACH ?1 AS new", params![today.to_str().unwrap()]).unwrap();
-    let id: i64 = db.pragma_query_value(Some("new"), "application_id", |row| row.get(0)).unwrap();
+    db.execute("ATTACH ?1 AS new", params![today.to_str().unwrap()])
+        .unwrap();
+    let id: i64 = db
+        .pragma_query_value(Some("new"), "application_id", |row| row.get(0))
+        .unwrap();
     db.pragma_update(None, "application_id", id).unwrap();
-    for table in ["tenant_clock", "scope", "entry", "entry_tag", "event", "idempotency", "record", "snapshot", "lease"] {
+    for table in [
+        "tenant_clock",
+        "scope",
+        "entry",
+        "entry_tag",
+        "event",
+        "idempotency",
+        "record",
+        "snapshot",
+        "lease",
+    ] {
         carry(&db, table);
     }
     let index = "INSERT INTO main.entry_fts (rowid, scope_key, content) SELECT row_id, 's' || scope_id, content FROM new.entry WHERE erased_at IS NULL";
@@ -98,41 +184,144 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     let (s, t) = (scope("a", "m"), scope("a", "n"));
     let store = SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap();
     for name in ["a", "b", "gone", "held"] {
-        put(&store, &s, name, Draft { tags: vec!["t".to_owned()], ..draft(&format!("falcon {name}")) }, NOON).await;
+        put(
+            &store,
+            &s,
+            name,
+            Draft {
+                tags: vec!["t".to_owned()],
+                ..draft(&format!("falcon {name}"))
+            },
+            NOON,
+        )
+        .await;
     }
     put(&store, &t, "a", draft("falcon elsewhere"), NOON).await;
     let batch = || Batch::new(s.tenant.clone(), NOON);
-    store.commit(batch().delete(s.memory_ref.clone(), id("gone"))).await.unwrap();
-    let revision = store.commit(batch().in_run(RunId::parse("run-1").unwrap()).hold()).await.unwrap().revision;
-    store.commit(batch().delete(s.memory_ref.clone(), id("held"))).await.unwrap();
+    store
+        .commit(batch().delete(s.memory_ref.clone(), id("gone")))
+        .await
+        .unwrap();
+    let revision = store
+        .commit(batch().in_run(RunId::parse("run-1").unwrap()).hold())
+        .await
+        .unwrap()
+        .revision;
+    store
+        .commit(batch().delete(s.memory_ref.clone(), id("held")))
+        .await
+        .unwrap();
     let checked = store.verify(&s.tenant).await.unwrap();
     store.scrub(&s.tenant, NOON, false).await.unwrap();
     drop(store);
     std::fs::create_dir_all(old.path().join("tenants")).unwrap();
-    as_before(&folder.path().join("tenants/a.db"), &old.path().join("tenants/a.db"));
+    as_before(
+        &folder.path().join("tenants/a.db"),
+        &old.path().join("tenants/a.db"),
+    );
 
     let store = SqliteStore::open(Location::Folder(old.path().into()), 1).unwrap();
-    let (now, then) = (ReadAt::Now(NOON), ReadAt::Snapshot { revision, at: NOON, since: NOON, own_runs: Vec::new() });
+    let (now, then) = (
+        ReadAt::Now(NOON),
+        ReadAt::Snapshot {
+            revision,
+            at: NOON,
+            since: NOON,
+            own_runs: Vec::new(),
+        },
+    );
     assert_eq!(names(&all(&store, &s, &now).await), ["b", "a"]);
-    assert_eq!(names(&all(&store, &s, &then).await), ["held", "b", "a"], "the run still reads what was deleted");
-    let tagged = Filter { tags: vec!["t".to_owned()], ..Filter::default() };
-    assert_eq!(store.list(&s, &tagged, &Page { limit: 9, after: None }, &now).await.unwrap().len(), 2);
+    assert_eq!(
+        names(&all(&store, &s, &then).await),
+        ["held", "b", "a"],
+        "the run still reads what was deleted"
+    );
+    let tagged = Filter {
+        tags: vec!["t".to_owned()],
+        ..Filter::default()
+    };
+    assert_eq!(
+        store
+            .list(
+                &s,
+                &tagged,
+                &Page {
+                    limit: 9,
+                    after: None
+                },
+                &now
+            )
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
     let probe = Probe::words(vec!["falcon".to_owned()]);
-    assert_eq!(store.search(&s, &probe, &Filter::default(), 9, &now).await.unwrap().candidates.len(), 2);
-    assert_eq!(store.search(&t, &probe, &Filter::default(), 9, &now).await.unwrap().candidates.len(), 1);
-    assert_eq!(store.verify(&s.tenant).await.unwrap(), checked, "texts, index and chain are as they were");
+    assert_eq!(
+        store
+            .search(&s, &probe, &Filter::default(), 9, &now)
+            .await
+            .unwrap()
+            .candidates
+            .len(),
+        2
+    );
+    assert_eq!(
+        store
+            .search(&t, &probe, &Filter::default(), 9, &now)
+            .await
+            .unwrap()
+            .candidates
+            .len(),
+        1
+    );
+    assert_eq!(
+        store.verify(&s.tenant).await.unwrap(),
+        checked,
+        "texts, index and chain are as they were"
+    );
     let held = store.lineage(&s, &id("held")).await.unwrap().unwrap();
-    assert_eq!((held.state, held.support, held.replaced_by), (EntryState::Deleted, 1, None));
-    assert_eq!(store.unsigned(&s, None, 9).await.unwrap().len(), 2, "there is everything to look at");
+    assert_eq!(
+        (held.state, held.support, held.replaced_by),
+        (EntryState::Deleted, 1, None)
+    );
+    assert_eq!(
+        store.unsigned(&s, None, 9).await.unwrap().len(),
+        2,
+        "there is everything to look at"
+    );
     // And it is a file like any other from here on.
-    store.commit(batch().retire(s.memory_ref.clone(), id("a"), Reason::Merged, id("b"))).await.unwrap();
-    store.commit(batch().in_run(RunId::parse("run-1").unwrap()).release()).await.unwrap();
-    assert_eq!(store.ended(&s.tenant, 9).await.unwrap(), [(s.memory_ref.clone(), id("held"))]);
-    store.commit(batch().erase(s.memory_ref.clone(), id("held")).delete(s.memory_ref.clone(), id("b"))).await.unwrap();
-    assert_eq!(store.ended(&s.tenant, 9).await.unwrap(), [(s.memory_ref.clone(), id("a"))]);
+    store
+        .commit(batch().retire(s.memory_ref.clone(), id("a"), Reason::Merged, id("b")))
+        .await
+        .unwrap();
+    store
+        .commit(batch().in_run(RunId::parse("run-1").unwrap()).release())
+        .await
+        .unwrap();
+    assert_eq!(
+        store.ended(&s.tenant, 9).await.unwrap(),
+        [(s.memory_ref.clone(), id("held"))]
+    );
+    store
+        .commit(
+            batch()
+                .erase(s.memory_ref.clone(), id("held"))
+                .delete(s.memory_ref.clone(), id("b")),
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        store.ended(&s.tenant, 9).await.unwrap(),
+        [(s.memory_ref.clone(), id("a"))]
+    );
     store.verify(&s.tenant).await.unwrap();
     let db = Connection::open(old.path().join("tenants/a.db")).unwrap();
-    assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 8);
+    assert_eq!(
+        db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
+            .unwrap(),
+        8
+    );
 }
 
 /// The schema as the step before left it: what 0007 added is taken away again.
@@ -157,7 +346,9 @@ async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
     drop(store);
     let admin = database.admin().await;
     admin.batch_execute(WITHOUT_WORKSHOP).await.unwrap();
-    let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD).await.unwrap();
+    let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
+        .await
+        .unwrap();
     assert_eq!(migrated.applied, ["0007_workshop", "0008_recall"]);
     let store = database.open().await;
     let third = scope("a", "third");
@@ -165,14 +356,24 @@ async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
     for s in [&s, &t, &third] {
         assert_eq!(all(&store, s, &ReadAt::Now(NOON)).await.len(), 1);
     }
-    store.commit(Batch::new(s.tenant.clone(), NOON).delete(s.memory_ref.clone(), id("old"))).await.unwrap();
+    store
+        .commit(Batch::new(s.tenant.clone(), NOON).delete(s.memory_ref.clone(), id("old")))
+        .await
+        .unwrap();
     store.verify(&s.tenant).await.unwrap();
 }
 
 /// Whom each key of a tenant acts as.
 async fn holders(directory: &dyn Directory) -> Vec<(String, String)> {
     let keys = directory.keys(&scope("a", "m").tenant).await.unwrap();
-    keys.iter().map(|key| (key.id.as_str().to_owned(), key.principal.as_str().to_owned())).collect()
+    keys.iter()
+        .map(|key| {
+            (
+                key.id.as_str().to_owned(),
+                key.principal.as_str().to_owned(),
+            )
+        })
+        .collect()
 }
 
 const OLD_KEYS: &str = "INSERT INTO tenant (tenant_id, created_at, shapes) VALUES ('a', 1, 'redact');
@@ -183,15 +384,31 @@ const OLD_KEYS: &str = "INSERT INTO tenant (tenant_id, created_at, shapes) VALUE
 async fn sqlite_keys_of_before_are_each_their_own_principal() {
     let folder = tempfile::tempdir().unwrap();
     let db = Connection::open(folder.path().join("host.db")).unwrap();
-    db.execute_batch(include_str!("../migrations/sqlite-host/0001_directory.sql")).unwrap();
-    db.execute_batch(&OLD_KEYS.replace("HASH1", "zeroblob(32)").replace("HASH2", "randomblob(32)")).unwrap();
-    db.pragma_update(None, "application_id", 0x5265_6D65).unwrap();
+    db.execute_batch(include_str!("../migrations/sqlite-host/0001_directory.sql"))
+        .unwrap();
+    db.execute_batch(
+        &OLD_KEYS
+            .replace("HASH1", "zeroblob(32)")
+            .replace("HASH2", "randomblob(32)"),
+    )
+    .unwrap();
+    db.pragma_update(None, "application_id", 0x5265_6D65)
+        .unwrap();
     db.pragma_update(None, "user_version", 1).unwrap();
     drop(db);
     let directory = SqliteDirectory::open(&Location::Folder(folder.path().into())).unwrap();
     let own = |name: &str| (name.to_owned(), name.to_owned());
     assert_eq!(holders(&directory).await, [own("key_1"), own("key_2")]);
-    assert_eq!(directory.find_key(&[0; 32]).await.unwrap().unwrap().principal.as_str(), "key_1");
+    assert_eq!(
+        directory
+            .find_key(&[0; 32])
+            .await
+            .unwrap()
+            .unwrap()
+            .principal
+            .as_str(),
+        "key_1"
+    );
 }
 
 #[tokio::test]
@@ -201,13 +418,26 @@ async fn postgres_keys_of_before_are_each_their_own_principal() {
     let old = "ALTER TABLE remem.api_key DROP COLUMN principal; DELETE FROM remem.schema_step WHERE series = 'host' AND number = 2;
                SET search_path = remem;";
     let hash = |byte: &str| format!("decode(repeat('{byte}', 32), 'hex')");
-    let keys = OLD_KEYS.replace("HASH1", &hash("00")).replace("HASH2", &hash("01"));
+    let keys = OLD_KEYS
+        .replace("HASH1", &hash("00"))
+        .replace("HASH2", &hash("01"));
     admin.batch_execute(&format!("{old} {keys}")).await.unwrap();
-    let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD).await.unwrap();
+    let migrated = migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
+        .await
+        .unwrap();
     assert_eq!(migrated.applied, ["0002_principal"]);
     // Opening looks at the walls: they stand again.
     let directory = database.open().await.directory();
     let own = |name: &str| (name.to_owned(), name.to_owned());
     assert_eq!(holders(&directory).await, [own("key_1"), own("key_2")]);
-    assert_eq!(directory.find_key(&[1; 32]).await.unwrap().unwrap().principal.as_str(), "key_2");
+    assert_eq!(
+        directory
+            .find_key(&[1; 32])
+            .await
+            .unwrap()
+            .unwrap()
+            .principal
+            .as_str(),
+        "key_2"
+    );
 }

@@ -1,12 +1,20 @@
 //! The indexes of vectors hold those of all tenants, and a walk along one ends after so many steps. Whoever else is in there, and
 //! however little a filter leaves, a search by meaning answers what comparing everything answers.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests drive their own connections and read the machine's clock")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive their own connections and read the machine's clock"
+)]
 
 mod support;
 
-use remem_core::{Batch, Draft, Embedding, Entry, ModelId, Scope, SessionId, Tier, Timestamp, Typology};
+use remem_core::{
+    Batch, Draft, Embedding, Entry, ModelId, Scope, SessionId, Tier, Timestamp, Typology,
+};
 use remem_store::conformance::{NOON, admit, all, draft, id, in_session, scope};
 use remem_store::{Filter, Probe, ReadAt, Store};
 use remem_store_sql::PostgresStore;
@@ -38,42 +46,105 @@ fn direction(away: f32, n: usize) -> Embedding {
 /// Writes entries and their vectors.
 async fn fill(store: &PostgresStore, s: &Scope, drafts: Vec<Draft>, away: impl Fn(usize) -> f32) {
     for (n, draft) in drafts.into_iter().enumerate() {
-        let batch = Batch::new(s.tenant.clone(), later(n)).put(id(&format!("e{n:04}")), admit(s, draft, later(n)));
+        let batch = Batch::new(s.tenant.clone(), later(n))
+            .put(id(&format!("e{n:04}")), admit(s, draft, later(n)));
         store.commit(batch).await.unwrap();
     }
     let place = |entry: &Entry| entry.id.as_str()[1..].parse::<usize>().unwrap();
     let entries = all(store, s, &now()).await;
     let batch = Batch::new(s.tenant.clone(), later(0)).as_host();
-    let batch = entries.iter().fold(batch, |batch, entry| batch.embed(entry, MODEL, direction(away(place(entry)), place(entry))));
+    let batch = entries.iter().fold(batch, |batch, entry| {
+        batch.embed(entry, MODEL, direction(away(place(entry)), place(entry)))
+    });
     store.commit(batch).await.unwrap();
 }
 
 fn fact(n: usize) -> Draft {
-    let tags = if n.is_multiple_of(25) { vec!["seldom".to_owned()] } else { Vec::new() };
-    Draft { tags, ..draft(&format!("fact {n}")) }
+    let tags = if n.is_multiple_of(25) {
+        vec!["seldom".to_owned()]
+    } else {
+        Vec::new()
+    };
+    Draft {
+        tags,
+        ..draft(&format!("fact {n}"))
+    }
 }
 
 fn episode(n: usize) -> Draft {
-    Draft { tier: Tier::Session, typology: Typology::Episodic, facets: in_session("s1"), ..draft(&format!("episode {n}")) }
+    Draft {
+        tier: Tier::Session,
+        typology: Typology::Episodic,
+        facets: in_session("s1"),
+        ..draft(&format!("episode {n}"))
+    }
 }
 
 /// What is found, and how near it is to the bit.
 async fn found(store: &PostgresStore, s: &Scope, filter: &Filter) -> Vec<(String, Option<u64>)> {
-    let probe = Probe { terms: Vec::new(), vector: Some((MODEL, direction(0.0, 0))) };
-    let found = store.search(s, &probe, filter, DEPTH, &now()).await.unwrap();
-    found.candidates.into_iter().map(|hit| (hit.entry.id.to_string(), hit.cosine.map(f64::to_bits))).collect()
+    let probe = Probe {
+        terms: Vec::new(),
+        vector: Some((MODEL, direction(0.0, 0))),
+    };
+    let found = store
+        .search(s, &probe, filter, DEPTH, &now())
+        .await
+        .unwrap();
+    found
+        .candidates
+        .into_iter()
+        .map(|hit| (hit.entry.id.to_string(), hit.cosine.map(f64::to_bits)))
+        .collect()
 }
 
 fn filters() -> Vec<(Filter, usize)> {
     let all = Filter::default;
     vec![
         (all(), DEPTH as usize),
-        (Filter { tier: Some(Tier::Session), ..all() }, EPISODES),
-        (Filter { tier: Some(Tier::Interaction), typology: Some(Typology::Semantic), ..all() }, 0),
-        (Filter { typology: Some(Typology::Semantic), ..all() }, DEPTH as usize),
-        (Filter { tags: vec!["seldom".into()], ..all() }, FACTS.div_ceil(25)),
-        (Filter { created_from: Some(later(200)), created_to: Some(later(210)), ..all() }, 10),
-        (Filter { session: SessionId::parse("s1"), ..all() }, EPISODES),
+        (
+            Filter {
+                tier: Some(Tier::Session),
+                ..all()
+            },
+            EPISODES,
+        ),
+        (
+            Filter {
+                tier: Some(Tier::Interaction),
+                typology: Some(Typology::Semantic),
+                ..all()
+            },
+            0,
+        ),
+        (
+            Filter {
+                typology: Some(Typology::Semantic),
+                ..all()
+            },
+            DEPTH as usize,
+        ),
+        (
+            Filter {
+                tags: vec!["seldom".into()],
+                ..all()
+            },
+            FACTS.div_ceil(25),
+        ),
+        (
+            Filter {
+                created_from: Some(later(200)),
+                created_to: Some(later(210)),
+                ..all()
+            },
+            10,
+        ),
+        (
+            Filter {
+                session: SessionId::parse("s1"),
+                ..all()
+            },
+            EPISODES,
+        ),
     ]
 }
 
@@ -81,12 +152,29 @@ fn filters() -> Vec<(Filter, usize)> {
 async fn others_in_the_same_index_take_no_answer_away() {
     let database = Database::fresh().await;
     // A walk ends after its first step.
-    let short = format!("ALTER DATABASE {} SET hnsw.max_scan_tuples = 1", database.name);
+    let short = format!(
+        "ALTER DATABASE {} SET hnsw.max_scan_tuples = 1",
+        database.name
+    );
     database.admin().await.batch_execute(&short).await.unwrap();
     let exact = database.open().await;
-    let along = PostgresStore::open(Options { exact_max: 100, ..database.options(2) }).await.unwrap();
+    let along = PostgresStore::open(Options {
+        exact_max: 100,
+        ..database.options(2)
+    })
+    .await
+    .unwrap();
     let (own, foreign) = (scope("a", "m"), scope("b", "m"));
-    fill(&exact, &own, (0..FACTS).map(fact).chain((FACTS..FACTS + EPISODES).map(episode)).collect(), |n| 0.5 + n as f32 / 1_000.0).await;
+    fill(
+        &exact,
+        &own,
+        (0..FACTS)
+            .map(fact)
+            .chain((FACTS..FACTS + EPISODES).map(episode))
+            .collect(),
+        |n| 0.5 + n as f32 / 1_000.0,
+    )
+    .await;
     let mut alone = Vec::new();
     for (filter, most) in filters() {
         let answer = found(&exact, &own, &filter).await;
@@ -94,9 +182,16 @@ async fn others_in_the_same_index_take_no_answer_away() {
         alone.push(answer);
     }
     // Everything of the other tenant is nearer.
-    fill(&exact, &foreign, (0..FOREIGN).map(fact).collect(), |n| n as f32 / 2_000.0).await;
+    fill(&exact, &foreign, (0..FOREIGN).map(fact).collect(), |n| {
+        n as f32 / 2_000.0
+    })
+    .await;
     for ((filter, _), alone) in filters().into_iter().zip(alone) {
-        assert_eq!(found(&exact, &own, &filter).await, alone, "compared one by one, {filter:?}");
+        assert_eq!(
+            found(&exact, &own, &filter).await,
+            alone,
+            "compared one by one, {filter:?}"
+        );
         // Kind by kind there may be more, behind those.
         let mut answer = found(&along, &own, &filter).await;
         answer.truncate(alone.len());

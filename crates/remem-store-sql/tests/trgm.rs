@@ -1,8 +1,14 @@
 //! The trigrams of `remem_core::trgm` against those of PostgreSQL's `pg_trgm`: every character of the basic plane, the
 //! exact boundary of the verdict, and many random pairs of texts in many scripts. The server is asked, never assumed.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests drive their own connections and read the machine's clock")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive their own connections and read the machine's clock"
+)]
 
 mod support;
 
@@ -52,7 +58,15 @@ const SCRIPTS: [&[(char, char)]; 14] = [
     &[('а', 'я'), ('А', 'Я'), ('Ѐ', 'ѐ')],
     &[('👀', '👪'), ('a', 'f'), ('\u{200D}', '\u{200D}')],
     &[('a', 'e'), ('\u{300}', '\u{30F}')],
-    &[('๐', '๙'), ('০', '৯'), ('０', '９'), ('²', '³'), ('½', '½'), ('Ⅰ', 'ⅻ'), ('①', '⑨')],
+    &[
+        ('๐', '๙'),
+        ('০', '৯'),
+        ('０', '９'),
+        ('²', '³'),
+        ('½', '½'),
+        ('Ⅰ', 'ⅻ'),
+        ('①', '⑨'),
+    ],
     &[('ก', 'ฮ'), ('א', 'ת'), ('Ա', 'Ֆ'), ('ა', 'ჰ')],
 ];
 
@@ -62,7 +76,8 @@ fn word(random: &mut Random, script: &[(char, char)]) -> String {
     let len = 1 + random.below(8);
     let one = |random: &mut Random| {
         let (from, to) = random.pick(script);
-        char::from_u32(from as u32 + random.below(to as usize - from as usize + 1) as u32).unwrap_or('x')
+        char::from_u32(from as u32 + random.below(to as usize - from as usize + 1) as u32)
+            .unwrap_or('x')
     };
     (0..len).map(|_| one(random)).collect()
 }
@@ -71,11 +86,22 @@ fn word(random: &mut Random, script: &[(char, char)]) -> String {
 fn words(random: &mut Random) -> Vec<String> {
     let (first, second) = (random.pick(&SCRIPTS), random.pick(&SCRIPTS));
     let count = random.pick(&[0, 1, 3, 8, 20, 40, 60]);
-    (0..count).map(|_| if random.below(8) == 0 { word(random, second) } else { word(random, first) }).collect()
+    (0..count)
+        .map(|_| {
+            if random.below(8) == 0 {
+                word(random, second)
+            } else {
+                word(random, first)
+            }
+        })
+        .collect()
 }
 
 fn written(random: &mut Random, words: &[String]) -> String {
-    words.iter().map(|word| [word.as_str(), random.pick(&BETWEEN)].concat()).collect()
+    words
+        .iter()
+        .map(|word| [word.as_str(), random.pick(&BETWEEN)].concat())
+        .collect()
 }
 
 /// The same text with a few changes: so many that the similarity is often about 0.85.
@@ -98,7 +124,10 @@ fn changed(random: &mut Random, words: &[String]) -> Vec<String> {
 
 async fn client() -> Client {
     let client = Database::empty().await.admin().await;
-    client.batch_execute("CREATE EXTENSION pg_trgm").await.unwrap();
+    client
+        .batch_execute("CREATE EXTENSION pg_trgm")
+        .await
+        .unwrap();
     client
 }
 
@@ -110,11 +139,19 @@ async fn unknown_to_server(client: &Client) -> HashSet<char> {
     let sql = "SELECT show_trgm(a) FROM unnest($1::text[]) WITH ORDINALITY AS t(a, n) ORDER BY n";
     let mut unknown = HashSet::new();
     for (row, &c) in client.query(sql, &[&texts]).await.unwrap().iter().zip(&all) {
-        let (theirs, ours) = (spelled(&row.get::<_, Vec<String>>(0)), Trigrams::of(&c.to_string()));
+        let (theirs, ours) = (
+            spelled(&row.get::<_, Vec<String>>(0)),
+            Trigrams::of(&c.to_string()),
+        );
         if theirs.is_empty() && !ours.is_empty() {
             unknown.insert(c);
         } else {
-            assert_eq!(theirs, ours.to_bytes(), "U+{:04X}: another letter, or one that only the server knows", c as u32);
+            assert_eq!(
+                theirs,
+                ours.to_bytes(),
+                "U+{:04X}: another letter, or one that only the server knows",
+                c as u32
+            );
         }
     }
     unknown
@@ -135,15 +172,28 @@ fn spelled(shown: &[String]) -> Vec<u8> {
 async fn compare(client: &Client, pairs: &[(String, String)]) -> (usize, usize) {
     let (mut shadows, mut near) = (0, 0);
     for step in pairs.chunks(STEP) {
-        let (left, right): (Vec<&str>, Vec<&str>) = step.iter().map(|(a, b)| (a.as_str(), b.as_str())).unzip();
+        let (left, right): (Vec<&str>, Vec<&str>) =
+            step.iter().map(|(a, b)| (a.as_str(), b.as_str())).unzip();
         let rows = client.query(VERDICTS, &[&left, &right]).await.unwrap();
         assert_eq!(rows.len(), step.len());
         for (row, (a, b)) in rows.iter().zip(step) {
             let (ours, other) = (Trigrams::of(a), Trigrams::of(b));
             let counts = (row.get::<_, i32>(1) as usize, row.get::<_, i32>(2) as usize);
-            assert_eq!(counts, (ours.len(), other.len()), "trigrams of {a:?} and {b:?}");
-            assert_eq!(row.get::<_, bool>(0), ours.shadows(&other), "verdict over {a:?} and {b:?}");
-            assert_eq!(row.get::<_, bool>(3), is_guarded(a), "the floor of {GUARD_FLOOR_CHARS} characters: {a:?}");
+            assert_eq!(
+                counts,
+                (ours.len(), other.len()),
+                "trigrams of {a:?} and {b:?}"
+            );
+            assert_eq!(
+                row.get::<_, bool>(0),
+                ours.shadows(&other),
+                "verdict over {a:?} and {b:?}"
+            );
+            assert_eq!(
+                row.get::<_, bool>(3),
+                is_guarded(a),
+                "the floor of {GUARD_FLOOR_CHARS} characters: {a:?}"
+            );
             assert!(!ours.shadows(&other) || ours.sizes().contains(&other.len()));
             let (both, either) = ours.similarity(&other);
             shadows += usize::from(ours.shadows(&other));
@@ -156,10 +206,18 @@ async fn compare(client: &Client, pairs: &[(String, String)]) -> (usize, usize) 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_character_is_a_letter_for_both_or_only_here() {
     let unknown = unknown_to_server(&client().await).await;
-    println!("{} of 63487 characters of the basic plane are words here and not on this server", unknown.len());
+    println!(
+        "{} of 63487 characters of the basic plane are words here and not on this server",
+        unknown.len()
+    );
     // Those that everybody writes with are known to every server.
-    assert!(unknown.iter().all(|c| !c.is_ascii() && !matches!(c, 'À'..='ž' | 'α'..='ω' | 'а'..='я' | '一'..='龥' | 'ぁ'..='ん')));
-    assert!(unknown.len() < 2_000, "the server's tables of Unicode are not those of UTF-8: {}", unknown.len());
+    assert!(unknown.iter().all(|c| !c.is_ascii()
+        && !matches!(c, 'À'..='ž' | 'α'..='ω' | 'а'..='я' | '一'..='龥' | 'ぁ'..='ん')));
+    assert!(
+        unknown.len() < 2_000,
+        "the server's tables of Unicode are not those of UTF-8: {}",
+        unknown.len()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,21 +226,37 @@ async fn verdicts_and_counts_are_those_of_the_server() {
     let unknown = unknown_to_server(&client).await;
     let mut random = Random(SEED);
     let mut pairs = Vec::with_capacity(PAIRS);
-    let known = |text: String| text.chars().filter(|c| !unknown.contains(c)).collect::<String>();
+    let known = |text: String| {
+        text.chars()
+            .filter(|c| !unknown.contains(c))
+            .collect::<String>()
+    };
     while pairs.len() < PAIRS {
         let ours = words(&mut random);
-        let theirs = if random.below(10) == 0 { words(&mut random) } else { changed(&mut random, &ours) };
-        pairs.push((known(written(&mut random, &ours)), known(written(&mut random, &theirs))));
+        let theirs = if random.below(10) == 0 {
+            words(&mut random)
+        } else {
+            changed(&mut random, &ours)
+        };
+        pairs.push((
+            known(written(&mut random, &ours)),
+            known(written(&mut random, &theirs)),
+        ));
     }
     let (shadows, near) = compare(&client, &pairs).await;
     println!("{PAIRS} pairs: {shadows} shadow, {near} are within a twentieth of the threshold");
-    assert!(shadows > PAIRS / 10 && shadows < PAIRS * 9 / 10 && near > PAIRS / 20, "{shadows} {near}: the pairs test nothing");
+    assert!(
+        shadows > PAIRS / 10 && shadows < PAIRS * 9 / 10 && near > PAIRS / 20,
+        "{shadows} {near}: the pairs test nothing"
+    );
 }
 
 /// Words of two letters, each with three trigrams of which no two are alike: sets of any size.
 fn separate_words(count: usize) -> Vec<String> {
     let letter = |n: usize| char::from_u32(0x4E00 + n as u32).unwrap();
-    (0..count).map(|n| format!("{}{}", letter(2 * n), letter(2 * n + 1))).collect()
+    (0..count)
+        .map(|n| format!("{}{}", letter(2 * n), letter(2 * n + 1)))
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,14 +268,23 @@ async fn the_boundary_is_exact_on_both_sides() {
     let mut pairs = Vec::new();
     for whole in 1..=400usize {
         let least = (17 * whole / 20).saturating_sub(1);
-        pairs.extend((least..=whole.min(least + 3)).map(|part| (all[..whole].join(" "), all[..part].join(" "))));
+        pairs.extend(
+            (least..=whole.min(least + 3))
+                .map(|part| (all[..whole].join(" "), all[..part].join(" "))),
+        );
     }
     let exact = |(a, b): &&(String, String)| {
         let (both, either) = Trigrams::of(a).similarity(&Trigrams::of(b));
         20 * both == 17 * either
     };
-    assert!(pairs.iter().filter(exact).count() >= 15, "no pair is exactly at the threshold");
+    assert!(
+        pairs.iter().filter(exact).count() >= 15,
+        "no pair is exactly at the threshold"
+    );
     let (shadows, near) = compare(&client, &pairs).await;
-    println!("{} pairs at the threshold: {shadows} shadow, {near} are near", pairs.len());
+    println!(
+        "{} pairs at the threshold: {shadows} shadow, {near} are near",
+        pairs.len()
+    );
     assert!(shadows > 0 && shadows < pairs.len());
 }

@@ -1,8 +1,14 @@
 //! The two schemas are twins: every table that both stores have, has the same columns, of matching types, that may be
 //! NULL in both or in neither. Where they differ on purpose, it is written down here with the reason.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests drive their own connections and read the machine's clock")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive their own connections and read the machine's clock"
+)]
 
 mod support;
 
@@ -21,38 +27,105 @@ type Columns = BTreeMap<(String, String), (String, bool)>;
 /// What one store has and the other has not, or has differently: table, column (`*` is the whole table), and why.
 const DIFFERENT: [(&str, &str, &str); 25] = [
     // Search.
-    ("posting", "*", "PostgreSQL's index of words: policies switch off GIN, so it is an ordinary table"),
-    ("unindexed", "*", "what SQLite's indexes, which are in memory, have to hear of"),
-    ("sqlite_sequence", "*", "SQLite's own, for numbers that are never used again"),
+    (
+        "posting",
+        "*",
+        "PostgreSQL's index of words: policies switch off GIN, so it is an ordinary table",
+    ),
+    (
+        "unindexed",
+        "*",
+        "what SQLite's indexes, which are in memory, have to hear of",
+    ),
+    (
+        "sqlite_sequence",
+        "*",
+        "SQLite's own, for numbers that are never used again",
+    ),
     ("vector", "n", "likewise: where an index in memory reads on"),
-    ("vector", "tier", "PostgreSQL's indexes are for one kind of entry each"),
+    (
+        "vector",
+        "tier",
+        "PostgreSQL's indexes are for one kind of entry each",
+    ),
     ("vector", "typology", "likewise"),
-    ("vector", "dimensions", "likewise, and for one number of components"),
+    (
+        "vector",
+        "dimensions",
+        "likewise, and for one number of components",
+    ),
     ("vector", "direction", "the bytes as pgvector takes them"),
-    ("scope", "documents", "counts for ranking that SQLite's index in memory keeps by itself"),
+    (
+        "scope",
+        "documents",
+        "counts for ranking that SQLite's index in memory keeps by itself",
+    ),
     ("scope", "words", "likewise"),
-    ("rule", "size", "how many trigrams it has: what pg_trgm's index looks for, SQLite compares itself"),
+    (
+        "rule",
+        "size",
+        "how many trigrams it has: what pg_trgm's index looks for, SQLite compares itself",
+    ),
     ("rule", "trigrams", "likewise"),
-    ("retention", "state", "worked out by a view, which has no type in SQLite"),
+    (
+        "retention",
+        "state",
+        "worked out by a view, which has no type in SQLite",
+    ),
     // Names and numbers.
-    ("scope", "next_row", "rows are counted inside the memory; SQLite counts inside the file, which is the tenant's"),
-    ("entry", "id_hash", "an index of PostgreSQL takes 2,700 bytes, an id may be longer"),
-    ("entry_tag", "id_head", "likewise: the first characters of the id, for the order; the row decides"),
+    (
+        "scope",
+        "next_row",
+        "rows are counted inside the memory; SQLite counts inside the file, which is the tenant's",
+    ),
+    (
+        "entry",
+        "id_hash",
+        "an index of PostgreSQL takes 2,700 bytes, an id may be longer",
+    ),
+    (
+        "entry_tag",
+        "id_head",
+        "likewise: the first characters of the id, for the order; the row decides",
+    ),
     ("entry_tag", "row_id", "likewise"),
     ("entry_tag", "id", "in SQLite, the id itself"),
-    ("tenant_clock", "scopes", "the last number of a memory; SQLite counts inside the file, which is the tenant's"),
-    ("entry", "content", "bytea, because a text of PostgreSQL cannot hold U+0000"),
+    (
+        "tenant_clock",
+        "scopes",
+        "the last number of a memory; SQLite counts inside the file, which is the tenant's",
+    ),
+    (
+        "entry",
+        "content",
+        "bytea, because a text of PostgreSQL cannot hold U+0000",
+    ),
     // Many nodes, many tenants in one database.
-    ("scope", "owner_key", "carries the owner into foreign keys; in SQLite no policy has to be kept"),
+    (
+        "scope",
+        "owner_key",
+        "carries the owner into foreign keys; in SQLite no policy has to be kept",
+    ),
     ("entry", "owner_key", "likewise"),
-    ("upkeep", "*", "which tenants are due; SQLite asks the files it knows"),
-    ("host_secret", "*", "shared by the nodes; beside SQLite it is a file"),
+    (
+        "upkeep",
+        "*",
+        "which tenants are due; SQLite asks the files it knows",
+    ),
+    (
+        "host_secret",
+        "*",
+        "shared by the nodes; beside SQLite it is a file",
+    ),
     ("schema_step", "*", "SQLite has user_version"),
 ];
 
 /// Whether a listed table and column mean this one.
 fn means((table, column): (&str, &str), key: &(String, String)) -> bool {
-    table.strip_suffix('*').map_or(table == key.0, |prefix| key.0.starts_with(prefix)) && (column == "*" || column == key.1)
+    table
+        .strip_suffix('*')
+        .map_or(table == key.0, |prefix| key.0.starts_with(prefix))
+        && (column == "*" || column == key.1)
 }
 
 /// A type of either store, in the words of the other.
@@ -74,7 +147,9 @@ async fn in_postgres() -> Columns {
                FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p', 'v') AND a.attnum > 0 AND NOT a.attisdropped";
     let rows = database.admin().await.query(sql, &[]).await.unwrap();
-    rows.iter().map(|row| ((row.get(0), row.get(1)), (row.get(2), row.get(3)))).collect()
+    rows.iter()
+        .map(|row| ((row.get(0), row.get(1)), (row.get(2), row.get(3))))
+        .collect()
 }
 
 /// From the files that the store made, not from the scripts.
@@ -83,8 +158,22 @@ async fn in_sqlite() -> Columns {
     let location = Location::Folder(folder.path().into());
     let directory = SqliteDirectory::open(&location).unwrap();
     let s = scope("twin", "m");
-    directory.put_tenant(&Tenant { id: s.tenant.clone(), created_at: NOON, shapes: ShapePolicy::Off }).await.unwrap();
-    put(&SqliteStore::open(location, 1).unwrap(), &s, "e1", draft("a text"), NOON).await;
+    directory
+        .put_tenant(&Tenant {
+            id: s.tenant.clone(),
+            created_at: NOON,
+            shapes: ShapePolicy::Off,
+        })
+        .await
+        .unwrap();
+    put(
+        &SqliteStore::open(location, 1).unwrap(),
+        &s,
+        "e1",
+        draft("a text"),
+        NOON,
+    )
+    .await;
     let mut columns = Columns::new();
     for file in ["host.db", "tenants/twin.db"] {
         columns.extend(of_file(&folder.path().join(file)));
@@ -98,22 +187,42 @@ fn of_file(file: &Path) -> Columns {
     let sql = "SELECT m.name, i.name, i.type, i.\"notnull\" = 0 AND i.pk = 0 FROM sqlite_schema m, pragma_table_info(m.name) i
                WHERE m.type IN ('table', 'view')";
     let mut statement = db.prepare(sql).unwrap();
-    let rows = statement.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), (row.get(2)?, row.get(3)?)))).unwrap();
+    let rows = statement
+        .query_map([], |row| {
+            Ok(((row.get(0)?, row.get(1)?), (row.get(2)?, row.get(3)?)))
+        })
+        .unwrap();
     rows.collect::<Result<_, _>>().unwrap()
 }
 
 #[tokio::test]
 async fn every_table_has_the_same_columns_in_both_stores() {
     let (sqlite, postgres) = (in_sqlite().await, in_postgres().await);
-    assert!(sqlite.len() > 60 && postgres.len() > 60, "{} and {} columns were read", sqlite.len(), postgres.len());
+    assert!(
+        sqlite.len() > 60 && postgres.len() > 60,
+        "{} and {} columns were read",
+        sqlite.len(),
+        postgres.len()
+    );
     let mut compared = BTreeSet::new();
-    for key in sqlite.keys().chain(postgres.keys()).collect::<BTreeSet<_>>() {
-        if DIFFERENT.iter().any(|(table, column, _)| means((table, column), key)) {
+    for key in sqlite
+        .keys()
+        .chain(postgres.keys())
+        .collect::<BTreeSet<_>>()
+    {
+        if DIFFERENT
+            .iter()
+            .any(|(table, column, _)| means((table, column), key))
+        {
             continue;
         }
         let (table, column) = key;
         let shown = |columns: &Columns| columns.get(key).map(|(kind, null)| (common(kind), *null));
-        assert_eq!(shown(&sqlite), shown(&postgres), "{table}.{column}: type, and whether it may be NULL, in SQLite and in PostgreSQL");
+        assert_eq!(
+            shown(&sqlite),
+            shown(&postgres),
+            "{table}.{column}: type, and whether it may be NULL, in SQLite and in PostgreSQL"
+        );
         compared.insert(table.as_str());
     }
     let shared = [
@@ -146,10 +255,24 @@ async fn every_listed_difference_is_still_one() {
     let (sqlite, postgres) = (in_sqlite().await, in_postgres().await);
     for (table, column, why) in DIFFERENT {
         let of = |columns: &Columns| -> Vec<(String, &str, bool)> {
-            let found = columns.iter().filter(|(key, _)| means((table, column), key));
+            let found = columns
+                .iter()
+                .filter(|(key, _)| means((table, column), key));
             // The columns of a virtual table have no type.
-            found.map(|((_, name), (kind, null))| (name.clone(), if kind.is_empty() { "any" } else { common(kind) }, *null)).collect()
+            found
+                .map(|((_, name), (kind, null))| {
+                    (
+                        name.clone(),
+                        if kind.is_empty() { "any" } else { common(kind) },
+                        *null,
+                    )
+                })
+                .collect()
         };
-        assert_ne!(of(&sqlite), of(&postgres), "{table}.{column} is listed ({why}), and the same in both");
+        assert_ne!(
+            of(&sqlite),
+            of(&postgres),
+            "{table}.{column} is listed ({why}), and the same in both"
+        );
     }
 }

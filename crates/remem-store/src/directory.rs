@@ -59,5 +59,10 @@ pub trait Directory: Send + Sync {
     /// Adds a key. A hash that exists already is left as it is and answers `false`.
     async fn add_key(&self, key: &KeyRecord) -> Result<bool, StoreError>;
     /// Revokes the tenant's key of that name; `false` if there is none (left) to revoke.
-    async fn revoke_key(&self, tenant: &TenantId, id: &PrincipalId, at: Timestamp) -> Result<bool, StoreError>;
+    async fn revoke_key(
+        &self,
+        tenant: &TenantId,
+        id: &PrincipalId,
+        at: Timestamp,
+    ) -> Result<bool, StoreError>;
 }

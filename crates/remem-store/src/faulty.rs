@@ -2,13 +2,17 @@
 //! answer was lost). The second kind is why every write needs an idempotency key.
 
 use crate::kin::{Lineage, Signed, Trace};
-use crate::read::{Around, Filter, Found, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie, VectorCounts};
-use crate::store::{Committed, Head, Review, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures, Work};
+use crate::read::{
+    Around, Filter, Found, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie, VectorCounts,
+};
+use crate::store::{
+    Committed, Head, Review, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures, Work,
+};
 use crate::workshop::{ActionLink, Answer, RetentionCount, Rule};
 use async_trait::async_trait;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject,
-    TenantId, Timestamp, WorldId,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
+    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +39,12 @@ enum Fault {
 impl<S> FaultyStore<S> {
     /// Fails about `faults_in_256` of 256 calls, in an order that `seed` determines.
     pub fn new(inner: S, seed: u64, faults_in_256: u8) -> FaultyStore<S> {
-        FaultyStore { inner, faults_in_256, state: Mutex::new(seed ^ 0x9E37_79B9_7F4A_7C15), fired: AtomicU64::new(0) }
+        FaultyStore {
+            inner,
+            faults_in_256,
+            state: Mutex::new(seed ^ 0x9E37_79B9_7F4A_7C15),
+            fired: AtomicU64::new(0),
+        }
     }
 
     /// How many calls failed so far: a test that injects nothing proves nothing.
@@ -49,7 +58,10 @@ impl<S> FaultyStore<S> {
     }
 
     fn next(&self) -> Fault {
-        let mut state = self.state.lock().expect("no code panics while it holds the lock");
+        let mut state = self
+            .state
+            .lock()
+            .expect("no code panics while it holds the lock");
         // splitmix64
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = *state;
@@ -60,7 +72,11 @@ impl<S> FaultyStore<S> {
             return Fault::None;
         }
         self.fired.fetch_add(1, Ordering::Relaxed);
-        if z & 0x100 == 0 { Fault::Before } else { Fault::After }
+        if z & 0x100 == 0 {
+            Fault::Before
+        } else {
+            Fault::After
+        }
     }
 
     fn read_fault(&self) -> Result<(), StoreError> {
@@ -77,20 +93,44 @@ fn unavailable() -> StoreError {
 
 #[async_trait]
 impl<S: Store> Store for FaultyStore<S> {
-    async fn get(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
+    async fn get(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+        at: &ReadAt,
+    ) -> Result<Option<Entry>, StoreError> {
         self.read_fault()?;
         self.inner.get(scope, id, at).await
     }
-    async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
+    async fn list(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        page: &Page,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError> {
         self.read_fault()?;
         self.inner.list(scope, filter, page, at).await
     }
-    async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError> {
+    async fn search(
+        &self,
+        scope: &Scope,
+        probe: &Probe,
+        filter: &Filter,
+        depth: u32,
+        at: &ReadAt,
+    ) -> Result<Found, StoreError> {
         self.read_fault()?;
         self.inner.search(scope, probe, filter, depth, at).await
     }
 
-    async fn around(&self, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError> {
+    async fn around(
+        &self,
+        scope: &Scope,
+        ids: &[EntryId],
+        reach: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Around>, StoreError> {
         self.read_fault()?;
         self.inner.around(scope, ids, reach, at).await
     }
@@ -111,7 +151,12 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.vector_counts(tenant).await
     }
 
-    async fn discard_vectors(&self, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError> {
+    async fn discard_vectors(
+        &self,
+        tenant: &TenantId,
+        keep: &[ModelId],
+        limit: u32,
+    ) -> Result<u64, StoreError> {
         self.read_fault()?;
         self.inner.discard_vectors(tenant, keep, limit).await
     }
@@ -135,11 +180,22 @@ impl<S: Store> Store for FaultyStore<S> {
         self.read_fault()?;
         self.inner.slot(scope, slot, limit).await
     }
-    async fn rules(&self, tenant: &TenantId, world: &WorldId, after: Option<&RuleId>, limit: u32) -> Result<Vec<Rule>, StoreError> {
+    async fn rules(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        after: Option<&RuleId>,
+        limit: u32,
+    ) -> Result<Vec<Rule>, StoreError> {
         self.read_fault()?;
         self.inner.rules(tenant, world, after, limit).await
     }
-    async fn shadowed(&self, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError> {
+    async fn shadowed(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        text: &str,
+    ) -> Result<Option<RuleId>, StoreError> {
         self.read_fault()?;
         self.inner.shadowed(tenant, world, text).await
     }
@@ -147,19 +203,40 @@ impl<S: Store> Store for FaultyStore<S> {
         self.read_fault()?;
         self.inner.links(scope, id).await
     }
-    async fn retention(&self, tenant: &TenantId, actor: &Actor, memory_ref: Option<&MemoryRef>) -> Result<Vec<RetentionCount>, StoreError> {
+    async fn retention(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        memory_ref: Option<&MemoryRef>,
+    ) -> Result<Vec<RetentionCount>, StoreError> {
         self.read_fault()?;
         self.inner.retention(tenant, actor, memory_ref).await
     }
-    async fn faded(&self, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn faded(
+        &self,
+        tenant: &TenantId,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         self.read_fault()?;
         self.inner.faded(tenant, before, limit).await
     }
-    async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
+    async fn events(
+        &self,
+        tenant: &TenantId,
+        after: Seq,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
         self.read_fault()?;
         self.inner.events(tenant, after, limit).await
     }
-    async fn run_events(&self, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
+    async fn run_events(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
         self.read_fault()?;
         self.inner.run_events(tenant, run, from, limit).await
     }
@@ -167,23 +244,47 @@ impl<S: Store> Store for FaultyStore<S> {
         self.read_fault()?;
         self.inner.snapshots(tenant).await
     }
-    async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn ended(
+        &self,
+        tenant: &TenantId,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         self.read_fault()?;
         self.inner.ended(tenant, limit).await
     }
-    async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
+    async fn stale(
+        &self,
+        tenant: &TenantId,
+        scan: u64,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Stale, StoreError> {
         self.read_fault()?;
         self.inner.stale(tenant, scan, after, limit).await
     }
-    async fn unsigned(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    async fn unsigned(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         self.read_fault()?;
         self.inner.unsigned(scope, after, limit).await
     }
-    async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
+    async fn signatures(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<Signed>, StoreError> {
         self.read_fault()?;
         self.inner.signatures(scope, after, limit).await
     }
-    async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    async fn entries_at(
+        &self,
+        scope: &Scope,
+        rows: &[RowCursor],
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         self.read_fault()?;
         self.inner.entries_at(scope, rows).await
     }
@@ -201,7 +302,12 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {
         self.inner.watch(tenant).await
     }
-    async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn expired(
+        &self,
+        tenant: &TenantId,
+        at: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         self.read_fault()?;
         self.inner.expired(tenant, at, limit).await
     }
@@ -209,18 +315,34 @@ impl<S: Store> Store for FaultyStore<S> {
         self.read_fault()?;
         self.inner.due(work, at).await
     }
-    async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError> {
+    async fn tied(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        tie: &Tie,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
         self.read_fault()?;
         self.inner.tied(tenant, kind, tie, limit).await
     }
-    async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
+    async fn scrub(
+        &self,
+        tenant: &TenantId,
+        keys_before: Timestamp,
+        compact: bool,
+    ) -> Result<(), StoreError> {
         self.read_fault()?;
         self.inner.scrub(tenant, keys_before, compact).await
     }
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         self.inner.verify(tenant).await
     }
-    async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+    async fn record(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        key: &str,
+    ) -> Result<Option<Record>, StoreError> {
         self.read_fault()?;
         self.inner.record(tenant, kind, key).await
     }
@@ -270,7 +392,12 @@ impl<S: Store> Store for FaultyStore<S> {
 
 #[async_trait]
 impl<S: Review> Review for FaultyStore<S> {
-    async fn inert(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+    async fn inert(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        key: &str,
+    ) -> Result<Option<Record>, StoreError> {
         self.read_fault()?;
         self.inner.inert(tenant, kind, key).await
     }
@@ -283,9 +410,17 @@ impl<S: Review> Review for FaultyStore<S> {
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
         self.read_fault()?;
-        self.inner.inert_list(tenant, kind, prefix, after, limit).await
+        self.inner
+            .inert_list(tenant, kind, prefix, after, limit)
+            .await
     }
-    async fn inert_due(&self, tenant: &TenantId, kind: RecordKind, until: Timestamp, limit: u32) -> Result<Vec<Record>, StoreError> {
+    async fn inert_due(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        until: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
         self.read_fault()?;
         self.inner.inert_due(tenant, kind, until, limit).await
     }

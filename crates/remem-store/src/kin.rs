@@ -79,7 +79,10 @@ impl EntryState {
             Some("invalidated") => Some(EntryState::Invalidated),
             Some("closed") => Some(EntryState::Ended),
             Some("held") => Some(EntryState::Held),
-            Some(other) => Reason::ALL.into_iter().find(|reason| reason.as_str() == other).map(EntryState::Retired),
+            Some(other) => Reason::ALL
+                .into_iter()
+                .find(|reason| reason.as_str() == other)
+                .map(EntryState::Retired),
         }
     }
 

@@ -16,6 +16,12 @@ pub mod workshop;
 pub use directory::{Directory, KeyHash, KeyRecord, Tenant};
 pub use faulty::FaultyStore;
 pub use kin::{EntryState, Lineage, Relative, Signed, Trace, Traced};
-pub use read::{Around, Candidate, Filter, Found, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary, Tie, VectorCounts};
-pub use store::{Committed, Head, Outcome, Review, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures, Work};
+pub use read::{
+    Around, Candidate, Filter, Found, Page, Position, Probe, ReadAt, ScopeStats, ScopeSummary, Tie,
+    VectorCounts,
+};
+pub use store::{
+    Committed, Head, Outcome, Review, RowCursor, Snapshot, Stale, Store, StoreError, StoreFeatures,
+    Work,
+};
 pub use workshop::{ActionLink, Answer, RetentionCount, RetentionState, Rule};

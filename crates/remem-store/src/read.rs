@@ -1,6 +1,9 @@
 //! What a read asks for: at which moment, which entries, how many.
 
-use remem_core::{Embedding, Entry, EntryId, InteractionId, MemoryRef, ModelId, Revision, RunId, SessionId, Tier, Timestamp, Typology};
+use remem_core::{
+    Embedding, Entry, EntryId, InteractionId, MemoryRef, ModelId, Revision, RunId, SessionId, Tier,
+    Timestamp, Typology,
+};
 
 /// The moment a read looks at. Every read takes one, so none can forget that entries expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +114,10 @@ impl Probe {
     /// Looks for words alone.
     #[must_use]
     pub fn words(terms: Vec<String>) -> Probe {
-        Probe { terms, vector: None }
+        Probe {
+            terms,
+            vector: None,
+        }
     }
 }
 

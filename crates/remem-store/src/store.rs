@@ -1,12 +1,14 @@
 //! The `Store` trait: where a tenant's memory is kept.
 
 use crate::kin::{Lineage, Signed, Trace};
-use crate::read::{Around, Filter, Found, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie, VectorCounts};
+use crate::read::{
+    Around, Filter, Found, Page, Probe, ReadAt, ScopeStats, ScopeSummary, Tie, VectorCounts,
+};
 use crate::workshop::{ActionLink, Answer, RetentionCount, Rule};
 use async_trait::async_trait;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Rejection, Revision, RuleId, RunId, Scope, Seq,
-    Subject, TenantId, Timestamp, WorldId,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Rejection,
+    Revision, RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use tokio::sync::watch;
 
@@ -19,16 +21,40 @@ use tokio::sync::watch;
 #[async_trait]
 pub trait Store: Send + Sync {
     /// The entry of that name, if it is live.
-    async fn get(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError>;
+    async fn get(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+        at: &ReadAt,
+    ) -> Result<Option<Entry>, StoreError>;
 
     /// Live entries, newest first: by `(created_at, id)`, both descending, a total and stable order.
-    async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError>;
+    async fn list(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        page: &Page,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError>;
 
     /// Live entries that answer a probe: `depth` of those that answer its words best, and as many by direction.
-    async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError>;
+    async fn search(
+        &self,
+        scope: &Scope,
+        probe: &Probe,
+        filter: &Filter,
+        depth: u32,
+        at: &ReadAt,
+    ) -> Result<Found, StoreError>;
 
     /// The live entries that stand around others of the same memory, `reach` on either side. One answer for each that is live.
-    async fn around(&self, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError>;
+    async fn around(
+        &self,
+        scope: &Scope,
+        ids: &[EntryId],
+        reach: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Around>, StoreError>;
 
     /// Entries that have a text and no vector of that model, in the store's own order, with their places in it.
     async fn unembedded(
@@ -44,7 +70,12 @@ pub trait Store: Send + Sync {
 
     /// Lets go of vectors of other models than these, `limit` at the most. Answers how many. What can be made again is no memory:
     /// this is no commit.
-    async fn discard_vectors(&self, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError>;
+    async fn discard_vectors(
+        &self,
+        tenant: &TenantId,
+        keep: &[ModelId],
+        limit: u32,
+    ) -> Result<u64, StoreError>;
 
     /// Counts of one memory.
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError>;
@@ -64,25 +95,57 @@ pub trait Store: Send + Sync {
     async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError>;
 
     /// The rules of a world, by name, after `after`.
-    async fn rules(&self, tenant: &TenantId, world: &WorldId, after: Option<&RuleId>, limit: u32) -> Result<Vec<Rule>, StoreError>;
+    async fn rules(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        after: Option<&RuleId>,
+        limit: u32,
+    ) -> Result<Vec<Rule>, StoreError>;
 
     /// A rule that the text restates, if it restates one: what `commit` would refuse it for.
-    async fn shadowed(&self, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError>;
+    async fn shadowed(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        text: &str,
+    ) -> Result<Option<RuleId>, StoreError>;
 
     /// The actions that rest on an entry, be it gone or not, oldest first.
     async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError>;
 
     /// What holds the tenant's entries, or those of one memory, as far as the actor may see them.
-    async fn retention(&self, tenant: &TenantId, actor: &Actor, memory_ref: Option<&MemoryRef>) -> Result<Vec<RetentionCount>, StoreError>;
+    async fn retention(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        memory_ref: Option<&MemoryRef>,
+    ) -> Result<Vec<RetentionCount>, StoreError>;
 
     /// Statements that ceased to be true before `before`, whose text is still there, and that no action rests on.
-    async fn faded(&self, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
+    async fn faded(
+        &self,
+        tenant: &TenantId,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
 
     /// Events of the tenant's log after `after`, in order, without gaps.
-    async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError>;
+    async fn events(
+        &self,
+        tenant: &TenantId,
+        after: Seq,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError>;
 
     /// Events of one run's own log from position `from` on, in order, without gaps.
-    async fn run_events(&self, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError>;
+    async fn run_events(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError>;
 
     /// The snapshots that runs hold, oldest first.
     async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError>;
@@ -91,7 +154,12 @@ pub trait Store: Send + Sync {
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError>;
 
     /// The record of that name. Nothing inert is ever answered, here and below.
-    async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError>;
+    async fn record(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        key: &str,
+    ) -> Result<Option<Record>, StoreError>;
 
     /// Records whose name begins with `prefix` and comes after `after`, in the byte order of their names.
     async fn records(
@@ -104,29 +172,64 @@ pub trait Store: Send + Sync {
     ) -> Result<Vec<Record>, StoreError>;
 
     /// Records that are found by something else than their names.
-    async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError>;
+    async fn tied(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        tie: &Tie,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError>;
 
     /// Wakes whoever waits for the tenant's next commit. Only a hint: commits of other processes may ring late or not.
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError>;
 
     /// Entries whose time has run out at `at` and whose text is still there.
-    async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
+    async fn expired(
+        &self,
+        tenant: &TenantId,
+        at: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
 
     /// Entries that were taken away while a run could still read them, and that no open snapshot needs any more.
-    async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
+    async fn ended(
+        &self,
+        tenant: &TenantId,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
 
     /// Entries whose text was admitted under other rules than `scan` names, in the store's own order after `after`.
-    async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError>;
+    async fn stale(
+        &self,
+        tenant: &TenantId,
+        scan: u64,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Stale, StoreError>;
 
     /// Entries of a memory that consolidation may look at and of which there is no signature: live, persistent, without an
     /// end. In the store's own order, with their places in it.
-    async fn unsigned(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
+    async fn unsigned(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
 
     /// Signatures of such entries, in the store's own order.
-    async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError>;
+    async fn signatures(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<Signed>, StoreError>;
 
     /// Those of such entries that are at these places, in the store's own order.
-    async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
+    async fn entries_at(
+        &self,
+        scope: &Scope,
+        rows: &[RowCursor],
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
 
     /// What an entry was made from and what was made from it, in both cases as far as one step goes. `None`: no such entry,
     /// not even a skeleton.
@@ -141,7 +244,12 @@ pub trait Store: Send + Sync {
 
     /// Makes erased text physically gone (journals and free space included) and drops idempotency records from before
     /// `keys_before`. With `compact`, also gives free space back.
-    async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(), StoreError>;
+    async fn scrub(
+        &self,
+        tenant: &TenantId,
+        keys_before: Timestamp,
+        compact: bool,
+    ) -> Result<(), StoreError>;
 
     /// Checks the tenant's data against its own hashes: page structure, event chain, entry texts. `Err` names the count.
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError>;
@@ -179,7 +287,12 @@ pub trait Store: Send + Sync {
 #[async_trait]
 pub trait Review: Send + Sync {
     /// The inert record of that name.
-    async fn inert(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError>;
+    async fn inert(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        key: &str,
+    ) -> Result<Option<Record>, StoreError>;
 
     /// Inert records whose name begins with `prefix` and comes after `after`, in the byte order of their names.
     async fn inert_list(
@@ -192,7 +305,13 @@ pub trait Review: Send + Sync {
     ) -> Result<Vec<Record>, StoreError>;
 
     /// Inert records that are due, the earliest first.
-    async fn inert_due(&self, tenant: &TenantId, kind: RecordKind, until: Timestamp, limit: u32) -> Result<Vec<Record>, StoreError>;
+    async fn inert_due(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        until: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError>;
 }
 
 /// Work of which a store knows at which tenants it is.

@@ -29,7 +29,9 @@ pub struct Rule {
 
 impl std::fmt::Debug for Rule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rule").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Rule")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -86,7 +88,9 @@ impl RetentionState {
     /// From its name.
     #[must_use]
     pub fn parse(name: &str) -> Option<RetentionState> {
-        RetentionState::ALL.into_iter().find(|state| state.as_str() == name)
+        RetentionState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == name)
     }
 }
 

@@ -39,14 +39,26 @@ impl AgentInstall {
         if value.contains_key("manifest") {
             return serde_json::from_slice(text);
         }
-        Ok(AgentInstall { manifest: value, ..AgentInstall::default() })
+        Ok(AgentInstall {
+            manifest: value,
+            ..AgentInstall::default()
+        })
     }
 }
 
 impl From<AgentInstall> for Install {
     fn from(request: AgentInstall) -> Install {
-        let peers = request.peer_dependencies.into_iter().map(|(name, peer)| (name, peer.optional)).collect();
-        Install { manifest: request.manifest, pack_name: request.pack_name, pack_version: request.pack_version, peers }
+        let peers = request
+            .peer_dependencies
+            .into_iter()
+            .map(|(name, peer)| (name, peer.optional))
+            .collect();
+        Install {
+            manifest: request.manifest,
+            pack_name: request.pack_name,
+            pack_version: request.pack_version,
+            peers,
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// What is started when a commitment fires. Without a workflow or an agent it only tells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeliveryDoc {
     /// The workflow to run, …
@@ -25,13 +27,21 @@ pub struct DeliveryDoc {
 
 impl From<DeliveryDoc> for Delivery {
     fn from(doc: DeliveryDoc) -> Delivery {
-        Delivery { workflow_id: doc.workflow_id, agent_id: doc.agent_id, inputs: doc.inputs }
+        Delivery {
+            workflow_id: doc.workflow_id,
+            agent_id: doc.agent_id,
+            inputs: doc.inputs,
+        }
     }
 }
 
 impl From<Delivery> for DeliveryDoc {
     fn from(delivery: Delivery) -> DeliveryDoc {
-        DeliveryDoc { workflow_id: delivery.workflow_id, agent_id: delivery.agent_id, inputs: delivery.inputs }
+        DeliveryDoc {
+            workflow_id: delivery.workflow_id,
+            agent_id: delivery.agent_id,
+            inputs: delivery.inputs,
+        }
     }
 }
 
@@ -131,16 +141,28 @@ pub struct CommitmentDoc {
 impl CommitmentDoc {
     /// The commitment of that name, made from that entry.
     #[must_use]
-    pub fn new(id: String, commitment: Commitment, source: Option<&EntryId>, text: Option<String>) -> CommitmentDoc {
+    pub fn new(
+        id: String,
+        commitment: Commitment,
+        source: Option<&EntryId>,
+        text: Option<String>,
+    ) -> CommitmentDoc {
         let at = |ms: i64| Instant(Timestamp(ms));
         let condition = commitment.condition().to_owned();
-        let waits = commitment.state.is_open() && (commitment.next_at.is_none() || commitment.state.as_str() == "pending");
+        let waits = commitment.state.is_open()
+            && (commitment.next_at.is_none() || commitment.state.as_str() == "pending");
         let (every, cron, zone, predicate) = match commitment.when {
             When::Once => (None, None, None, None),
-            When::Recurring { every, cron, zone, .. } => (every, cron, Some(zone), None),
+            When::Recurring {
+                every, cron, zone, ..
+            } => (every, cron, Some(zone), None),
             When::Predicate { key, .. } => (None, None, None, Some(key)),
         };
-        let word = |by| serde_json::to_value(by).ok().and_then(|word| word.as_str().map(str::to_owned));
+        let word = |by| {
+            serde_json::to_value(by)
+                .ok()
+                .and_then(|word| word.as_str().map(str::to_owned))
+        };
         CommitmentDoc {
             id,
             memory_ref: commitment.memory_ref,
@@ -321,13 +343,24 @@ mod tests {
 
     #[test]
     fn a_new_one_has_known_fields_and_instants() {
-        let new: CommitmentCreate = serde_json::from_value(json!({"text": "x", "at": "2026-11-20T09:00:00+01:00"})).unwrap();
-        assert_eq!(serde_json::to_value(&new).unwrap(), json!({"text": "x", "at": "2026-11-20T08:00:00.000Z"}));
-        for bad in
-            [json!({}), json!({"text": "x", "when": 1}), json!({"text": "x", "at": "soon"}), json!({"text": "x", "delivery": {"x": 1}})]
-        {
+        let new: CommitmentCreate =
+            serde_json::from_value(json!({"text": "x", "at": "2026-11-20T09:00:00+01:00"}))
+                .unwrap();
+        assert_eq!(
+            serde_json::to_value(&new).unwrap(),
+            json!({"text": "x", "at": "2026-11-20T08:00:00.000Z"})
+        );
+        for bad in [
+            json!({}),
+            json!({"text": "x", "when": 1}),
+            json!({"text": "x", "at": "soon"}),
+            json!({"text": "x", "delivery": {"x": 1}}),
+        ] {
             assert!(serde_json::from_value::<CommitmentCreate>(bad).is_err());
         }
-        assert!(serde_json::from_value::<Observation>(json!({"key": "x"})).is_err(), "an observation says whether it is so");
+        assert!(
+            serde_json::from_value::<Observation>(json!({"key": "x"})).is_err(),
+            "an observation says whether it is so"
+        );
     }
 }

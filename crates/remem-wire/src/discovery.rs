@@ -18,7 +18,12 @@ const EXECUTION_MODEL: u32 = 2;
 /// older clients. `fixtures` are the names of workflows that the host brings along, `activation` is how proposals come to have an
 /// effect.
 #[must_use]
-pub fn document(capabilities: &Capabilities, policy: &Policy, fixtures: &[String], activation: &str) -> Value {
+pub fn document(
+    capabilities: &Capabilities,
+    policy: &Policy,
+    fixtures: &[String],
+    activation: &str,
+) -> Value {
     let families = families(capabilities, policy, fixtures, activation);
     let mut document = json!({
         "protocolVersion": PROTOCOL_VERSION,
@@ -36,7 +41,9 @@ pub fn document(capabilities: &Capabilities, policy: &Policy, fixtures: &[String
         "implementation": { "name": "remembrancer", "version": env!("CARGO_PKG_VERSION"), "vendor": "Remembrancer" },
         "extensions": { "x-host-remembrancer-memory-query": { "basePath": "/v1/host/remembrancer" } },
     });
-    let root = document.as_object_mut().expect("an object was just written");
+    let root = document
+        .as_object_mut()
+        .expect("an object was just written");
     root.extend(families.clone());
     root.insert("capabilities".to_owned(), Value::Object(families));
     document
@@ -46,22 +53,39 @@ pub fn document(capabilities: &Capabilities, policy: &Policy, fixtures: &[String
 /// can be written and lasts.
 #[must_use]
 pub fn is_memory_profile(document: &Value) -> bool {
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
-    let version = document["protocolVersion"].as_str().and_then(|v| v.split_once('.'));
+    let number = |text: &str| {
+        !text.is_empty()
+            && text.bytes().all(|b| b.is_ascii_digit())
+            && (text == "0" || !text.starts_with('0'))
+    };
+    let version = document["protocolVersion"]
+        .as_str()
+        .and_then(|v| v.split_once('.'));
     let limits = ["clarificationRounds", "schemaRounds", "envelopesPerTurn"];
     version.is_some_and(|(major, minor)| number(major) && number(minor))
-        && document["supportedEnvelopes"].as_array().is_some_and(|all| all.iter().all(Value::is_string))
+        && document["supportedEnvelopes"]
+            .as_array()
+            .is_some_and(|all| all.iter().all(Value::is_string))
         && document["schemaVersions"].is_object()
         && limits.iter().all(|name| document["limits"][name].is_u64())
         && document["memory"]["supported"] == json!(true)
         && document["memory"]["writable"] != json!(false)
-        && document["agents"]["memoryBackends"].as_array().is_some_and(|all| all.contains(&json!("long-term")))
+        && document["agents"]["memoryBackends"]
+            .as_array()
+            .is_some_and(|all| all.contains(&json!("long-term")))
 }
 
-fn families(capabilities: &Capabilities, policy: &Policy, fixtures: &[String], activation: &str) -> Map<String, Value> {
+fn families(
+    capabilities: &Capabilities,
+    policy: &Policy,
+    fixtures: &[String],
+    activation: &str,
+) -> Map<String, Value> {
     let has = |key: &str| capabilities.provides(key);
     let mut families = Map::new();
-    let mut family = |name: &str, value: Option<Value>| value.map(|value| families.insert(name.to_owned(), value));
+    let mut family = |name: &str, value: Option<Value>| {
+        value.map(|value| families.insert(name.to_owned(), value))
+    };
     family("memory", Some(memory(capabilities, policy)));
     family("agents", agents(capabilities, activation));
     family("authorization", has("authorization").then(authorization));
@@ -71,8 +95,14 @@ fn families(capabilities: &Capabilities, policy: &Policy, fixtures: &[String], a
     let secrets = json!({ "supported": true, "scopes": ["tenant", "user", "run"], "resolution": "host-managed" });
     family("secrets", has("secrets").then_some(secrets));
     let model = json!({ "supported": true, "version": EXECUTION_MODEL, "crossChildMemoryConcurrency": "strict" });
-    family("multiAgent", has("multiAgent.executionModel").then(|| json!({ "executionModel": model })));
-    family("replay", has("replay").then(|| json!({ "supported": true, "modes": ["replay", "branch"] })));
+    family(
+        "multiAgent",
+        has("multiAgent.executionModel").then(|| json!({ "executionModel": model })),
+    );
+    family(
+        "replay",
+        has("replay").then(|| json!({ "supported": true, "modes": ["replay", "branch"] })),
+    );
     let webhooks = json!({ "supported": true, "signatureAlgorithms": ["v1"], "durable": has("webhooks.durable") });
     family("webhooks", has("webhooks").then_some(webhooks));
     family("fixtures", (!fixtures.is_empty()).then(|| json!(fixtures)));
@@ -89,13 +119,14 @@ fn memory(capabilities: &Capabilities, policy: &Policy) -> Value {
         "retention": { "ttl": has("memory.retention.ttl"), "forget": has("memory.retention.forget") },
     });
     if has("memory.search") {
-        let modes = ["filter", "semantic"].map(|mode| Some(mode).filter(|mode| has(&format!("memory.search.{mode}"))));
-        memory["search"] = json!({ "supported": true, "modes": modes.into_iter().flatten().collect::<Vec<_>>() });
+        let modes = ["filter", "semantic"]
+            .map(|mode| Some(mode).filter(|mode| has(&format!("memory.search.{mode}"))));
+        memory["search"] =
+            json!({ "supported": true, "modes": modes.into_iter().flatten().collect::<Vec<_>>() });
     }
     if has("memory.compaction") {
         let limits = (policy.distill_entries_max, policy.content_bytes_max);
-        memory["compaction"] =
-            json!({ "supported": true, "trigger": "host-managed", "maxInputEntries": limits.0, "maxOutputBytes": limits.1 });
+        memory["compaction"] = json!({ "supported": true, "trigger": "host-managed", "maxInputEntries": limits.0, "maxOutputBytes": limits.1 });
     }
     if has("memory.distillation") {
         memory["distillation"] = json!({
@@ -111,7 +142,8 @@ fn memory(capabilities: &Capabilities, policy: &Policy) -> Value {
         memory["attribution"] = json!({ "supported": true, "emitsWriteEvents": has("memory.attribution.emitsWriteEvents") });
     }
     if has("memory.injectionBudget") {
-        memory["injectionBudget"] = json!({ "supported": true, "tokenCounter": remem_core::distill::TOKENIZER });
+        memory["injectionBudget"] =
+            json!({ "supported": true, "tokenCounter": remem_core::distill::TOKENIZER });
     }
     memory
 }
@@ -127,10 +159,12 @@ fn agents(capabilities: &Capabilities, activation: &str) -> Option<Value> {
         agents["memoryConsolidation"] = json!({ "supported": true, "schedule": "on-demand" });
     }
     if has("agents.commitments") {
-        agents["commitments"] = json!({ "supported": true, "fireConditions": ["time", "predicate"] });
+        agents["commitments"] =
+            json!({ "supported": true, "fireConditions": ["time", "predicate"] });
     }
     if has("agents.manifestRuntime") {
-        agents["manifestRuntime"] = json!({ "supported": true, "installScope": "tenant", "handoffValidation": false });
+        agents["manifestRuntime"] =
+            json!({ "supported": true, "installScope": "tenant", "handoffValidation": false });
     }
     if has("agents.proposals") {
         let kinds = Kind::ALL.map(Kind::as_str);
@@ -143,7 +177,10 @@ fn agents(capabilities: &Capabilities, activation: &str) -> Option<Value> {
 /// What is not clearly allowed is denied.
 fn authorization() -> Value {
     let role = |(name, permissions): (&str, &[Permission])| {
-        let scopes: Vec<&str> = permissions.iter().map(|permission| permission.as_str()).collect();
+        let scopes: Vec<&str> = permissions
+            .iter()
+            .map(|permission| permission.as_str())
+            .collect();
         json!({ "role": name, "scopes": scopes })
     };
     json!({ "supported": true, "failClosed": true, "roles": ROLES.map(role) })
@@ -178,7 +215,12 @@ mod tests {
     use remem_core::capability::{Facts, MemoryShape, every_combination};
 
     fn told(facts: Facts, fixtures: &[String]) -> Value {
-        document(&Capabilities::compute(facts), &Policy::default(), fixtures, "direct-rbac")
+        document(
+            &Capabilities::compute(facts),
+            &Policy::default(),
+            fixtures,
+            "direct-rbac",
+        )
     }
 
     /// What the document must say of these facts, written a second time and without the table.
@@ -187,38 +229,78 @@ mod tests {
         assert_eq!(memory["supported"], json!(true));
         assert_eq!(memory["writable"], json!(facts.writable));
         assert_eq!(memory["ttlSupported"], json!(facts.ttl));
-        assert_eq!(memory["retention"], json!({"ttl": facts.ttl, "forget": facts.forget}));
+        assert_eq!(
+            memory["retention"],
+            json!({"ttl": facts.ttl, "forget": facts.forget})
+        );
         let present = |value: &Value, on: bool, what: &str| {
             assert_eq!(!value.is_null(), on, "{what} of {facts:?}");
-            assert!(value.get("supported").is_none_or(|s| *s == json!(true)), "{what} is there, but off");
+            assert!(
+                value.get("supported").is_none_or(|s| *s == json!(true)),
+                "{what} is there, but off"
+            );
         };
         let snapshots = facts.runs && facts.snapshots;
         present(&memory["search"], facts.lexical, "search");
         if facts.lexical {
-            let modes = if facts.semantic { json!(["filter", "semantic"]) } else { json!(["filter"]) };
+            let modes = if facts.semantic {
+                json!(["filter", "semantic"])
+            } else {
+                json!(["filter"])
+            };
             assert_eq!(memory["search"]["modes"], modes);
         }
         present(&memory["compaction"], facts.compaction, "compaction");
-        present(&memory["distillation"], facts.compaction && facts.workspace, "distillation");
+        present(
+            &memory["distillation"],
+            facts.compaction && facts.workspace,
+            "distillation",
+        );
         present(&memory["attribution"], facts.attribution, "attribution");
         present(&memory["injectionBudget"], facts.runs, "injectionBudget");
         present(&document["workspace"], facts.workspace, "workspace");
         present(&document["secrets"], facts.vault, "secrets");
-        present(&document["multiAgent"], snapshots && facts.durable, "multiAgent");
-        present(&document["multiAgent"]["executionModel"], snapshots && facts.durable, "executionModel");
+        present(
+            &document["multiAgent"],
+            snapshots && facts.durable,
+            "multiAgent",
+        );
+        present(
+            &document["multiAgent"]["executionModel"],
+            snapshots && facts.durable,
+            "executionModel",
+        );
         present(&document["replay"], snapshots, "replay");
         present(&document["webhooks"], facts.webhooks, "webhooks");
         let agents = &document["agents"];
         let proposals = facts.proposals && facts.runs;
-        assert_eq!(!agents.is_null(), facts.durable || facts.agents || proposals);
+        assert_eq!(
+            !agents.is_null(),
+            facts.durable || facts.agents || proposals
+        );
         present(&agents["proposals"], proposals, "proposals");
         present(&document["authorization"], proposals, "authorization");
-        assert_eq!(agents["supported"] == json!(true), facts.runs && facts.agents);
+        assert_eq!(
+            agents["supported"] == json!(true),
+            facts.runs && facts.agents
+        );
         present(&agents["memoryBackends"], facts.durable, "memoryBackends");
-        present(&agents["memoryConsolidation"], facts.durable && facts.compaction, "memoryConsolidation");
+        present(
+            &agents["memoryConsolidation"],
+            facts.durable && facts.compaction,
+            "memoryConsolidation",
+        );
         present(&agents["manifestRuntime"], facts.agents, "manifestRuntime");
-        present(&agents["commitments"], facts.durable && facts.commitments, "commitments");
-        present(&document["heartbeat"], facts.durable && facts.commitments, "heartbeat");
+        present(
+            &agents["commitments"],
+            facts.durable && facts.commitments,
+            "commitments",
+        );
+        present(
+            &document["heartbeat"],
+            facts.durable && facts.commitments,
+            "heartbeat",
+        );
         let scheduling = facts.durable && facts.runs && facts.scheduling;
         present(&document["scheduling"], scheduling, "scheduling");
         if facts.compaction && facts.workspace {
@@ -231,7 +313,10 @@ mod tests {
         let mut at = document;
         for part in key.split('.') {
             let member = |list: &Vec<Value>| list.contains(&json!(part));
-            let lists = [at.get("modes"), at.get("fireConditions"), Some(at)].into_iter().flatten().filter_map(Value::as_array);
+            let lists = [at.get("modes"), at.get("fireConditions"), Some(at)]
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_array);
             if lists.into_iter().any(member) {
                 return true;
             }
@@ -272,9 +357,17 @@ mod tests {
                 "scheduling",
                 "heartbeat",
             ];
-            assert!(families.iter().all(|name| document.get(name).is_some() == mirror.contains_key(*name)));
+            assert!(
+                families
+                    .iter()
+                    .all(|name| document.get(name).is_some() == mirror.contains_key(*name))
+            );
             assert!(mirror.keys().all(|name| families.contains(&name.as_str())));
-            assert_eq!(is_memory_profile(&document), facts.writable && facts.durable, "{facts:?}");
+            assert_eq!(
+                is_memory_profile(&document),
+                facts.writable && facts.durable,
+                "{facts:?}"
+            );
         }
     }
 
@@ -283,7 +376,12 @@ mod tests {
         for facts in every_combination() {
             let (document, capabilities) = (told(facts, &[]), Capabilities::compute(facts));
             for feature in remem_core::capability::FEATURES {
-                assert_eq!(advertised(&document, feature.key), capabilities.provides(feature.key), "{} of {facts:?}", feature.key);
+                assert_eq!(
+                    advertised(&document, feature.key),
+                    capabilities.provides(feature.key),
+                    "{} of {facts:?}",
+                    feature.key
+                );
             }
         }
     }
@@ -297,18 +395,37 @@ mod tests {
                 "read" => document["memory"]["supported"] == json!(true),
                 "write" => document["memory"]["writable"] != json!(false),
                 "search" => document["memory"]["search"]["supported"] == json!(true),
-                "long-term-durability" => document["agents"]["memoryBackends"] == json!(["long-term"]),
+                "long-term-durability" => {
+                    document["agents"]["memoryBackends"] == json!(["long-term"])
+                }
                 "compaction" => document["memory"]["compaction"]["supported"] == json!(true),
                 "attribution" => document["memory"]["attribution"]["supported"] == json!(true),
-                "replay-snapshot" => document["multiAgent"]["executionModel"]["version"].as_u64() >= Some(2),
-                _ => ["ttl", "forget"].iter().any(|kind| document["memory"]["retention"][kind] == json!(true)),
+                "replay-snapshot" => {
+                    document["multiAgent"]["executionModel"]["version"].as_u64() >= Some(2)
+                }
+                _ => ["ttl", "forget"]
+                    .iter()
+                    .any(|kind| document["memory"]["retention"][kind] == json!(true)),
             };
             for dimension in remem_core::capability::DIMENSIONS {
-                assert_eq!(capabilities.supports(dimension.name), has(dimension.name), "{} of {facts:?}", dimension.name);
+                assert_eq!(
+                    capabilities.supports(dimension.name),
+                    has(dimension.name),
+                    "{} of {facts:?}",
+                    dimension.name
+                );
             }
             for asked in 0..8u8 {
-                let shape = MemoryShape { scratchpad: asked & 1 != 0, conversation: asked & 2 != 0, long_term: asked & 4 != 0 };
-                let mut wanted = if asked == 0 { vec![] } else { vec!["read", "write"] };
+                let shape = MemoryShape {
+                    scratchpad: asked & 1 != 0,
+                    conversation: asked & 2 != 0,
+                    long_term: asked & 4 != 0,
+                };
+                let mut wanted = if asked == 0 {
+                    vec![]
+                } else {
+                    vec!["read", "write"]
+                };
                 wanted.extend(shape.long_term.then_some("long-term-durability"));
                 wanted.retain(|name| !has(name));
                 assert_eq!(capabilities.degraded(shape), wanted);
@@ -320,12 +437,22 @@ mod tests {
     fn fixtures_show_if_there_are_any() {
         assert!(told(Facts::default(), &[]).get("fixtures").is_none());
         let document = told(Facts::default(), &["noop".to_owned()]);
-        assert_eq!((&document["fixtures"], &document["capabilities"]["fixtures"]), (&json!(["noop"]), &json!(["noop"])));
+        assert_eq!(
+            (&document["fixtures"], &document["capabilities"]["fixtures"]),
+            (&json!(["noop"]), &json!(["noop"]))
+        );
     }
 
     #[test]
     fn a_document_that_is_not_valid_has_no_profile() {
-        let good = told(Facts { durable: true, writable: true, ..Facts::default() }, &[]);
+        let good = told(
+            Facts {
+                durable: true,
+                writable: true,
+                ..Facts::default()
+            },
+            &[],
+        );
         assert!(is_memory_profile(&good));
         for (place, bad) in [
             ("/protocolVersion", json!("01.0")),
@@ -344,6 +471,9 @@ mod tests {
         assert!(!is_memory_profile(&Value::Null));
         let mut silent = good;
         silent["memory"].as_object_mut().unwrap().remove("writable");
-        assert!(is_memory_profile(&silent), "a host that does not say is writable");
+        assert!(
+            is_memory_profile(&silent),
+            "a host that does not say is writable"
+        );
     }
 }

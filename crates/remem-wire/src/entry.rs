@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 pub type Metadata = serde_json::Map<String, serde_json::Value>;
 
 /// One memory, as OpenWOP defines it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MemoryEntry {
     /// Unique in its memory, given by the host.
@@ -40,7 +42,9 @@ impl From<&Entry> for MemoryEntry {
 }
 
 /// An entry and what is kept beside it, as far as it was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EntryBeside {
     /// The entry.
@@ -67,7 +71,11 @@ pub enum EntryAnswer {
 impl From<EntryAnswer> for EntryBeside {
     fn from(answer: EntryAnswer) -> EntryBeside {
         match answer {
-            EntryAnswer::Plain(entry) => EntryBeside { entry, metadata: None, facets: None },
+            EntryAnswer::Plain(entry) => EntryBeside {
+                entry,
+                metadata: None,
+                facets: None,
+            },
             EntryAnswer::Beside(beside) => beside,
         }
     }
@@ -79,7 +87,9 @@ pub const SOURCE_REF_CHARS_MAX: usize = 249;
 pub const SOURCE_SUBJECT: &str = "source:";
 
 /// What a put takes.
-#[derive(Clone, Default, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Default, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutEntry {
     /// The text to remember.
@@ -135,7 +145,12 @@ impl PutEntry {
         if let Some(place) = self.source_ref.take() {
             let (limit, actual) = (SOURCE_REF_CHARS_MAX as u64, place.chars().count() as u64);
             if actual > limit {
-                return Err(Rejection::TooLarge { field: "sourceRef", unit: "characters", limit, actual });
+                return Err(Rejection::TooLarge {
+                    field: "sourceRef",
+                    unit: "characters",
+                    limit,
+                    actual,
+                });
             }
             if place.trim().is_empty() {
                 return Err(Rejection::Empty { field: "sourceRef" });
@@ -147,9 +162,16 @@ impl PutEntry {
 
     /// The draft without its subjects, which only an engine can turn into what is kept of them.
     pub fn into_draft(self) -> Result<Draft, Rejection> {
-        let named = |name: String| InteractionId::parse(&name).ok_or(Rejection::MalformedName { field: "interaction" });
+        let named = |name: String| {
+            InteractionId::parse(&name).ok_or(Rejection::MalformedName {
+                field: "interaction",
+            })
+        };
         let interaction = self.interaction.map(named).transpose()?;
-        let tier = self.tier.map(Tier::from).or(interaction.is_some().then_some(Tier::Interaction));
+        let tier = self
+            .tier
+            .map(Tier::from)
+            .or(interaction.is_some().then_some(Tier::Interaction));
         Ok(Draft {
             content: self.content,
             tags: self.tags,
@@ -174,7 +196,9 @@ impl PutEntry {
 }
 
 fn world(name: Option<String>) -> Result<WorldId, Rejection> {
-    name.map_or(Ok(WorldId::none()), |name| WorldId::parse(&name).ok_or(Rejection::MalformedName { field: "world" }))
+    name.map_or(Ok(WorldId::none()), |name| {
+        WorldId::parse(&name).ok_or(Rejection::MalformedName { field: "world" })
+    })
 }
 
 /// Questions that begin like those that the host makes up would be taken for them.
@@ -184,8 +208,12 @@ fn slot(name: Option<String>) -> Result<Option<String>, Rejection> {
         return Err(Rejection::Empty { field: "slot" });
     }
     if name.chars().any(char::is_control) || name.starts_with(CLAIM) || name.starts_with("ses_") {
-        let rule = "must be a name without control characters that does not begin with `=` or `ses_`";
-        return Err(Rejection::Invalid { field: "slot", rule });
+        let rule =
+            "must be a name without control characters that does not begin with `=` or `ses_`";
+        return Err(Rejection::Invalid {
+            field: "slot",
+            rule,
+        });
     }
     Ok(Some(name))
 }
@@ -239,7 +267,10 @@ impl ImportEntry {
     pub fn into_draft(self) -> Result<Draft, Rejection> {
         let id = EntryId::parse(&self.id).ok_or(Rejection::MalformedName { field: "id" })?;
         if self.tier.is_some_and(|tier| tier != TierName::Persistent) {
-            return Err(Rejection::Invalid { field: "tier", rule: "of an import must be persistent" });
+            return Err(Rejection::Invalid {
+                field: "tier",
+                rule: "of an import must be persistent",
+            });
         }
         Ok(Draft {
             content: self.content,
@@ -254,7 +285,10 @@ impl ImportEntry {
                 trust: self.source.map(Into::into).unwrap_or_default(),
                 ..Facets::default()
             },
-            origin: Some(Origin { id, created_at: self.created_at.map(|t| t.0) }),
+            origin: Some(Origin {
+                id,
+                created_at: self.created_at.map(|t| t.0),
+            }),
             ..Draft::default()
         })
     }

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// The body of every answer that is not a success. Closed: further facts go under `details`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorBody {
     /// Stable code for programs.
@@ -84,13 +86,20 @@ pub enum Problem {
     /// The run has no event at that position.
     UnknownSequence,
     /// What a replay would have to read is gone.
-    ReplayUnavailable { from_seq: u64, source_run: String, reason: &'static str },
+    ReplayUnavailable {
+        from_seq: u64,
+        source_run: String,
+        reason: &'static str,
+    },
     /// The job has ended.
     JobEnded { state: &'static str },
     /// The commitment does not stand so that this could be done with it.
     CommitmentState { state: &'static str },
     /// A pass cannot do what it is asked for. The code is the pass's own.
-    WorkRefused { code: &'static str, details: serde_json::Map<String, serde_json::Value> },
+    WorkRefused {
+        code: &'static str,
+        details: serde_json::Map<String, serde_json::Value>,
+    },
     /// It cannot be done to a proposal in this state.
     ProposalState { state: &'static str },
     /// The artifact is not the one that the caller names.
@@ -144,56 +153,157 @@ impl From<Rejection> for Problem {
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Failure {
-        let Row { status, code, message, retry_after } = problem.row();
-        Failure { status, retry_after, body: ErrorBody { error: code.to_owned(), message, details: problem.details() } }
+        let Row {
+            status,
+            code,
+            message,
+            retry_after,
+        } = problem.row();
+        Failure {
+            status,
+            retry_after,
+            body: ErrorBody {
+                error: code.to_owned(),
+                message,
+                details: problem.details(),
+            },
+        }
     }
 }
 
 impl Problem {
     fn row(&self) -> Row {
-        let row = |status, code, message: &str| Row { status, code, message: message.to_owned(), retry_after: None };
-        let later = |status, code, message: &str, seconds| Row { retry_after: Some(seconds), ..row(status, code, message) };
+        let row = |status, code, message: &str| Row {
+            status,
+            code,
+            message: message.to_owned(),
+            retry_after: None,
+        };
+        let later = |status, code, message: &str, seconds| Row {
+            retry_after: Some(seconds),
+            ..row(status, code, message)
+        };
         match self {
-            Problem::Rejected(Rejection::IdempotencyMismatch) => row(409, "idempotency_key_mismatch", &self.text()),
+            Problem::Rejected(Rejection::IdempotencyMismatch) => {
+                row(409, "idempotency_key_mismatch", &self.text())
+            }
             Problem::Rejected(rejection) => row(422, rejection.code(), &self.text()),
-            Problem::MalformedBody { .. } | Problem::MalformedQuery { .. } => row(400, "validation_error", &self.text()),
+            Problem::MalformedBody { .. } | Problem::MalformedQuery { .. } => {
+                row(400, "validation_error", &self.text())
+            }
             Problem::UnknownScope => row(422, "validation_error", &UnknownPermission.to_string()),
-            Problem::BodyTooLarge { .. } => row(413, "payload_too_large", "the request body is larger than this host takes"),
-            Problem::BodyTooSlow => row(408, "request_timeout", "the request body did not arrive in time"),
-            Problem::UnsupportedMediaType => row(415, "unsupported_media_type", "send the body as application/json"),
-            Problem::Unauthenticated => row(401, "unauthenticated", "a valid API key or token is needed: send Authorization: Bearer <key>"),
+            Problem::BodyTooLarge { .. } => row(
+                413,
+                "payload_too_large",
+                "the request body is larger than this host takes",
+            ),
+            Problem::BodyTooSlow => row(
+                408,
+                "request_timeout",
+                "the request body did not arrive in time",
+            ),
+            Problem::UnsupportedMediaType => row(
+                415,
+                "unsupported_media_type",
+                "send the body as application/json",
+            ),
+            Problem::Unauthenticated => row(
+                401,
+                "unauthenticated",
+                "a valid API key or token is needed: send Authorization: Bearer <key>",
+            ),
             Problem::KeyExpired => row(401, "key_expired", "this API key has expired"),
             Problem::KeyRevoked => row(401, "key_revoked", "this API key was revoked"),
             Problem::Forbidden(_) => row(403, "forbidden", &self.text()),
             Problem::NotFound => row(404, "not_found", "there is no such thing here"),
             Problem::NoWebhook => row(404, "subscription_not_found", "there is no such webhook"),
-            Problem::MethodNotAllowed => row(405, "method_not_allowed", "this path does not take that method"),
-            Problem::Conflict => row(409, "conflict", "an entry changed since it was read; read it again"),
-            Problem::FileConflict { .. } => row(409, "workspace_conflict", "the file is not at the version that If-Match names"),
-            Problem::FileTooLarge { .. } => row(413, "workspace_too_large", "the file is larger than this host keeps"),
-            Problem::UnknownWorkflow => row(404, "workflow_not_found", "there is no such workflow here"),
+            Problem::MethodNotAllowed => row(
+                405,
+                "method_not_allowed",
+                "this path does not take that method",
+            ),
+            Problem::Conflict => row(
+                409,
+                "conflict",
+                "an entry changed since it was read; read it again",
+            ),
+            Problem::FileConflict { .. } => row(
+                409,
+                "workspace_conflict",
+                "the file is not at the version that If-Match names",
+            ),
+            Problem::FileTooLarge { .. } => row(
+                413,
+                "workspace_too_large",
+                "the file is larger than this host keeps",
+            ),
+            Problem::UnknownWorkflow => {
+                row(404, "workflow_not_found", "there is no such workflow here")
+            }
             Problem::RunEnded { .. } => row(409, "run_already_terminal", "the run has ended"),
-            Problem::RunGoesOn => row(409, "run_not_terminal", "the run has not ended yet; wait for its last event"),
-            Problem::UnknownSequence => row(422, "sequence_unknown", "the run has no event at fromSeq"),
-            Problem::ReplayUnavailable { .. } => row(422, "replay_memory_snapshot_unavailable", "what the run read is not kept any more"),
+            Problem::RunGoesOn => row(
+                409,
+                "run_not_terminal",
+                "the run has not ended yet; wait for its last event",
+            ),
+            Problem::UnknownSequence => {
+                row(422, "sequence_unknown", "the run has no event at fromSeq")
+            }
+            Problem::ReplayUnavailable { .. } => row(
+                422,
+                "replay_memory_snapshot_unavailable",
+                "what the run read is not kept any more",
+            ),
             Problem::JobEnded { .. } => row(409, "job_already_ended", "the job has ended"),
-            Problem::CommitmentState { .. } => {
-                row(409, "commitment_state_conflict", "the commitment does not stand so that this can be done")
+            Problem::CommitmentState { .. } => row(
+                409,
+                "commitment_state_conflict",
+                "the commitment does not stand so that this can be done",
+            ),
+            Problem::WorkRefused { code, .. } => {
+                row(422, code, "the pass cannot do this; details say why")
             }
-            Problem::WorkRefused { code, .. } => row(422, code, "the pass cannot do this; details say why"),
-            Problem::ProposalState { .. } => row(409, "proposal_state_conflict", "this cannot be done to a proposal in its state"),
-            Problem::ProposalStale => row(409, "proposal_stale", "the artifact is not the one that artifactDigest names; look at it again"),
+            Problem::ProposalState { .. } => row(
+                409,
+                "proposal_state_conflict",
+                "this cannot be done to a proposal in its state",
+            ),
+            Problem::ProposalStale => row(
+                409,
+                "proposal_stale",
+                "the artifact is not the one that artifactDigest names; look at it again",
+            ),
             Problem::ProposalMalformed(_) => row(422, "proposal_malformed", &self.text()),
-            Problem::ProposalHoldsSecret => {
-                row(409, "proposal_holds_secret", "by the rules of today the artifact holds a secret; revise the proposal")
-            }
-            Problem::ProposalInstallConflict => {
-                row(409, "proposal_install_conflict", "something of this name is there already; remove it first, or revise the proposal")
-            }
-            Problem::ProposalGateClosed => row(409, "proposal_gate_closed", "no gate is open for the newest revision"),
-            Problem::ProposalDenied { .. } => row(403, "forbidden", "this key may not decide about the proposal; details say why"),
-            Problem::ArchiveErased => row(410, "archive_erased", "the archive was erased; its digest is all that is left of it"),
-            Problem::SecretExists => row(409, "secret_exists", "a secret of this name exists; rotate it to give it another value"),
+            Problem::ProposalHoldsSecret => row(
+                409,
+                "proposal_holds_secret",
+                "by the rules of today the artifact holds a secret; revise the proposal",
+            ),
+            Problem::ProposalInstallConflict => row(
+                409,
+                "proposal_install_conflict",
+                "something of this name is there already; remove it first, or revise the proposal",
+            ),
+            Problem::ProposalGateClosed => row(
+                409,
+                "proposal_gate_closed",
+                "no gate is open for the newest revision",
+            ),
+            Problem::ProposalDenied { .. } => row(
+                403,
+                "forbidden",
+                "this key may not decide about the proposal; details say why",
+            ),
+            Problem::ArchiveErased => row(
+                410,
+                "archive_erased",
+                "the archive was erased; its digest is all that is left of it",
+            ),
+            Problem::SecretExists => row(
+                409,
+                "secret_exists",
+                "a secret of this name exists; rotate it to give it another value",
+            ),
             Problem::VaultLocked => later(
                 503,
                 "vault_locked",
@@ -201,8 +311,18 @@ impl Problem {
                 30,
             ),
             Problem::NotProvided { .. } => row(422, "capability_not_provided", &self.text()),
-            Problem::NotReached => later(503, "revision_not_reached", "the revision named by atLeast has not been reached here", 1),
-            Problem::TooManyFeeds { .. } => later(429, "rate_limited", "too many event streams of this tenant are open", 5),
+            Problem::NotReached => later(
+                503,
+                "revision_not_reached",
+                "the revision named by atLeast has not been reached here",
+                1,
+            ),
+            Problem::TooManyFeeds { .. } => later(
+                429,
+                "rate_limited",
+                "too many event streams of this tenant are open",
+                5,
+            ),
             Problem::Busy => later(503, "busy", "too many requests are waiting; try again", 1),
             Problem::Full => later(507, "storage_full", "the storage is full; reads go on", 30),
             Problem::Unavailable => later(
@@ -219,7 +339,9 @@ impl Problem {
     fn text(&self) -> String {
         match self {
             Problem::Rejected(rejection) => rejection.to_string(),
-            Problem::ProposalMalformed(rejection) => format!("the artifact is not what its kind asks for: {rejection}"),
+            Problem::ProposalMalformed(rejection) => {
+                format!("the artifact is not what its kind asks for: {rejection}")
+            }
             Problem::MalformedBody { hint } => format!("the request body is not valid: {hint}"),
             Problem::MalformedQuery { hint } => format!("the query string is not valid: {hint}"),
             Problem::Forbidden(permission) => format!("this key lacks the scope {permission}"),
@@ -230,19 +352,36 @@ impl Problem {
 
     fn details(&self) -> Option<serde_json::Map<String, serde_json::Value>> {
         let details = match self {
-            Problem::Rejected(Rejection::TooLarge { field, unit, limit, actual }) => {
+            Problem::Rejected(Rejection::TooLarge {
+                field,
+                unit,
+                limit,
+                actual,
+            }) => {
                 json!({"field": field, "unit": unit, "limit": limit, "actual": actual})
             }
             Problem::Rejected(Rejection::ShadowsRule { rule }) => json!({"ruleId": rule.as_str()}),
             Problem::Rejected(rejection) => json!({"field": rejection.field()?}),
             Problem::UnknownScope => json!({"field": "scopes"}),
-            Problem::BodyTooLarge { limit } | Problem::FileTooLarge { limit } => json!({"limit": limit, "unit": "bytes"}),
+            Problem::BodyTooLarge { limit } | Problem::FileTooLarge { limit } => {
+                json!({"limit": limit, "unit": "bytes"})
+            }
             Problem::RunEnded { status } => json!({"status": status}),
-            Problem::JobEnded { state } | Problem::ProposalState { state } | Problem::CommitmentState { state } => json!({"state": state}),
-            Problem::ProposalMalformed(rejection) => json!({"field": rejection.field()?, "rule": rejection.to_string()}),
+            Problem::JobEnded { state }
+            | Problem::ProposalState { state }
+            | Problem::CommitmentState { state } => json!({"state": state}),
+            Problem::ProposalMalformed(rejection) => {
+                json!({"field": rejection.field()?, "rule": rejection.to_string()})
+            }
             Problem::ProposalDenied { reason } => json!({"reason": reason}),
-            Problem::WorkRefused { details, .. } => return Some(details.clone()).filter(|details| !details.is_empty()),
-            Problem::ReplayUnavailable { from_seq, source_run, reason } => {
+            Problem::WorkRefused { details, .. } => {
+                return Some(details.clone()).filter(|details| !details.is_empty());
+            }
+            Problem::ReplayUnavailable {
+                from_seq,
+                source_run,
+                reason,
+            } => {
                 json!({"fromSeq": from_seq, "sourceRunId": source_run, "reason": reason})
             }
             Problem::FileConflict { current_version } => json!({"currentVersion": current_version}),
@@ -273,9 +412,15 @@ pub fn json_hint(error: &serde_json::Error) -> String {
 pub fn query_hint(text: &str) -> String {
     // The last of these words is serde's: what comes before may be the caller's.
     match text.rsplit_once("expected one of ") {
-        Some((_, known)) if text.contains("unknown variant") => format!("a value is unknown; known are {known}"),
-        Some((_, known)) if text.contains("unknown field") => format!("a parameter is unknown; known are {known}"),
-        _ if text.contains("an instant must be RFC 3339") => "an instant must be RFC 3339 text".to_owned(),
+        Some((_, known)) if text.contains("unknown variant") => {
+            format!("a value is unknown; known are {known}")
+        }
+        Some((_, known)) if text.contains("unknown field") => {
+            format!("a parameter is unknown; known are {known}")
+        }
+        _ if text.contains("an instant must be RFC 3339") => {
+            "an instant must be RFC 3339 text".to_owned()
+        }
         _ => "a parameter is unknown, repeated or has a value of the wrong type".to_owned(),
     }
 }
@@ -284,13 +429,21 @@ pub fn query_hint(text: &str) -> String {
 #[must_use]
 pub fn data_hint(text: &str) -> String {
     // Texts of serde that name only our own fields are safe to pass on.
-    for safe in ["missing field `", "duplicate field `", "an instant must be", "recursion limit"] {
+    for safe in [
+        "missing field `",
+        "duplicate field `",
+        "an instant must be",
+        "recursion limit",
+    ] {
         if text.starts_with(safe) {
             return text.split(" at line").next().unwrap_or(safe).to_owned();
         }
     }
     // The last of these words is serde's: what comes before may be the caller's.
-    if let Some((_, expected)) = text.rsplit_once("expected one of ").or_else(|| text.rsplit_once("expected ")) {
+    if let Some((_, expected)) = text
+        .rsplit_once("expected one of ")
+        .or_else(|| text.rsplit_once("expected "))
+    {
         let expected = expected.split(" at line").next().unwrap_or(expected);
         let what = match text {
             text if text.starts_with("unknown field") => "a field is unknown; known are",
@@ -311,7 +464,10 @@ mod tests {
     fn hints_help_and_never_echo() {
         let hint = |text: &str| json_hint(&serde_json::from_str::<PutEntry>(text).unwrap_err());
         assert_eq!(hint("{}"), "missing field `content` (line 1, column 2)");
-        assert_eq!(hint("{\"content\": "), "it ends too early (line 1, column 12)");
+        assert_eq!(
+            hint("{\"content\": "),
+            "it ends too early (line 1, column 12)"
+        );
         assert_eq!(hint("nonsense-canary"), "it is not JSON (line 1, column 2)");
         for echo in [
             r#"{"canary": 1}"#,
@@ -322,7 +478,12 @@ mod tests {
             let hint = hint(echo);
             assert!(!hint.contains("canary"), "{echo}: {hint}");
         }
-        assert!(hint(r#"{"canary": 1}"#).contains("known are `content`, `tags`, `expiresAt`, `metadata`"), "{}", hint(r#"{"canary": 1}"#));
+        assert!(
+            hint(r#"{"canary": 1}"#)
+                .contains("known are `content`, `tags`, `expiresAt`, `metadata`"),
+            "{}",
+            hint(r#"{"canary": 1}"#)
+        );
         assert!(hint(r#"{"content": 7}"#).contains("expected a string"));
     }
 
@@ -333,6 +494,13 @@ mod tests {
             serde_json::to_value(&failure.body).unwrap(),
             json!({"error": "validation_error", "message": "expiresAt must be in the future", "details": {"field": "expiresAt"}})
         );
-        assert_eq!(serde_json::to_value(Failure::from(Problem::NotFound).body).unwrap().as_object().unwrap().len(), 2);
+        assert_eq!(
+            serde_json::to_value(Failure::from(Problem::NotFound).body)
+                .unwrap()
+                .as_object()
+                .unwrap()
+                .len(),
+            2
+        );
     }
 }

@@ -38,7 +38,11 @@ impl From<&Event> for EventDoc {
             revision: event.revision.0.to_string(),
             run_id: event.run.as_ref().map(|run| run.id.as_str().to_owned()),
             payload: event.body.payload(),
-            hash: event.hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+            hash: event
+                .hash
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
         }
     }
 }

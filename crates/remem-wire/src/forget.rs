@@ -17,7 +17,9 @@ pub struct ForgetRequest {
 
 impl std::fmt::Debug for ForgetRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ForgetRequest").field("dry_run", &self.dry_run).finish_non_exhaustive()
+        f.debug_struct("ForgetRequest")
+            .field("dry_run", &self.dry_run)
+            .finish_non_exhaustive()
     }
 }
 

@@ -87,7 +87,9 @@ pub struct ReadQuery {
 }
 
 /// A page of entries, newest first; within a budget as many as fit, and no page after it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryList {
     /// The entries.
@@ -222,7 +224,9 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// One hit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchHit {
     /// The entry.
@@ -248,7 +252,9 @@ pub struct SearchHit {
 }
 
 /// Answer to a search, best first.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 pub struct SearchAnswer {
     /// The hits.
     pub hits: Vec<SearchHit>,
@@ -264,7 +270,9 @@ pub struct SearchAnswer {
 }
 
 /// Counts of one memory.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryStats {
     /// Live entries.

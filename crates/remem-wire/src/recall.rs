@@ -6,7 +6,17 @@ use crate::workshop::{TierName, TypologyName};
 use serde::{Deserialize, Serialize};
 
 /// What a score is made of, in the unit of the score. They sum to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+    schemars::JsonSchema,
+)]
 pub struct ScoreParts {
     /// Words in common.
     pub lexical: f64,
@@ -27,7 +37,9 @@ pub struct ScoreParts {
 }
 
 /// The time that a query speaks of.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 pub struct SpokenTime {
     /// From this instant on.
     pub from: Instant,
@@ -94,7 +106,9 @@ pub struct RecallRequest {
 }
 
 /// A block for a model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RecallAnswer {
     /// The block. What nobody vouches for is marked line by line.

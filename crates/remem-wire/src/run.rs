@@ -41,7 +41,9 @@ pub struct RunCreate {
 }
 
 /// A run was started.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCreated {
     /// Its name.
@@ -55,7 +57,9 @@ pub struct RunCreated {
 }
 
 /// How far a run has come.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSnapshot {
     /// Its name.
@@ -110,7 +114,9 @@ pub struct RunSnapshot {
 }
 
 /// Whose a run is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunOwner {
     /// The tenant.
@@ -124,15 +130,30 @@ impl RunSnapshot {
     #[must_use]
     pub fn new(tenant: &str, id: &str, state: RunState) -> RunSnapshot {
         let ended = |skipped: bool| if skipped { "skipped" } else { "completed" };
-        let node = |done: &remem_core::run::NodeDone| (done.id.clone(), serde_json::json!({"status": ended(done.skipped)}));
+        let node = |done: &remem_core::run::NodeDone| {
+            (
+                done.id.clone(),
+                serde_json::json!({"status": ended(done.skipped)}),
+            )
+        };
         let failed = |id: String| (id, serde_json::json!({"status": "failed"}));
         RunSnapshot {
             run_id: id.to_owned(),
             status: state.status.as_str().to_owned(),
-            owner: RunOwner { tenant: tenant.to_owned(), principal: state.principal },
+            owner: RunOwner {
+                tenant: tenant.to_owned(),
+                principal: state.principal,
+            },
             started_at: Instant(remem_core::Timestamp(state.started_at)),
-            completed_at: state.completed_at.map(|at| Instant(remem_core::Timestamp(at))),
-            node_states: state.done.iter().map(node).chain(state.failed_node.into_iter().map(failed)).collect(),
+            completed_at: state
+                .completed_at
+                .map(|at| Instant(remem_core::Timestamp(at))),
+            node_states: state
+                .done
+                .iter()
+                .map(node)
+                .chain(state.failed_node.into_iter().map(failed))
+                .collect(),
             workflow_id: state.workflow_id,
             agent: state.agent,
             variables: state.variables,
@@ -148,7 +169,9 @@ impl RunSnapshot {
 }
 
 /// One event of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RunEventDoc {
     /// Unique in the tenant.
@@ -182,14 +205,19 @@ impl RunEventDoc {
             r#type: event.body.kind().as_str().to_owned(),
             timestamp: Instant(event.happened_at()),
             sequence: run.seq,
-            node_id: payload.get("nodeId").and_then(Value::as_str).map(str::to_owned),
+            node_id: payload
+                .get("nodeId")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
             payload,
         })
     }
 }
 
 /// Events of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RunEvents {
     /// In order.
@@ -234,7 +262,9 @@ pub struct RunFork {
 }
 
 /// A run was forked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RunForked {
     /// The new run.
@@ -263,7 +293,9 @@ pub struct RunCancel {
 }
 
 /// A run was cancelled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct RunStatusAnswer {
     /// The run.

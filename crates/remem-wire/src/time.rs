@@ -15,7 +15,9 @@ impl Instant {
     #[must_use]
     pub fn parse(text: &str) -> Option<Instant> {
         let ms = text.parse::<jiff::Timestamp>().ok()?.as_millisecond();
-        (0..=LAST_MS).contains(&ms).then_some(Instant(Timestamp(ms)))
+        (0..=LAST_MS)
+            .contains(&ms)
+            .then_some(Instant(Timestamp(ms)))
     }
 }
 
@@ -41,7 +43,11 @@ impl<'de> Deserialize<'de> for Instant {
             Text(Cow<'a, str>),
         }
         // The message names the rule, not the value: a client may have put anything here.
-        let bad = || D::Error::custom("an instant must be RFC 3339 text or milliseconds since 1970, up to the year 9999");
+        let bad = || {
+            D::Error::custom(
+                "an instant must be RFC 3339 text or milliseconds since 1970, up to the year 9999",
+            )
+        };
         match Form::deserialize(deserializer).map_err(|_| bad())? {
             Form::Milliseconds(ms) if (0..=LAST_MS).contains(&ms) => Ok(Instant(Timestamp(ms))),
             Form::Milliseconds(_) => Err(bad()),
@@ -54,7 +60,9 @@ impl utoipa::PartialSchema for Instant {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
         utoipa::openapi::schema::ObjectBuilder::new()
             .schema_type(utoipa::openapi::schema::Type::String)
-            .format(Some(utoipa::openapi::SchemaFormat::KnownFormat(utoipa::openapi::KnownFormat::DateTime)))
+            .format(Some(utoipa::openapi::SchemaFormat::KnownFormat(
+                utoipa::openapi::KnownFormat::DateTime,
+            )))
             .into()
     }
 }
@@ -81,16 +89,38 @@ mod tests {
     fn both_forms_are_read_and_one_is_written() {
         let text: Instant = serde_json::from_str("\"2026-11-15T09:00:00.5+01:00\"").unwrap();
         let number: Instant = serde_json::from_str("1794729600500").unwrap();
-        assert_eq!((text, text.to_string().as_str()), (number, "2026-11-15T08:00:00.500Z"));
-        assert_eq!(Instant(Timestamp(0)).to_string(), "1970-01-01T00:00:00.000Z");
-        assert_eq!(Instant(Timestamp(i64::MAX)).to_string(), "9999-12-30T21:59:59.999Z");
+        assert_eq!(
+            (text, text.to_string().as_str()),
+            (number, "2026-11-15T08:00:00.500Z")
+        );
+        assert_eq!(
+            Instant(Timestamp(0)).to_string(),
+            "1970-01-01T00:00:00.000Z"
+        );
+        assert_eq!(
+            Instant(Timestamp(i64::MAX)).to_string(),
+            "9999-12-30T21:59:59.999Z"
+        );
     }
 
     #[test]
     fn nonsense_is_refused_without_an_echo() {
-        for bad in ["\"soon-canary\"", "-1", "1e300", "{}", "253402300800000", "\"2026-13-01T00:00:00Z\"", "1.5"] {
-            let error = serde_json::from_str::<Instant>(bad).unwrap_err().to_string();
-            assert!(!error.contains("canary") && error.contains("RFC 3339"), "{bad}: {error}");
+        for bad in [
+            "\"soon-canary\"",
+            "-1",
+            "1e300",
+            "{}",
+            "253402300800000",
+            "\"2026-13-01T00:00:00Z\"",
+            "1.5",
+        ] {
+            let error = serde_json::from_str::<Instant>(bad)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                !error.contains("canary") && error.contains("RFC 3339"),
+                "{bad}: {error}"
+            );
         }
     }
 }

@@ -205,10 +205,28 @@ pub fn envelope(tenant: &TenantId, event: &Event) -> Option<Vec<u8>> {
     let told = match RunEventDoc::of(event) {
         Some(doc) => Delivered::OfRun(doc),
         None if is_standing(event.body.kind()) => {
-            let EventDoc { event_id, sequence, r#type, timestamp, payload, .. } = EventDoc::from(event);
-            Delivered::Standing(StandingEvent { event_id, r#type, payload, timestamp, sequence })
+            let EventDoc {
+                event_id,
+                sequence,
+                r#type,
+                timestamp,
+                payload,
+                ..
+            } = EventDoc::from(event);
+            Delivered::Standing(StandingEvent {
+                event_id,
+                r#type,
+                payload,
+                timestamp,
+                sequence,
+            })
         }
         None => return None,
     };
-    serde_json::to_vec(&Delivery { run_id, workspace_id: tenant.as_str(), event: told }).ok()
+    serde_json::to_vec(&Delivery {
+        run_id,
+        workspace_id: tenant.as_str(),
+        event: told,
+    })
+    .ok()
 }

@@ -79,7 +79,9 @@ names!(
 );
 
 /// What an entry has beside its text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryFacets {
     /// How long it lasts.
@@ -118,7 +120,10 @@ impl From<&Entry> for EntryFacets {
         let session = facets.session.as_ref().map(|id| id.as_str().to_owned());
         // A question of a session is kept under the session's name: a reader sees the question.
         let plain = |slot: &str| {
-            let rest = session.as_deref().and_then(|session| slot.strip_prefix(session)).and_then(|rest| rest.strip_prefix('|'));
+            let rest = session
+                .as_deref()
+                .and_then(|session| slot.strip_prefix(session))
+                .and_then(|rest| rest.strip_prefix('|'));
             rest.unwrap_or(slot).to_owned()
         };
         EntryFacets {
@@ -148,7 +153,9 @@ pub struct SlotQuery {
 }
 
 /// One answer to a question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotAnswer {
     /// The entry.
@@ -166,14 +173,18 @@ pub struct SlotAnswer {
 }
 
 /// Every answer to a question, oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 pub struct SlotHistory {
     /// The answers.
     pub answers: Vec<SlotAnswer>,
 }
 
 /// A session of a memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionDoc {
     /// Its memory.
@@ -198,14 +209,26 @@ pub struct SessionDoc {
 }
 
 /// The sessions of a memory, the open one first, then the newest.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 pub struct SessionList {
     /// The sessions.
     pub sessions: Vec<SessionDoc>,
 }
 
 /// How a chat thread ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+    schemars::JsonSchema,
+)]
 pub struct InteractionClosed {
     /// What goes on in the session.
     pub promoted: u64,
@@ -232,7 +255,9 @@ impl std::fmt::Debug for LinkPut {
 }
 
 /// Answer to a link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema, schemars::JsonSchema,
+)]
 pub struct Linked {
     /// Entries that were not linked before: the one that is named, and what it was made from.
     pub linked: u64,
@@ -447,15 +472,27 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_those_that_are_known() {
-        let hint = |text: &str| crate::error::json_hint(&serde_json::from_str::<crate::PutEntry>(text).unwrap_err());
+        let hint = |text: &str| {
+            crate::error::json_hint(&serde_json::from_str::<crate::PutEntry>(text).unwrap_err())
+        };
         for (field, known) in [
             ("tier", "`interaction`, `session`, `persistent`"),
             ("typology", "`episodic`, `semantic`, `procedural`"),
-            ("source", "`untrusted`, `model`, `tool`, `action`, `operator`"),
+            (
+                "source",
+                "`untrusted`, `model`, `tool`, `action`, `operator`",
+            ),
         ] {
-            for canary in ["canary", "expected one of canary", "a`, expected one of canary"] {
+            for canary in [
+                "canary",
+                "expected one of canary",
+                "a`, expected one of canary",
+            ] {
                 let hint = hint(&format!(r#"{{"content": "x", "{field}": "{canary}"}}"#));
-                assert!(hint.contains(known) && !hint.contains("canary"), "{field}: {hint}");
+                assert!(
+                    hint.contains(known) && !hint.contains("canary"),
+                    "{field}: {hint}"
+                );
             }
         }
     }
@@ -463,13 +500,22 @@ mod tests {
     #[test]
     fn names_are_those_of_the_core() {
         for tier in Tier::ALL {
-            assert_eq!(serde_json::to_value(TierName::from(tier)).unwrap(), tier.as_str());
+            assert_eq!(
+                serde_json::to_value(TierName::from(tier)).unwrap(),
+                tier.as_str()
+            );
         }
         for typology in Typology::ALL {
-            assert_eq!(serde_json::to_value(TypologyName::from(typology)).unwrap(), typology.as_str());
+            assert_eq!(
+                serde_json::to_value(TypologyName::from(typology)).unwrap(),
+                typology.as_str()
+            );
         }
         for trust in Trust::ALL {
-            assert_eq!(serde_json::to_value(SourceName::from(trust)).unwrap(), trust.as_str());
+            assert_eq!(
+                serde_json::to_value(SourceName::from(trust)).unwrap(),
+                trust.as_str()
+            );
         }
     }
 }

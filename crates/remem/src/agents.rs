@@ -15,7 +15,11 @@ pub fn read(folder: &Path, policy: &Policy) -> anyhow::Result<Vec<Agent>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(place)? {
         let path = entry.with_context(place)?.path();
-        if path.is_file() && path.extension().is_some_and(|extension| extension == "json") {
+        if path.is_file()
+            && path
+                .extension()
+                .is_some_and(|extension| extension == "json")
+        {
             files.push(path);
         }
     }
@@ -23,7 +27,11 @@ pub fn read(folder: &Path, policy: &Policy) -> anyhow::Result<Vec<Agent>> {
     let mut agents: Vec<Agent> = Vec::new();
     for file in &files {
         let agent = one(folder, file, policy).with_context(|| bad(file))?;
-        ensure!(agents.iter().all(|other| other.id() != agent.id()), "{}: another file has the same agentId", bad(file));
+        ensure!(
+            agents.iter().all(|other| other.id() != agent.id()),
+            "{}: another file has the same agentId",
+            bad(file)
+        );
         agents.push(agent);
     }
     // The files may name each other in any order.
@@ -39,21 +47,39 @@ fn bad(file: &Path) -> String {
 
 fn one(folder: &Path, file: &Path, policy: &Policy) -> anyhow::Result<Agent> {
     let text = bounded(file, policy)?;
-    let install = AgentInstall::from_file(&text).map_err(|error| anyhow::anyhow!("it is not valid: {}", json_hint(&error)))?;
+    let install = AgentInstall::from_file(&text)
+        .map_err(|error| anyhow::anyhow!("it is not valid: {}", json_hint(&error)))?;
     let agent = Agent::new(install.into(), policy)?;
-    let Prompt::File(name) = agent.prompt() else { return Ok(agent) };
-    let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
-    ensure!(inside, "systemPromptRef must be the path of a file beside the manifest");
-    let prompt = bounded(&folder.join(name), policy).context("systemPromptRef must be the path of a file beside the manifest")?;
-    let prompt = String::from_utf8(prompt).ok().context("the file that systemPromptRef names is not UTF-8")?;
-    ensure!(!prompt.is_empty(), "the file that systemPromptRef names is empty");
+    let Prompt::File(name) = agent.prompt() else {
+        return Ok(agent);
+    };
+    let inside = Path::new(name)
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    ensure!(
+        inside,
+        "systemPromptRef must be the path of a file beside the manifest"
+    );
+    let prompt = bounded(&folder.join(name), policy)
+        .context("systemPromptRef must be the path of a file beside the manifest")?;
+    let prompt = String::from_utf8(prompt)
+        .ok()
+        .context("the file that systemPromptRef names is not UTF-8")?;
+    ensure!(
+        !prompt.is_empty(),
+        "the file that systemPromptRef names is empty"
+    );
     Ok(agent.with_prompt(&prompt))
 }
 
 fn bounded(file: &Path, policy: &Policy) -> anyhow::Result<Vec<u8>> {
     let limit = policy.agent_bytes_max;
     let text = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    ensure!(text.len() <= limit, "{} is larger than {limit} bytes", file.display());
+    ensure!(
+        text.len() <= limit,
+        "{} is larger than {limit} bytes",
+        file.display()
+    );
     Ok(text)
 }
 
@@ -61,8 +87,7 @@ fn bounded(file: &Path, policy: &Policy) -> anyhow::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    const GOOD: &str =
-        r#"{"agentId": "core.host.greeter", "persona": "Greeter", "modelClass": "general", "systemPromptRef": "prompts/a.md"}"#;
+    const GOOD: &str = r#"{"agentId": "core.host.greeter", "persona": "Greeter", "modelClass": "general", "systemPromptRef": "prompts/a.md"}"#;
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -77,9 +102,17 @@ mod tests {
     fn manifests_are_read_with_the_files_they_name() {
         let peer = r#"{"manifest": {"agentId": "core.host.first", "persona": "F", "modelClass": "general", "systemPrompt": "x"},
             "peerDependencies": {"local": {}, "extra": {"optional": true}}}"#;
-        let folder = folder(&[("b.json", GOOD), ("a.json", peer), ("note.txt", "not an agent"), ("prompts/a.md", "Say hello.")]);
+        let folder = folder(&[
+            ("b.json", GOOD),
+            ("a.json", peer),
+            ("note.txt", "not an agent"),
+            ("prompts/a.md", "Say hello."),
+        ]);
         let agents = read(folder.path(), &Policy::default()).unwrap();
-        assert_eq!(agents.iter().map(Agent::id).collect::<Vec<_>>(), ["core.host.first", "core.host.greeter"]);
+        assert_eq!(
+            agents.iter().map(Agent::id).collect::<Vec<_>>(),
+            ["core.host.first", "core.host.greeter"]
+        );
         assert!(agents[1].prompt() == Prompt::Text("Say hello."));
     }
 
@@ -94,13 +127,25 @@ mod tests {
             (vec![("x.json", class.as_str())], "modelClass must be"),
             (vec![("x.json", "{canary")], "it is not JSON"),
             (vec![("x.json", "[]")], "it is not valid"),
-            (vec![("prompts/a.md", "p"), ("a.json", GOOD), ("x.json", GOOD)], "same agentId"),
-            (vec![("prompts/a.md", "p"), ("x.json", peer.as_str())], "peerDependencies"),
+            (
+                vec![("prompts/a.md", "p"), ("a.json", GOOD), ("x.json", GOOD)],
+                "same agentId",
+            ),
+            (
+                vec![("prompts/a.md", "p"), ("x.json", peer.as_str())],
+                "peerDependencies",
+            ),
             (vec![("prompts/a.md", ""), ("x.json", GOOD)], "empty"),
         ];
         for (files, reason) in rows {
-            let error = format!("{:#}", read(folder(&files).path(), &Policy::default()).unwrap_err());
-            assert!(error.contains("x.json") && error.contains(reason) && !error.contains("canary"), "{error}");
+            let error = format!(
+                "{:#}",
+                read(folder(&files).path(), &Policy::default()).unwrap_err()
+            );
+            assert!(
+                error.contains("x.json") && error.contains(reason) && !error.contains("canary"),
+                "{error}"
+            );
         }
         assert!(read(Path::new("does-not-exist"), &Policy::default()).is_err());
     }

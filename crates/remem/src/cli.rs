@@ -25,8 +25,10 @@ use std::path::PathBuf;
 /// The memory host for AI agents.
 #[derive(Parser)]
 #[command(name = "remem", version, about, propagate_version = true)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 refused as invalid, 5 key missing or not allowed, \
-                        6 not reachable or unavailable.\nStart with `remem serve`; the README has a two-minute tour.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 refused as invalid, 5 key missing or not allowed, \
+                        6 not reachable or unavailable.\nStart with `remem serve`; the README has a two-minute tour."
+)]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,
@@ -44,13 +46,25 @@ pub struct Global {
     #[arg(long, global = true, env = "REMEM_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// PostgreSQL URL of the store [default: the embedded store in the data directory]
-    #[arg(long, global = true, env = "REMEM_DATABASE", hide_env_values = true, value_name = "URL")]
+    #[arg(
+        long,
+        global = true,
+        env = "REMEM_DATABASE",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
     pub database: Option<String>,
     /// Server to talk to [default: http://127.0.0.1:7077]
     #[arg(long, global = true, env = "REMEM_URL", value_name = "URL")]
     pub url: Option<String>,
     /// API key [default: the one in DATA_DIR/bootstrap.key]
-    #[arg(long, global = true, env = "REMEM_KEY", hide_env_values = true, value_name = "KEY")]
+    #[arg(
+        long,
+        global = true,
+        env = "REMEM_KEY",
+        hide_env_values = true,
+        value_name = "KEY"
+    )]
     pub key: Option<String>,
     /// Open the store directly, without a server
     #[arg(long, global = true, conflicts_with = "url")]
@@ -197,8 +211,10 @@ pub struct Serve {
 }
 
 #[derive(Args)]
-#[command(after_help = "Your own memories begin with ~/ : quote them ('~/ops'), since a shell makes a folder of it, or type @me/ops.\n\
-                        Example: remem put @me/ops \"Send the report as a table\" --interaction thread-1 --speaker operator --source operator")]
+#[command(
+    after_help = "Your own memories begin with ~/ : quote them ('~/ops'), since a shell makes a folder of it, or type @me/ops.\n\
+                        Example: remem put @me/ops \"Send the report as a table\" --interaction thread-1 --speaker operator --source operator"
+)]
 pub struct Put {
     /// Name of the memory
     #[arg(value_parser = memory)]
@@ -277,7 +293,11 @@ pub enum Key {
         /// What it allows, separated by commas: memory:read, memory:write, memory:admin, workspace:read, workspace:write,
         /// runs:create, runs:read, runs:cancel, manifest:read, manifest:write, secrets:manage, webhooks:manage, proposals:read,
         /// proposals:write, proposals:apply, proposals:override, keys:manage, host:admin
-        #[arg(long, value_delimiter = ',', default_value = "memory:read,memory:write")]
+        #[arg(
+            long,
+            value_delimiter = ',',
+            default_value = "memory:read,memory:write"
+        )]
         scopes: Vec<String>,
         /// The scopes of a role instead: reader, writer, reviewer, operator or admin
         #[arg(long, conflicts_with = "scopes")]
@@ -399,9 +419,11 @@ pub struct Export {
 }
 
 #[derive(Args)]
-#[command(after_help = "PLACE is sqlite:DIR (a data directory) or postgres://USER:PASSWORD@HOST/NAME (prepared with `remem migrate`).\n\
+#[command(
+    after_help = "PLACE is sqlite:DIR (a data directory) or postgres://USER:PASSWORD@HOST/NAME (prepared with `remem migrate`).\n\
                         Stop the source first, or run the copy again once it is stopped. An interrupted copy goes on when the same \
-                        command is run again. With --tenant, only that tenant is copied.")]
+                        command is run again. With --tenant, only that tenant is copied."
+)]
 pub struct Copy {
     /// Where the host is
     #[arg(long, value_name = "PLACE")]

@@ -220,7 +220,10 @@ pub struct Log {
 
 impl Default for Server {
     fn default() -> Server {
-        Server { listen: "127.0.0.1:7077".to_owned(), metrics_public: false }
+        Server {
+            listen: "127.0.0.1:7077".to_owned(),
+            metrics_public: false,
+        }
     }
 }
 
@@ -243,7 +246,10 @@ impl Default for Storage {
 
 impl Default for Redaction {
     fn default() -> Redaction {
-        Redaction { shapes: ShapePolicy::default().to_string(), secrets_file: None }
+        Redaction {
+            shapes: ShapePolicy::default().to_string(),
+            secrets_file: None,
+        }
     }
 }
 
@@ -253,7 +259,9 @@ impl Default for Jwt {
             issuer: None,
             audience: None,
             jwks: None,
-            algorithms: Algorithm::USUAL.map(|algorithm| algorithm.as_str().to_owned()).to_vec(),
+            algorithms: Algorithm::USUAL
+                .map(|algorithm| algorithm.as_str().to_owned())
+                .to_vec(),
             leeway_seconds: 60,
             tenant: None,
             tenant_claim: "tenant".to_owned(),
@@ -280,23 +288,38 @@ impl Default for Proposals {
 
 impl Default for Model {
     fn default() -> Model {
-        Model { base_url: None, name: None, key_secret: None, timeout_ms: 30_000 }
+        Model {
+            base_url: None,
+            name: None,
+            key_secret: None,
+            timeout_ms: 30_000,
+        }
     }
 }
 
 impl Default for Commitments {
     fn default() -> Commitments {
         let rules = CommitmentRules::default();
-        Commitments { arm: rules.arm.as_str().to_owned(), zone: rules.zone }
+        Commitments {
+            arm: rules.arm.as_str().to_owned(),
+            zone: rules.zone,
+        }
     }
 }
 
 impl Commitments {
     /// The rules these settings make.
     pub fn rules(&self) -> anyhow::Result<CommitmentRules> {
-        let arm = Arm::ALL.into_iter().find(|arm| arm.as_str() == self.arm).context("commitments.arm must be auto, confirm or off")?;
+        let arm = Arm::ALL
+            .into_iter()
+            .find(|arm| arm.as_str() == self.arm)
+            .context("commitments.arm must be auto, confirm or off")?;
         zone(&self.zone).map_err(|rejection| anyhow::anyhow!("commitments.{rejection}"))?;
-        Ok(CommitmentRules { arm, zone: self.zone.clone(), ..CommitmentRules::default() })
+        Ok(CommitmentRules {
+            arm,
+            zone: self.zone.clone(),
+            ..CommitmentRules::default()
+        })
     }
 }
 
@@ -320,22 +343,40 @@ impl Default for Limits {
 
 impl Default for Log {
     fn default() -> Log {
-        Log { format: "text".to_owned(), level: "info".to_owned() }
+        Log {
+            format: "text".to_owned(),
+            level: "info".to_owned(),
+        }
     }
 }
 
 /// Variables with the prefix that are not configuration: flags read them, or `serve` does.
-const NOT_CONFIG: [&str; 8] = ["bootstrap_key", "config", "data_dir", "database", "url", "key", "tenant", "vault_key"];
+const NOT_CONFIG: [&str; 8] = [
+    "bootstrap_key",
+    "config",
+    "data_dir",
+    "database",
+    "url",
+    "key",
+    "tenant",
+    "vault_key",
+];
 
 /// The effective configuration.
 pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {
     let mut figment = Figment::from(Serialized::defaults(Config::default()));
     if let Some(file) = &global.config {
-        anyhow::ensure!(file.is_file(), "the configuration file {} does not exist", file.display());
+        anyhow::ensure!(
+            file.is_file(),
+            "the configuration file {} does not exist",
+            file.display()
+        );
         figment = figment.merge(Toml::file_exact(file));
     }
-    let mut config: Config =
-        figment.merge(Env::prefixed("REMEM_").ignore(&NOT_CONFIG).split("__")).extract().context("the configuration is not valid")?;
+    let mut config: Config = figment
+        .merge(Env::prefixed("REMEM_").ignore(&NOT_CONFIG).split("__"))
+        .extract()
+        .context("the configuration is not valid")?;
     if let Some(dir) = &global.data_dir {
         config.storage.data_dir.clone_from(dir);
     }
@@ -343,7 +384,8 @@ pub fn load(global: &Global, serve: Option<&Serve>) -> anyhow::Result<Config> {
     if let Some(serve) = serve {
         set(&mut config.server.listen, &serve.listen);
         set(&mut config.storage.store, &serve.store);
-        config.redaction.secrets_file = serve.secrets_file.clone().or(config.redaction.secrets_file);
+        config.redaction.secrets_file =
+            serve.secrets_file.clone().or(config.redaction.secrets_file);
     }
     Ok(config)
 }
@@ -358,7 +400,11 @@ impl Config {
     /// For showing: a URL keeps its user and place, not its password.
     #[must_use]
     pub fn without_passwords(mut self) -> Config {
-        let urls = [&mut self.storage.database, &mut self.storage.worker_database, &mut self.model.base_url];
+        let urls = [
+            &mut self.storage.database,
+            &mut self.storage.worker_database,
+            &mut self.model.base_url,
+        ];
         for url in urls.into_iter().chain(self.embedder.urls()).flatten() {
             *url = without_password(url);
         }
@@ -368,14 +414,34 @@ impl Config {
     /// How it is decided about proposals.
     pub fn proposals(&self) -> anyhow::Result<Settings> {
         let p = &self.proposals;
-        let activation = Activation::parse(&p.activation).context("proposals.activation must be direct-rbac or approval-gate")?;
-        anyhow::ensure!((1..=QUORUM_MAX).contains(&p.quorum), "proposals.quorum must be from 1 to {QUORUM_MAX}");
-        anyhow::ensure!((1..=8_760).contains(&p.gate_timeout_hours), "proposals.gate_timeout_hours must be from 1 to 8760");
-        let known = p.required_role.as_deref().is_none_or(|role| permission::role(role).is_some());
-        anyhow::ensure!(known, "proposals.required_role must be one of {}", ROLES.map(|(name, _)| name).join(", "));
-        let known = p.required_scope.as_deref().is_none_or(|scope| scope.parse::<Permission>().is_ok());
+        let activation = Activation::parse(&p.activation)
+            .context("proposals.activation must be direct-rbac or approval-gate")?;
+        anyhow::ensure!(
+            (1..=QUORUM_MAX).contains(&p.quorum),
+            "proposals.quorum must be from 1 to {QUORUM_MAX}"
+        );
+        anyhow::ensure!(
+            (1..=8_760).contains(&p.gate_timeout_hours),
+            "proposals.gate_timeout_hours must be from 1 to 8760"
+        );
+        let known = p
+            .required_role
+            .as_deref()
+            .is_none_or(|role| permission::role(role).is_some());
+        anyhow::ensure!(
+            known,
+            "proposals.required_role must be one of {}",
+            ROLES.map(|(name, _)| name).join(", ")
+        );
+        let known = p
+            .required_scope
+            .as_deref()
+            .is_none_or(|scope| scope.parse::<Permission>().is_ok());
         anyhow::ensure!(known, "proposals.required_scope is not a scope");
-        anyhow::ensure!(Timing::parse(Some("P1D"), None, &p.zone).is_ok(), "proposals.zone is not a time zone");
+        anyhow::ensure!(
+            Timing::parse(Some("P1D"), None, &p.zone).is_ok(),
+            "proposals.zone is not a time zone"
+        );
         Ok(Settings {
             activation,
             quorum: p.quorum,
@@ -395,9 +461,19 @@ impl Config {
     /// The policy these settings make.
     pub fn policy(&self) -> anyhow::Result<Policy> {
         let l = &self.limits;
-        anyhow::ensure!(l.content_bytes_max >= 1 && l.batch_entries_max >= 1 && l.list_limit_max >= 1, "limits must be at least 1");
-        anyhow::ensure!(l.request_bytes_max >= l.content_bytes_max, "limits.request_bytes_max must be at least limits.content_bytes_max");
-        let shapes = self.redaction.shapes.parse().map_err(|_| anyhow::anyhow!("redaction.shapes must be redact, flag or off"))?;
+        anyhow::ensure!(
+            l.content_bytes_max >= 1 && l.batch_entries_max >= 1 && l.list_limit_max >= 1,
+            "limits must be at least 1"
+        );
+        anyhow::ensure!(
+            l.request_bytes_max >= l.content_bytes_max,
+            "limits.request_bytes_max must be at least limits.content_bytes_max"
+        );
+        let shapes = self
+            .redaction
+            .shapes
+            .parse()
+            .map_err(|_| anyhow::anyhow!("redaction.shapes must be redact, flag or off"))?;
         anyhow::ensure!(
             self.storage.connections >= 1 && self.storage.deadline_ms >= 100,
             "storage.connections or storage.deadline_ms is too small"
@@ -421,10 +497,16 @@ impl Config {
 }
 
 fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "(not a URL)".to_owned() };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return "(not a URL)".to_owned();
+    };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let Some((user, place)) = rest[..end].rsplit_once('@') else { return url.to_owned() };
-    let shown = user.split_once(':').map_or(user.to_owned(), |(name, _)| format!("{name}:***"));
+    let Some((user, place)) = rest[..end].rsplit_once('@') else {
+        return url.to_owned();
+    };
+    let shown = user
+        .split_once(':')
+        .map_or(user.to_owned(), |(name, _)| format!("{name}:***"));
     format!("{scheme}://{shown}@{place}{}", &rest[end..])
 }
 
@@ -434,11 +516,19 @@ mod tests {
 
     #[test]
     fn every_key_is_documented_with_its_default() {
-        let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).unwrap();
-        let config: toml::Table = toml::from_str(&toml::to_string(&Config::default()).unwrap()).unwrap();
+        let documented = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/configuration.md"
+        ))
+        .unwrap();
+        let config: toml::Table =
+            toml::from_str(&toml::to_string(&Config::default()).unwrap()).unwrap();
         for (key, value) in leaves("", &config) {
             let row = format!("| `{key}` | `{value}` |");
-            assert!(documented.contains(&row), "docs/configuration.md lacks: {row}");
+            assert!(
+                documented.contains(&row),
+                "docs/configuration.md lacks: {row}"
+            );
         }
     }
 
@@ -454,8 +544,14 @@ mod tests {
 
     #[test]
     fn a_shown_url_has_no_password() {
-        assert_eq!(without_password("postgres://u:p@h:1/d?x=y"), "postgres://u:***@h:1/d?x=y");
-        assert_eq!(without_password("postgres://u:a@b@h/d"), "postgres://u:***@h/d");
+        assert_eq!(
+            without_password("postgres://u:p@h:1/d?x=y"),
+            "postgres://u:***@h:1/d?x=y"
+        );
+        assert_eq!(
+            without_password("postgres://u:a@b@h/d"),
+            "postgres://u:***@h/d"
+        );
         assert_eq!(without_password("postgres://h/d"), "postgres://h/d");
         assert_eq!(without_password("host=h password=p"), "(not a URL)");
     }

@@ -41,10 +41,27 @@ pub enum Unanswered {
 
 impl Endpoint {
     /// The endpoint `path` behind the `base_url` of a section of the configuration. Errors name a key, never its value.
-    pub fn new(section: &str, base: &str, path: &str, timeout_ms: u64, bytes_max: usize) -> anyhow::Result<Endpoint> {
-        ensure!((100..=600_000).contains(&timeout_ms), "{section}.timeout_ms must be between 100 and 600000");
-        let (url, timeout) = (address(section, base, path)?, Duration::from_millis(timeout_ms));
-        Ok(Endpoint { url, timeout, bytes_max, client: OnceLock::new() })
+    pub fn new(
+        section: &str,
+        base: &str,
+        path: &str,
+        timeout_ms: u64,
+        bytes_max: usize,
+    ) -> anyhow::Result<Endpoint> {
+        ensure!(
+            (100..=600_000).contains(&timeout_ms),
+            "{section}.timeout_ms must be between 100 and 600000"
+        );
+        let (url, timeout) = (
+            address(section, base, path)?,
+            Duration::from_millis(timeout_ms),
+        );
+        Ok(Endpoint {
+            url,
+            timeout,
+            bytes_max,
+            client: OnceLock::new(),
+        })
     }
 
     /// How long an answer may take.
@@ -54,7 +71,11 @@ impl Endpoint {
     }
 
     /// Asks once and returns the body of the answer.
-    pub async fn ask(&self, question: &Value, key: Option<HeaderValue>) -> Result<Vec<u8>, Unanswered> {
+    pub async fn ask(
+        &self,
+        question: &Value,
+        key: Option<HeaderValue>,
+    ) -> Result<Vec<u8>, Unanswered> {
         let mut request = self.client()?.post(self.url.clone()).json(question);
         if let Some(key) = key {
             request = request.header(AUTHORIZATION, key);
@@ -97,10 +118,21 @@ impl Endpoint {
 
 /// Where questions go. A key sent over plain HTTP could be read on the way, so that is for this machine alone.
 fn address(section: &str, base: &str, path: &str) -> anyhow::Result<Url> {
-    let url: Option<Url> = base.parse().ok().filter(|_| !base.contains(|c: char| c.is_control() || c.is_whitespace()));
-    let mut url = url.filter(Url::has_host).with_context(|| format!("{section}.base_url must be an absolute URL"))?;
-    let bare = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
-    ensure!(bare, "{section}.base_url must hold neither a user, a password, a query nor a fragment");
+    let url: Option<Url> = base
+        .parse()
+        .ok()
+        .filter(|_| !base.contains(|c: char| c.is_control() || c.is_whitespace()));
+    let mut url = url
+        .filter(Url::has_host)
+        .with_context(|| format!("{section}.base_url must be an absolute URL"))?;
+    let bare = url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none();
+    ensure!(
+        bare,
+        "{section}.base_url must hold neither a user, a password, a query nor a fragment"
+    );
     ensure!(
         url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url),
         "{section}.base_url must begin with https://; http:// is for 127.0.0.1, [::1] and localhost"
@@ -113,7 +145,11 @@ fn address(section: &str, base: &str, path: &str) -> anyhow::Result<Url> {
 /// Whether the URL leads to this machine.
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    let address: Option<IpAddr> = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse()
+        .ok();
     host == "localhost" || address.is_some_and(|address| address.is_loopback())
 }
 
@@ -137,7 +173,11 @@ pub fn bearer(key: &str) -> Option<HeaderValue> {
 }
 
 fn class(error: &reqwest::Error) -> Unanswered {
-    if error.is_timeout() { Unanswered::Timeout } else { Unanswered::Unreachable }
+    if error.is_timeout() {
+        Unanswered::Timeout
+    } else {
+        Unanswered::Unreachable
+    }
 }
 
 #[cfg(test)]
@@ -147,14 +187,32 @@ mod tests {
     #[test]
     fn plain_http_is_for_this_machine() {
         for (base, url) in [
-            ("https://llm.example.org/v1", "https://llm.example.org/v1/chat/completions"),
-            ("https://llm.example.org", "https://llm.example.org/chat/completions"),
-            ("https://10.0.0.7:8443/openai/v1/", "https://10.0.0.7:8443/openai/v1/chat/completions"),
-            ("http://127.0.0.1:11434/v1", "http://127.0.0.1:11434/v1/chat/completions"),
+            (
+                "https://llm.example.org/v1",
+                "https://llm.example.org/v1/chat/completions",
+            ),
+            (
+                "https://llm.example.org",
+                "https://llm.example.org/chat/completions",
+            ),
+            (
+                "https://10.0.0.7:8443/openai/v1/",
+                "https://10.0.0.7:8443/openai/v1/chat/completions",
+            ),
+            (
+                "http://127.0.0.1:11434/v1",
+                "http://127.0.0.1:11434/v1/chat/completions",
+            ),
             ("http://[::1]:1/v1", "http://[::1]:1/v1/chat/completions"),
-            ("http://localhost/v1", "http://localhost/v1/chat/completions"),
+            (
+                "http://localhost/v1",
+                "http://localhost/v1/chat/completions",
+            ),
         ] {
-            assert_eq!(address("model", base, "chat/completions").unwrap().as_str(), url);
+            assert_eq!(
+                address("model", base, "chat/completions").unwrap().as_str(),
+                url
+            );
         }
         for bad in [
             "",
@@ -171,8 +229,14 @@ mod tests {
             "https://llm.example.org/v1#x",
             "https://llm.example.org/ v1",
         ] {
-            let error = format!("{:#}", address("model", bad, "chat/completions").unwrap_err());
-            assert!(error.contains("model.base_url") && !error.contains("hidden-password"), "{bad}: {error}");
+            let error = format!(
+                "{:#}",
+                address("model", bad, "chat/completions").unwrap_err()
+            );
+            assert!(
+                error.contains("model.base_url") && !error.contains("hidden-password"),
+                "{bad}: {error}"
+            );
         }
     }
 }

@@ -61,7 +61,11 @@ struct Storage {
 
 /// An engine on the configured store, and where that is; with `seams` also what conformance checks need.
 pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
-    let (policy, profiles, bearer) = (config.policy()?, config.profiles()?, jwt::bearer(&config.auth.jwt)?);
+    let (policy, profiles, bearer) = (
+        config.policy()?,
+        config.profiles()?,
+        jwt::bearer(&config.auth.jwt)?,
+    );
     let storage = match &config.storage.database {
         Some(url) => database(config, url).await?,
         None => embedded(config)?,
@@ -88,7 +92,13 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         proposals: true,
         scheduling: true,
     };
-    let mut agents = config.agents.dir.as_deref().map(|folder| agents::read(folder, &policy)).transpose()?.unwrap_or_default();
+    let mut agents = config
+        .agents
+        .dir
+        .as_deref()
+        .map(|folder| agents::read(folder, &policy))
+        .transpose()?
+        .unwrap_or_default();
     if seams {
         agents.extend(seams::agents(&policy)?);
     }
@@ -112,52 +122,115 @@ pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
         key: storage.key,
         vault,
         capabilities: Capabilities::compute(facts),
-        workflows: if seams { seams::workflows()? } else { Vec::new() },
+        workflows: if seams {
+            seams::workflows()?
+        } else {
+            Vec::new()
+        },
         seams,
         test_secrets: if seams { seams::secrets() } else { Vec::new() },
         agents,
         commitments: config.commitments.rules()?,
         profiles,
         embedders: Embedders::new(models.current, models.previous),
-        backups_kept_ms: config.storage.backups_kept_days.map(|days| i64::from(days) * 86_400_000),
+        backups_kept_ms: config
+            .storage
+            .backups_kept_days
+            .map(|days| i64::from(days) * 86_400_000),
     });
-    Ok(Host { engine: Arc::new(engine), place: storage.place })
+    Ok(Host {
+        engine: Arc::new(engine),
+        place: storage.place,
+    })
 }
 
 fn embedded(config: &Config) -> anyhow::Result<Storage> {
     let folder = &config.storage.data_dir;
     let (location, key, place) = match config.storage.store.as_str() {
         "embedded" => {
-            private::folder(folder).with_context(|| format!("cannot use the data directory {}", folder.display()))?;
-            (Location::Folder(folder.clone()), host_key(folder)?, folder.display().to_string())
+            private::folder(folder)
+                .with_context(|| format!("cannot use the data directory {}", folder.display()))?;
+            (
+                Location::Folder(folder.clone()),
+                host_key(folder)?,
+                folder.display().to_string(),
+            )
         }
-        "memory" => (Location::Memory, HostKey::new(random()?), "process memory: gone when this stops".to_owned()),
+        "memory" => (
+            Location::Memory,
+            HostKey::new(random()?),
+            "process memory: gone when this stops".to_owned(),
+        ),
         _ => bail!("storage.store must be embedded or memory"),
     };
-    let store = Arc::new(SqliteStore::open(location.clone(), config.storage.readers).context("cannot open the store")?);
-    let directory = SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
+    let store = Arc::new(
+        SqliteStore::open(location.clone(), config.storage.readers)
+            .context("cannot open the store")?,
+    );
+    let directory =
+        SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
     let place = format!("{place} (SQLite {})", SqliteStore::version());
     let (review, directory, clock) = (store.clone(), Arc::new(directory), Arc::new(SystemClock));
-    Ok(Storage { store, review, directory, clock, key, key_apart: true, place })
+    Ok(Storage {
+        store,
+        review,
+        directory,
+        clock,
+        key,
+        key_apart: true,
+        place,
+    })
 }
 
 async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
-    let store = Arc::new(PostgresStore::open(options(config, url)?).await.context("cannot use the database")?);
+    let store = Arc::new(
+        PostgresStore::open(options(config, url)?)
+            .await
+            .context("cannot use the database")?,
+    );
     let key = match &config.storage.host_key_file {
         Some(file) => HostKey::new(read_secret_file(file)?),
-        None => HostKey::new(store.host_secret(&random()?).await.context("cannot read the host's secret")?),
+        None => HostKey::new(
+            store
+                .host_secret(&random()?)
+                .await
+                .context("cannot read the host's secret")?,
+        ),
     };
     let server = store.server();
-    let place = format!("database {} (PostgreSQL {})", server.database, server.version);
+    let place = format!(
+        "database {} (PostgreSQL {})",
+        server.database, server.version
+    );
     if !server.durable {
-        tracing::warn!("fsync or full_page_writes is off in this PostgreSQL: a crash of the machine can lose what was acknowledged");
+        tracing::warn!(
+            "fsync or full_page_writes is off in this PostgreSQL: a crash of the machine can lose what was acknowledged"
+        );
     }
-    let (review, directory, clock) = (store.clone(), Arc::new(store.directory()), Arc::new(SharedClock(store.clock())));
-    Ok(Storage { store, review, directory, clock, key, key_apart: false, place })
+    let (review, directory, clock) = (
+        store.clone(),
+        Arc::new(store.directory()),
+        Arc::new(SharedClock(store.clock())),
+    );
+    Ok(Storage {
+        store,
+        review,
+        directory,
+        clock,
+        key,
+        key_apart: false,
+        place,
+    })
 }
 
 fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
-    let worker = config.storage.worker_database.as_deref().map(Target::parse).transpose().context("storage.worker_database")?;
+    let worker = config
+        .storage
+        .worker_database
+        .as_deref()
+        .map(Target::parse)
+        .transpose()
+        .context("storage.worker_database")?;
     Ok(Options {
         target: Target::parse(url)?,
         worker,
@@ -174,21 +247,30 @@ pub async fn local_door(config: &Config, tenant: &str) -> anyhow::Result<EngineD
     let engine = engine(config).await?;
     let tenant = TenantId::parse(tenant).context("the tenant's name is not valid")?;
     if tenant.as_str() == DEFAULT_TENANT && engine.local_caller(&tenant).await.is_err() {
-        engine.ensure_tenant(tenant.clone(), ShapePolicy::default()).await?;
+        engine
+            .ensure_tenant(tenant.clone(), ShapePolicy::default())
+            .await?;
     }
     let caller = engine.local_caller(&tenant).await;
-    let caller = caller.with_context(|| format!("there is no tenant {tenant}; create it with `remem tenant create {tenant}`"))?;
+    let caller = caller.with_context(|| {
+        format!("there is no tenant {tenant}; create it with `remem tenant create {tenant}`")
+    })?;
     Ok(EngineDoor { engine, caller })
 }
 
 /// The host's secret, made on first use. Losing the file makes every key and cursor invalid, never the memory.
 fn host_key(folder: &Path) -> anyhow::Result<HostKey> {
-    let secret = || private::read_secret(folder).with_context(|| format!("cannot read the host's secret in {}", folder.display()));
+    let secret = || {
+        private::read_secret(folder)
+            .with_context(|| format!("cannot read the host's secret in {}", folder.display()))
+    };
     if secret()?.is_none() {
         let made = private::keep_secret(folder, &random()?);
         made.with_context(|| format!("cannot write the host's secret to {}", folder.display()))?;
     }
-    Ok(HostKey::new(secret()?.context("the host's secret vanished")?))
+    Ok(HostKey::new(
+        secret()?.context("the host's secret vanished")?,
+    ))
 }
 
 /// The key that seals secrets: given, or derived from the host's secret where that lies in a file of its own. Otherwise it
@@ -198,13 +280,26 @@ fn host_key(folder: &Path) -> anyhow::Result<HostKey> {
 fn vault_key(config: &Config, storage: &Storage) -> anyhow::Result<Option<VaultKey>> {
     let given = std::env::var(VAULT_KEY).ok().map(Zeroizing::new);
     let given = match (given, &config.vault.key_file) {
-        (Some(_), Some(_)) => bail!("{VAULT_KEY} and vault.key_file are both set; keep one of them"),
-        (Some(text), None) => Some(parse_key(text.as_bytes()).with_context(|| format!("{VAULT_KEY} must be 64 hexadecimal digits"))?),
+        (Some(_), Some(_)) => {
+            bail!("{VAULT_KEY} and vault.key_file are both set; keep one of them")
+        }
+        (Some(text), None) => Some(
+            parse_key(text.as_bytes())
+                .with_context(|| format!("{VAULT_KEY} must be 64 hexadecimal digits"))?,
+        ),
         (None, Some(file)) => {
-            let bytes = Zeroizing::new(fs::read(file).with_context(|| format!("cannot read the vault key in {}", file.display()))?);
+            let bytes = Zeroizing::new(
+                fs::read(file)
+                    .with_context(|| format!("cannot read the vault key in {}", file.display()))?,
+            );
             let raw = <[u8; 32]>::try_from(bytes.as_slice()).ok();
             let key = raw.or_else(|| parse_key(&bytes));
-            Some(key.with_context(|| format!("the vault key in {} must be 32 bytes or 64 hexadecimal digits", file.display()))?)
+            Some(key.with_context(|| {
+                format!(
+                    "the vault key in {} must be 32 bytes or 64 hexadecimal digits",
+                    file.display()
+                )
+            })?)
         }
         (None, None) => None,
     };
@@ -226,7 +321,8 @@ fn parse_key(text: &[u8]) -> Option<[u8; 32]> {
 
 /// The secret in the file that the configuration names.
 pub fn read_secret_file(file: &Path) -> anyhow::Result<[u8; 32]> {
-    private::read_secret_file(file).with_context(|| format!("cannot use {} as the host's secret", file.display()))
+    private::read_secret_file(file)
+        .with_context(|| format!("cannot use {} as the host's secret", file.display()))
 }
 
 /// 32 bytes that nobody can guess.
@@ -247,7 +343,9 @@ struct RegisteredLine {
 /// Reads registered secrets. Errors name the line, never what is on it.
 pub fn registered(file: &Path) -> anyhow::Result<Vec<(Option<TenantId>, SecretValue)>> {
     let name = file.display();
-    let reader = BufReader::new(fs::File::open(file).with_context(|| format!("cannot read the secrets file {name}"))?);
+    let reader = BufReader::new(
+        fs::File::open(file).with_context(|| format!("cannot read the secrets file {name}"))?,
+    );
     let mut values = Vec::new();
     for (number, line) in reader.lines().enumerate() {
         let line = line.with_context(|| format!("cannot read the secrets file {name}"))?;
@@ -256,9 +354,20 @@ pub fn registered(file: &Path) -> anyhow::Result<Vec<(Option<TenantId>, SecretVa
         }
         let parsed: Option<RegisteredLine> = serde_json::from_str(&line).ok();
         let place = || format!("line {} of {name}", number + 1);
-        let Some(line) = parsed else { bail!("{} is not {{\"secretId\", \"secret\", \"tenant\"?}}", place()) };
-        let tenant = line.tenant.map(|t| TenantId::parse(&t).with_context(|| format!("{}: the tenant's name is not valid", place())));
-        values.push((tenant.transpose()?, SecretValue::new(line.secret_id, line.secret)));
+        let Some(line) = parsed else {
+            bail!(
+                "{} is not {{\"secretId\", \"secret\", \"tenant\"?}}",
+                place()
+            )
+        };
+        let tenant = line.tenant.map(|t| {
+            TenantId::parse(&t)
+                .with_context(|| format!("{}: the tenant's name is not valid", place()))
+        });
+        values.push((
+            tenant.transpose()?,
+            SecretValue::new(line.secret_id, line.secret),
+        ));
     }
     Ok(values)
 }
@@ -269,8 +378,18 @@ mod tests {
 
     #[test]
     fn a_key_is_64_hexadecimal_digits() {
-        assert_eq!(parse_key(format!(" {}\n", "0a".repeat(32)).as_bytes()), Some([10; 32]));
-        for bad in [String::new(), "0a".repeat(31), "0a".repeat(33), "0g".repeat(32), "+1".repeat(32), format!("{}é", "0a".repeat(31))] {
+        assert_eq!(
+            parse_key(format!(" {}\n", "0a".repeat(32)).as_bytes()),
+            Some([10; 32])
+        );
+        for bad in [
+            String::new(),
+            "0a".repeat(31),
+            "0a".repeat(33),
+            "0g".repeat(32),
+            "+1".repeat(32),
+            format!("{}é", "0a".repeat(31)),
+        ] {
             assert_eq!(parse_key(bad.as_bytes()), None, "{bad}");
         }
     }

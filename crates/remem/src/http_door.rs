@@ -12,13 +12,15 @@ mod workshop;
 use async_trait::async_trait;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use remem_server::{Door, InstalledAgent, Written};
-use remem_wire::admin::{KeyCreate, KeyCreated, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery};
+use remem_wire::admin::{
+    KeyCreate, KeyCreated, KeyList, TenantInfo, TenantList, TenantPut, TenantQuery,
+};
 use remem_wire::agent::{AgentInstall, AgentInventory, AgentInventoryEntry};
 use remem_wire::entry::{EntryAnswer, EntryBeside};
 use remem_wire::event::EventsQuery;
 use remem_wire::memory::{
-    EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery, MemoryList, MemoryStats, PutMany,
-    PutManyAnswer, ReadQuery,
+    EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, MemoriesQuery,
+    MemoryList, MemoryStats, PutMany, PutManyAnswer, ReadQuery,
 };
 use remem_wire::secrets::{SecretInfo, SecretList, SecretPut, SecretScopeQuery, SecretsQuery};
 use remem_wire::{ErrorBody, EventPage, Failure, PutEntry};
@@ -28,7 +30,11 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// Everything but unreserved characters is encoded: a memoryRef is one path segment.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 const TRIES: u32 = 5;
 const BASE: &str = "v1/host/remembrancer";
 
@@ -53,8 +59,15 @@ impl HttpDoor {
     pub fn new(url: &str, key: String) -> anyhow::Result<HttpDoor> {
         // Fails only if a provider is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().connect_timeout(Duration::from_secs(5)).timeout(Duration::from_secs(120)).build()?;
-        Ok(HttpDoor { client, url: url.trim_end_matches('/').to_owned(), key })
+        let client = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(5))
+            .timeout(Duration::from_secs(120))
+            .build()?;
+        Ok(HttpDoor {
+            client,
+            url: url.trim_end_matches('/').to_owned(),
+            key,
+        })
     }
 
     async fn send<B: Serialize>(&self, call: &Call<'_, B>) -> Result<Response, Failure> {
@@ -66,7 +79,10 @@ impl HttpDoor {
         if let Some(query) = call.query.as_deref().filter(|q| !q.is_empty()) {
             url = format!("{url}?{query}");
         }
-        let mut request = self.client.request(call.method.clone(), url).bearer_auth(&self.key);
+        let mut request = self
+            .client
+            .request(call.method.clone(), url)
+            .bearer_auth(&self.key);
         if let Some(key) = &call.idempotency_key {
             request = request.header(remem_wire::IDEMPOTENCY_HEADER, key);
         }
@@ -74,7 +90,11 @@ impl HttpDoor {
             request = request.json(body);
         }
         let response = request.send().await.map_err(|_| unreachable(&self.url))?;
-        if response.status().is_success() { Ok(response) } else { Err(failure(response).await) }
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(failure(response).await)
+        }
     }
 
     async fn call<B: Serialize>(&self, call: Call<'_, B>) -> Result<Response, Failure> {
@@ -90,14 +110,37 @@ impl HttpDoor {
         }
     }
 
-    async fn read<T: DeserializeOwned>(&self, path: String, query: &impl Serialize) -> Result<T, Failure> {
+    async fn read<T: DeserializeOwned>(
+        &self,
+        path: String,
+        query: &impl Serialize,
+    ) -> Result<T, Failure> {
         let query = Some(urlencoded(query));
-        let call = Call::<()> { method: Method::GET, path, query, body: None, idempotency_key: None, repeatable: true };
+        let call = Call::<()> {
+            method: Method::GET,
+            path,
+            query,
+            body: None,
+            idempotency_key: None,
+            repeatable: true,
+        };
         parse(self.call(call).await?).await
     }
 
-    async fn post<T: DeserializeOwned, B: Serialize + Sync>(&self, path: String, body: &B, repeatable: bool) -> Result<T, Failure> {
-        let call = Call { method: Method::POST, path, query: None, body: Some(body), idempotency_key: None, repeatable };
+    async fn post<T: DeserializeOwned, B: Serialize + Sync>(
+        &self,
+        path: String,
+        body: &B,
+        repeatable: bool,
+    ) -> Result<T, Failure> {
+        let call = Call {
+            method: Method::POST,
+            path,
+            query: None,
+            body: Some(body),
+            idempotency_key: None,
+            repeatable,
+        };
         parse(self.call(call).await?).await
     }
 
@@ -117,7 +160,8 @@ impl HttpDoor {
         body: &B,
         key: Option<&str>,
     ) -> Result<Written<T>, Failure> {
-        self.write_with(path, Some("include=metadata,facets".to_owned()), body, key).await
+        self.write_with(path, Some("include=metadata,facets".to_owned()), body, key)
+            .await
     }
 
     async fn write_with<T: DeserializeOwned, B: Serialize + Sync>(
@@ -128,10 +172,21 @@ impl HttpDoor {
         key: Option<&str>,
     ) -> Result<Written<T>, Failure> {
         let idempotency_key = Some(key.map_or_else(fresh_key, str::to_owned));
-        let call = Call { method: Method::POST, path, query, body: Some(body), idempotency_key, repeatable: true };
+        let call = Call {
+            method: Method::POST,
+            path,
+            query,
+            body: Some(body),
+            idempotency_key,
+            repeatable: true,
+        };
         let response = self.call(call).await?;
         let (revision, replayed) = written(&response);
-        Ok(Written { value: parse(response).await?, revision, replayed })
+        Ok(Written {
+            value: parse(response).await?,
+            revision,
+            replayed,
+        })
     }
 }
 
@@ -140,9 +195,13 @@ fn segment(text: &str) -> String {
 }
 
 fn urlencoded(query: &impl Serialize) -> String {
-    let Ok(serde_json::Value::Object(map)) = serde_json::to_value(query) else { return String::new() };
+    let Ok(serde_json::Value::Object(map)) = serde_json::to_value(query) else {
+        return String::new();
+    };
     let pair = |(name, value): (&String, &serde_json::Value)| {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
         format!("{name}={}", segment(&text))
     };
     map.iter().map(pair).collect::<Vec<_>>().join("&")
@@ -157,71 +216,170 @@ fn fresh_key() -> String {
 }
 
 fn written(response: &Response) -> (String, bool) {
-    let text = |name: &str| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
-    (text(remem_wire::REVISION_HEADER).unwrap_or_default(), text(remem_wire::REPLAY_HEADER).is_some())
+    let text = |name: &str| {
+        response
+            .headers()
+            .get(name)
+            .and_then(|v| v.to_str().ok())
+            .map(str::to_owned)
+    };
+    (
+        text(remem_wire::REVISION_HEADER).unwrap_or_default(),
+        text(remem_wire::REPLAY_HEADER).is_some(),
+    )
 }
 
 fn unreachable(url: &str) -> Failure {
-    let message = format!("no server answers at {url}; start one with `remem serve`, or add --local to open the embedded store directly");
-    let body = ErrorBody { error: "unreachable".to_owned(), message, details: None };
-    Failure { status: 503, retry_after: None, body }
+    let message = format!(
+        "no server answers at {url}; start one with `remem serve`, or add --local to open the embedded store directly"
+    );
+    let body = ErrorBody {
+        error: "unreachable".to_owned(),
+        message,
+        details: None,
+    };
+    Failure {
+        status: 503,
+        retry_after: None,
+        body,
+    }
 }
 
 async fn failure(response: Response) -> Failure {
     let status = response.status().as_u16();
     let unexpected = || ErrorBody {
         error: "unexpected_answer".to_owned(),
-        message: format!("the server answered {status} in a form this client does not know; is it a Remembrancer host?"),
+        message: format!(
+            "the server answered {status} in a form this client does not know; is it a Remembrancer host?"
+        ),
         details: None,
     };
     let body = response.json().await.unwrap_or_else(|_| unexpected());
-    Failure { status, retry_after: None, body }
+    Failure {
+        status,
+        retry_after: None,
+        body,
+    }
 }
 
 async fn parse<T: DeserializeOwned>(response: Response) -> Result<T, Failure> {
     let status = response.status().as_u16();
-    let message = "the server's answer cannot be read; are client and server of the same version?".to_owned();
+    let message =
+        "the server's answer cannot be read; are client and server of the same version?".to_owned();
     response.json().await.map_err(|_| Failure {
         status: if status < 400 { 502 } else { status },
         retry_after: None,
-        body: ErrorBody { error: "unexpected_answer".to_owned(), message, details: None },
+        body: ErrorBody {
+            error: "unexpected_answer".to_owned(),
+            message,
+            details: None,
+        },
     })
 }
 
 #[async_trait]
 impl Door for HttpDoor {
-    async fn put(&self, memory_ref: &str, entry: PutEntry, key: Option<&str>) -> Result<Written<EntryBeside>, Failure> {
+    async fn put(
+        &self,
+        memory_ref: &str,
+        entry: PutEntry,
+        key: Option<&str>,
+    ) -> Result<Written<EntryBeside>, Failure> {
         let path = format!("memory/{}/entries", segment(memory_ref));
         let stored: Written<EntryAnswer> = self.store(path, &entry, key).await?;
-        Ok(Written { value: stored.value.into(), revision: stored.revision, replayed: stored.replayed })
+        Ok(Written {
+            value: stored.value.into(),
+            revision: stored.revision,
+            replayed: stored.replayed,
+        })
     }
-    async fn put_many(&self, memory_ref: &str, request: PutMany, key: Option<&str>) -> Result<Written<PutManyAnswer>, Failure> {
-        self.store(format!("memory/{}/entries:batch", segment(memory_ref)), &request, key).await
+    async fn put_many(
+        &self,
+        memory_ref: &str,
+        request: PutMany,
+        key: Option<&str>,
+    ) -> Result<Written<PutManyAnswer>, Failure> {
+        self.store(
+            format!("memory/{}/entries:batch", segment(memory_ref)),
+            &request,
+            key,
+        )
+        .await
     }
-    async fn import(&self, memory_ref: &str, request: ImportRequest) -> Result<Written<ImportAnswer>, Failure> {
-        let value: ImportAnswer = self.post(format!("memory/{}/entries:import", segment(memory_ref)), &request, true).await?;
-        Ok(Written { revision: value.revision.clone(), value, replayed: false })
+    async fn import(
+        &self,
+        memory_ref: &str,
+        request: ImportRequest,
+    ) -> Result<Written<ImportAnswer>, Failure> {
+        let value: ImportAnswer = self
+            .post(
+                format!("memory/{}/entries:import", segment(memory_ref)),
+                &request,
+                true,
+            )
+            .await?;
+        Ok(Written {
+            revision: value.revision.clone(),
+            value,
+            replayed: false,
+        })
     }
-    async fn get(&self, memory_ref: &str, id: &str, query: GetQuery) -> Result<EntryBeside, Failure> {
+    async fn get(
+        &self,
+        memory_ref: &str,
+        id: &str,
+        query: GetQuery,
+    ) -> Result<EntryBeside, Failure> {
         let path = format!("memory/{}/entries/{}", segment(memory_ref), segment(id));
         let answer: EntryAnswer = self.read(path, &query).await?;
         Ok(answer.into())
     }
-    async fn metadata(&self, memory_ref: &str, id: &str, query: ReadQuery) -> Result<EntryMetadata, Failure> {
-        self.read(format!("memory/{}/entries/{}/metadata", segment(memory_ref), segment(id)), &query).await
+    async fn metadata(
+        &self,
+        memory_ref: &str,
+        id: &str,
+        query: ReadQuery,
+    ) -> Result<EntryMetadata, Failure> {
+        self.read(
+            format!(
+                "memory/{}/entries/{}/metadata",
+                segment(memory_ref),
+                segment(id)
+            ),
+            &query,
+        )
+        .await
     }
     async fn list(&self, memory_ref: &str, query: ListQuery) -> Result<EntryList, Failure> {
-        self.read(format!("memory/{}/entries", segment(memory_ref)), &query).await
+        self.read(format!("memory/{}/entries", segment(memory_ref)), &query)
+            .await
     }
-    async fn delete(&self, memory_ref: &str, id: &str, key: Option<&str>) -> Result<Written<()>, Failure> {
+    async fn delete(
+        &self,
+        memory_ref: &str,
+        id: &str,
+        key: Option<&str>,
+    ) -> Result<Written<()>, Failure> {
         let path = format!("memory/{}/entries/{}", segment(memory_ref), segment(id));
         let idempotency_key = Some(key.map_or_else(fresh_key, str::to_owned));
-        let call = Call::<()> { method: Method::DELETE, path, query: None, body: None, idempotency_key, repeatable: true };
+        let call = Call::<()> {
+            method: Method::DELETE,
+            path,
+            query: None,
+            body: None,
+            idempotency_key,
+            repeatable: true,
+        };
         let (revision, replayed) = written(&self.call(call).await?);
-        Ok(Written { value: (), revision, replayed })
+        Ok(Written {
+            value: (),
+            revision,
+            replayed,
+        })
     }
     async fn stats(&self, memory_ref: &str, query: ReadQuery) -> Result<MemoryStats, Failure> {
-        self.read(format!("memory/{}/stats", segment(memory_ref)), &query).await
+        self.read(format!("memory/{}/stats", segment(memory_ref)), &query)
+            .await
     }
     async fn memories(&self, query: MemoriesQuery) -> Result<MemoryList, Failure> {
         self.read("memory".to_owned(), &query).await
@@ -237,7 +395,14 @@ impl Door for HttpDoor {
     }
     async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure> {
         let (path, query) = (format!("keys/{}", segment(id)), Some(urlencoded(&query)));
-        let call = Call::<()> { method: Method::DELETE, path, query, body: None, idempotency_key: None, repeatable: false };
+        let call = Call::<()> {
+            method: Method::DELETE,
+            path,
+            query,
+            body: None,
+            idempotency_key: None,
+            repeatable: false,
+        };
         self.call(call).await.map(|_| ())
     }
     async fn put_tenant(&self, request: TenantPut) -> Result<TenantInfo, Failure> {
@@ -254,30 +419,65 @@ impl Door for HttpDoor {
     }
     async fn install_agent(&self, request: AgentInstall) -> Result<InstalledAgent, Failure> {
         let path = "agents".to_owned();
-        let call = Call { method: Method::POST, path, query: None, body: Some(&request), idempotency_key: None, repeatable: true };
+        let call = Call {
+            method: Method::POST,
+            path,
+            query: None,
+            body: Some(&request),
+            idempotency_key: None,
+            repeatable: true,
+        };
         let response = self.call(call).await?;
         let replaced = response.status() != reqwest::StatusCode::CREATED;
-        Ok(InstalledAgent { entry: parse(response).await?, replaced })
+        Ok(InstalledAgent {
+            entry: parse(response).await?,
+            replaced,
+        })
     }
     async fn remove_agent(&self, id: &str) -> Result<(), Failure> {
         let path = format!("agents/{}", segment(id));
-        let call = Call::<()> { method: Method::DELETE, path, query: None, body: None, idempotency_key: None, repeatable: false };
+        let call = Call::<()> {
+            method: Method::DELETE,
+            path,
+            query: None,
+            body: None,
+            idempotency_key: None,
+            repeatable: false,
+        };
         self.call(call).await.map(|_| ())
     }
     async fn set_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure> {
         let path = format!("secrets/{}", segment(name));
-        let call = Call { method: Method::PUT, path, query: None, body: Some(&request), idempotency_key: None, repeatable: false };
+        let call = Call {
+            method: Method::PUT,
+            path,
+            query: None,
+            body: Some(&request),
+            idempotency_key: None,
+            repeatable: false,
+        };
         parse(self.call(call).await?).await
     }
     async fn rotate_secret(&self, name: &str, request: SecretPut) -> Result<SecretInfo, Failure> {
-        self.post(format!("secrets/{}/rotate", segment(name)), &request, false).await
+        self.post(format!("secrets/{}/rotate", segment(name)), &request, false)
+            .await
     }
     async fn secrets(&self, query: SecretsQuery) -> Result<SecretList, Failure> {
         self.read("secrets".to_owned(), &query).await
     }
     async fn delete_secret(&self, name: &str, query: SecretScopeQuery) -> Result<(), Failure> {
-        let (path, query) = (format!("secrets/{}", segment(name)), Some(urlencoded(&query)));
-        let call = Call::<()> { method: Method::DELETE, path, query, body: None, idempotency_key: None, repeatable: false };
+        let (path, query) = (
+            format!("secrets/{}", segment(name)),
+            Some(urlencoded(&query)),
+        );
+        let call = Call::<()> {
+            method: Method::DELETE,
+            path,
+            query,
+            body: None,
+            idempotency_key: None,
+            repeatable: false,
+        };
         self.call(call).await.map(|_| ())
     }
 }

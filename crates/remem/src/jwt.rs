@@ -17,18 +17,33 @@ const CLAIM_CHARS_MAX: usize = 200;
 
 /// How tokens are accepted, if the configuration says so.
 pub fn bearer(config: &config::Jwt) -> anyhow::Result<Option<Bearer>> {
-    let needed = [("issuer", &config.issuer), ("audience", &config.audience), ("jwks", &config.jwks)];
+    let needed = [
+        ("issuer", &config.issuer),
+        ("audience", &config.audience),
+        ("jwks", &config.jwks),
+    ];
     if needed.iter().all(|(_, value)| value.is_none()) {
-        ensure!(*config == config::Jwt::default(), "auth.jwt needs auth.jwt.issuer, auth.jwt.audience and auth.jwt.jwks");
+        ensure!(
+            *config == config::Jwt::default(),
+            "auth.jwt needs auth.jwt.issuer, auth.jwt.audience and auth.jwt.jwks"
+        );
         return Ok(None);
     }
-    if let Some((missing, _)) = needed.iter().find(|(_, value)| value.as_ref().is_none_or(|value| value.trim().is_empty())) {
+    if let Some((missing, _)) = needed
+        .iter()
+        .find(|(_, value)| value.as_ref().is_none_or(|value| value.trim().is_empty()))
+    {
         bail!("auth.jwt is only half configured: auth.jwt.{missing} is missing");
     }
-    let (Some(issuer), Some(audience), Some(jwks)) = (config.issuer.clone(), config.audience.clone(), &config.jwks) else {
+    let (Some(issuer), Some(audience), Some(jwks)) =
+        (config.issuer.clone(), config.audience.clone(), &config.jwks)
+    else {
         bail!("auth.jwt is only half configured");
     };
-    ensure!(config.leeway_seconds <= LEEWAY_SECONDS_MAX, "auth.jwt.leeway_seconds must be at most {LEEWAY_SECONDS_MAX}");
+    ensure!(
+        config.leeway_seconds <= LEEWAY_SECONDS_MAX,
+        "auth.jwt.leeway_seconds must be at most {LEEWAY_SECONDS_MAX}"
+    );
     let rules = TokenRules {
         issuer,
         audience,
@@ -39,7 +54,10 @@ pub fn bearer(config: &config::Jwt) -> anyhow::Result<Option<Bearer>> {
         scope_claim: claim("scope_claim", &config.scope_claim)?,
         principal_claim: claim("principal_claim", &config.principal_claim)?,
     };
-    Ok(Some(Bearer { rules, keyset: place(jwks)? }))
+    Ok(Some(Bearer {
+        rules,
+        keyset: place(jwks)?,
+    }))
 }
 
 /// Before the host serves: a file that cannot be read is a mistake of the configuration, a server that does not answer may come
@@ -48,37 +66,60 @@ pub async fn check(config: &config::Jwt, engine: &Engine) -> anyhow::Result<()> 
     match engine.token_keys().await {
         None => Ok(()),
         Some(Ok(0)) => {
-            tracing::warn!("auth.jwt.jwks holds no key that can be used: every token will be refused");
+            tracing::warn!(
+                "auth.jwt.jwks holds no key that can be used: every token will be refused"
+            );
             Ok(())
         }
         Some(Ok(_)) => Ok(()),
         Some(Err(_)) if config.jwks.as_deref().is_some_and(is_url) => {
-            tracing::warn!("tokens cannot be checked until the document that auth.jwt.jwks names can be fetched");
+            tracing::warn!(
+                "tokens cannot be checked until the document that auth.jwt.jwks names can be fetched"
+            );
             Ok(())
         }
-        Some(Err(error)) => bail!("the file that auth.jwt.jwks names cannot be used as a JWKS document: {}", error.as_str()),
+        Some(Err(error)) => bail!(
+            "the file that auth.jwt.jwks names cannot be used as a JWKS document: {}",
+            error.as_str()
+        ),
     }
 }
 
 /// Only what needs no shared secret can be named.
 fn algorithms(names: &[String]) -> anyhow::Result<Vec<Algorithm>> {
     let known = Algorithm::ALL.map(Algorithm::as_str).join(", ");
-    ensure!(!names.is_empty(), "auth.jwt.algorithms must name at least one of {known}");
-    let read = |name: &String| Algorithm::parse(name).with_context(|| format!("auth.jwt.algorithms may name {known}, and nothing else"));
+    ensure!(
+        !names.is_empty(),
+        "auth.jwt.algorithms must name at least one of {known}"
+    );
+    let read = |name: &String| {
+        Algorithm::parse(name)
+            .with_context(|| format!("auth.jwt.algorithms may name {known}, and nothing else"))
+    };
     names.iter().map(read).collect()
 }
 
 fn tenant(config: &config::Jwt) -> anyhow::Result<Option<TenantId>> {
-    let Some(name) = &config.tenant else { return Ok(None) };
+    let Some(name) = &config.tenant else {
+        return Ok(None);
+    };
     let usual = config.tenant_claim == config::Jwt::default().tenant_claim;
-    ensure!(usual, "auth.jwt.tenant and auth.jwt.tenant_claim are both set; keep one of them");
-    Ok(Some(TenantId::parse(name).context("auth.jwt.tenant is not the name of a tenant")?))
+    ensure!(
+        usual,
+        "auth.jwt.tenant and auth.jwt.tenant_claim are both set; keep one of them"
+    );
+    Ok(Some(
+        TenantId::parse(name).context("auth.jwt.tenant is not the name of a tenant")?,
+    ))
 }
 
 fn claim(setting: &str, name: &str) -> anyhow::Result<String> {
     let chars = name.chars().count();
     let valid = (1..=CLAIM_CHARS_MAX).contains(&chars) && !name.contains(char::is_control);
-    ensure!(valid, "auth.jwt.{setting} must be 1 to {CLAIM_CHARS_MAX} visible characters");
+    ensure!(
+        valid,
+        "auth.jwt.{setting} must be 1 to {CLAIM_CHARS_MAX} visible characters"
+    );
     Ok(name.to_owned())
 }
 
@@ -91,10 +132,18 @@ fn place(jwks: &str) -> anyhow::Result<Arc<dyn Keyset>> {
     if !is_url(jwks) {
         return Ok(Arc::new(keyset::of_file(jwks.into())));
     }
-    let url: Option<Url> = jwks.parse().ok().filter(|_| !jwks.contains(|c: char| c.is_control() || c.is_whitespace()));
-    let url = url.filter(Url::has_host).context("auth.jwt.jwks must be a file or an absolute URL")?;
+    let url: Option<Url> = jwks
+        .parse()
+        .ok()
+        .filter(|_| !jwks.contains(|c: char| c.is_control() || c.is_whitespace()));
+    let url = url
+        .filter(Url::has_host)
+        .context("auth.jwt.jwks must be a file or an absolute URL")?;
     let bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
-    ensure!(bare, "auth.jwt.jwks must hold neither a user, a password nor a fragment");
+    ensure!(
+        bare,
+        "auth.jwt.jwks must hold neither a user, a password nor a fragment"
+    );
     ensure!(
         url.scheme() == "https" || url.scheme() == "http" && is_loopback(&url),
         "auth.jwt.jwks must be a file or begin with https://; http:// is for 127.0.0.1, [::1] and localhost"
@@ -109,16 +158,31 @@ mod tests {
 
     fn whole() -> Jwt {
         let text = |text: &str| Some(text.to_owned());
-        Jwt { issuer: text("https://issuer.example"), audience: text("remem"), jwks: text("keys.json"), ..Jwt::default() }
+        Jwt {
+            issuer: text("https://issuer.example"),
+            audience: text("remem"),
+            jwks: text("keys.json"),
+            ..Jwt::default()
+        }
     }
 
     #[test]
     fn nothing_set_is_off_and_a_whole_section_is_on() {
         assert!(bearer(&Jwt::default()).unwrap().is_none());
         let rules = bearer(&whole()).unwrap().unwrap().rules;
-        assert_eq!((rules.algorithms.as_slice(), rules.leeway_ms, rules.tenant), (&Algorithm::USUAL[..], 60_000, None));
-        let fixed = Jwt { tenant: Some("acme".to_owned()), leeway_seconds: 300, ..whole() };
-        assert_eq!(bearer(&fixed).unwrap().unwrap().rules.tenant, TenantId::parse("acme"));
+        assert_eq!(
+            (rules.algorithms.as_slice(), rules.leeway_ms, rules.tenant),
+            (&Algorithm::USUAL[..], 60_000, None)
+        );
+        let fixed = Jwt {
+            tenant: Some("acme".to_owned()),
+            leeway_seconds: 300,
+            ..whole()
+        };
+        assert_eq!(
+            bearer(&fixed).unwrap().unwrap().rules.tenant,
+            TenantId::parse("acme")
+        );
     }
 
     #[test]
@@ -126,7 +190,12 @@ mod tests {
         let named = |name: &str, change: fn(&mut Jwt)| {
             let mut config = whole();
             change(&mut config);
-            let refused = format!("{:#}", bearer(&config).err().unwrap_or_else(|| panic!("{name} is accepted")));
+            let refused = format!(
+                "{:#}",
+                bearer(&config)
+                    .err()
+                    .unwrap_or_else(|| panic!("{name} is accepted"))
+            );
             assert!(refused.contains(&format!("auth.jwt.{name}")), "{refused}");
             assert!(!refused.contains("c4nary"), "{refused}");
         };
@@ -134,17 +203,30 @@ mod tests {
         named("issuer", |c| c.issuer = Some(String::new()));
         named("audience", |c| c.audience = None);
         named("jwks", |c| c.jwks = None);
-        named("issuer", |c| *c = Jwt { tenant: Some("acme".to_owned()), ..Jwt::default() });
+        named("issuer", |c| {
+            *c = Jwt {
+                tenant: Some("acme".to_owned()),
+                ..Jwt::default()
+            }
+        });
         named("algorithms", |c| c.algorithms = Vec::new());
         named("leeway_seconds", |c| c.leeway_seconds = 301);
         named("tenant", |c| c.tenant = Some("../c4nary".to_owned()));
-        named("tenant", |c| (c.tenant, c.tenant_claim) = (Some("acme".to_owned()), "org".to_owned()));
+        named("tenant", |c| {
+            (c.tenant, c.tenant_claim) = (Some("acme".to_owned()), "org".to_owned())
+        });
         named("tenant_claim", |c| c.tenant_claim = String::new());
         named("scope_claim", |c| c.scope_claim = "a\nb".to_owned());
         named("principal_claim", |c| c.principal_claim = "x".repeat(201));
-        named("jwks", |c| c.jwks = Some("http://issuer.example/keys".to_owned()));
-        named("jwks", |c| c.jwks = Some("http://127.0.0.1.example/keys".to_owned()));
-        named("jwks", |c| c.jwks = Some("https://ana:c4nary@issuer.example/keys".to_owned()));
+        named("jwks", |c| {
+            c.jwks = Some("http://issuer.example/keys".to_owned())
+        });
+        named("jwks", |c| {
+            c.jwks = Some("http://127.0.0.1.example/keys".to_owned())
+        });
+        named("jwks", |c| {
+            c.jwks = Some("https://ana:c4nary@issuer.example/keys".to_owned())
+        });
         named("jwks", |c| c.jwks = Some("file:///c4nary".to_owned()));
     }
 
@@ -152,10 +234,19 @@ mod tests {
     #[test]
     fn symmetric_algorithms_cannot_be_named() {
         for never in ["HS256", "HS384", "HS512", "none", "hs256", "rs256", "ES512"] {
-            let config = Jwt { algorithms: vec!["RS256".to_owned(), never.to_owned()], ..whole() };
+            let config = Jwt {
+                algorithms: vec!["RS256".to_owned(), never.to_owned()],
+                ..whole()
+            };
             assert!(bearer(&config).is_err(), "{never}");
         }
-        let all = Jwt { algorithms: Algorithm::ALL.map(|a| a.as_str().to_owned()).to_vec(), ..whole() };
-        assert_eq!(bearer(&all).unwrap().unwrap().rules.algorithms, Algorithm::ALL);
+        let all = Jwt {
+            algorithms: Algorithm::ALL.map(|a| a.as_str().to_owned()).to_vec(),
+            ..whole()
+        };
+        assert_eq!(
+            bearer(&all).unwrap().unwrap().rules.algorithms,
+            Algorithm::ALL
+        );
     }
 }

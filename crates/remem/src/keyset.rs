@@ -34,9 +34,19 @@ pub struct Pace {
 const OLD_MAX: Duration = Duration::from_secs(24 * 3_600);
 const SECOND: Duration = Duration::from_secs(1);
 /// A file costs next to nothing to look at.
-const OF_FILE: Pace = Pace { again: SECOND, early: SECOND, without: SECOND, old_max: OLD_MAX };
+const OF_FILE: Pace = Pace {
+    again: SECOND,
+    early: SECOND,
+    without: SECOND,
+    old_max: OLD_MAX,
+};
 /// A URL is somebody else's server.
-const OF_URL: Pace = Pace { again: Duration::from_secs(300), early: Duration::from_secs(30), without: SECOND, old_max: OLD_MAX };
+const OF_URL: Pace = Pace {
+    again: Duration::from_secs(300),
+    early: Duration::from_secs(30),
+    without: SECOND,
+    old_max: OLD_MAX,
+};
 
 /// What a look found.
 pub enum Found {
@@ -79,18 +89,35 @@ struct Held {
 /// The keys in a file.
 #[must_use]
 pub fn of_file(path: PathBuf) -> Remembered<File> {
-    Remembered::new(File { path, state: Mutex::default() }, OF_FILE)
+    Remembered::new(
+        File {
+            path,
+            state: Mutex::default(),
+        },
+        OF_FILE,
+    )
 }
 
 /// The keys behind a URL.
 #[must_use]
 pub fn of_url(url: Url) -> Remembered<Remote> {
-    Remembered::new(Remote { url, client: OnceLock::new() }, OF_URL)
+    Remembered::new(
+        Remote {
+            url,
+            client: OnceLock::new(),
+        },
+        OF_URL,
+    )
 }
 
 impl<P: Place> Remembered<P> {
     fn new(place: P, pace: Pace) -> Remembered<P> {
-        Remembered { place, pace, held: Mutex::default(), looking: tokio::sync::Mutex::default() }
+        Remembered {
+            place,
+            pace,
+            held: Mutex::default(),
+            looking: tokio::sync::Mutex::default(),
+        }
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, Held> {
@@ -99,19 +126,28 @@ impl<P: Place> Remembered<P> {
 
     fn is_due(&self, unknown_key: bool) -> bool {
         let held = self.held();
-        let Some(looked) = held.looked else { return true };
+        let Some(looked) = held.looked else {
+            return true;
+        };
         let wait = match (&held.keys, held.failure) {
             (None, _) => self.pace.without,
             (Some(_), None) => self.pace.again,
             (Some(_), Some(_)) => self.pace.early,
         };
-        let asked = unknown_key && held.keys.is_some() && held.asked.is_none_or(|asked| asked.elapsed() >= self.pace.early);
+        let asked = unknown_key
+            && held.keys.is_some()
+            && held
+                .asked
+                .is_none_or(|asked| asked.elapsed() >= self.pace.early);
         looked.elapsed() >= wait || asked
     }
 
     fn believed(&self) -> Option<Arc<PublicKeys>> {
         let held = self.held();
-        held.keys.clone().filter(|_| held.seen.is_some_and(|seen| seen.elapsed() < self.pace.old_max))
+        held.keys.clone().filter(|_| {
+            held.seen
+                .is_some_and(|seen| seen.elapsed() < self.pace.old_max)
+        })
     }
 
     async fn look(&self, unknown_key: bool) {
@@ -131,7 +167,11 @@ impl<P: Place> Remembered<P> {
         match found {
             Ok(new) => {
                 if let Some(keys) = new {
-                    tracing::info!(keys = keys.len(), left_out = keys.left_out(), "the keys that tokens are signed with were read");
+                    tracing::info!(
+                        keys = keys.len(),
+                        left_out = keys.left_out(),
+                        "the keys that tokens are signed with were read"
+                    );
                     held.keys = Some(Arc::new(keys));
                 }
                 (held.seen, held.failure) = (Some(Instant::now()), None);
@@ -182,15 +222,24 @@ pub struct File {
 #[async_trait]
 impl Place for File {
     async fn look(&self) -> Result<Found, KeysetError> {
-        let about = tokio::fs::metadata(&self.path).await.map_err(|_| KeysetError::Unreadable)?;
-        let state = (about.ino(), about.len(), (about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec()));
+        let about = tokio::fs::metadata(&self.path)
+            .await
+            .map_err(|_| KeysetError::Unreadable)?;
+        let state = (
+            about.ino(),
+            about.len(),
+            (about.mtime(), about.mtime_nsec()),
+            (about.ctime(), about.ctime_nsec()),
+        );
         if *self.state.lock().unwrap_or_else(PoisonError::into_inner) == Some(state) {
             return Ok(Found::Same);
         }
         if about.len() > DOCUMENT_BYTES_MAX as u64 {
             return Err(KeysetError::TooLarge);
         }
-        let bytes = tokio::fs::read(&self.path).await.map_err(|_| KeysetError::Unreadable)?;
+        let bytes = tokio::fs::read(&self.path)
+            .await
+            .map_err(|_| KeysetError::Unreadable)?;
         // Remembered only once it can be read as what it is: a file that is half written is looked at again.
         PublicKeys::parse(&bytes)?;
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
@@ -223,8 +272,19 @@ impl Remote {
 #[async_trait]
 impl Place for Remote {
     async fn look(&self) -> Result<Found, KeysetError> {
-        let class = |error: reqwest::Error| if error.is_timeout() { KeysetError::Timeout } else { KeysetError::Unreachable };
-        let mut response = self.client()?.get(self.url.clone()).send().await.map_err(class)?;
+        let class = |error: reqwest::Error| {
+            if error.is_timeout() {
+                KeysetError::Timeout
+            } else {
+                KeysetError::Unreachable
+            }
+        };
+        let mut response = self
+            .client()?
+            .get(self.url.clone())
+            .send()
+            .await
+            .map_err(class)?;
         if response.status() != StatusCode::OK {
             return Err(KeysetError::Status(response.status().as_u16()));
         }

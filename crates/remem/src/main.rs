@@ -22,7 +22,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     quiet_panics();
     let cli = cli::Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("error: cannot start: {error}");
@@ -41,7 +44,9 @@ fn main() -> ExitCode {
 /// A panic message can hold anything the program was working on: only its place is printed.
 fn quiet_panics() {
     std::panic::set_hook(Box::new(|info| {
-        let place = info.location().map_or_else(String::new, |l| format!(" at {}:{}", l.file(), l.line()));
+        let place = info
+            .location()
+            .map_or_else(String::new, |l| format!(" at {}:{}", l.file(), l.line()));
         eprintln!("internal error{place}; please report it");
     }));
 }

@@ -41,18 +41,34 @@ struct Said {
 /// The model that the configuration names; none without a base URL. Errors name a key, never its value.
 pub fn port(config: &config::Model) -> anyhow::Result<Option<ModelPort>> {
     let Some(base) = &config.base_url else {
-        ensure!(config.name.is_none() && config.key_secret.is_none(), "model.name and model.key_secret need model.base_url");
+        ensure!(
+            config.name.is_none() && config.key_secret.is_none(),
+            "model.name and model.key_secret need model.base_url"
+        );
         return Ok(None);
     };
     let name = endpoint::name("model", config.name.as_ref())?;
-    let endpoint = Endpoint::new("model", base, "chat/completions", config.timeout_ms, BODY_BYTES_MAX)?;
+    let endpoint = Endpoint::new(
+        "model",
+        base,
+        "chat/completions",
+        config.timeout_ms,
+        BODY_BYTES_MAX,
+    )?;
     let deadline = endpoint.timeout();
-    Ok(Some(ModelPort { model: Arc::new(ChatModel { endpoint, name }), key_secret: config.key_secret.clone(), deadline }))
+    Ok(Some(ModelPort {
+        model: Arc::new(ChatModel { endpoint, name }),
+        key_secret: config.key_secret.clone(),
+        deadline,
+    }))
 }
 
 impl ChatModel {
     fn question(&self, messages: &[Message]) -> Value {
-        let messages: Vec<_> = messages.iter().map(|m| json!({"role": m.role.as_str(), "content": m.content})).collect();
+        let messages: Vec<_> = messages
+            .iter()
+            .map(|m| json!({"role": m.role.as_str(), "content": m.content}))
+            .collect();
         json!({"model": self.name, "messages": messages, "temperature": 0, "stream": false, "response_format": {"type": "json_object"}})
     }
 }
@@ -63,13 +79,31 @@ impl Model for ChatModel {
         &self.name
     }
 
-    async fn complete(&self, messages: &[Message], key: Option<&SecretValue>, bytes_max: usize) -> Result<String, ModelError> {
+    async fn complete(
+        &self,
+        messages: &[Message],
+        key: Option<&SecretValue>,
+        bytes_max: usize,
+    ) -> Result<String, ModelError> {
         // A key that cannot be a header is as good as none.
-        let key = key.map(|key| key.expose(bearer).ok_or(ModelError::NoKey)).transpose()?;
+        let key = key
+            .map(|key| key.expose(bearer).ok_or(ModelError::NoKey))
+            .transpose()?;
         let body = self.endpoint.ask(&self.question(messages), key).await?;
-        let completion: Completion = serde_json::from_slice(&body).map_err(|_| ModelError::Malformed)?;
-        let said = completion.choices.into_iter().next().ok_or(ModelError::Malformed)?.message.content;
-        if said.len() > bytes_max { Err(ModelError::TooLarge) } else { Ok(said) }
+        let completion: Completion =
+            serde_json::from_slice(&body).map_err(|_| ModelError::Malformed)?;
+        let said = completion
+            .choices
+            .into_iter()
+            .next()
+            .ok_or(ModelError::Malformed)?
+            .message
+            .content;
+        if said.len() > bytes_max {
+            Err(ModelError::TooLarge)
+        } else {
+            Ok(said)
+        }
     }
 }
 

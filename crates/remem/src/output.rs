@@ -18,7 +18,10 @@ pub fn table(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
         return;
     }
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(heading.iter().copied());
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(heading.iter().copied());
     for row in rows {
         table.add_row(row);
     }
@@ -27,19 +30,39 @@ pub fn table(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
 
 /// One line of a text, shortened, without control characters: a memory must not be able to drive a terminal.
 pub fn preview(text: &str, chars: usize) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(chars).collect();
-    if text.chars().count() > chars { format!("{line}…") } else { line }
+    let line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(chars)
+        .collect();
+    if text.chars().count() > chars {
+        format!("{line}…")
+    } else {
+        line
+    }
 }
 
 /// Text for a terminal with everything that could drive it made visible, line breaks and tabs kept.
 pub fn visible(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() && c != '\n' && c != '\t' { c.escape_default().collect() } else { vec![c] }).collect()
+    text.chars()
+        .flat_map(|c| {
+            if c.is_control() && c != '\n' && c != '\t' {
+                c.escape_default().collect()
+            } else {
+                vec![c]
+            }
+        })
+        .collect()
 }
 
 /// What a script can tell from the exit code.
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     let Some(failure) = error.downcast_ref::<Failure>() else {
-        return if error.downcast_ref::<NoKey>().is_some() { 5 } else { 1 };
+        return if error.downcast_ref::<NoKey>().is_some() {
+            5
+        } else {
+            1
+        };
     };
     match failure.status {
         404 | 410 => 3,

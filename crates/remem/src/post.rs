@@ -25,7 +25,8 @@ impl Resolve for PublicNames {
     fn resolve(&self, name: Name) -> Resolving {
         let allow_private = self.allow_private;
         Box::pin(async move {
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let found: Vec<SocketAddr> =
+                tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
             let addresses = public(found, allow_private)?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
@@ -34,7 +35,11 @@ impl Resolve for PublicNames {
 
 /// All of them or none: a name that leads inside on one of its addresses is no public name.
 fn public(found: Vec<SocketAddr>, allow_private: bool) -> Result<Vec<SocketAddr>, NotPublic> {
-    if allow_private || found.iter().all(|address| is_public(address.ip())) { Ok(found) } else { Err(NotPublic) }
+    if allow_private || found.iter().all(|address| is_public(address.ip())) {
+        Ok(found)
+    } else {
+        Err(NotPublic)
+    }
 }
 
 /// The port behind which webhooks are.
@@ -48,7 +53,10 @@ impl Outbound {
     /// `allow_private` lets plain HTTP and addresses of the own network pass.
     #[must_use]
     pub fn new(allow_private: bool) -> Outbound {
-        Outbound { allow_private, client: OnceLock::new() }
+        Outbound {
+            allow_private,
+            client: OnceLock::new(),
+        }
     }
 
     fn client(&self) -> Result<&reqwest::Client, PostError> {
@@ -75,15 +83,29 @@ impl Outbound {
 
 #[async_trait]
 impl Post for Outbound {
-    async fn post(&self, url: &str, headers: Vec<(&'static str, String)>, body: Vec<u8>) -> Result<u16, PostError> {
+    async fn post(
+        &self,
+        url: &str,
+        headers: Vec<(&'static str, String)>,
+        body: Vec<u8>,
+    ) -> Result<u16, PostError> {
         // The rules may have become stricter since it was registered; and literal addresses are never looked up.
         check_url(url, self.allow_private).map_err(|_| PostError::Refused)?;
         if literal_address(url).is_some_and(|ip| !self.allow_private && !is_public(ip)) {
             return Err(PostError::Refused);
         }
-        let request = headers.into_iter().fold(self.client()?.post(url), |request, (name, value)| request.header(name, value));
+        let request = headers
+            .into_iter()
+            .fold(self.client()?.post(url), |request, (name, value)| {
+                request.header(name, value)
+            });
         // What the receiver writes is not read: only its status counts.
-        request.body(body).send().await.map(|response| response.status().as_u16()).map_err(|error| class(&error))
+        request
+            .body(body)
+            .send()
+            .await
+            .map(|response| response.status().as_u16())
+            .map_err(|error| class(&error))
     }
 }
 
@@ -95,7 +117,11 @@ fn class(error: &reqwest::Error) -> PostError {
         }
         cause = current.source();
     }
-    if error.is_timeout() { PostError::Timeout } else { PostError::Unreachable }
+    if error.is_timeout() {
+        PostError::Timeout
+    } else {
+        PostError::Unreachable
+    }
 }
 
 #[cfg(test)]
@@ -120,18 +146,40 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let strict = Outbound::new(false);
-        for inside in ["http://127.0.0.1", "https://127.0.0.1", "https://localhost", "https://[::1]", "https://[::ffff:7f00:1]"] {
-            let answer = strict.post(&format!("{inside}:{port}/"), vec![], b"the body".to_vec()).await;
+        for inside in [
+            "http://127.0.0.1",
+            "https://127.0.0.1",
+            "https://localhost",
+            "https://[::1]",
+            "https://[::ffff:7f00:1]",
+        ] {
+            let answer = strict
+                .post(&format!("{inside}:{port}/"), vec![], b"the body".to_vec())
+                .await;
             assert_eq!(answer, Err(PostError::Refused), "{inside}");
         }
         let open = Outbound::new(true);
         let url = format!("http://localhost:{port}/hook?a=b");
         let elsewhere = "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        let (answer, request) =
-            tokio::join!(open.post(&url, vec![("X-Test", "v".to_owned())], b"the body".to_vec()), receive(listener, elsewhere));
-        assert_eq!(answer, Ok(302), "a redirect is an answer, and is not followed");
-        assert!(request.starts_with("POST /hook?a=b HTTP/1.1\r\n") && request.to_lowercase().contains("x-test: v\r\n"), "{request}");
-        assert_eq!(open.post(&url, vec![], vec![]).await, Err(PostError::Unreachable), "nobody listens any more");
+        let (answer, request) = tokio::join!(
+            open.post(&url, vec![("X-Test", "v".to_owned())], b"the body".to_vec()),
+            receive(listener, elsewhere)
+        );
+        assert_eq!(
+            answer,
+            Ok(302),
+            "a redirect is an answer, and is not followed"
+        );
+        assert!(
+            request.starts_with("POST /hook?a=b HTTP/1.1\r\n")
+                && request.to_lowercase().contains("x-test: v\r\n"),
+            "{request}"
+        );
+        assert_eq!(
+            open.post(&url, vec![], vec![]).await,
+            Err(PostError::Unreachable),
+            "nobody listens any more"
+        );
     }
 
     /// A name that passes at registration may lead inside when it is looked up; each address is looked at.
@@ -144,7 +192,13 @@ mod tests {
         assert_eq!(public(vec![inside], true).unwrap(), [inside]);
         // Through the client: the resolver refuses, and the reason comes out at the other end.
         let strict = Outbound::new(false);
-        let refused = strict.client().unwrap().post("https://localhost:1/").send().await.unwrap_err();
+        let refused = strict
+            .client()
+            .unwrap()
+            .post("https://localhost:1/")
+            .send()
+            .await
+            .unwrap_err();
         assert_eq!(class(&refused), PostError::Refused);
     }
 }

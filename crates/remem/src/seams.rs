@@ -30,14 +30,24 @@ const FIXTURES: &[&str] = fixtures![
     "openwop-smoke-byok-roundtrip",
 ];
 
-const AGENTS: &[&str] = fixtures!["agents/core.conformance.identity-agent", "agents/core.conformance.memory-agent"];
+const AGENTS: &[&str] = fixtures![
+    "agents/core.conformance.identity-agent",
+    "agents/core.conformance.memory-agent"
+];
 
 /// The agents that conformance checks find: one that needs nothing, and one that needs memory to last.
 pub fn agents(policy: &Policy) -> anyhow::Result<Vec<Agent>> {
     let read = |text: &&str| {
         let manifest = serde_json::from_str(text).context("a manifest is not JSON")?;
         let pack_name = Some("core.conformance".to_owned());
-        Ok(Agent::new(Install { manifest, pack_name, ..Install::default() }, policy)?)
+        Ok(Agent::new(
+            Install {
+                manifest,
+                pack_name,
+                ..Install::default()
+            },
+            policy,
+        )?)
     };
     AGENTS.iter().map(read).collect()
 }
@@ -53,9 +63,14 @@ pub fn workflows() -> anyhow::Result<Vec<Workflow>> {
 
 /// The secrets that conformance checks resolve.
 pub fn secrets() -> Vec<SecretValue> {
-    let given = std::env::var(CANARY_VALUE).ok().filter(|value| value.chars().count() >= 8);
+    let given = std::env::var(CANARY_VALUE)
+        .ok()
+        .filter(|value| value.chars().count() >= 8);
     let value = zeroize::Zeroizing::new(given.unwrap_or_else(|| RandomIds.api_key().to_string()));
-    [CANARY_SECRET, TEST_SECRET].into_iter().map(|name| SecretValue::new(name, value.as_str())).collect()
+    [CANARY_SECRET, TEST_SECRET]
+        .into_iter()
+        .map(|name| SecretValue::new(name, value.as_str()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -64,7 +79,11 @@ mod tests {
 
     #[test]
     fn the_fixtures_are_workflows_of_their_names() {
-        let names: Vec<String> = workflows().unwrap().into_iter().map(|workflow| workflow.id).collect();
+        let names: Vec<String> = workflows()
+            .unwrap()
+            .into_iter()
+            .map(|workflow| workflow.id)
+            .collect();
         assert_eq!(names.len(), FIXTURES.len());
         assert!(names.is_sorted(), "{names:?}");
         assert_eq!(agents(&Policy::default()).unwrap().len(), 2);

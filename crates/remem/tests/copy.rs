@@ -1,7 +1,11 @@
 //! `remem copy` from outside: keys, cursors, revision tokens and idempotency keys go on working at the target, a copy that
 //! is killed goes on, and wrong usage is told without an echo. Needs both stores, whichever one the other tests run on.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test fails by panicking and lives in real time")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking and lives in real time"
+)]
 
 mod common;
 
@@ -38,7 +42,9 @@ fn runs_elsewhere() -> bool {
 /// Texts in a file, for `import`.
 fn lines(dir: &Path, count: usize) -> std::path::PathBuf {
     let file = dir.join("lines.jsonl");
-    let words = ["harbour", "falcon", "invoice", "meadow", "quartz", "lantern"];
+    let words = [
+        "harbour", "falcon", "invoice", "meadow", "quartz", "lantern",
+    ];
     let text: String = (0..count)
         .map(|n| format!("{}\n", json!({"id": format!("e{n}"), "content": format!("note {n} about the {} and more", words[n % 6]), "tags": [format!("t{}", n % 7)]})))
         .collect();
@@ -48,7 +54,11 @@ fn lines(dir: &Path, count: usize) -> std::path::PathBuf {
 
 fn import(dir: &Path, file: &Path, memory: &str, tenant: &str) {
     let mut command = remem();
-    command.arg("--data-dir").arg(dir).args(["--local", "--tenant", tenant, "import", "--ref", memory]).arg(file);
+    command
+        .arg("--data-dir")
+        .arg(dir)
+        .args(["--local", "--tenant", tenant, "import", "--ref", memory])
+        .arg(file);
     run(&mut command).exits(0);
 }
 
@@ -59,7 +69,12 @@ fn tables(reports: &Value) -> Vec<(String, u64, u64, String)> {
         .map(|t| {
             assert_eq!((&t["verified"], &t["moved"]), (&json!(true), &json!(false)));
             let text = |name: &str| t[name].as_str().unwrap().to_owned();
-            (text("tenant"), t["entries"].as_u64().unwrap(), t["events"].as_u64().unwrap(), text("hash"))
+            (
+                text("tenant"),
+                t["entries"].as_u64().unwrap(),
+                t["events"].as_u64().unwrap(),
+                text("hash"),
+            )
         })
         .collect()
 }
@@ -74,19 +89,42 @@ struct Held {
 }
 
 async fn fill(client: &Client) -> Held {
-    let keys =
-        client.post(&format!("{BASE}/keys"), &json!({"label": "agent", "scopes": ["memory:read", "memory:write"]})).await.is(201).json();
+    let keys = client
+        .post(
+            &format!("{BASE}/keys"),
+            &json!({"label": "agent", "scopes": ["memory:read", "memory:write"]}),
+        )
+        .await
+        .is(201)
+        .json();
     let key = keys["key"].as_str().unwrap().to_owned();
     let agent = client.with_key(&key);
     for n in 0..30 {
-        agent.put("notes", &json!({"content": format!("note {n} about a falcon"), "tags": ["red"]})).await;
+        agent
+            .put(
+                "notes",
+                &json!({"content": format!("note {n} about a falcon"), "tags": ["red"]}),
+            )
+            .await;
     }
     let gone = agent.put("notes", &json!({"content": "goes away"})).await;
-    agent.delete(&Client::memory("notes", &format!("entries/{}", gone["id"].as_str().unwrap()))).await.is(204);
+    agent
+        .delete(&Client::memory(
+            "notes",
+            &format!("entries/{}", gone["id"].as_str().unwrap()),
+        ))
+        .await
+        .is(204);
     let request = agent.request(reqwest::Method::POST, &Client::memory("notes", "entries"));
-    let request = request.header("idempotency-key", "once").json(&json!({"content": "written once"}));
+    let request = request
+        .header("idempotency-key", "once")
+        .json(&json!({"content": "written once"}));
     let written = common::client::finish(request).await.unwrap().is(201);
-    let page = agent.get(&Client::memory("notes", "entries?limit=5")).await.is(200).json();
+    let page = agent
+        .get(&Client::memory("notes", "entries?limit=5"))
+        .await
+        .is(200)
+        .json();
     Held {
         token: written.header("remem-revision").to_owned(),
         cursor: page["nextCursor"].as_str().unwrap().to_owned(),
@@ -101,14 +139,36 @@ async fn check(server: &Server, held: &Held) {
     let agent = Client::new(&server.url, &held.key);
     assert_eq!(agent.all_entries("notes").await, held.entries);
     assert_eq!(agent.events_after(0).await, held.events);
-    let page = agent.get(&Client::memory("notes", &format!("entries?limit=5&cursor={}", held.cursor))).await.is(200).json();
+    let page = agent
+        .get(&Client::memory(
+            "notes",
+            &format!("entries?limit=5&cursor={}", held.cursor),
+        ))
+        .await
+        .is(200)
+        .json();
     assert_eq!(page["entries"].as_array().unwrap()[..], held.entries[5..10]);
-    agent.get(&Client::memory("notes", &format!("entries?atLeast={}", held.token))).await.is(200);
+    agent
+        .get(&Client::memory(
+            "notes",
+            &format!("entries?atLeast={}", held.token),
+        ))
+        .await
+        .is(200);
     let request = agent.request(reqwest::Method::POST, &Client::memory("notes", "entries"));
-    let request = request.header("idempotency-key", "once").json(&json!({"content": "written once"}));
+    let request = request
+        .header("idempotency-key", "once")
+        .json(&json!({"content": "written once"}));
     let again = common::client::finish(request).await.unwrap().is(201);
     assert_eq!(again.header("remem-revision"), held.token);
-    let hits = agent.post(&Client::memory("notes", "search"), &json!({"query": "falcons"})).await.is(200).json();
+    let hits = agent
+        .post(
+            &Client::memory("notes", "search"),
+            &json!({"query": "falcons"}),
+        )
+        .await
+        .is(200)
+        .json();
     assert!(!hits["hits"].as_array().unwrap().is_empty(), "{hits}");
 }
 
@@ -129,7 +189,14 @@ async fn what_clients_hold_on_to_goes_on_working() {
     server.terminate();
     // And back, into a new folder under a URL with slashes.
     let folder = c.path().join("new");
-    let back = copy(&["--json", "--from", &url, "--to", &format!("sqlite://{}", folder.display())]).exits(0);
+    let back = copy(&[
+        "--json",
+        "--from",
+        &url,
+        "--to",
+        &format!("sqlite://{}", folder.display()),
+    ])
+    .exits(0);
     assert_eq!(tables(&back.json()), there);
     let mut server = serve(&folder, None);
     check(&server, &held).await;
@@ -139,7 +206,16 @@ async fn what_clients_hold_on_to_goes_on_working() {
     let heading: Vec<&str> = shown.next().unwrap().split_whitespace().collect();
     assert_eq!(heading, ["TENANT", "ENTRIES", "EVENTS", "HASH", "VERIFIED"]);
     let row: Vec<&str> = shown.next().unwrap().split_whitespace().collect();
-    assert_eq!(row, ["default", &there[0].1.to_string(), &there[0].2.to_string(), &there[0].3, "yes"]);
+    assert_eq!(
+        row,
+        [
+            "default",
+            &there[0].1.to_string(),
+            &there[0].2.to_string(),
+            &there[0].3,
+            "yes"
+        ]
+    );
     assert_eq!(table.stderr, "");
 }
 
@@ -147,7 +223,12 @@ async fn what_clients_hold_on_to_goes_on_working() {
 fn killed(random: &mut Random, from: &str, to: &str) -> Ran {
     let (mut kills, mut pause) = (0, 20);
     loop {
-        let mut child = remem().args(["copy", "--from", from, "--to", to]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = remem()
+            .args(["copy", "--from", from, "--to", to])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         std::thread::sleep(Duration::from_millis(pause + random.below(60)));
         let ended = child.try_wait().unwrap();
         // It may have ended in between.
@@ -174,7 +255,11 @@ fn a_copy_that_is_killed_goes_on() {
     let (a, c) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let home = a.path().join("home");
     let file = lines(a.path(), 3_000);
-    run(remem().arg("--data-dir").arg(&home).args(["tenant", "create", "other"])).exits(0);
+    run(remem()
+        .arg("--data-dir")
+        .arg(&home)
+        .args(["tenant", "create", "other"]))
+    .exits(0);
     import(&home, &file, "notes", "default");
     import(&home, &file, "more", "default");
     import(&home, &file, "notes", "other");
@@ -184,7 +269,11 @@ fn a_copy_that_is_killed_goes_on() {
     assert_eq!(counts, [("default", 6_000, 6_000), ("other", 3_000, 3_000)]);
     let back = killed(&mut random, &url, &sqlite(&c.path().join("back")));
     assert_eq!(tables(&back.json()), there);
-    run(remem().arg("--data-dir").arg(c.path().join("back")).arg("doctor")).exits(0);
+    run(remem()
+        .arg("--data-dir")
+        .arg(c.path().join("back"))
+        .arg("doctor"))
+    .exits(0);
 }
 
 #[test]
@@ -195,20 +284,41 @@ fn dry_runs_count_and_one_tenant_is_one() {
     let a = tempfile::tempdir().unwrap();
     let (home, new) = (a.path().join("home"), a.path().join("new"));
     let file = lines(a.path(), 10);
-    run(remem().arg("--data-dir").arg(&home).args(["tenant", "create", "other"])).exits(0);
+    run(remem()
+        .arg("--data-dir")
+        .arg(&home)
+        .args(["tenant", "create", "other"]))
+    .exits(0);
     import(&home, &file, "notes", "other");
     let (from, to) = (sqlite(&home), sqlite(&new));
-    let counted = copy(&["--json", "--dry-run", "--from", &from, "--to", &to]).exits(0).json();
+    let counted = copy(&["--json", "--dry-run", "--from", &from, "--to", &to])
+        .exits(0)
+        .json();
     let tenant = |name: &str, count: u64| json!({"tenant": name, "entries": count, "events": count, "hash": null, "verified": false, "moved": false});
-    assert_eq!(counted, json!({"dryRun": true, "tenants": [tenant("default", 0), tenant("other", 10)]}));
+    assert_eq!(
+        counted,
+        json!({"dryRun": true, "tenants": [tenant("default", 0), tenant("other", 10)]})
+    );
     assert!(!new.exists());
     let one = copy(&["--json", "--tenant", "other", "--from", &from, "--to", &to]).exits(0);
-    assert_eq!(tables(&one.json()).iter().map(|t| t.0.as_str()).collect::<Vec<_>>(), ["other"]);
+    assert_eq!(
+        tables(&one.json())
+            .iter()
+            .map(|t| t.0.as_str())
+            .collect::<Vec<_>>(),
+        ["other"]
+    );
     // A default in the surroundings does not narrow a copy.
-    let all = run(remem().env("REMEM_TENANT", "other").args(["copy", "--json", "--from", &from, "--to", &to])).exits(0);
+    let all = run(remem()
+        .env("REMEM_TENANT", "other")
+        .args(["copy", "--json", "--from", &from, "--to", &to]))
+    .exits(0);
     assert_eq!(tables(&all.json()).len(), 2);
     let nobody = copy(&["--tenant", "nobody", "--from", &from, "--to", &to]).exits(1);
-    assert_eq!(nobody.stderr, "error: there is no tenant nobody at the source\n");
+    assert_eq!(
+        nobody.stderr,
+        "error: there is no tenant nobody at the source\n"
+    );
 }
 
 #[test]
@@ -218,23 +328,57 @@ fn refusals_say_what_to_do_and_echo_no_password() {
     }
     let a = tempfile::tempdir().unwrap();
     let home = a.path().join("home");
-    run(remem().arg("--data-dir").arg(&home).args(["tenant", "list"])).exits(0);
+    run(remem()
+        .arg("--data-dir")
+        .arg(&home)
+        .args(["tenant", "list"]))
+    .exits(0);
     let (from, new) = (sqlite(&home), sqlite(&a.path().join("new")));
     copy(&["--from", &from]).exits(2);
     let secret = "hunter2-hunter2";
-    let wrong = ["mysql://u:hunter2-hunter2@h/d".to_owned(), "sqlite:".to_owned(), format!("{}/hunter2-hunter2", a.path().display())];
+    let wrong = [
+        "mysql://u:hunter2-hunter2@h/d".to_owned(),
+        "sqlite:".to_owned(),
+        format!("{}/hunter2-hunter2", a.path().display()),
+    ];
     for place in &wrong {
         let told = copy(&["--from", &from, "--to", place]).exits(2);
-        assert!(told.stderr.contains("--to must be sqlite:DIR or postgres://"), "{}", told.stderr);
+        assert!(
+            told.stderr
+                .contains("--to must be sqlite:DIR or postgres://"),
+            "{}",
+            told.stderr
+        );
         assert!(!told.stderr.contains(secret));
-        assert!(copy(&["--from", place, "--to", &new]).exits(2).stderr.contains("--from must be"));
+        assert!(
+            copy(&["--from", place, "--to", &new])
+                .exits(2)
+                .stderr
+                .contains("--from must be")
+        );
     }
-    for place in ["postgres://u:hunter2-hunter2@127.0.0.1:1/d", "postgres://u:hunter2-hunter2@h:port/d"] {
+    for place in [
+        "postgres://u:hunter2-hunter2@127.0.0.1:1/d",
+        "postgres://u:hunter2-hunter2@h:port/d",
+    ] {
         let told = copy(&["--from", &from, "--to", place]).exits(1);
-        assert!(!told.stderr.contains(secret) && told.stderr.starts_with("error: "), "{}", told.stderr);
+        assert!(
+            !told.stderr.contains(secret) && told.stderr.starts_with("error: "),
+            "{}",
+            told.stderr
+        );
     }
     let missing = copy(&["--from", &sqlite(&a.path().join("nowhere")), "--to", &new]).exits(1);
-    assert_eq!(missing.stderr, "error: the source holds no host: there is no host.db in that folder\n");
-    assert_eq!(copy(&["--from", &from, "--to", &from]).exits(1).stderr, "error: source and target are the same place\n");
-    assert!(!a.path().join("new").exists(), "nothing was made for a copy that was refused");
+    assert_eq!(
+        missing.stderr,
+        "error: the source holds no host: there is no host.db in that folder\n"
+    );
+    assert_eq!(
+        copy(&["--from", &from, "--to", &from]).exits(1).stderr,
+        "error: source and target are the same place\n"
+    );
+    assert!(
+        !a.path().join("new").exists(),
+        "nothing was made for a copy that was refused"
+    );
 }

@@ -4,7 +4,11 @@
 //! deletes, and entries with an `Idempotency-Key` that are sent again after the restart. What the clients were told is
 //! then held against what the host shows, after every kill for what is new and once more for everything at the end.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test fails by panicking and lives in real time")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking and lives in real time"
+)]
 
 mod common;
 
@@ -26,7 +30,11 @@ fn kills() -> usize {
 }
 
 /// One life of the server: it starts, clients write, it is killed. Answers whether a write was under way at that moment.
-async fn one_life(server: &mut Server, writers: &mut Vec<Writer>, random: &mut Random) -> (Vec<Diary>, bool) {
+async fn one_life(
+    server: &mut Server,
+    writers: &mut Vec<Writer>,
+    random: &mut Random,
+) -> (Vec<Diary>, bool) {
     let (flying, client) = (writers[0].flying.clone(), server.client());
     let mut tasks = tokio::task::JoinSet::new();
     for mut writer in writers.drain(..) {
@@ -37,7 +45,11 @@ async fn one_life(server: &mut Server, writers: &mut Vec<Writer>, random: &mut R
         });
     }
     // A database takes a moment to let a fresh host in.
-    let longest = if place::is_postgres() { 300_000 } else { 110_000 };
+    let longest = if place::is_postgres() {
+        300_000
+    } else {
+        110_000
+    };
     tokio::time::sleep(Duration::from_micros(500 + random.below(longest))).await;
     let under_way = flying.load(Ordering::SeqCst) > 0;
     server.kill9();
@@ -52,10 +64,16 @@ async fn one_life(server: &mut Server, writers: &mut Vec<Writer>, random: &mut R
 
 /// A database goes on with what it was sent by a client that is no more: until it has noticed, nothing can be concluded.
 fn await_the_end_of_connections(dir: &Path) {
-    let Some(url) = place::database_of(dir) else { return };
+    let Some(url) = place::database_of(dir) else {
+        return;
+    };
     let url = place::as_superuser(&place::server_url(), &url);
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'remem'";
-    eventually(Duration::from_secs(10), "the database lets go of the dead", || place::psql(&url, sql).trim() == "0");
+    eventually(
+        Duration::from_secs(10),
+        "the database lets go of the dead",
+        || place::psql(&url, sql).trim() == "0",
+    );
 }
 
 async fn restart(dir: &Path) -> Server {
@@ -78,15 +96,29 @@ async fn die_while_starting(dir: &Path, random: &mut Random) {
 fn every_check_is_ok(dir: &Path) {
     let findings = run_on(dir, &["doctor", "--json"]).exits(0).json();
     let findings = findings.as_array().unwrap();
-    assert!(findings.iter().any(|f| f["check"] == "tenant default"), "the tenant was examined: {findings:?}");
+    assert!(
+        findings.iter().any(|f| f["check"] == "tenant default"),
+        "the tenant was examined: {findings:?}"
+    );
     assert!(findings.iter().all(|f| f["ok"] == true), "{findings:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
-    let (folder, mut random, mut books) = (tempfile::tempdir().unwrap(), Random::fresh(), Books::default());
+    let (folder, mut random, mut books) = (
+        tempfile::tempdir().unwrap(),
+        Random::fresh(),
+        Books::default(),
+    );
     let (dir, flying) = (folder.path().join("data"), Arc::<AtomicUsize>::default());
-    let writer = |number| Writer { number, count: 0, random: random.branch(), known: vec![], again: vec![], flying: flying.clone() };
+    let writer = |number| Writer {
+        number,
+        count: 0,
+        random: random.branch(),
+        known: vec![],
+        again: vec![],
+        flying: flying.clone(),
+    };
     let mut writers: Vec<Writer> = (0..CLIENTS).map(writer).collect();
     let (mut under_way, mut early, mut unanswered, mut kept) = (0, 0, 0, 0);
     let mut server = restart(&dir).await;
@@ -101,18 +133,39 @@ async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
         }
         server = restart(&dir).await;
         books.check_news(&server.client(), &diaries).await;
-        let open: Vec<&Write> = diaries.iter().flat_map(|d| &d.writes).filter(|w| w.answer.is_none()).collect();
+        let open: Vec<&Write> = diaries
+            .iter()
+            .flat_map(|d| &d.writes)
+            .filter(|w| w.answer.is_none())
+            .collect();
         unanswered += open.len();
-        kept += open.iter().filter(|w| books.entry_of.contains_key(&w.texts[0])).count();
+        kept += open
+            .iter()
+            .filter(|w| books.entry_of.contains_key(&w.texts[0]))
+            .count();
     }
     books.check_all(&server.client()).await;
     server.terminate();
     every_check_is_ok(&dir);
-    println!("{kills} kill points under load ({under_way} with a request under way), {early} more while starting");
-    println!("{} acknowledged writes, {} of them replays of a repeated key", books.acknowledged, books.replays);
-    println!("{unanswered} writes without an answer, of which {kept} were stored; {} events", books.sequence);
-    assert!(under_way >= kills / 2 && books.acknowledged >= kills * 3 && books.replays >= 10, "the load was too small to prove much");
-    assert!(kept > 0 && kept < unanswered, "both outcomes of an unanswered write occurred");
+    println!(
+        "{kills} kill points under load ({under_way} with a request under way), {early} more while starting"
+    );
+    println!(
+        "{} acknowledged writes, {} of them replays of a repeated key",
+        books.acknowledged, books.replays
+    );
+    println!(
+        "{unanswered} writes without an answer, of which {kept} were stored; {} events",
+        books.sequence
+    );
+    assert!(
+        under_way >= kills / 2 && books.acknowledged >= kills * 3 && books.replays >= 10,
+        "the load was too small to prove much"
+    );
+    assert!(
+        kept > 0 && kept < unanswered,
+        "both outcomes of an unanswered write occurred"
+    );
 }
 
 /// The very first start makes the host's own secret, the first tenant and the first key: none of them by halves either.
@@ -125,11 +178,20 @@ async fn a_host_killed_in_its_first_start_comes_up_with_a_key_that_works() {
         let mut first = Server::spawn(folder.path(), &[], &no_key);
         tokio::time::sleep(Duration::from_micros(random.below(40_000))).await;
         first.kill9();
-        let left: Vec<String> =
-            std::fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().file_name().to_string_lossy().into()).collect();
+        let left: Vec<String> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|f| f.unwrap().file_name().to_string_lossy().into())
+            .collect();
         let server = Server::start_with(folder.path(), &[], &no_key);
-        let key = std::fs::read_to_string(folder.path().join("bootstrap.key")).unwrap_or_else(|e| panic!("{e}; the kill left {left:?}"));
-        let answer = Client::new(&server.url, key.trim()).get(&Client::memory(MEMORIES[0], "stats")).await;
-        assert_eq!(answer.status, 200, "{}; the kill left {left:?}", answer.text);
+        let key = std::fs::read_to_string(folder.path().join("bootstrap.key"))
+            .unwrap_or_else(|e| panic!("{e}; the kill left {left:?}"));
+        let answer = Client::new(&server.url, key.trim())
+            .get(&Client::memory(MEMORIES[0], "stats"))
+            .await;
+        assert_eq!(
+            answer.status, 200,
+            "{}; the kill left {left:?}",
+            answer.text
+        );
     }
 }

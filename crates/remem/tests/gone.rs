@@ -3,7 +3,11 @@
 //!
 //! The files are read as raw bytes. Each test first finds its canaries there, so that not finding them says something.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test fails by panicking and lives in real time")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking and lives in real time"
+)]
 
 mod common;
 
@@ -31,18 +35,27 @@ impl Canary {
     fn stemmed(start: &str) -> Canary {
         let stem = format!("{start}vex");
         let tail = stem[stem.len() - 9..].to_lowercase();
-        Canary { word: format!("{stem}ings").to_uppercase(), indexed: Some(tail) }
+        Canary {
+            word: format!("{stem}ings").to_uppercase(),
+            indexed: Some(tail),
+        }
     }
 
     /// A word that is stored but not indexed.
     fn plain(word: &str) -> Canary {
-        Canary { word: word.to_owned(), indexed: None }
+        Canary {
+            word: word.to_owned(),
+            indexed: None,
+        }
     }
 
     /// What must not be found afterwards: the word itself, what an index would make of it, and the word in small letters whoever
     /// wrote them.
     fn needles(&self) -> Vec<String> {
-        [self.word.clone(), self.word.to_lowercase()].into_iter().chain(self.indexed.clone()).collect()
+        [self.word.clone(), self.word.to_lowercase()]
+            .into_iter()
+            .chain(self.indexed.clone())
+            .collect()
     }
 }
 
@@ -71,22 +84,46 @@ fn short(name: &str) -> Planted {
 /// 60 KiB that need many overflow pages, with a canary every kilobyte or so: each page holds at least one. Each stands there
 /// twice, so that one of them is whole where a page ends within the other.
 fn long(name: &str) -> Planted {
-    let canaries: Vec<Canary> = (0..52).map(|n| Canary::stemmed(&format!("{0}{name}Wombat{0}rix", letters(n)))).collect();
+    let canaries: Vec<Canary> = (0..52)
+        .map(|n| Canary::stemmed(&format!("{0}{name}Wombat{0}rix", letters(n))))
+        .collect();
     let paragraph = "plain words of no interest at all ".repeat(34);
-    let content: String = canaries.iter().map(|canary| format!("{0} {0} {paragraph}", canary.word)).collect();
-    assert!((60_000..=65_536).contains(&content.len()), "{}", content.len());
-    Planted { body: json!({"content": content}), canaries }
+    let content: String = canaries
+        .iter()
+        .map(|canary| format!("{0} {0} {paragraph}", canary.word))
+        .collect();
+    assert!(
+        (60_000..=65_536).contains(&content.len()),
+        "{}",
+        content.len()
+    );
+    Planted {
+        body: json!({"content": content}),
+        canaries,
+    }
 }
 
 /// Letters beyond ASCII: the index folds case and strips the marks.
 fn unicode(name: &str) -> Planted {
     let word = format!("Žluťoučký{name}ďáblíček").to_uppercase();
-    let canaries = vec![Canary { word: word.clone(), indexed: Some("dablicek".to_owned()) }, Canary::plain("絶滅危惧種の猫")];
-    Planted { body: json!({"content": format!("{word} 絶滅危惧種の猫 👩‍👩‍👧")}), canaries }
+    let canaries = vec![
+        Canary {
+            word: word.clone(),
+            indexed: Some("dablicek".to_owned()),
+        },
+        Canary::plain("絶滅危惧種の猫"),
+    ];
+    Planted {
+        body: json!({"content": format!("{word} 絶滅危惧種の猫 👩‍👩‍👧")}),
+        canaries,
+    }
 }
 
 fn letters(n: u8) -> String {
-    [b'a' + n / 26, b'a' + n % 26].map(char::from).iter().collect()
+    [b'a' + n / 26, b'a' + n % 26]
+        .map(char::from)
+        .iter()
+        .collect()
 }
 
 fn planted(name: &str) -> Vec<Planted> {
@@ -94,7 +131,11 @@ fn planted(name: &str) -> Vec<Planted> {
 }
 
 fn needles(planted: &[Planted]) -> Vec<String> {
-    planted.iter().flat_map(|p| &p.canaries).flat_map(Canary::needles).collect()
+    planted
+        .iter()
+        .flat_map(|p| &p.canaries)
+        .flat_map(Canary::needles)
+        .collect()
 }
 
 /// The positive control: every canary is there. What an index makes of it is on no disk at any time.
@@ -102,8 +143,17 @@ fn needles(planted: &[Planted]) -> Vec<String> {
 fn assert_present(dir: &Path, planted: &[Planted]) {
     for canary in planted.iter().flat_map(|p| &p.canaries) {
         let word = &canary.word;
-        assert!(!files::find(dir, [word]).is_empty(), "{word} should be found before it is deleted");
-        assert!(canary.indexed.iter().all(|made| files::find(dir, [made]).is_empty()), "the index of words is in memory alone");
+        assert!(
+            !files::find(dir, [word]).is_empty(),
+            "{word} should be found before it is deleted"
+        );
+        assert!(
+            canary
+                .indexed
+                .iter()
+                .all(|made| files::find(dir, [made]).is_empty()),
+            "the index of words is in memory alone"
+        );
     }
 }
 
@@ -116,7 +166,9 @@ fn assert_gone(dir: &Path, planted: &[Planted]) {
 #[track_caller]
 fn assert_gone_soon(dir: &Path, planted: &[Planted]) {
     let needles = needles(planted);
-    eventually(SOON, "no file holds a canary", || files::find(dir, &needles).is_empty());
+    eventually(SOON, "no file holds a canary", || {
+        files::find(dir, &needles).is_empty()
+    });
 }
 
 fn entry_path(id: &str) -> String {
@@ -131,7 +183,9 @@ fn id_of(entry: &Value) -> String {
 async fn put_all(client: &Client, planted: &[Planted]) -> Vec<String> {
     let mut ids = Vec::new();
     for (n, one) in planted.iter().enumerate() {
-        let mut request = client.request(Method::POST, &Client::memory(MEMORY, "entries")).json(&one.body);
+        let mut request = client
+            .request(Method::POST, &Client::memory(MEMORY, "entries"))
+            .json(&one.body);
         if n % 2 == 0 {
             request = request.header("idempotency-key", format!("put-{n}"));
         }
@@ -152,9 +206,17 @@ async fn assert_neighbours(client: &Client, neighbours: &[(String, Value)]) {
         assert_eq!(&client.get(&entry_path(id)).await.is(200).json(), entry);
     }
     let search = json!({"query": "herbal infusion"});
-    let hits = client.post(&Client::memory(MEMORY, "search"), &search).await.is(200).json();
+    let hits = client
+        .post(&Client::memory(MEMORY, "search"), &search)
+        .await
+        .is(200)
+        .json();
     assert_eq!(hits["hits"].as_array().unwrap().len(), neighbours.len());
-    let stats = client.get(&Client::memory(MEMORY, "stats")).await.is(200).json();
+    let stats = client
+        .get(&Client::memory(MEMORY, "stats"))
+        .await
+        .is(200)
+        .json();
     assert_eq!(stats["entries"], neighbours.len());
 }
 
@@ -167,7 +229,14 @@ async fn assert_unknown(client: &Client, ids: &[String], planted: &[Planted]) {
     let listed: Vec<String> = client.all_entries(MEMORY).await.iter().map(id_of).collect();
     assert!(!listed.iter().any(|id| ids.contains(id)));
     for canary in planted.iter().filter_map(|p| p.canaries.first()) {
-        let found = client.post(&Client::memory(MEMORY, "search"), &json!({"query": canary.word})).await.is(200).json();
+        let found = client
+            .post(
+                &Client::memory(MEMORY, "search"),
+                &json!({"query": canary.word}),
+            )
+            .await
+            .is(200)
+            .json();
         assert_eq!(found["hits"], json!([]), "{}", canary.word);
     }
 }
@@ -199,7 +268,10 @@ async fn the_purge_pass_makes_a_deleted_entry_gone_at_once() {
     for id in &ids {
         client.delete(&entry_path(id)).await.is(204);
     }
-    client.post(&format!("{BASE}/passes/purge/run"), &json!({})).await.is(200);
+    client
+        .post(&format!("{BASE}/passes/purge/run"), &json!({}))
+        .await
+        .is(200);
     assert_gone(folder.path(), &planted);
     assert_unknown(&client, &ids, &planted).await;
 }
@@ -210,22 +282,36 @@ async fn an_expired_entry_is_invisible_at_once_and_leaves_the_files() {
     let server = Server::start(folder.path());
     let client = server.client();
     let neighbours = [put_neighbour(&client, 1).await];
-    let end = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap() + Duration::from_millis(2_500);
+    let end = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        + Duration::from_millis(2_500);
     for one in &mut planted {
         one.body["expiresAt"] = json!(end.as_millis() as u64);
     }
     let ids = put_all(&client, &planted).await;
     assert_present(folder.path(), &planted);
     client.get(&entry_path(&ids[0])).await.is(200);
-    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = || {
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+    };
     eventually(SOON, "the time runs out", || now() >= end);
     assert_unknown(&client, &ids, &planted).await;
     assert_neighbours(&client, &neighbours).await;
     assert_gone_soon(folder.path(), &planted);
     let events = client.events_after(0).await;
-    let expired: Vec<&Value> = events.iter().filter(|e| e["type"] == "memory.expired").collect();
+    let expired: Vec<&Value> = events
+        .iter()
+        .filter(|e| e["type"] == "memory.expired")
+        .collect();
     assert_eq!(expired.len(), ids.len(), "each end is an event of its own");
-    assert!(expired.iter().all(|e| ids.contains(&e["payload"]["memoryId"].as_str().unwrap().to_owned())));
+    assert!(
+        expired
+            .iter()
+            .all(|e| ids.contains(&e["payload"]["memoryId"].as_str().unwrap().to_owned()))
+    );
 }
 
 #[tokio::test]
@@ -270,25 +356,71 @@ async fn a_deleted_entry_cannot_be_imported_back() {
     let server = Server::start(folder.path());
     let client = server.client();
     let ids = put_all(&client, &planted).await;
-    let export = run_on(folder.path(), &["--url", &server.url, "--key", common::KEY, "export", "--ref", MEMORY]).exits(0);
+    let export = run_on(
+        folder.path(),
+        &[
+            "--url",
+            &server.url,
+            "--key",
+            common::KEY,
+            "export",
+            "--ref",
+            MEMORY,
+        ],
+    )
+    .exits(0);
     assert_eq!(export.json_lines().len(), 1);
     client.delete(&entry_path(&ids[0])).await.is(204);
     assert_gone_soon(folder.path(), &planted);
     let line = json!({"id": ids[0], "content": planted[0].body["content"], "tags": planted[0].body["tags"]});
-    let again = client.post(&Client::memory(MEMORY, "entries:import"), &json!({"entries": [line]})).await.is(200).json();
-    assert_eq!((again["imported"].as_u64(), again["skipped"].as_u64()), (Some(0), Some(1)));
+    let again = client
+        .post(
+            &Client::memory(MEMORY, "entries:import"),
+            &json!({"entries": [line]}),
+        )
+        .await
+        .is(200)
+        .json();
+    assert_eq!(
+        (again["imported"].as_u64(), again["skipped"].as_u64()),
+        (Some(0), Some(1))
+    );
     let mut import = common::remem();
-    import.args(["--url", &server.url, "--key", common::KEY, "--json", "import", "-"]);
+    import.args([
+        "--url",
+        &server.url,
+        "--key",
+        common::KEY,
+        "--json",
+        "import",
+        "-",
+    ]);
     let counts = run_with_input(&mut import, &export.stdout).exits(0).json();
-    assert_eq!((counts["imported"].as_u64(), counts["skipped"].as_u64()), (Some(0), Some(1)));
+    assert_eq!(
+        (counts["imported"].as_u64(), counts["skipped"].as_u64()),
+        (Some(0), Some(1))
+    );
     assert_unknown(&client, &ids, &planted).await;
     assert_gone(folder.path(), &planted);
     // The answer to the repeated key is given again, and stores nothing.
-    let replay = client.request(Method::POST, &Client::memory(MEMORY, "entries")).json(&planted[0].body).header("idempotency-key", "put-0");
+    let replay = client
+        .request(Method::POST, &Client::memory(MEMORY, "entries"))
+        .json(&planted[0].body)
+        .header("idempotency-key", "put-0");
     assert_eq!(id_of(&finish(replay).await.unwrap().is(201).json()), ids[0]);
     assert_unknown(&client, &ids, &planted).await;
     assert_gone(folder.path(), &planted);
-    let counted = run(common::remem().args(["--url", &server.url, "--key", common::KEY, "--json", "stats", MEMORY])).exits(0).json();
+    let counted = run(common::remem().args([
+        "--url",
+        &server.url,
+        "--key",
+        common::KEY,
+        "--json",
+        "stats",
+        MEMORY,
+    ]))
+    .exits(0)
+    .json();
     assert_eq!(counted["entries"], 0);
 }
 
@@ -301,15 +433,28 @@ async fn a_forgotten_subject_leaves_no_trace_in_any_file() {
     let server = Server::start(folder.path());
     let client = server.client();
     let mut neighbours = vec![put_neighbour(&client, 1).await];
-    planted.iter_mut().for_each(|one| one.body["subjects"] = json!([SUBJECT]));
+    planted
+        .iter_mut()
+        .for_each(|one| one.body["subjects"] = json!([SUBJECT]));
     let ids = put_all(&client, &planted).await;
     neighbours.push(put_neighbour(&client, 2).await);
     assert_present(folder.path(), &planted);
     let words = ["Quillfeather".to_owned(), "quillfeather".to_owned()];
-    assert_eq!(files::find(folder.path(), &words), Vec::<String>::new(), "the subject's words are never stored");
+    assert_eq!(
+        files::find(folder.path(), &words),
+        Vec::<String>::new(),
+        "the subject's words are never stored"
+    );
 
-    let report = client.post(&format!("{BASE}/forget"), &json!({"subject": SUBJECT})).await.is(200).json();
-    assert_eq!((&report["counts"]["erased"], &report["changed"]), (&json!(ids.len()), &json!(true)));
+    let report = client
+        .post(&format!("{BASE}/forget"), &json!({"subject": SUBJECT}))
+        .await
+        .is(200)
+        .json();
+    assert_eq!(
+        (&report["counts"]["erased"], &report["changed"]),
+        (&json!(ids.len()), &json!(true))
+    );
     assert_unknown(&client, &ids, &planted).await;
     let vacuum = ["--url", &server.url, "--key", common::KEY, "vacuum"];
     run_on(folder.path(), &vacuum).exits(0);
@@ -317,7 +462,11 @@ async fn a_forgotten_subject_leaves_no_trace_in_any_file() {
     assert_eq!(files::find(folder.path(), &words), Vec::<String>::new());
     assert!(!server.output().to_lowercase().contains("quillfeather"));
     for id in &ids {
-        let skeleton = client.get(&Client::memory(MEMORY, &format!("entries/{id}/lineage"))).await.is(200).json();
+        let skeleton = client
+            .get(&Client::memory(MEMORY, &format!("entries/{id}/lineage")))
+            .await
+            .is(200)
+            .json();
         assert_eq!(skeleton["state"], "forgotten");
     }
     assert_neighbours(&client, &neighbours).await;
@@ -329,9 +478,14 @@ async fn a_forgotten_subject_leaves_the_files_by_itself() {
     let (folder, mut planted) = (tempfile::tempdir().unwrap(), planted("eight"));
     let server = Server::start(folder.path());
     let client = server.client();
-    planted.iter_mut().for_each(|one| one.body["subjects"] = json!([SUBJECT]));
+    planted
+        .iter_mut()
+        .for_each(|one| one.body["subjects"] = json!([SUBJECT]));
     put_all(&client, &planted).await;
     assert_present(folder.path(), &planted);
-    client.post(&format!("{BASE}/forget"), &json!({"subject": SUBJECT})).await.is(200);
+    client
+        .post(&format!("{BASE}/forget"), &json!({"subject": SUBJECT}))
+        .await
+        .is(200);
     assert_gone_soon(folder.path(), &planted);
 }

@@ -3,7 +3,11 @@
 //!
 //! Needs a Python that has the PyPI package `mcp`; its path is in `REMEM_TEST_PYTHON`.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test fails by panicking and lives in real time")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking and lives in real time"
+)]
 
 mod common;
 
@@ -16,18 +20,43 @@ use std::process::Command;
 /// Runs the client and requires that all its checks held, with a protocol version that begins like this.
 fn converse(arguments: &[&str], version: &str) {
     let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
-        panic!("REMEM_TEST_PYTHON is not set: run `scripts/test`, which installs the MCP client for Python and sets it");
+        panic!(
+            "REMEM_TEST_PYTHON is not set: run `scripts/test`, which installs the MCP client for Python and sets it"
+        );
     };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join("mcp_client.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join("mcp_client.py");
     let ran = run(Command::new(python).arg(script).args(arguments)).exits(0);
-    let held: usize = ran.stdout.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0);
-    assert!(held >= 60, "the client went through everything: {}", ran.stdout);
-    assert!(ran.stdout.contains(&format!("with protocol {version}")), "{}", ran.stdout);
+    let held: usize = ran
+        .stdout
+        .split(' ')
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0);
+    assert!(
+        held >= 60,
+        "the client went through everything: {}",
+        ran.stdout
+    );
+    assert!(
+        ran.stdout.contains(&format!("with protocol {version}")),
+        "{}",
+        ran.stdout
+    );
 }
 
 fn over_stdio(mode: &str, version: &str) {
     let folder = tempfile::tempdir().unwrap();
-    converse(&["stdio", mode, env!("CARGO_BIN_EXE_remem"), folder.path().to_str().unwrap()], version);
+    converse(
+        &[
+            "stdio",
+            mode,
+            env!("CARGO_BIN_EXE_remem"),
+            folder.path().to_str().unwrap(),
+        ],
+        version,
+    );
 }
 
 fn over_http(mode: &str, version: &str) {
@@ -62,11 +91,28 @@ async fn without_a_good_key_nothing_is_said_over_http() {
     let server = Server::start(folder.path());
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
     let ask = |request: reqwest::RequestBuilder| {
-        let request = request.header("accept", "application/json, text/event-stream").json(&message);
+        let request = request
+            .header("accept", "application/json, text/event-stream")
+            .json(&message);
         common::client::finish(request)
     };
-    let nobody = ask(server.client().anonymous(Method::POST, "/mcp")).await.unwrap().is(401);
-    assert_eq!((nobody.header("www-authenticate"), &nobody.json()["error"]), ("Bearer", &json!("unauthenticated")));
-    ask(server.client().with_key("wrong").request(Method::POST, "/mcp")).await.unwrap().is(401);
-    ask(server.client().request(Method::POST, "/mcp")).await.unwrap().is(200);
+    let nobody = ask(server.client().anonymous(Method::POST, "/mcp"))
+        .await
+        .unwrap()
+        .is(401);
+    assert_eq!(
+        (nobody.header("www-authenticate"), &nobody.json()["error"]),
+        ("Bearer", &json!("unauthenticated"))
+    );
+    ask(server
+        .client()
+        .with_key("wrong")
+        .request(Method::POST, "/mcp"))
+    .await
+    .unwrap()
+    .is(401);
+    ask(server.client().request(Method::POST, "/mcp"))
+        .await
+        .unwrap()
+        .is(200);
 }

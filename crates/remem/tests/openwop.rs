@@ -4,7 +4,11 @@
 //!
 //! Needs a Python that has the PyPI packages `openwop-client` and `jsonschema`; its path is in `REMEM_TEST_PYTHON`.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test fails by panicking and lives in real time")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking and lives in real time"
+)]
 
 mod common;
 
@@ -19,10 +23,18 @@ const PACKAGES: [&str; 2] = ["openwop_client", "jsonschema"];
 /// A Python that can run the scripts.
 fn python() -> Command {
     let install = "run `scripts/test`, which installs openwop-client==1.8.0 and jsonschema==4.26.0 for the tests and sets it";
-    let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else { panic!("REMEM_TEST_PYTHON is not set: {install}") };
-    let missing = |package: &&str| run(Command::new(&python).args(["-c", &format!("import {package}")])).code != 0;
+    let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
+        panic!("REMEM_TEST_PYTHON is not set: {install}")
+    };
+    let missing = |package: &&str| {
+        run(Command::new(&python).args(["-c", &format!("import {package}")])).code != 0
+    };
     let missing: Vec<&str> = PACKAGES.into_iter().filter(missing).collect();
-    assert!(missing.is_empty(), "the Python in REMEM_TEST_PYTHON lacks {}: {install}", missing.join(" and "));
+    assert!(
+        missing.is_empty(),
+        "the Python in REMEM_TEST_PYTHON lacks {}: {install}",
+        missing.join(" and ")
+    );
     let mut command = Command::new(python);
     command.arg("-B").env(CANARY.0, CANARY.1);
     command
@@ -30,11 +42,19 @@ fn python() -> Command {
 
 /// Runs a script to its end; answers the last line.
 fn play(script: &str, arguments: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join("openwop").join(script);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join("openwop")
+        .join(script);
     let ran = run(python().arg(script).args(arguments)).exits(0);
     assert!(!ran.stdout.contains(CANARY.1), "{}", ran.stdout);
     println!("{}", ran.stdout);
-    ran.stdout.trim().lines().last().unwrap_or_default().to_owned()
+    ran.stdout
+        .trim()
+        .lines()
+        .last()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// How many scenarios a last line tells of.
@@ -66,7 +86,10 @@ fn conformance_scenarios_hold_again_and_again() {
         assert!(!server.output().contains(CANARY.1));
     }
     let stored = place::stored(folder.path());
-    assert!(stored.iter().all(|(_, text)| !text.contains(CANARY.1)), "the secret is nowhere on the disk");
+    assert!(
+        stored.iter().all(|(_, text)| !text.contains(CANARY.1)),
+        "the secret is nowhere on the disk"
+    );
 }
 
 /// A host that cannot keep its word says so.
@@ -76,7 +99,11 @@ fn a_host_whose_memory_does_not_last_says_so() {
         return; // memory in the process has no database
     }
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_with(folder.path(), &["--enable-test-seams", "--store", "memory"], &[CANARY]);
+    let server = Server::start_with(
+        folder.path(),
+        &["--enable-test-seams", "--store", "memory"],
+        &[CANARY],
+    );
     assert!(scenarios(&play("conformance.py", &["memory", &server.url, KEY])) >= 45);
 }
 

@@ -2,7 +2,11 @@
 //! streams end, the process leaves with 0 in time and can be started again. And that event streams resume without a gap
 //! or a repeat, and end with the key that opened them.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test fails by panicking and lives in real time")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking and lives in real time"
+)]
 
 mod common;
 
@@ -33,11 +37,17 @@ struct Told {
 }
 
 /// Writes until the host is gone. While it stops it may refuse (503) or hang up, but not fail in another way.
-async fn write_until_the_end(client: Client, writer: usize, acknowledged: Arc<AtomicUsize>) -> Told {
+async fn write_until_the_end(
+    client: Client,
+    writer: usize,
+    acknowledged: Arc<AtomicUsize>,
+) -> Told {
     let mut told = Told::default();
     for n in 0.. {
         let text = format!("writer {writer} text {n}");
-        let request = client.request(Method::POST, &Client::memory(MEMORY, "entries")).json(&json!({"content": text}));
+        let request = client
+            .request(Method::POST, &Client::memory(MEMORY, "entries"))
+            .json(&json!({"content": text}));
         match finish(request).await {
             Ok(answer) if answer.status == 201 => {
                 let id = answer.json()["id"].as_str().unwrap().to_owned();
@@ -46,7 +56,10 @@ async fn write_until_the_end(client: Client, writer: usize, acknowledged: Arc<At
             }
             Ok(answer) => {
                 assert_eq!(answer.status, 503, "{}", answer.text);
-                assert!(!answer.header("retry-after").is_empty(), "a refusal says when to come back");
+                assert!(
+                    !answer.header("retry-after").is_empty(),
+                    "a refusal says when to come back"
+                );
                 told.unknown.push(text);
             }
             Err(_) => {
@@ -62,11 +75,21 @@ async fn write_until_the_end(client: Client, writer: usize, acknowledged: Arc<At
 async fn assert_stored(client: &Client, told: &[Told]) -> usize {
     let mut entries: HashMap<String, String> = HashMap::new();
     for entry in client.all_entries(MEMORY).await {
-        let (text, id) = (entry["content"].as_str().unwrap().to_owned(), entry["id"].as_str().unwrap().to_owned());
-        assert!(entries.insert(text.clone(), id).is_none(), "{text} is stored twice");
+        let (text, id) = (
+            entry["content"].as_str().unwrap().to_owned(),
+            entry["id"].as_str().unwrap().to_owned(),
+        );
+        assert!(
+            entries.insert(text.clone(), id).is_none(),
+            "{text} is stored twice"
+        );
     }
     for (text, id) in told.iter().flat_map(|t| &t.stored) {
-        assert_eq!(entries.remove(text).as_ref(), Some(id), "the acknowledged {text} is lost");
+        assert_eq!(
+            entries.remove(text).as_ref(),
+            Some(id),
+            "the acknowledged {text} is lost"
+        );
     }
     for text in told.iter().flat_map(|t| &t.unknown) {
         entries.remove(text);
@@ -80,13 +103,24 @@ async fn stop_under_load(dir: &Path, random: &mut Random) {
     let acknowledged = Arc::<AtomicUsize>::default();
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..8 {
-        writers.spawn(write_until_the_end(server.client(), writer, acknowledged.clone()));
+        writers.spawn(write_until_the_end(
+            server.client(),
+            writer,
+            acknowledged.clone(),
+        ));
     }
-    let mut streams = [server.client().stream(0).await, server.client().stream(0).await];
+    let mut streams = [
+        server.client().stream(0).await,
+        server.client().stream(0).await,
+    ];
     let enough = 20 + random.below(100) as usize;
     let deadline = Instant::now() + SOON * 3;
     while acknowledged.load(Ordering::SeqCst) < enough {
-        assert!(Instant::now() < deadline, "writes are acknowledged: {}", server.output());
+        assert!(
+            Instant::now() < deadline,
+            "writes are acknowledged: {}",
+            server.output()
+        );
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     server.signal("TERM");
@@ -96,11 +130,19 @@ async fn stop_under_load(dir: &Path, random: &mut Random) {
     }
     let told = writers.join_all().await;
     let status = server.wait(END.saturating_sub(asked.elapsed()));
-    assert!(status.is_some_and(|s| s.success()), "ended with {status:?} after {:?}: {}", asked.elapsed(), server.output());
+    assert!(
+        status.is_some_and(|s| s.success()),
+        "ended with {status:?} after {:?}: {}",
+        asked.elapsed(),
+        server.output()
+    );
     let server = Server::start(dir);
     let stored = assert_stored(&server.client(), &told).await;
     let unknown: usize = told.iter().map(|t| t.unknown.len()).sum();
-    println!("stopped {:?} after SIGTERM: {stored} acknowledged, {unknown} not", asked.elapsed());
+    println!(
+        "stopped {:?} after SIGTERM: {stored} acknowledged, {unknown} not",
+        asked.elapsed()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -124,13 +166,23 @@ fn half_sent(server: &Server, text: &str) -> HalfSent {
     let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
     let path = Client::memory(MEMORY, "entries");
-    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n");
-    write!(stream, "{head}Content-Length: {}\r\nExpect: 100-continue\r\n\r\n", body.len()).unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
+    );
+    write!(
+        stream,
+        "{head}Content-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+        body.len()
+    )
+    .unwrap();
     let mut answer = [0; 25];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream.write_all(half.as_bytes()).unwrap();
-    HalfSent { stream, rest: rest.to_owned() }
+    HalfSent {
+        stream,
+        rest: rest.to_owned(),
+    }
 }
 
 #[tokio::test]
@@ -140,15 +192,27 @@ async fn a_request_under_way_is_finished_before_the_host_leaves() {
     let mut open = half_sent(&server, "sent in two halves");
     server.signal("TERM");
     let address = server.url.trim_start_matches("http://").to_owned();
-    eventually(SOON, "the host takes no new connections", || TcpStream::connect(&address).is_err());
-    assert!(server.wait(Duration::ZERO).is_none(), "it waits for the request under way");
+    eventually(SOON, "the host takes no new connections", || {
+        TcpStream::connect(&address).is_err()
+    });
+    assert!(
+        server.wait(Duration::ZERO).is_none(),
+        "it waits for the request under way"
+    );
     open.stream.write_all(open.rest.as_bytes()).unwrap();
     let mut answer = String::new();
     open.stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
-    assert!(server.wait(END).is_some_and(|s| s.success()), "{}", server.output());
+    assert!(
+        server.wait(END).is_some_and(|s| s.success()),
+        "{}",
+        server.output()
+    );
     let server = Server::start(folder.path());
-    assert_eq!(server.client().all_entries(MEMORY).await[0]["content"], "sent in two halves");
+    assert_eq!(
+        server.client().all_entries(MEMORY).await[0]["content"],
+        "sent in two halves"
+    );
 }
 
 /// From its greeting on: a supervisor may change its mind at once.
@@ -159,13 +223,19 @@ fn a_signal_right_after_the_greeting_is_an_orderly_stop() {
         let mut server = Server::start(folder.path());
         server.signal(["INT", "TERM"][start % 2]);
         let status = server.wait(END);
-        assert!(status.is_some_and(|s| s.success()), "start {start} ended with {status:?}: {}", server.output());
+        assert!(
+            status.is_some_and(|s| s.success()),
+            "start {start} ended with {status:?}: {}",
+            server.output()
+        );
     }
 }
 
 async fn write_some(client: &Client, count: usize) {
     for n in 0..count {
-        client.put(MEMORY, &json!({"content": format!("event {n}")})).await;
+        client
+            .put(MEMORY, &json!({"content": format!("event {n}")}))
+            .await;
     }
 }
 
@@ -185,7 +255,10 @@ async fn a_stream_resumes_without_a_gap_or_a_repeat() {
         for _ in 0..1 + random.below(30) {
             let frame = stream.next(SOON).await.expect("the stream goes on");
             assert_eq!(frame.id, last + 1, "no gap and no repeat");
-            assert_eq!((&frame.data["sequence"], frame.event.as_str()), (&json!(frame.id), "memory.written"));
+            assert_eq!(
+                (&frame.data["sequence"], frame.event.as_str()),
+                (&json!(frame.id), "memory.written")
+            );
             assert_eq!(frame.data["payload"]["memoryRef"], MEMORY);
             last = frame.id;
             if last == total {
@@ -211,7 +284,10 @@ async fn a_stream_resumes_without_a_gap_or_a_repeat() {
 async fn a_stream_delivers_what_other_processes_write() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    server.client().put(MEMORY, &json!({"content": "by the server"})).await;
+    server
+        .client()
+        .put(MEMORY, &json!({"content": "by the server"}))
+        .await;
     let mut stream = server.client().stream(1).await;
     common::run_on(folder.path(), &["--local", "put", MEMORY, "by a command"]).exits(0);
     assert_eq!(stream.next(SOON).await.expect("the stream goes on").id, 2);
@@ -222,15 +298,37 @@ async fn a_revoked_key_ends_its_stream_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let owner = server.client();
-    let made = owner.post(&format!("{BASE}/keys"), &json!({"scopes": ["memory:read"]})).await.is(201).json();
+    let made = owner
+        .post(&format!("{BASE}/keys"), &json!({"scopes": ["memory:read"]}))
+        .await
+        .is(201)
+        .json();
     let reader = owner.with_key(made["key"].as_str().unwrap());
     owner.put(MEMORY, &json!({"content": "before"})).await;
     let (mut theirs, mut mine) = (reader.stream(0).await, owner.stream(0).await);
     assert_eq!(theirs.next(SOON).await.unwrap().id, 1);
-    owner.delete(&format!("{BASE}/keys/{}", made["id"].as_str().unwrap())).await.is(204);
+    owner
+        .delete(&format!("{BASE}/keys/{}", made["id"].as_str().unwrap()))
+        .await
+        .is(204);
     owner.put(MEMORY, &json!({"content": "after"})).await;
-    assert!(theirs.next(SOON).await.is_none(), "the stream ends and says nothing of what came after");
-    assert_eq!([mine.next(SOON).await.unwrap().id, mine.next(SOON).await.unwrap().id], [1, 2]);
-    let refused = finish(reader.request(Method::GET, &format!("{BASE}/events")).header("accept", "text/event-stream")).await.unwrap();
+    assert!(
+        theirs.next(SOON).await.is_none(),
+        "the stream ends and says nothing of what came after"
+    );
+    assert_eq!(
+        [
+            mine.next(SOON).await.unwrap().id,
+            mine.next(SOON).await.unwrap().id
+        ],
+        [1, 2]
+    );
+    let refused = finish(
+        reader
+            .request(Method::GET, &format!("{BASE}/events"))
+            .header("accept", "text/event-stream"),
+    )
+    .await
+    .unwrap();
     assert_eq!(refused.is(401).json()["error"], "key_revoked");
 }

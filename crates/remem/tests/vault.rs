@@ -1,11 +1,17 @@
 //! Proves that a secret of the vault is nowhere but in it: set by the command line, used in texts, rotated, found late in
 //! what was stored before; then looked for in every byte that the host keeps, logs or answers.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test fails by panicking and lives in real time")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking and lives in real time"
+)]
 
 mod common;
 
-use common::{Client, KEY, Ran, Server, eventually, files, place, remem, remem_on, run, run_with_input};
+use common::{
+    Client, KEY, Ran, Server, eventually, files, place, remem, remem_on, run, run_with_input,
+};
 use reqwest::Method;
 use serde_json::json;
 use std::path::Path;
@@ -39,19 +45,32 @@ fn environment() -> Vec<(&'static str, &'static str)> {
 }
 
 fn secret(server: &Server, arguments: &[&str], input: &str) -> Ran {
-    run_with_input(remem().args(["--url", &server.url, "--key", KEY, "secret"]).args(arguments), input)
+    run_with_input(
+        remem()
+            .args(["--url", &server.url, "--key", KEY, "secret"])
+            .args(arguments),
+        input,
+    )
 }
 
 async fn put(client: &Client, content: &str) -> String {
     let body = json!({"content": content, "tags": [content], "metadata": {"k": content}});
-    let answer = client.request(Method::POST, &Client::memory(MEMORY, "entries")).json(&body);
+    let answer = client
+        .request(Method::POST, &Client::memory(MEMORY, "entries"))
+        .json(&body);
     let answer = common::client::finish(answer).await.unwrap().is(201);
-    serde_json::from_str::<serde_json::Value>(&answer.text).unwrap()["content"].as_str().unwrap().to_owned()
+    serde_json::from_str::<serde_json::Value>(&answer.text).unwrap()["content"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 fn found(dir: &Path) -> Vec<String> {
     let needles: Vec<String> = TELLING.iter().map(|&needle| needle.to_owned()).collect();
-    files::find_in(&place::stored(dir), &needles).iter().map(|found| format!("{found:?}")).collect()
+    files::find_in(&place::stored(dir), &needles)
+        .iter()
+        .map(|found| format!("{found:?}"))
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,41 +79,88 @@ async fn a_secret_is_nowhere_but_in_the_vault() {
     let (dir, file) = (folder.path().join("data"), folder.path().join("value"));
     let mut server = Server::start_with(&dir, &[], &environment());
     let client = server.client();
-    assert_eq!(put(&client, "an ordinary word: Marmaladequartz").await, "an ordinary word: Marmaladequartz");
+    assert_eq!(
+        put(&client, "an ordinary word: Marmaladequartz").await,
+        "an ordinary word: Marmaladequartz"
+    );
     if !place::is_postgres() {
         // PostgreSQL keeps old versions of a row until its vacuum; there only what was known in time is looked for.
         assert_eq!(put(&client, LATE).await, LATE);
-        let written = client.request(Method::PUT, "/v1/host/workspace/files/late.md").json(&json!({"content": LATE}));
+        let written = client
+            .request(Method::PUT, "/v1/host/workspace/files/late.md")
+            .json(&json!({"content": LATE}));
         common::client::finish(written).await.unwrap().is(200);
         assert!(!found(&dir).is_empty(), "the search would find it");
     }
     let mut said = vec![secret(&server, &["set", "late"], &format!("{LATE}\n")).exits(0)];
-    said.push(secret(&server, &["--json", "set", "token", "--scope", "user"], EARLY).exits(0));
-    assert_eq!(put(&client, &format!("{LATE}, {EARLY}")).await, "[REDACTED:late], [REDACTED:token]");
+    said.push(
+        secret(
+            &server,
+            &["--json", "set", "token", "--scope", "user"],
+            EARLY,
+        )
+        .exits(0),
+    );
+    assert_eq!(
+        put(&client, &format!("{LATE}, {EARLY}")).await,
+        "[REDACTED:late], [REDACTED:token]"
+    );
     said.push(secret(&server, &["set", "late"], OWN).exits(4));
     std::fs::write(&file, format!("{OWN}\r\n")).unwrap();
     let (path, scope) = (file.to_str().unwrap(), ["--scope", "user"]);
-    said.push(secret(&server, &[&["rotate", "token", "--file", path], &scope[..]].concat(), "").exits(0));
-    assert_eq!(put(&client, &format!("{EARLY}, {OWN}")).await, "[REDACTED:token], [REDACTED:token]");
+    said.push(
+        secret(
+            &server,
+            &[&["rotate", "token", "--file", path], &scope[..]].concat(),
+            "",
+        )
+        .exits(0),
+    );
+    assert_eq!(
+        put(&client, &format!("{EARLY}, {OWN}")).await,
+        "[REDACTED:token], [REDACTED:token]"
+    );
     said.push(secret(&server, &["rotate", "unknown"], OWN).exits(3));
     said.push(secret(&server, &["set", "short"], "seven77").exits(4));
     said.push(secret(&server, &["list"], "").exits(0));
-    let listed = secret(&server, &["--json", "list"], "").exits(0).json_lines();
+    let listed = secret(&server, &["--json", "list"], "")
+        .exits(0)
+        .json_lines();
     assert_eq!(
-        listed.iter().map(|s| (s["name"].clone(), s["versions"].clone())).collect::<Vec<_>>(),
+        listed
+            .iter()
+            .map(|s| (s["name"].clone(), s["versions"].clone()))
+            .collect::<Vec<_>>(),
         [(json!("late"), json!(1)), (json!("token"), json!(2))]
     );
     // The pass runs at once and takes the late one off the disk.
-    eventually(Duration::from_secs(30), "late values leave the files", || found(&dir).is_empty());
-    said.push(run(remem_on(&dir).args(["--url", &server.url, "--key", KEY, "export", "-"])).exits(0));
+    eventually(
+        Duration::from_secs(30),
+        "late values leave the files",
+        || found(&dir).is_empty(),
+    );
+    said.push(
+        run(remem_on(&dir).args(["--url", &server.url, "--key", KEY, "export", "-"])).exits(0),
+    );
     for ran in &said {
         let shown = format!("{}{}", ran.stdout, ran.stderr);
-        assert!(!TELLING.iter().any(|needle| shown.contains(needle)), "{shown}");
+        assert!(
+            !TELLING.iter().any(|needle| shown.contains(needle)),
+            "{shown}"
+        );
     }
     server.kill9();
-    assert!(!TELLING.iter().any(|needle| server.output().contains(needle)), "the log holds a secret");
+    assert!(
+        !TELLING
+            .iter()
+            .any(|needle| server.output().contains(needle)),
+        "the log holds a secret"
+    );
     let mut server = Server::start_with(&dir, &[], &environment());
-    assert_eq!(put(&server.client(), &format!("{LATE}, {EARLY}, {OWN}")).await, "[REDACTED:late], [REDACTED:token], [REDACTED:token]");
+    assert_eq!(
+        put(&server.client(), &format!("{LATE}, {EARLY}, {OWN}")).await,
+        "[REDACTED:late], [REDACTED:token], [REDACTED:token]"
+    );
     secret(&server, &["delete", "token", "--scope", "user"], "").exits(0);
     secret(&server, &["delete", "token", "--scope", "user"], "").exits(3);
     server.terminate();
@@ -120,16 +186,42 @@ async fn a_key_of_its_own_can_come_later_on_the_embedded_store() {
     std::fs::write(&file, format!("{VAULT_KEY}\n")).unwrap();
     let put = |variables: &[(&str, &str)]| {
         let mut command = remem_on(folder.path());
-        command.args(["--local", "--json", "put", MEMORY, &format!("{LATE} {EARLY}")]).envs(variables.iter().copied());
+        command
+            .args([
+                "--local",
+                "--json",
+                "put",
+                MEMORY,
+                &format!("{LATE} {EARLY}"),
+            ])
+            .envs(variables.iter().copied());
         run(&mut command)
     };
-    let stored = put(&[("REMEM_VAULT__KEY_FILE", file.to_str().unwrap())]).exits(0).json();
-    assert_eq!(stored["entry"]["content"], "[REDACTED:first] [REDACTED:second]");
+    let stored = put(&[("REMEM_VAULT__KEY_FILE", file.to_str().unwrap())])
+        .exits(0)
+        .json();
+    assert_eq!(
+        stored["entry"]["content"],
+        "[REDACTED:first] [REDACTED:second]"
+    );
     let locked = put(&[]).exits(6);
-    assert!(locked.stderr.contains("vault_locked") && locked.stderr.contains("vault key"), "{}", locked.stderr);
+    assert!(
+        locked.stderr.contains("vault_locked") && locked.stderr.contains("vault key"),
+        "{}",
+        locked.stderr
+    );
     let doctor = run(remem_on(folder.path()).arg("doctor")).exits(1);
-    assert!(doctor.stdout.contains("secrets of default cannot be opened"), "{}", doctor.stdout);
-    for (name, bad) in [("REMEM_VAULT_KEY", "too short"), ("REMEM_VAULT__KEY_FILE", "/nowhere/vault.key")] {
+    assert!(
+        doctor
+            .stdout
+            .contains("secrets of default cannot be opened"),
+        "{}",
+        doctor.stdout
+    );
+    for (name, bad) in [
+        ("REMEM_VAULT_KEY", "too short"),
+        ("REMEM_VAULT__KEY_FILE", "/nowhere/vault.key"),
+    ] {
         assert!(!put(&[(name, bad)]).exits(1).stderr.contains("too short"));
     }
 }
@@ -142,5 +234,10 @@ fn on_postgres_the_vault_is_off_without_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let refused = secret(&server, &["set", "x"], LATE).exits(4);
-    assert!(refused.stderr.contains("capability_not_provided") && refused.stderr.contains("REMEM_VAULT_KEY"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("capability_not_provided")
+            && refused.stderr.contains("REMEM_VAULT_KEY"),
+        "{}",
+        refused.stderr
+    );
 }

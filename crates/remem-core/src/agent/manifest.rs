@@ -11,7 +11,14 @@ struct Field {
 }
 
 const REQUIRED: [&str; 3] = ["agentId", "persona", "modelClass"];
-const MODEL_CLASSES: [&str; 6] = ["reasoning", "writing", "coding", "research", "classification", "general"];
+const MODEL_CLASSES: [&str; 6] = [
+    "reasoning",
+    "writing",
+    "coding",
+    "research",
+    "classification",
+    "general",
+];
 const UNKNOWN: &str = "has a field that is unknown; known are agentId, persona, modelClass, systemPrompt, systemPromptRef, toolAllowlist, \
                        requiresCapabilities, memoryShape, confidence, handoff, label, description, evalSuiteRef, promptLibraryRef, promptOverrides";
 const REF: &str = "must be a text of 1 to 1,024 characters";
@@ -23,16 +30,35 @@ const FIELDS: [Field; 15] = [
                that begin with a small letter, and have at most 256 characters",
         holds: |v| v.as_str().is_some_and(is_agent_id),
     },
-    Field { name: "persona", rule: "must be a text of 1 to 200 characters", holds: |v| is_text(v, 1, 200) },
+    Field {
+        name: "persona",
+        rule: "must be a text of 1 to 200 characters",
+        holds: |v| is_text(v, 1, 200),
+    },
     Field {
         name: "modelClass",
         rule: "must be reasoning, writing, coding, research, classification or general",
-        holds: |v| v.as_str().is_some_and(|class| MODEL_CLASSES.contains(&class)),
+        holds: |v| {
+            v.as_str()
+                .is_some_and(|class| MODEL_CLASSES.contains(&class))
+        },
     },
     // How long it may be is bounded with the whole manifest.
-    Field { name: "systemPrompt", rule: "must be a text that is not empty", holds: |v| is_text(v, 1, usize::MAX) },
-    Field { name: "systemPromptRef", rule: REF, holds: is_ref },
-    Field { name: "toolAllowlist", rule: "must be a list of at most 256 names of 1 to 256 characters", holds: |v| is_list(v, 256, 256) },
+    Field {
+        name: "systemPrompt",
+        rule: "must be a text that is not empty",
+        holds: |v| is_text(v, 1, usize::MAX),
+    },
+    Field {
+        name: "systemPromptRef",
+        rule: REF,
+        holds: is_ref,
+    },
+    Field {
+        name: "toolAllowlist",
+        rule: "must be a list of at most 256 names of 1 to 256 characters",
+        holds: |v| is_list(v, 256, 256),
+    },
     Field {
         name: "requiresCapabilities",
         rule: "must be a list of at most 64 different keys of 1 to 128 characters",
@@ -41,21 +67,43 @@ const FIELDS: [Field; 15] = [
     Field {
         name: "memoryShape",
         rule: "must be an object of scratchpad, conversation and longTerm, each true or false",
-        holds: |v| is_object(v, &["scratchpad", "conversation", "longTerm"], Value::is_boolean),
+        holds: |v| {
+            is_object(
+                v,
+                &["scratchpad", "conversation", "longTerm"],
+                Value::is_boolean,
+            )
+        },
     },
     Field {
         name: "confidence",
         rule: "must be an object with a defaultThreshold from 0 to 1",
-        holds: |v| is_object(v, &["defaultThreshold"], |n| n.as_f64().is_some_and(|n| (0.0..=1.0).contains(&n))),
+        holds: |v| {
+            is_object(v, &["defaultThreshold"], |n| {
+                n.as_f64().is_some_and(|n| (0.0..=1.0).contains(&n))
+            })
+        },
     },
     Field {
         name: "handoff",
         rule: "must be an object of taskSchemaRef and returnSchemaRef, each a text of 1 to 1,024 characters",
         holds: |v| is_object(v, &["taskSchemaRef", "returnSchemaRef"], is_ref),
     },
-    Field { name: "label", rule: "must be a text of 1 to 100 characters", holds: |v| is_text(v, 1, 100) },
-    Field { name: "description", rule: "must be a text of at most 500 characters", holds: |v| is_text(v, 0, 500) },
-    Field { name: "evalSuiteRef", rule: REF, holds: is_ref },
+    Field {
+        name: "label",
+        rule: "must be a text of 1 to 100 characters",
+        holds: |v| is_text(v, 1, 100),
+    },
+    Field {
+        name: "description",
+        rule: "must be a text of at most 500 characters",
+        holds: |v| is_text(v, 0, 500),
+    },
+    Field {
+        name: "evalSuiteRef",
+        rule: REF,
+        holds: is_ref,
+    },
     Field {
         name: "promptLibraryRef",
         rule: "must be 1 to 128 small letters, digits, dots, _ and -, beginning with a letter or digit",
@@ -65,45 +113,82 @@ const FIELDS: [Field; 15] = [
         name: "promptOverrides",
         rule: "must be an object of system, user, few-shot and schema-hint, each a reference to a prompt",
         holds: |v| {
-            is_object(v, &["system", "user", "few-shot", "schema-hint"], |r| is_ref(r) || r.as_object().is_some_and(|o| !o.is_empty()))
+            is_object(v, &["system", "user", "few-shot", "schema-hint"], |r| {
+                is_ref(r) || r.as_object().is_some_and(|o| !o.is_empty())
+            })
         },
     },
 ];
 
 /// Refuses what is not a manifest.
 pub(super) fn check(manifest: &Map<String, Value>) -> Result<(), Rejection> {
-    if !manifest.keys().all(|key| FIELDS.iter().any(|field| field.name == key)) {
-        return Err(Rejection::Invalid { field: "manifest", rule: UNKNOWN });
+    if !manifest
+        .keys()
+        .all(|key| FIELDS.iter().any(|field| field.name == key))
+    {
+        return Err(Rejection::Invalid {
+            field: "manifest",
+            rule: UNKNOWN,
+        });
     }
     for field in &FIELDS {
         match manifest.get(field.name) {
-            Some(value) if !(field.holds)(value) => return Err(Rejection::Invalid { field: field.name, rule: field.rule }),
-            None if REQUIRED.contains(&field.name) => return Err(Rejection::Invalid { field: field.name, rule: "is missing" }),
+            Some(value) if !(field.holds)(value) => {
+                return Err(Rejection::Invalid {
+                    field: field.name,
+                    rule: field.rule,
+                });
+            }
+            None if REQUIRED.contains(&field.name) => {
+                return Err(Rejection::Invalid {
+                    field: field.name,
+                    rule: "is missing",
+                });
+            }
             _ => {}
         }
     }
-    let exactly_one = manifest.contains_key("systemPrompt") != manifest.contains_key("systemPromptRef");
+    let exactly_one =
+        manifest.contains_key("systemPrompt") != manifest.contains_key("systemPromptRef");
     let rule = "or systemPromptRef must be there, and not both";
-    if exactly_one { Ok(()) } else { Err(Rejection::Invalid { field: "systemPrompt", rule }) }
+    if exactly_one {
+        Ok(())
+    } else {
+        Err(Rejection::Invalid {
+            field: "systemPrompt",
+            rule,
+        })
+    }
 }
 
 /// Whether a text can be the name of an installed agent.
 #[must_use]
 pub fn is_agent_id(text: &str) -> bool {
     let mut parts = text.split('.');
-    let tier = parts.next().is_some_and(|tier| ["core", "vendor", "community", "private", "local"].contains(&tier));
+    let tier = parts
+        .next()
+        .is_some_and(|tier| ["core", "vendor", "community", "private", "local"].contains(&tier));
     let rest = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
     let part = |text: &str, large: bool| {
-        text.starts_with(|c: char| c.is_ascii_lowercase()) && text.bytes().all(|b| rest(b) || large && b.is_ascii_uppercase())
+        text.starts_with(|c: char| c.is_ascii_lowercase())
+            && text
+                .bytes()
+                .all(|b| rest(b) || large && b.is_ascii_uppercase())
     };
     // The part after the tier names an organisation and has no capitals.
     let organisation = parts.next().is_some_and(|text| part(text, false));
     let names: Vec<&str> = parts.collect();
-    text.len() <= 256 && tier && organisation && !names.is_empty() && names.iter().all(|text| part(text, true))
+    text.len() <= 256
+        && tier
+        && organisation
+        && !names.is_empty()
+        && names.iter().all(|text| part(text, true))
 }
 
 fn is_text(value: &Value, min: usize, max: usize) -> bool {
-    value.as_str().is_some_and(|text| (min..=max).contains(&text.chars().count()))
+    value
+        .as_str()
+        .is_some_and(|text| (min..=max).contains(&text.chars().count()))
 }
 
 fn is_ref(value: &Value) -> bool {
@@ -111,20 +196,32 @@ fn is_ref(value: &Value) -> bool {
 }
 
 fn is_list(value: &Value, items_max: usize, chars_max: usize) -> bool {
-    value.as_array().is_some_and(|items| items.len() <= items_max && items.iter().all(|item| is_text(item, 1, chars_max)))
+    value.as_array().is_some_and(|items| {
+        items.len() <= items_max && items.iter().all(|item| is_text(item, 1, chars_max))
+    })
 }
 
 fn all_different(value: &Value) -> bool {
-    value.as_array().is_some_and(|items| items.iter().enumerate().all(|(n, item)| !items[..n].contains(item)))
+    value.as_array().is_some_and(|items| {
+        items
+            .iter()
+            .enumerate()
+            .all(|(n, item)| !items[..n].contains(item))
+    })
 }
 
 fn is_object(value: &Value, names: &[&str], holds: fn(&Value) -> bool) -> bool {
-    value.as_object().is_some_and(|map| map.iter().all(|(name, value)| names.contains(&name.as_str()) && holds(value)))
+    value.as_object().is_some_and(|map| {
+        map.iter()
+            .all(|(name, value)| names.contains(&name.as_str()) && holds(value))
+    })
 }
 
 fn is_library(text: &str) -> bool {
     let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    text.len() <= 128 && text.bytes().next().is_some_and(letter) && text.bytes().all(|b| letter(b) || b"._-".contains(&b))
+    text.len() <= 128
+        && text.bytes().next().is_some_and(letter)
+        && text.bytes().all(|b| letter(b) || b"._-".contains(&b))
 }
 
 #[cfg(test)]
@@ -162,21 +259,80 @@ mod tests {
     fn each_field_is_held_against_its_rule() {
         let long = |n: usize| json!("x".repeat(n));
         let bad: [(&str, Vec<Value>); 15] = [
-            ("agentId", vec![json!(1), json!(""), json!("canary"), json!("core.a"), long(300)]),
+            (
+                "agentId",
+                vec![
+                    json!(1),
+                    json!(""),
+                    json!("canary"),
+                    json!("core.a"),
+                    long(300),
+                ],
+            ),
             ("persona", vec![json!(""), long(201), json!(null)]),
             ("modelClass", vec![json!("canary"), json!("chat"), json!(1)]),
             ("systemPrompt", vec![json!(""), json!(1)]),
             ("systemPromptRef", vec![json!(""), long(1_025)]),
-            ("toolAllowlist", vec![json!("canary"), json!([""]), json!([1]), json!(vec!["t"; 257]), json!([long(257)])]),
-            ("requiresCapabilities", vec![json!(["canary", "canary"]), json!([""]), json!({}), json!([long(129)])]),
-            ("memoryShape", vec![json!({"canary": true}), json!({"longTerm": "yes"}), json!([])]),
-            ("confidence", vec![json!({"defaultThreshold": 1.1}), json!({"defaultThreshold": -0.1}), json!({"canary": 1}), json!(0.5)]),
-            ("handoff", vec![json!({"canary": "x"}), json!({"taskSchemaRef": ""}), json!("canary")]),
+            (
+                "toolAllowlist",
+                vec![
+                    json!("canary"),
+                    json!([""]),
+                    json!([1]),
+                    json!(vec!["t"; 257]),
+                    json!([long(257)]),
+                ],
+            ),
+            (
+                "requiresCapabilities",
+                vec![
+                    json!(["canary", "canary"]),
+                    json!([""]),
+                    json!({}),
+                    json!([long(129)]),
+                ],
+            ),
+            (
+                "memoryShape",
+                vec![
+                    json!({"canary": true}),
+                    json!({"longTerm": "yes"}),
+                    json!([]),
+                ],
+            ),
+            (
+                "confidence",
+                vec![
+                    json!({"defaultThreshold": 1.1}),
+                    json!({"defaultThreshold": -0.1}),
+                    json!({"canary": 1}),
+                    json!(0.5),
+                ],
+            ),
+            (
+                "handoff",
+                vec![
+                    json!({"canary": "x"}),
+                    json!({"taskSchemaRef": ""}),
+                    json!("canary"),
+                ],
+            ),
             ("label", vec![json!(""), long(101)]),
             ("description", vec![long(501), json!(["canary"])]),
             ("evalSuiteRef", vec![json!(""), json!({})]),
-            ("promptLibraryRef", vec![json!("Canary"), json!(""), json!("-a"), long(129)]),
-            ("promptOverrides", vec![json!({"canary": "x"}), json!({"system": {}}), json!({"user": 1}), json!([])]),
+            (
+                "promptLibraryRef",
+                vec![json!("Canary"), json!(""), json!("-a"), long(129)],
+            ),
+            (
+                "promptOverrides",
+                vec![
+                    json!({"canary": "x"}),
+                    json!({"system": {}}),
+                    json!({"user": 1}),
+                    json!([]),
+                ],
+            ),
         ];
         for (name, values) in bad {
             for value in values {
@@ -184,7 +340,10 @@ mod tests {
                 manifest[name] = value;
                 let error = check_json(&manifest).unwrap_err();
                 assert_eq!(error.field(), Some(name), "{error}");
-                assert!(!error.to_string().to_lowercase().contains("canary"), "{error}");
+                assert!(
+                    !error.to_string().to_lowercase().contains("canary"),
+                    "{error}"
+                );
             }
         }
     }
@@ -194,22 +353,41 @@ mod tests {
         for name in REQUIRED {
             let mut manifest = full();
             manifest.as_object_mut().unwrap().remove(name);
-            assert_eq!(check_json(&manifest), Err(Rejection::Invalid { field: name, rule: "is missing" }));
+            assert_eq!(
+                check_json(&manifest),
+                Err(Rejection::Invalid {
+                    field: name,
+                    rule: "is missing"
+                })
+            );
         }
         let mut both = full();
         both["systemPromptRef"] = json!("p.md");
         assert_eq!(check_json(&both).unwrap_err().field(), Some("systemPrompt"));
-        both.as_object_mut().unwrap().retain(|name, _| !name.starts_with("systemPrompt"));
-        assert_eq!(check_json(&both).unwrap_err().to_string(), "systemPrompt or systemPromptRef must be there, and not both");
+        both.as_object_mut()
+            .unwrap()
+            .retain(|name, _| !name.starts_with("systemPrompt"));
+        assert_eq!(
+            check_json(&both).unwrap_err().to_string(),
+            "systemPrompt or systemPromptRef must be there, and not both"
+        );
         let mut more = full();
         more["canary"] = json!(1);
         let error = check_json(&more).unwrap_err().to_string();
-        assert!(!error.contains("canary") && FIELDS.iter().all(|field| error.contains(field.name)), "{error}");
+        assert!(
+            !error.contains("canary") && FIELDS.iter().all(|field| error.contains(field.name)),
+            "{error}"
+        );
     }
 
     #[test]
     fn names_have_a_tier_an_organisation_and_more() {
-        for good in ["core.a.b", "vendor.acme-x.support.tierOne", "local.a1_b.c-d", "private.x.y.z.w"] {
+        for good in [
+            "core.a.b",
+            "vendor.acme-x.support.tierOne",
+            "local.a1_b.c-d",
+            "private.x.y.z.w",
+        ] {
             assert!(is_agent_id(good), "{good}");
         }
         let long = format!("local.a.{}", "b".repeat(249));

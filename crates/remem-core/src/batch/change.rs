@@ -257,7 +257,9 @@ impl Change {
     #[must_use]
     pub fn memory_ref(&self) -> Option<&MemoryRef> {
         match self {
-            Change::Put { admitted, .. } | Change::Rewrite { admitted, .. } => Some(&admitted.scope().memory_ref),
+            Change::Put { admitted, .. } | Change::Rewrite { admitted, .. } => {
+                Some(&admitted.scope().memory_ref)
+            }
             Change::Delete { memory_ref, .. }
             | Change::Expire { memory_ref, .. }
             | Change::Erase { memory_ref, .. }
@@ -271,7 +273,11 @@ impl Change {
             | Change::Link { memory_ref, .. }
             | Change::Sign { memory_ref, .. }
             | Change::Embed { memory_ref, .. } => Some(memory_ref),
-            Change::Rule { .. } | Change::Record { .. } | Change::Emit { .. } | Change::Hold | Change::Release => None,
+            Change::Rule { .. }
+            | Change::Record { .. }
+            | Change::Emit { .. }
+            | Change::Hold
+            | Change::Release => None,
         }
     }
 
@@ -282,7 +288,10 @@ impl Change {
             Change::Record { ties, .. } => (&[], ties.source.as_ref()),
             _ => (&[], None),
         };
-        self.memory_ref().into_iter().chain(sources.iter().map(|source| &source.0)).chain(tie.map(|source| &source.0))
+        self.memory_ref()
+            .into_iter()
+            .chain(sources.iter().map(|source| &source.0))
+            .chain(tie.map(|source| &source.0))
     }
 
     /// The event that is stored with it. A record has none of its own: what it means is told by an event beside it. Nor
@@ -300,34 +309,68 @@ impl Change {
                 return None;
             }
             Change::Emit { body, .. } => (**body).clone(),
-            Change::Put { id, admitted, cause, .. } => EventBody::Written(Written {
+            Change::Put {
+                id,
+                admitted,
+                cause,
+                ..
+            } => EventBody::Written(Written {
                 memory_ref: admitted.scope().memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
-                tags: admitted.tags().filter(|t| is_reserved_tag(t)).map(str::to_owned).collect(),
-                flags: admitted.flags().iter().map(|kind| kind.as_str().to_owned()).collect(),
+                tags: admitted
+                    .tags()
+                    .filter(|t| is_reserved_tag(t))
+                    .map(str::to_owned)
+                    .collect(),
+                flags: admitted
+                    .flags()
+                    .iter()
+                    .map(|kind| kind.as_str().to_owned())
+                    .collect(),
                 node_id: cause.node.clone(),
                 agent_id: cause.agent.clone(),
             }),
-            Change::Rewrite { id, admitted } => EventBody::Redacted(EntryRef::new(&admitted.scope().memory_ref, id)),
+            Change::Rewrite { id, admitted } => {
+                EventBody::Redacted(EntryRef::new(&admitted.scope().memory_ref, id))
+            }
             Change::Delete { memory_ref, id } => EventBody::Deleted(EntryRef::new(memory_ref, id)),
             Change::Expire { memory_ref, id } => EventBody::Expired(EntryRef::new(memory_ref, id)),
-            Change::Forget { memory_ref, id } => EventBody::Forgotten(EntryRef::new(memory_ref, id)),
+            Change::Forget { memory_ref, id } => {
+                EventBody::Forgotten(EntryRef::new(memory_ref, id))
+            }
             Change::Revive { memory_ref, id } => EventBody::Revived(EntryRef::new(memory_ref, id)),
-            Change::Retire { memory_ref, id, reason, by } => EventBody::Retired(Retired {
+            Change::Retire {
+                memory_ref,
+                id,
+                reason,
+                by,
+            } => EventBody::Retired(Retired {
                 memory_ref: memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
                 reason: reason.as_str().to_owned(),
                 by: Some(by.as_str().to_owned()),
             }),
-            Change::Close { memory_ref, id, closing, by } => EventBody::Retired(Retired {
+            Change::Close {
+                memory_ref,
+                id,
+                closing,
+                by,
+            } => EventBody::Retired(Retired {
                 memory_ref: memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
                 reason: closing.as_str().to_owned(),
                 by: by.as_ref().map(|by| by.as_str().to_owned()),
             }),
             Change::End { memory_ref, id } => EventBody::Ended(EntryRef::new(memory_ref, id)),
-            Change::Strengthen { memory_ref, id, .. } => EventBody::Strengthened(EntryRef::new(memory_ref, id)),
-            Change::Link { memory_ref, id, action, .. } => EventBody::Linked(Linked {
+            Change::Strengthen { memory_ref, id, .. } => {
+                EventBody::Strengthened(EntryRef::new(memory_ref, id))
+            }
+            Change::Link {
+                memory_ref,
+                id,
+                action,
+                ..
+            } => EventBody::Linked(Linked {
                 memory_ref: memory_ref.as_str().to_owned(),
                 memory_id: id.as_str().to_owned(),
                 action: action.clone(),
@@ -350,6 +393,10 @@ impl Change {
     /// When its event happened first, if it only repeats one.
     #[must_use]
     pub fn recorded_at(&self) -> Option<Timestamp> {
-        if let Change::Emit { recorded_at, .. } = self { *recorded_at } else { None }
+        if let Change::Emit { recorded_at, .. } = self {
+            *recorded_at
+        } else {
+            None
+        }
     }
 }

@@ -23,28 +23,50 @@ pub(super) fn patterns<'a, I: Clone + Ord>(segments: &[Segment<'_, 'a, I>]) -> V
     for segment in segments {
         for (at, episode) in segment.iter().enumerate() {
             let heard = episode.speaker == Speaker::Operator && !episode.is_untrusted();
-            let Some(instead) = heard.then(|| objection(episode.text)).flatten() else { continue };
+            let Some(instead) = heard.then(|| objection(episode.text)).flatten() else {
+                continue;
+            };
             let before = segment[at.saturating_sub(TURNS_MAX)..at].iter().rev();
-            let act = before.clone().filter(|act| matches!(act.speaker, Speaker::Agent | Speaker::Tool)).find_map(|act| act.tool);
+            let act = before
+                .clone()
+                .filter(|act| matches!(act.speaker, Speaker::Agent | Speaker::Tool))
+                .find_map(|act| act.tool);
             if let Some(tool) = act {
                 tools.entry(tool).or_default().push((instead, episode));
             }
         }
     }
-    let often = tools.into_iter().filter(|(_, objections)| objections.len() >= TIMES_MIN);
-    often.filter_map(|(tool, objections)| pattern(tool, objections)).collect()
+    let often = tools
+        .into_iter()
+        .filter(|(_, objections)| objections.len() >= TIMES_MIN);
+    often
+        .filter_map(|(tool, objections)| pattern(tool, objections))
+        .collect()
 }
 
-fn pattern<I: Clone + Ord>(tool: &str, mut objections: Vec<Objection<'_, '_, I>>) -> Option<Pattern<I>> {
+fn pattern<I: Clone + Ord>(
+    tool: &str,
+    mut objections: Vec<Objection<'_, '_, I>>,
+) -> Option<Pattern<I>> {
     objections.sort_by(|a, b| (a.1.at, &a.1.id).cmp(&(b.1.at, &b.1.id)));
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
-    objections.iter().filter_map(|(instead, _)| *instead).for_each(|text| *times.entry(normal(text)).or_default() += 1);
+    objections
+        .iter()
+        .filter_map(|(instead, _)| *instead)
+        .for_each(|text| *times.entry(normal(text)).or_default() += 1);
     let worded = objections.iter().filter_map(|(instead, _)| *instead);
     // Of equally many the last one stays: `max_by_key` returns it.
     let text = worded.max_by_key(|text| times.get(&normal(text)).copied())?;
-    let slot = procedural_slot(text).unwrap_or_else(|| own_slot(PatternKind::Correction, &[tool, &normal(text)]));
+    let slot = procedural_slot(text)
+        .unwrap_or_else(|| own_slot(PatternKind::Correction, &[tool, &normal(text)]));
     let sources: Vec<&Episode<'_, I>> = objections.iter().map(|(_, episode)| *episode).collect();
-    Some(Pattern::of(PatternKind::Correction, slot, text.to_owned(), WEIGHT, &sources))
+    Some(Pattern::of(
+        PatternKind::Correction,
+        slot,
+        text.to_owned(),
+        WEIGHT,
+        &sources,
+    ))
 }
 
 /// What is wanted instead, if a text objects.
@@ -54,9 +76,17 @@ fn objection(text: &str) -> Option<Option<&str>> {
     let after = opened(first)?;
     let rest = first.slice(after, first.words.len());
     // "No. Use staging." and "Undo that. Use staging."
-    let next = sentences.get(1).map(|second| &second.text[second.words.first().map_or(0, |word| word.start)..]);
+    let next = sentences
+        .get(1)
+        .map(|second| &second.text[second.words.first().map_or(0, |word| word.start)..]);
     let wording = |text: &str| Sentence::read(text).is_some_and(|sentence| is_wording(&sentence));
-    Some([Some(rest), next].into_iter().flatten().map(|text| text.trim_end_matches('.')).find(|text| wording(text)))
+    Some(
+        [Some(rest), next]
+            .into_iter()
+            .flatten()
+            .map(|text| text.trim_end_matches('.'))
+            .find(|text| wording(text)),
+    )
 }
 
 /// Where the objection ends and the rest of its sentence begins.
@@ -81,7 +111,10 @@ fn opened(sentence: &Sentence<'_>) -> Option<usize> {
 /// Words that can stand as a rule: neither a question nor a mere "that again".
 fn is_wording(sentence: &Sentence<'_>) -> bool {
     let words = (WORDS_MIN..=WORDS_MAX).contains(&sentence.words.len());
-    let telling = sentence.words.iter().any(|word| !POINTING.contains(&word.text.as_str()));
+    let telling = sentence
+        .words
+        .iter()
+        .any(|word| !POINTING.contains(&word.text.as_str()));
     words && telling && !sentence.question && !sentence.quoted
 }
 
@@ -103,7 +136,23 @@ const UNDO: &[&str] = &[
 ];
 
 /// What may follow a bare "no" without a comma.
-const COMMANDING: &[&str] =
-    &["always", "do", "don't", "i meant", "i said", "keep", "make", "never", "not", "put", "send", "the other", "use", "write"];
+const COMMANDING: &[&str] = &[
+    "always",
+    "do",
+    "don't",
+    "i meant",
+    "i said",
+    "keep",
+    "make",
+    "never",
+    "not",
+    "put",
+    "send",
+    "the other",
+    "use",
+    "write",
+];
 
-const POINTING: &[&str] = &["again", "and", "it", "please", "that", "the", "then", "this", "thanks", "you", "thank"];
+const POINTING: &[&str] = &[
+    "again", "and", "it", "please", "that", "the", "then", "this", "thanks", "you", "thank",
+];

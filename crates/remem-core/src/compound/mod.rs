@@ -75,14 +75,24 @@ impl<I> Episode<'_, I> {
     }
 
     fn evidence(&self) -> Evidence {
-        Evidence::of(self.trust, self.thread, self.tool.unwrap_or(self.speaker.as_str()))
+        Evidence::of(
+            self.trust,
+            self.thread,
+            self.tool.unwrap_or(self.speaker.as_str()),
+        )
     }
 }
 
 // What was said stays out of logs.
 impl<I: std::fmt::Debug> std::fmt::Debug for Episode<'_, I> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Episode({:?}, {}, {} bytes)", self.id, self.speaker.as_str(), self.text.len())
+        write!(
+            f,
+            "Episode({:?}, {}, {} bytes)",
+            self.id,
+            self.speaker.as_str(),
+            self.text.len()
+        )
     }
 }
 
@@ -134,17 +144,35 @@ pub struct Pattern<I> {
 
 impl<I: Clone> Pattern<I> {
     /// A pattern of some episodes, which are given in order.
-    fn of(kind: PatternKind, slot: String, text: String, weight: u32, sources: &[&Episode<'_, I>]) -> Pattern<I> {
+    fn of(
+        kind: PatternKind,
+        slot: String,
+        text: String,
+        weight: u32,
+        sources: &[&Episode<'_, I>],
+    ) -> Pattern<I> {
         Pattern {
             kind,
             slot,
             text,
             weight,
-            at: sources.iter().map(|source| source.at).max().unwrap_or_default(),
+            at: sources
+                .iter()
+                .map(|source| source.at)
+                .max()
+                .unwrap_or_default(),
             sources: sources.iter().map(|source| source.id.clone()).collect(),
-            threads: sources.iter().map(|source| source.thread.to_owned()).collect(),
-            evidence: sources.iter().fold(Evidence::default(), |all, source| all.union(&source.evidence())),
-            trust: sources.iter().map(|source| source.trust).fold(Trust::Operator, Trust::meet),
+            threads: sources
+                .iter()
+                .map(|source| source.thread.to_owned())
+                .collect(),
+            evidence: sources.iter().fold(Evidence::default(), |all, source| {
+                all.union(&source.evidence())
+            }),
+            trust: sources
+                .iter()
+                .map(|source| source.trust)
+                .fold(Trust::Operator, Trust::meet),
         }
     }
 }
@@ -152,7 +180,13 @@ impl<I: Clone> Pattern<I> {
 // What it says, and what about, stays out of logs.
 impl<I> std::fmt::Debug for Pattern<I> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Pattern({}, weight {}, {} sources)", self.kind.as_str(), self.weight, self.sources.len())
+        write!(
+            f,
+            "Pattern({}, weight {}, {} sources)",
+            self.kind.as_str(),
+            self.weight,
+            self.sources.len()
+        )
     }
 }
 
@@ -161,7 +195,12 @@ impl<I> std::fmt::Debug for Pattern<I> {
 pub fn compound<I: Clone + Ord>(episodes: &[Episode<'_, I>]) -> Vec<Pattern<I>> {
     let ordered = ordered(episodes);
     let segments = segments(&ordered);
-    let found = [stated::patterns(&ordered), routine::patterns(&segments), correction::patterns(&segments)].concat();
+    let found = [
+        stated::patterns(&ordered),
+        routine::patterns(&segments),
+        correction::patterns(&segments),
+    ]
+    .concat();
     kept(found, SESSION_PATTERNS_MAX)
 }
 
@@ -169,7 +208,11 @@ pub fn compound<I: Clone + Ord>(episodes: &[Episode<'_, I>]) -> Vec<Pattern<I>> 
 #[must_use]
 pub fn compound_thread<I: Clone + Ord>(episodes: &[Episode<'_, I>]) -> Vec<Pattern<I>> {
     let ordered = ordered(episodes);
-    let found = [stated::patterns(&ordered), correction::patterns(&segments(&ordered))].concat();
+    let found = [
+        stated::patterns(&ordered),
+        correction::patterns(&segments(&ordered)),
+    ]
+    .concat();
     kept(found, THREAD_PATTERNS_MAX)
 }
 
@@ -185,9 +228,22 @@ fn ordered<'e, 'a, I: Clone + Ord>(episodes: &'e [Episode<'a, I>]) -> Vec<&'e Ep
 /// Of the patterns of one slot the weightiest, then the newest; of all, the weightiest.
 fn kept<I: Clone + Ord>(found: Vec<Pattern<I>>, most: usize) -> Vec<Pattern<I>> {
     let mut slots: BTreeMap<String, Pattern<I>> = BTreeMap::new();
-    let rank = |pattern: &Pattern<I>| (pattern.weight, pattern.at, pattern.sources.last().cloned(), pattern.kind);
-    for pattern in found.into_iter().filter(|pattern| pattern.weight >= WEIGHT_MIN && !pattern.evidence.is_untrusted()) {
-        if slots.get(&pattern.slot).is_none_or(|known| rank(known) < rank(&pattern)) {
+    let rank = |pattern: &Pattern<I>| {
+        (
+            pattern.weight,
+            pattern.at,
+            pattern.sources.last().cloned(),
+            pattern.kind,
+        )
+    };
+    for pattern in found
+        .into_iter()
+        .filter(|pattern| pattern.weight >= WEIGHT_MIN && !pattern.evidence.is_untrusted())
+    {
+        if slots
+            .get(&pattern.slot)
+            .is_none_or(|known| rank(known) < rank(&pattern))
+        {
             slots.insert(pattern.slot.clone(), pattern);
         }
     }
@@ -201,15 +257,22 @@ fn kept<I: Clone + Ord>(found: Vec<Pattern<I>>, most: usize) -> Vec<Pattern<I>> 
 fn own_slot(kind: PatternKind, parts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
-        hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+        hasher
+            .update(&(part.len() as u64).to_le_bytes())
+            .update(part.as_bytes());
     }
     format!("{}|{}", kind.as_str(), &hasher.finalize().to_hex()[..16])
 }
 
 /// The words by which two sentences say the same.
 fn normal(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || ",.;:!?\"“”()".contains(c)).filter(|word| !word.is_empty());
-    words.map(|word| word.to_lowercase().replace('’', "'")).collect::<Vec<_>>().join(" ")
+    let words = text
+        .split(|c: char| c.is_whitespace() || ",.;:!?\"“”()".contains(c))
+        .filter(|word| !word.is_empty());
+    words
+        .map(|word| word.to_lowercase().replace('’', "'"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]

@@ -21,13 +21,18 @@ pub(super) fn patterns<'a, I: Clone + Ord>(segments: &[Segment<'_, 'a, I>]) -> V
             for steps in acts.windows(length) {
                 let names = steps.iter().filter_map(|act| act.tool).collect();
                 let seen = found.entry(names).or_default();
-                seen.entry(steps[0].thread).or_insert_with(|| steps.to_vec());
+                seen.entry(steps[0].thread)
+                    .or_insert_with(|| steps.to_vec());
             }
         }
     }
     found.retain(|_, seen| seen.len() >= SUPPORT_MIN);
     let parts = parts(&found);
-    found.iter().filter(|(names, _)| !parts.contains(names.as_slice())).map(|(names, seen)| pattern(names, seen)).collect()
+    found
+        .iter()
+        .filter(|(names, _)| !parts.contains(names.as_slice()))
+        .map(|(names, seen)| pattern(names, seen))
+        .collect()
 }
 
 /// Sequences that were seen only inside a longer one.
@@ -35,7 +40,11 @@ fn parts<'f, 'a, I>(found: &'f BTreeMap<Vec<&'a str>, Seen<'_, 'a, I>>) -> BTree
     let mut parts = BTreeSet::new();
     for (longer, seen) in found {
         for length in *STEPS.start()..longer.len() {
-            let same = |part: &&[&'a str]| found.get(*part).is_some_and(|other| other.len() == seen.len());
+            let same = |part: &&[&'a str]| {
+                found
+                    .get(*part)
+                    .is_some_and(|other| other.len() == seen.len())
+            };
             parts.extend(longer.windows(length).filter(same));
         }
     }
@@ -46,11 +55,17 @@ fn parts<'f, 'a, I>(found: &'f BTreeMap<Vec<&'a str>, Seen<'_, 'a, I>>) -> BTree
 /// an act without a proper name parts what stands around it.
 fn runs<'e, 'a, I>(segment: &Segment<'e, 'a, I>) -> Vec<Vec<&'e Episode<'a, I>>> {
     let mut runs: Vec<Vec<&Episode<'a, I>>> = vec![Vec::new()];
-    for act in segment.iter().filter(|act| matches!(act.speaker, Speaker::Agent | Speaker::Tool)) {
+    for act in segment
+        .iter()
+        .filter(|act| matches!(act.speaker, Speaker::Agent | Speaker::Tool))
+    {
         let Some(name) = act.tool else { continue };
         if !is_name(name) {
             runs.push(Vec::new());
-        } else if let Some(run) = runs.last_mut().filter(|run| run.last().is_none_or(|last| last.tool != Some(name))) {
+        } else if let Some(run) = runs
+            .last_mut()
+            .filter(|run| run.last().is_none_or(|last| last.tool != Some(name)))
+        {
             run.push(act);
         }
     }
@@ -59,7 +74,10 @@ fn runs<'e, 'a, I>(segment: &Segment<'e, 'a, I>) -> Vec<Vec<&'e Episode<'a, I>>>
 
 /// A name and nothing else: no spaces, no sentence.
 fn is_name(name: &str) -> bool {
-    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:/-".contains(&byte))
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_.:/-".contains(&byte))
 }
 
 fn pattern<I: Clone + Ord>(names: &[&str], seen: &Seen<'_, '_, I>) -> Pattern<I> {
@@ -67,5 +85,11 @@ fn pattern<I: Clone + Ord>(names: &[&str], seen: &Seen<'_, '_, I>) -> Pattern<I>
     sources.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
     let text = format!("Usual steps: {}.", names.join(", then "));
     let support = u32::try_from(seen.len()).unwrap_or(u32::MAX);
-    Pattern::of(PatternKind::Routine, own_slot(PatternKind::Routine, names), text, support, &sources)
+    Pattern::of(
+        PatternKind::Routine,
+        own_slot(PatternKind::Routine, names),
+        text,
+        support,
+        &sources,
+    )
 }

@@ -16,7 +16,10 @@ pub(super) fn segments<'e, 'a, I>(ordered: &[&'e Episode<'a, I>]) -> Vec<Segment
     for episode in ordered {
         let segments = threads.entry(episode.thread).or_default();
         let near = |last: &&Episode<'a, I>| episode.at.0.saturating_sub(last.at.0) <= PAUSE_MS_MAX;
-        match segments.last_mut().filter(|segment| segment.last().is_some_and(near)) {
+        match segments
+            .last_mut()
+            .filter(|segment| segment.last().is_some_and(near))
+        {
             Some(segment) => segment.push(episode),
             None => segments.push(vec![episode]),
         }

@@ -22,11 +22,15 @@ pub(super) fn patterns<I: Clone + Ord>(ordered: &[&Episode<'_, I>]) -> Vec<Patte
     for episode in ordered.iter().filter(|episode| may_order(episode)) {
         for text in rules(episode.text) {
             let same = normal(text);
-            let slot = procedural_slot(text).unwrap_or_else(|| own_slot(PatternKind::Stated, &[&same]));
+            let slot =
+                procedural_slot(text).unwrap_or_else(|| own_slot(PatternKind::Stated, &[&same]));
             slots.entry(slot).or_default().push((same, text, episode));
         }
     }
-    slots.into_iter().filter_map(|(slot, said)| pattern(slot, &said)).collect()
+    slots
+        .into_iter()
+        .filter_map(|(slot, said)| pattern(slot, &said))
+        .collect()
 }
 
 fn may_order<I>(episode: &Episode<'_, I>) -> bool {
@@ -35,15 +39,31 @@ fn may_order<I>(episode: &Episode<'_, I>) -> bool {
 
 /// The sentences of a text that state a rule, without the words of courtesy before it.
 fn rules(text: &str) -> impl Iterator<Item = &str> {
-    let stated = sentences(text)
-        .into_iter()
-        .filter(|sentence| (WORDS_MIN..=WORDS_MAX).contains(&sentence.words.len()) && habit(sentence) == Some(Habit::Stated));
-    stated.filter_map(|sentence| sentence.words.get(opening(&sentence)).map(|first| &sentence.text[first.start..]))
+    let stated = sentences(text).into_iter().filter(|sentence| {
+        (WORDS_MIN..=WORDS_MAX).contains(&sentence.words.len())
+            && habit(sentence) == Some(Habit::Stated)
+    });
+    stated.filter_map(|sentence| {
+        sentence
+            .words
+            .get(opening(&sentence))
+            .map(|first| &sentence.text[first.start..])
+    })
 }
 
 fn pattern<I: Clone + Ord>(slot: String, said: &[Said<'_, '_, I>]) -> Option<Pattern<I>> {
     let (same, text, _) = said.last()?;
-    let mut sources: Vec<&Episode<'_, I>> = said.iter().filter(|(other, _, _)| other == same).map(|(_, _, episode)| *episode).collect();
+    let mut sources: Vec<&Episode<'_, I>> = said
+        .iter()
+        .filter(|(other, _, _)| other == same)
+        .map(|(_, _, episode)| *episode)
+        .collect();
     sources.dedup_by(|a, b| a.id == b.id);
-    Some(Pattern::of(PatternKind::Stated, slot, (*text).to_owned(), WEIGHT, &sources))
+    Some(Pattern::of(
+        PatternKind::Stated,
+        slot,
+        (*text).to_owned(),
+        WEIGHT,
+        &sources,
+    ))
 }

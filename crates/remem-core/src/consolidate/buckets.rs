@@ -32,11 +32,16 @@ pub(super) fn meet(known: &mut [Known]) -> Buckets {
             pairs.extend((key != 0).then_some(u64::from(key) << 32 | at as u64));
         }
         pairs.sort_unstable();
-        for run in pairs.chunk_by(|a, b| a >> 32 == b >> 32).filter(|run| run.len() > 1) {
+        for run in pairs
+            .chunk_by(|a, b| a >> 32 == b >> 32)
+            .filter(|run| run.len() > 1)
+        {
             let members = reachable(run, known);
             if members.len() > 1 {
                 let bucket = buckets.left.len() as u32;
-                members.iter().for_each(|&at| known[at].bands[band] = bucket);
+                members
+                    .iter()
+                    .for_each(|&at| known[at].bands[band] = bucket);
                 buckets.starts.push(size);
                 buckets.counts.push((0, 0));
                 buckets.left.push(members.len() as u32);
@@ -50,7 +55,9 @@ pub(super) fn meet(known: &mut [Known]) -> Buckets {
 
 fn reachable(run: &[u64], known: &[Known]) -> Vec<usize> {
     let place = |pair: &u64| (pair & 0xFFFF_FFFF) as usize;
-    let Some(last) = run.iter().rposition(|pair| known[place(pair)].fresh) else { return Vec::new() };
+    let Some(last) = run.iter().rposition(|pair| known[place(pair)].fresh) else {
+        return Vec::new();
+    };
     let (mut confirmed, mut reach) = (0, 0_usize);
     let mut members = Vec::with_capacity(run.len());
     for (at, pair) in run.iter().enumerate() {
@@ -59,7 +66,11 @@ fn reachable(run: &[u64], known: &[Known]) -> Vec<usize> {
         if fresh || newest || reach > 0 {
             members.push(place(pair));
         }
-        (confirmed, reach) = if fresh { (confirmed, CANDIDATES_MAX) } else { (confirmed + 1, reach.saturating_sub(1)) };
+        (confirmed, reach) = if fresh {
+            (confirmed, CANDIDATES_MAX)
+        } else {
+            (confirmed + 1, reach.saturating_sub(1))
+        };
     }
     members
 }

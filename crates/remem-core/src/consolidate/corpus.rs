@@ -36,10 +36,20 @@ pub struct Told {
 }
 
 const NAMES: &[&str] = &["Vera", "Otto", "Nadia", "Emil", "Ines", "Karol"];
-const NOUNS: &[&str] = &["boiler", "garden", "ledger", "ferry", "archive", "kitchen", "tower", "printer", "orchard", "harbour"];
-const OPPOSITES: &[(&str, &str)] =
-    &[("enabled", "disabled"), ("open", "closed"), ("allowed", "denied"), ("rising", "falling"), ("on", "off")];
-const SYLLABLES: &[&str] = &["ba", "ko", "li", "ru", "ten", "mar", "so", "vi", "dal", "nor", "pe", "gu", "sha", "wen"];
+const NOUNS: &[&str] = &[
+    "boiler", "garden", "ledger", "ferry", "archive", "kitchen", "tower", "printer", "orchard",
+    "harbour",
+];
+const OPPOSITES: &[(&str, &str)] = &[
+    ("enabled", "disabled"),
+    ("open", "closed"),
+    ("allowed", "denied"),
+    ("rising", "falling"),
+    ("on", "off"),
+];
+const SYLLABLES: &[&str] = &[
+    "ba", "ko", "li", "ru", "ten", "mar", "so", "vi", "dal", "nor", "pe", "gu", "sha", "wen",
+];
 
 #[derive(Clone, Copy)]
 struct Fact {
@@ -71,9 +81,20 @@ impl Fact {
         let mut random = Random(self.reason);
         let mut word = || (0..3).map(|_| random.one(SYLLABLES)).collect::<String>();
         let reason: Vec<String> = (0..14).map(|_| word()).collect();
-        let Fact { names: (a, b), day, noun, id, state, count, not, .. } = *self;
+        let Fact {
+            names: (a, b),
+            day,
+            noun,
+            id,
+            state,
+            count,
+            not,
+            ..
+        } = *self;
         let reason = reason.join(" ");
-        format!("{a} told {b} on 2026-03-{day} that the {noun} unit_{id} was {not}{state} with {count} parts for {reason}")
+        format!(
+            "{a} told {b} on 2026-03-{day} that the {noun} unit_{id} was {not}{state} with {count} parts for {reason}"
+        )
     }
 
     /// The same with one thing that matters changed.
@@ -84,7 +105,12 @@ impl Fact {
             2 => self.not = if self.not.is_empty() { "not " } else { "" },
             3 => self.id += 1,
             4 => self.names = (self.names.1, self.names.0),
-            _ => self.state = OPPOSITES.iter().find(|pair| pair.0 == self.state).map_or(self.state, |pair| pair.1),
+            _ => {
+                self.state = OPPOSITES
+                    .iter()
+                    .find(|pair| pair.0 == self.state)
+                    .map_or(self.state, |pair| pair.1)
+            }
         }
         self
     }
@@ -98,7 +124,11 @@ fn reworded(text: &str, random: &mut Random) -> String {
         2 => text.replacen(" told ", " actually told ", 1),
         3 => text.replacen(" that the ", ", that ", 1),
         4 => format!("Note: {text}!"),
-        _ => text.replacen(" with ", ", with ", 1).replacen(" for ", " (for ", 1) + ")",
+        _ => {
+            text.replacen(" with ", ", with ", 1)
+                .replacen(" for ", " (for ", 1)
+                + ")"
+        }
     }
 }
 
@@ -111,7 +141,11 @@ pub fn corpus(seed: u64, count: usize) -> Vec<Told> {
         let known = random.one(&facts);
         let (text, fact) = match random.below(8) {
             0 => {
-                let answer = format!("{}'s role is {}", random.one(&NAMES[..2]), random.one(&["cook", "pilot", "teacher"]));
+                let answer = format!(
+                    "{}'s role is {}",
+                    random.one(&NAMES[..2]),
+                    random.one(&["cook", "pilot", "teacher"])
+                );
                 (answer.clone(), answer)
             }
             choice => {
@@ -124,11 +158,27 @@ pub fn corpus(seed: u64, count: usize) -> Vec<Told> {
                 (reworded(&fact.text(), &mut random), fact.text())
             }
         };
-        let tags = (0..random.below(3)).map(|_| random.one(&["home", "work", "source:chat", "compacted-from:x"]).to_owned()).collect();
+        let tags = (0..random.below(3))
+            .map(|_| {
+                random
+                    .one(&["home", "work", "source:chat", "compacted-from:x"])
+                    .to_owned()
+            })
+            .collect();
         let metadata = (random.below(6) == 0).then(|| "{\"a\":1}".to_owned());
-        let item = Item { text, tags, metadata };
+        let item = Item {
+            text,
+            tags,
+            metadata,
+        };
         // Few instants, so that ties are common.
-        told.push(Told { row, created_at: random.below(count) as i64 / 2, fact, signature: Signature::of(&item), item });
+        told.push(Told {
+            row,
+            created_at: random.below(count) as i64 / 2,
+            fact,
+            signature: Signature::of(&item),
+            item,
+        });
     }
     told
 }
@@ -140,15 +190,30 @@ pub fn plan(told: &[Told], fresh: impl Fn(&Told) -> bool) -> (Vec<Decision>, u64
         planner.add(handle(one, fresh(one)));
     }
     let mut cover = planner.seal();
-    let decisions = cover.run(|row| told.iter().find(|one| one.row == row).map(|one| one.item.clone()));
+    let decisions = cover.run(|row| {
+        told.iter()
+            .find(|one| one.row == row)
+            .map(|one| one.item.clone())
+    });
     assert!(cover.is_done());
     assert_eq!(cover.kept(), 0, "texts are let go");
     (decisions, cover.comparisons())
 }
 
 pub fn handle(told: &Told, fresh: bool) -> Handle {
-    let (row, created_at, order) = (told.row, Timestamp(told.created_at), splitmix(told.row) >> 62);
-    Handle { row, created_at, order, class: 0, fresh, signature: told.signature }
+    let (row, created_at, order) = (
+        told.row,
+        Timestamp(told.created_at),
+        splitmix(told.row) >> 62,
+    );
+    Handle {
+        row,
+        created_at,
+        order,
+        class: 0,
+        fresh,
+        signature: told.signature,
+    }
 }
 
 /// What is left when decisions are carried out. Every loser was there, and every survivor at that time too.
@@ -159,7 +224,13 @@ pub fn survivors(told: &[Told], decisions: &[Decision]) -> Vec<Told> {
             Decision::Merge { member, leader } => (member, leader),
             Decision::Supersede { old, by } => (old, by),
         };
-        assert!(live.remove(&loser) && live.contains(&survivor), "{decision:?}");
+        assert!(
+            live.remove(&loser) && live.contains(&survivor),
+            "{decision:?}"
+        );
     }
-    told.iter().filter(|one| live.contains(&one.row)).cloned().collect()
+    told.iter()
+        .filter(|one| live.contains(&one.row))
+        .cloned()
+        .collect()
 }

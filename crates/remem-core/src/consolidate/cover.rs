@@ -36,14 +36,21 @@ struct Leader {
 
 impl Cover {
     pub(super) fn new(known: Vec<Known>, buckets: Buckets, decisions: Vec<Decision>) -> Cover {
-        Cover { looked_at_by: vec![NONE; known.len()], known, buckets, decisions, ..Cover::default() }
+        Cover {
+            looked_at_by: vec![NONE; known.len()],
+            known,
+            buckets,
+            decisions,
+            ..Cover::default()
+        }
     }
 
     /// The next rows whose items are needed, in order; empty when all were asked for. Each must be offered.
     pub fn wanted(&mut self, at_most: usize) -> Vec<u64> {
         let end = self.known.len().min(self.asked + at_most);
         let rows = self.known[self.asked..end].iter().map(Known::row).collect();
-        self.waiting.resize(self.waiting.len() + end - self.asked, None);
+        self.waiting
+            .resize(self.waiting.len() + end - self.asked, None);
         self.asked = end;
         rows
     }
@@ -51,7 +58,9 @@ impl Cover {
     /// Gives an item that was asked for, or tells that it is gone. Within what was asked for, in any order.
     pub fn offer(&mut self, row: u64, item: Option<Item>) {
         let open = &self.known[self.settled..self.asked];
-        let Some(at) = open.iter().position(|entry| entry.row() == row) else { return };
+        let Some(at) = open.iter().position(|entry| entry.row() == row) else {
+            return;
+        };
         self.waiting[at] = Some(item);
         while let Some(Some(item)) = self.waiting.front_mut().map(Option::take) {
             self.waiting.pop_front();
@@ -105,7 +114,10 @@ impl Cover {
             let form = blake3::hash(normal_form(&item.text).as_bytes());
             match self.leader_of(at, &item, form) {
                 Some(leader) => {
-                    let (member, leader) = (self.known[at as usize].row(), self.known[leader as usize].row());
+                    let (member, leader) = (
+                        self.known[at as usize].row(),
+                        self.known[leader as usize].row(),
+                    );
                     self.decisions.push(Decision::Merge { member, leader });
                 }
                 None => self.lead(at, item, form),
@@ -123,7 +135,9 @@ impl Cover {
         let mut best: Option<(u32, (u64, u64))> = None;
         let mut own = None;
         for candidate in self.candidates(at) {
-            let Some(leader) = self.leaders.get(&candidate) else { continue };
+            let Some(leader) = self.leaders.get(&candidate) else {
+                continue;
+            };
             let same_class = self.known[candidate as usize].class == self.known[at as usize].class;
             if leader.form != form || !same_class || !keeps_labels(item, &leader.item) {
                 continue;
@@ -146,7 +160,10 @@ impl Cover {
         for bucket in self.buckets_of(at) {
             for &leader in self.buckets.leaders(bucket) {
                 let looked_at_by = &mut self.looked_at_by[leader as usize];
-                if found.len() < CANDIDATES_MAX && *looked_at_by != at && (fresh || self.known[leader as usize].fresh) {
+                if found.len() < CANDIDATES_MAX
+                    && *looked_at_by != at
+                    && (fresh || self.known[leader as usize].fresh)
+                {
                     *looked_at_by = at;
                     found.push(leader);
                 }
@@ -163,7 +180,14 @@ impl Cover {
             buckets += u8::from(self.buckets.add(bucket, at, fresh));
         }
         if buckets > 0 {
-            self.leaders.insert(at, Leader { item, form, buckets });
+            self.leaders.insert(
+                at,
+                Leader {
+                    item,
+                    form,
+                    buckets,
+                },
+            );
         }
     }
 
@@ -180,6 +204,9 @@ impl Cover {
     }
 
     fn buckets_of(&self, at: u32) -> impl Iterator<Item = u32> + use<> {
-        self.known[at as usize].bands.into_iter().filter(|&bucket| bucket != NONE)
+        self.known[at as usize]
+            .bands
+            .into_iter()
+            .filter(|&bucket| bucket != NONE)
     }
 }

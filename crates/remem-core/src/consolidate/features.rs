@@ -35,13 +35,24 @@ mod tests {
     #[test]
     fn trigrams_are_those_of_pg_trgm() {
         let spelled = |text: &str| -> Vec<String> {
-            trigrams(text).iter().map(|t| t.to_be_bytes()[1..].iter().map(|&b| char::from(b)).collect()).collect()
+            trigrams(text)
+                .iter()
+                .map(|t| {
+                    t.to_be_bytes()[1..]
+                        .iter()
+                        .map(|&b| char::from(b))
+                        .collect()
+                })
+                .collect()
         };
         assert_eq!(spelled("cat"), ["  c", " ca", "at ", "cat"]);
         assert_eq!(spelled("Cat, CAT!"), spelled("cat"));
         assert_eq!(spelled("a_b"), ["  a", "  b", " a ", " b "]);
         assert_eq!(overlap(&trigrams("word"), &trigrams("two words")), (4, 11));
-        assert_eq!(overlap(&trigrams("日本語の規則"), &trigrams("日本語の規則です")), (6, 10));
+        assert_eq!(
+            overlap(&trigrams("日本語の規則"), &trigrams("日本語の規則です")),
+            (6, 10)
+        );
         assert_eq!(trigrams("!? 👍"), Vec::<u32>::new());
     }
 

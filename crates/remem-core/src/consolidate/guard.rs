@@ -27,7 +27,11 @@ impl Item {
     /// A text without tags or metadata.
     #[must_use]
     pub fn plain(text: impl Into<String>) -> Item {
-        Item { text: text.into(), tags: Vec::new(), metadata: None }
+        Item {
+            text: text.into(),
+            tags: Vec::new(),
+            metadata: None,
+        }
     }
 
     /// Nobody vouches for it: it stands for nothing that somebody vouches for, and the other way round.
@@ -37,14 +41,22 @@ impl Item {
 
     /// The tags a caller filters by.
     pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
-        self.tags.iter().map(String::as_str).filter(|tag| !PROVENANCE.iter().any(|prefix| tag.starts_with(prefix)))
+        self.tags
+            .iter()
+            .map(String::as_str)
+            .filter(|tag| !PROVENANCE.iter().any(|prefix| tag.starts_with(prefix)))
     }
 }
 
 // Content stays out of logs.
 impl std::fmt::Debug for Item {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Item({} bytes, {} tags)", self.text.len(), self.tags.len())
+        write!(
+            f,
+            "Item({} bytes, {} tags)",
+            self.text.len(),
+            self.tags.len()
+        )
     }
 }
 
@@ -52,7 +64,9 @@ impl std::fmt::Debug for Item {
 #[must_use]
 pub fn may_merge(member: &Item, leader: &Item) -> Option<(u64, u64)> {
     let alike = overlap(&trigrams(&member.text), &trigrams(&leader.text));
-    let same = near(alike) && keeps_labels(member, leader) && normal_form(&member.text) == normal_form(&leader.text);
+    let same = near(alike)
+        && keeps_labels(member, leader)
+        && normal_form(&member.text) == normal_form(&leader.text);
     same.then_some(alike)
 }
 
@@ -65,13 +79,19 @@ pub(super) fn near((common, all): (u64, u64)) -> bool {
 pub(super) fn keeps_labels(member: &Item, leader: &Item) -> bool {
     member.is_untrusted() == leader.is_untrusted()
         && (member.metadata.is_none() || member.metadata == leader.metadata)
-        && member.labels().all(|label| leader.labels().any(|other| other == label))
+        && member
+            .labels()
+            .all(|label| leader.labels().any(|other| other == label))
 }
 
 /// The words that must be the same, one a line. Chunks with a digit, a symbol or mixed case (numbers, dates, paths,
 /// addresses, identifiers) stand as they are written; other words in lower case; fillers are left out.
 pub(super) fn normal_form(text: &str) -> String {
-    let mut form = Form { out: String::with_capacity(text.len()), shouted: !text.chars().any(char::is_lowercase), begins: true };
+    let mut form = Form {
+        out: String::with_capacity(text.len()),
+        shouted: !text.chars().any(char::is_lowercase),
+        begins: true,
+    };
     for line in text.lines() {
         form.begins = true;
         line.split_whitespace().for_each(|chunk| form.chunk(chunk));
@@ -101,7 +121,9 @@ impl Form {
             self.word(&base);
             self.push("not");
         } else {
-            core.split(|c| !is_word(c)).filter(|word| !word.is_empty()).for_each(|word| self.word(word));
+            core.split(|c| !is_word(c))
+                .filter(|word| !word.is_empty())
+                .for_each(|word| self.word(word));
         }
         // A question states nothing, so it is not the same as the statement.
         if tail.contains('?') {
@@ -113,13 +135,17 @@ impl Form {
     fn word(&mut self, word: &str) {
         let begins = std::mem::replace(&mut self.begins, false);
         let folded: String = word.chars().map(lower).collect();
-        let acronym = !self.shouted && word.chars().nth(1).is_some() && !word.chars().any(char::is_lowercase) && folded != word;
+        let acronym = !self.shouted
+            && word.chars().nth(1).is_some()
+            && !word.chars().any(char::is_lowercase)
+            && folded != word;
         if acronym {
             // "US" is not "us", "IT" is not "it".
             return self.push(word);
         }
         let capital = word.starts_with(char::is_uppercase) && !begins && !self.shouted;
-        let filler = FILLERS.binary_search(&folded.as_str()).is_ok() || (begins && OPENERS.contains(&folded.as_str()));
+        let filler = FILLERS.binary_search(&folded.as_str()).is_ok()
+            || (begins && OPENERS.contains(&folded.as_str()));
         match folded.as_str() {
             // "vitamin A" is not "vitamin".
             _ if filler && !capital => self.begins = begins,
@@ -138,14 +164,22 @@ impl Form {
 fn stands_as_written(core: &str) -> bool {
     let odd = |c: char| c.is_numeric() || !(is_word(c) || JOINING.contains(&c));
     let dashed = core.starts_with('-') || core.ends_with('-');
-    let camel = core.chars().zip(core.chars().skip(1)).any(|(a, b)| a.is_lowercase() && b.is_uppercase());
+    let camel = core
+        .chars()
+        .zip(core.chars().skip(1))
+        .any(|(a, b)| a.is_lowercase() && b.is_uppercase());
     core.chars().any(odd) || dashed || camel
 }
 
 /// The verb of "doesn't", "can't", "won't".
 fn contraction(core: &str) -> Option<String> {
-    let folded: String = core.chars().map(|c| if c == '’' { '\'' } else { lower(c) }).collect();
-    let base = folded.strip_suffix("n't").filter(|base| !base.is_empty() && base.chars().all(is_word))?;
+    let folded: String = core
+        .chars()
+        .map(|c| if c == '’' { '\'' } else { lower(c) })
+        .collect();
+    let base = folded
+        .strip_suffix("n't")
+        .filter(|base| !base.is_empty() && base.chars().all(is_word))?;
     Some(match base {
         "ca" => "can".to_owned(),
         "wo" => "will".to_owned(),
@@ -154,8 +188,12 @@ fn contraction(core: &str) -> Option<String> {
     })
 }
 
-const OPENING: &[char] = &['(', '[', '{', '"', '\'', '“', '‘', '«', '*', '`', '•', '¿', '¡', '…'];
-const CLOSING: &[char] = &['.', ',', ';', ':', '!', '?', ')', ']', '}', '"', '\'', '”', '’', '»', '*', '`', '…'];
+const OPENING: &[char] = &[
+    '(', '[', '{', '"', '\'', '“', '‘', '«', '*', '`', '•', '¿', '¡', '…',
+];
+const CLOSING: &[char] = &[
+    '.', ',', ';', ':', '!', '?', ')', ']', '}', '"', '\'', '”', '’', '»', '*', '`', '…',
+];
 const DASHES: [char; 3] = ['-', '–', '—'];
 /// Between words of one chunk, these count as a space.
 const JOINING: &[char] = &['-', '–', '—', '\'', '’', ',', ';', '…', '“', '”', '"'];

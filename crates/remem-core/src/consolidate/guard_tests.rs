@@ -117,14 +117,21 @@ const OTHER: &[(&str, &str, &str)] = &[
 ];
 
 fn pair(a: &str, b: &str) -> (Item, Item) {
-    (Item::plain(format!("{a}{ENDING}")), Item::plain(format!("{b}{ENDING}")))
+    (
+        Item::plain(format!("{a}{ENDING}")),
+        Item::plain(format!("{b}{ENDING}")),
+    )
 }
 
 #[test]
 fn what_says_the_same_merges() {
     for (reason, a, b) in SAME {
         let (a, b) = pair(a, b);
-        assert!(may_merge(&a, &b).is_some() && may_merge(&b, &a).is_some(), "{reason}: {:?}", normal_form(&b.text));
+        assert!(
+            may_merge(&a, &b).is_some() && may_merge(&b, &a).is_some(),
+            "{reason}: {:?}",
+            normal_form(&b.text)
+        );
     }
 }
 
@@ -132,8 +139,14 @@ fn what_says_the_same_merges() {
 fn what_says_something_else_never_merges() {
     for (reason, a, b) in OTHER {
         let (a, b) = pair(a, b);
-        assert!(near(overlap(&trigrams(&a.text), &trigrams(&b.text))), "{reason}: the measure decides already, so this shows nothing");
-        assert!(may_merge(&a, &b).is_none() && may_merge(&b, &a).is_none(), "{reason}");
+        assert!(
+            near(overlap(&trigrams(&a.text), &trigrams(&b.text))),
+            "{reason}: the measure decides already, so this shows nothing"
+        );
+        assert!(
+            may_merge(&a, &b).is_none() && may_merge(&b, &a).is_none(),
+            "{reason}"
+        );
     }
 }
 
@@ -147,9 +160,15 @@ fn a_shouted_text_is_the_same_text() {
 fn the_threshold_is_inclusive_and_exact() {
     assert!(near((17, 20)) && near((18, 20)) && near((34, 40)));
     assert!(!near((16, 20)) && !near((169_999, 200_000)) && !near((0, 0)));
-    let short = (Item::plain("ok so the a an really very tea"), Item::plain("so tea"));
+    let short = (
+        Item::plain("ok so the a an really very tea"),
+        Item::plain("so tea"),
+    );
     assert_eq!(normal_form(&short.0.text), normal_form(&short.1.text));
-    assert!(may_merge(&short.0, &short.1).is_none(), "too little is left in common");
+    assert!(
+        may_merge(&short.0, &short.1).is_none(),
+        "too little is left in common"
+    );
 }
 
 #[test]
@@ -163,9 +182,15 @@ fn a_merge_keeps_what_a_caller_can_filter_by() {
     let (bare, home) = (item(&[], None), item(&["home", "source:chat"], None));
     assert!(merges(&bare, &home) && !merges(&home, &bare));
     assert!(merges(&home, &item(&["work", "home"], None)));
-    assert!(merges(&item(&["source:a", "compacted-from:b"], None), &bare));
+    assert!(merges(
+        &item(&["source:a", "compacted-from:b"], None),
+        &bare
+    ));
     assert!(merges(&bare, &item(&[], Some("{}"))) && !merges(&item(&[], Some("{}")), &bare));
-    assert!(!merges(&item(&[], Some("{\"a\":1}")), &item(&[], Some("{\"a\":2}"))));
+    assert!(!merges(
+        &item(&[], Some("{\"a\":1}")),
+        &item(&[], Some("{\"a\":2}"))
+    ));
 }
 
 #[test]
@@ -175,13 +200,26 @@ fn the_list_of_fillers_is_sorted() {
 
 #[test]
 fn what_nobody_vouches_for_stands_apart() {
-    let tagged = |text: &str| Item { tags: vec!["source:untrusted".into()], ..Item::plain(text) };
+    let tagged = |text: &str| Item {
+        tags: vec!["source:untrusted".into()],
+        ..Item::plain(text)
+    };
     let text = "The build of the release branch takes about twenty minutes.";
     assert!(may_merge(&Item::plain(text), &Item::plain(text)).is_some());
     assert!(may_merge(&tagged(text), &tagged(text)).is_some());
-    assert!(may_merge(&Item::plain(text), &tagged(text)).is_none(), "it would stand for what is trusted");
-    assert!(may_merge(&tagged(text), &Item::plain(text)).is_none(), "it would be trusted");
+    assert!(
+        may_merge(&Item::plain(text), &tagged(text)).is_none(),
+        "it would stand for what is trusted"
+    );
+    assert!(
+        may_merge(&tagged(text), &Item::plain(text)).is_none(),
+        "it would be trusted"
+    );
     let role = "Nadia's role is tester";
     assert_ne!(crate::consolidate::slot::digests(&Item::plain(role)).0, 0);
-    assert_eq!(crate::consolidate::slot::digests(&tagged(role)), (0, 0), "it supersedes nothing");
+    assert_eq!(
+        crate::consolidate::slot::digests(&tagged(role)),
+        (0, 0),
+        "it supersedes nothing"
+    );
 }

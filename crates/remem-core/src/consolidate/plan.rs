@@ -64,7 +64,11 @@ pub fn order_key(id: &str) -> u64 {
     let uuid = digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_hexdigit());
     match u64::from_str_radix(digits.get(..16).unwrap_or_default(), 16) {
         Ok(key) if uuid => key,
-        _ => id.bytes().chain(std::iter::repeat(0)).take(8).fold(0, |key, byte| key << 8 | u64::from(byte)),
+        _ => id
+            .bytes()
+            .chain(std::iter::repeat(0))
+            .take(8)
+            .fold(0, |key, byte| key << 8 | u64::from(byte)),
     }
 }
 
@@ -103,22 +107,41 @@ impl Planner {
     /// The same with room for so many, which saves the growing.
     #[must_use]
     pub fn with_capacity(entries: usize) -> Planner {
-        Planner { known: Vec::with_capacity(entries), ..Planner::default() }
+        Planner {
+            known: Vec::with_capacity(entries),
+            ..Planner::default()
+        }
     }
 
     /// Tells of an entry. In any order, each once.
     pub fn add(&mut self, handle: Handle) {
         let order = Reverse((handle.created_at, handle.order, handle.row));
-        let Signature { mut bands, slot, value } = handle.signature;
+        let Signature {
+            mut bands,
+            slot,
+            value,
+        } = handle.signature;
         if handle.class != 0 {
             // Other classes meet by accident only, and the predicate is not asked then.
             let class = splitmix(u64::from(handle.class)) as u32;
-            bands.iter_mut().filter(|key| **key != 0).for_each(|key| *key ^= class);
+            bands
+                .iter_mut()
+                .filter(|key| **key != 0)
+                .for_each(|key| *key ^= class);
         }
         if slot != 0 {
-            self.filled.push(Filled { question: (handle.class, slot), order, value });
+            self.filled.push(Filled {
+                question: (handle.class, slot),
+                order,
+                value,
+            });
         }
-        self.known.push(Known { order, class: handle.class, fresh: handle.fresh, bands });
+        self.known.push(Known {
+            order,
+            class: handle.class,
+            fresh: handle.fresh,
+            bands,
+        });
         self.any_fresh |= handle.fresh;
     }
 
@@ -128,7 +151,9 @@ impl Planner {
         if !self.any_fresh {
             return Cover::default();
         }
-        let Planner { mut known, filled, .. } = self;
+        let Planner {
+            mut known, filled, ..
+        } = self;
         let decisions = decide_slots(filled);
         let out: HashSet<u64> = decisions.iter().map(Decision::loser).collect();
         known.retain(|entry| !out.contains(&entry.row()));
@@ -151,9 +176,15 @@ fn decide_slots(mut filled: Vec<Filled>) -> Vec<Decision> {
         for answer in &group[1..] {
             let row = answer.order.0.2;
             if answer.value >> 32 != newest.value >> 32 {
-                decisions.push(Decision::Supersede { old: row, by: newest.order.0.2 });
+                decisions.push(Decision::Supersede {
+                    old: row,
+                    by: newest.order.0.2,
+                });
             } else if let Some(same) = kept.iter().find(|other| other.value == answer.value) {
-                decisions.push(Decision::Merge { member: row, leader: same.order.0.2 });
+                decisions.push(Decision::Merge {
+                    member: row,
+                    leader: same.order.0.2,
+                });
             } else {
                 kept.push(answer);
             }

@@ -34,7 +34,11 @@ impl Signature {
     #[must_use]
     pub fn of(item: &Item) -> Signature {
         let (slot, value) = slot::digests(item);
-        Signature { bands: bands(&item.text), slot, value }
+        Signature {
+            bands: bands(&item.text),
+            slot,
+            value,
+        }
     }
 
     /// As stored.
@@ -53,9 +57,15 @@ impl Signature {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Signature> {
         let bytes: &[u8; Signature::BYTES] = bytes.try_into().ok()?;
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let word = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let double = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        Some(Signature { bands: std::array::from_fn(|band| word(band * 4)), slot: double(BANDS * 4), value: double(BANDS * 4 + 8) })
+        Some(Signature {
+            bands: std::array::from_fn(|band| word(band * 4)),
+            slot: double(BANDS * 4),
+            value: double(BANDS * 4 + 8),
+        })
     }
 }
 
@@ -79,20 +89,26 @@ fn lower_all(least: &mut [i16; HASHES], trigram: u32) {
     let mixed = splitmix(u64::from(trigram));
     let (low, high) = (mixed as i16, (mixed >> 16) as i16);
     for at in 0..HASHES {
-        let hash = low.wrapping_mul(FACTORS[0][at]).wrapping_add(high.wrapping_mul(FACTORS[1][at]));
+        let hash = low
+            .wrapping_mul(FACTORS[0][at])
+            .wrapping_add(high.wrapping_mul(FACTORS[1][at]));
         least[at] = least[at].min(hash);
     }
 }
 
 fn fold(words: u64, rows: &[i16]) -> u32 {
-    let folded = rows.iter().fold(words, |sum, &row| splitmix(sum ^ u64::from(row as u16)));
+    let folded = rows
+        .iter()
+        .fold(words, |sum, &row| splitmix(sum ^ u64::from(row as u16)));
     (folded >> 32) as u32
 }
 
 /// The first 64 bits of a hash that nobody can aim.
 pub(super) fn short_digest(text: &str) -> u64 {
     let hash = blake3::hash(text.as_bytes());
-    hash.as_bytes()[..8].iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+    hash.as_bytes()[..8]
+        .iter()
+        .fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }
 
 pub(super) const fn splitmix(seed: u64) -> u64 {
@@ -130,22 +146,35 @@ mod tests {
 
     #[test]
     fn equal_minima_are_as_frequent_as_the_texts_are_alike() {
-        let words: Vec<String> = (0..400).map(|n| format!("{:x}", splitmix(n) >> 40)).collect();
+        let words: Vec<String> = (0..400)
+            .map(|n| format!("{:x}", splitmix(n) >> 40))
+            .collect();
         for changed in [0, 2, 5, 10, 20] {
             let (mut agreeing, mut expected) = (0.0, 0.0);
             for base in 0..12 {
-                let first: Vec<&str> = words[base * 30..base * 30 + 30].iter().map(String::as_str).collect();
+                let first: Vec<&str> = words[base * 30..base * 30 + 30]
+                    .iter()
+                    .map(String::as_str)
+                    .collect();
                 let mut second = first.clone();
                 for (at, word) in words[370..370 + changed].iter().enumerate() {
                     second[at] = word;
                 }
                 let (a, b) = (first.join(" "), second.join(" "));
-                agreeing += minima(&a).iter().zip(minima(&b)).filter(|(a, b)| **a == *b).count() as f64 / HASHES as f64;
+                agreeing += minima(&a)
+                    .iter()
+                    .zip(minima(&b))
+                    .filter(|(a, b)| **a == *b)
+                    .count() as f64
+                    / HASHES as f64;
                 let (common, all) = overlap(&trigrams(&a), &trigrams(&b));
                 expected += common as f64 / all as f64;
             }
             let (agreeing, expected) = (agreeing / 12.0, expected / 12.0);
-            assert!((agreeing - expected).abs() < 0.04, "{changed} words changed: {agreeing} of minima agree, similarity is {expected}");
+            assert!(
+                (agreeing - expected).abs() < 0.04,
+                "{changed} words changed: {agreeing} of minima agree, similarity is {expected}"
+            );
         }
     }
 
@@ -153,7 +182,10 @@ mod tests {
     fn a_signature_survives_storage() {
         let signature = Signature::of(&Item::plain("Nadia's role is surgeon"));
         assert!(signature.slot != 0 && signature.value != 0);
-        assert_eq!(Signature::from_bytes(&signature.to_bytes()), Some(signature));
+        assert_eq!(
+            Signature::from_bytes(&signature.to_bytes()),
+            Some(signature)
+        );
         assert_eq!(Signature::from_bytes(&signature.to_bytes()[1..]), None);
     }
 
@@ -161,7 +193,9 @@ mod tests {
     fn signatures_never_change() {
         // Stored ones are compared with new ones: another value here means that all must be computed anew.
         let bands = Signature::of(&Item::plain("The boiler is inspected every spring")).bands;
-        let digest = bands.iter().fold(0, |sum, &key| splitmix(sum ^ u64::from(key)));
+        let digest = bands
+            .iter()
+            .fold(0, |sum, &key| splitmix(sum ^ u64::from(key)));
         assert_eq!(digest, 16_979_419_125_181_238_967);
         assert_eq!(Signature::of(&Item::plain("👍!")).bands, [0; BANDS]);
     }

@@ -24,13 +24,17 @@ const VALUE_WORDS_MAX: usize = 6;
 pub fn slot(text: &str) -> Option<Slot> {
     let sentence = text.trim().trim_end_matches(['.', '!']);
     // More than one sentence or clause would lose what the other one says.
-    let compound = sentence.contains(['?', '!', ';', ':', ',', '\n', '"', '(']) || sentence.contains(". ");
+    let compound =
+        sentence.contains(['?', '!', ';', ':', ',', '\n', '"', '(']) || sentence.contains(". ");
     if compound || sentence.len() > TEXT_BYTES_MAX {
         return None;
     }
     let folded = sentence.to_lowercase().replace('’', "'");
     let words: Vec<&str> = folded.split_whitespace().collect();
-    if words.iter().any(|word| UNCERTAIN.contains(word) || word.ends_with("n't")) {
+    if words
+        .iter()
+        .any(|word| UNCERTAIN.contains(word) || word.ends_with("n't"))
+    {
         return None;
     }
     possessive(&words)
@@ -43,26 +47,38 @@ pub fn slot(text: &str) -> Option<Slot> {
 /// Digests for a signature: of the slot, 0 if there is none, and of the value with what a caller can filter by.
 pub(super) fn digests(item: &Item) -> (u64, u64) {
     // What nobody vouches for takes nobody's place.
-    let Some(slot) = slot(&item.text).filter(|_| !item.is_untrusted()) else { return (0, 0) };
+    let Some(slot) = slot(&item.text).filter(|_| !item.is_untrusted()) else {
+        return (0, 0);
+    };
     let mut labels: Vec<&str> = item.labels().collect();
     labels.sort_unstable();
     labels.dedup();
     // Every part is preceded by its length, so that no two lists of parts read the same.
-    let parts = labels.into_iter().map(|label| ("tag", label)).chain(item.metadata.as_deref().map(|text| ("metadata", text)));
-    let joined: String = parts.map(|(kind, part)| format!("{kind} {} {part}", part.len())).collect();
+    let parts = labels
+        .into_iter()
+        .map(|label| ("tag", label))
+        .chain(item.metadata.as_deref().map(|text| ("metadata", text)));
+    let joined: String = parts
+        .map(|(kind, part)| format!("{kind} {} {part}", part.len()))
+        .collect();
     let value = short_digest(&slot.value) & 0xFFFF_FFFF_0000_0000 | short_digest(&joined) >> 32;
     (short_digest(&slot.key).max(1), value)
 }
 
 /// `<S>'s <A> is <V>`, `<S>'s <A> changed from <V> to <V>`.
 fn possessive(words: &[&str]) -> Option<Slot> {
-    let mut owners = words.iter().enumerate().filter(|(_, word)| word.ends_with("'s") || word.ends_with("s'"));
+    let mut owners = words
+        .iter()
+        .enumerate()
+        .filter(|(_, word)| word.ends_with("'s") || word.ends_with("s'"));
     let (at, owner) = owners.next()?;
     if owners.next().is_some() {
         return None;
     }
     let mut subject = words[..=at].to_vec();
-    subject[at] = owner.strip_suffix("'s").unwrap_or(owner.trim_end_matches('\''));
+    subject[at] = owner
+        .strip_suffix("'s")
+        .unwrap_or(owner.trim_end_matches('\''));
     let (attribute, value) = predicate(&words[at + 1..])?;
     fill(&subject, attribute, value)
 }
@@ -82,38 +98,61 @@ fn changed(words: &[&str]) -> Option<Slot> {
     if !["its", "their", "his", "her", "the"].contains(words.get(its)?) {
         return None;
     }
-    let subject = words[..verb].strip_suffix(&["has"]).unwrap_or(&words[..verb]);
-    let end = words.iter().position(|word| ["from", "to"].contains(word)).filter(|&at| at > its)?;
+    let subject = words[..verb]
+        .strip_suffix(&["has"])
+        .unwrap_or(&words[..verb]);
+    let end = words
+        .iter()
+        .position(|word| ["from", "to"].contains(word))
+        .filter(|&at| at > its)?;
     fill(subject, &words[its + 1..end], target(&words[end..])?)
 }
 
 /// `<S> is now <V>`, where V is a word that only a status can be.
 fn status(words: &[&str]) -> Option<Slot> {
     let is = words.iter().position(|&word| word == "is")?;
-    let value = words[is + 1..].strip_prefix(&["now"]).or_else(|| words[is + 1..].strip_prefix(&["currently"]))?;
+    let value = words[is + 1..]
+        .strip_prefix(&["now"])
+        .or_else(|| words[is + 1..].strip_prefix(&["currently"]))?;
     let closed = STATUSES.contains(&value.join(" ").as_str());
-    if closed { fill(&words[..is], &["status"], value) } else { None }
+    if closed {
+        fill(&words[..is], &["status"], value)
+    } else {
+        None
+    }
 }
 
 /// `<S> prefers <V> for <C>`.
 fn preference(words: &[&str]) -> Option<Slot> {
     let verb = words.iter().position(|&word| word == "prefers")?;
-    let context = words.iter().position(|&word| word == "for").filter(|&at| at > verb)?;
+    let context = words
+        .iter()
+        .position(|&word| word == "for")
+        .filter(|&at| at > verb)?;
     let (subject, value) = (subject(&words[..verb])?, value(&words[verb + 1..context])?);
     let context = &words[context + 1..];
-    let plain = (1..=ATTRIBUTE_WORDS_MAX).contains(&context.len()) && !context.iter().any(|word| RELATIONS.contains(word));
-    plain.then(|| Slot { key: format!("{subject}|prefers_for_{}", context.join("_")), value })
+    let plain = (1..=ATTRIBUTE_WORDS_MAX).contains(&context.len())
+        && !context.iter().any(|word| RELATIONS.contains(word));
+    plain.then(|| Slot {
+        key: format!("{subject}|prefers_for_{}", context.join("_")),
+        value,
+    })
 }
 
 /// What stands before "is" or "changed (from …) to", and the value after it.
 fn predicate<'a, 'b>(words: &'b [&'a str]) -> Option<(&'b [&'a str], &'b [&'a str])> {
     if let Some(is) = words.iter().position(|&word| word == "is") {
         let rest = &words[is + 1..];
-        let value = rest.strip_prefix(&["now"]).or_else(|| rest.strip_prefix(&["currently"])).unwrap_or(rest);
+        let value = rest
+            .strip_prefix(&["now"])
+            .or_else(|| rest.strip_prefix(&["currently"]))
+            .unwrap_or(rest);
         return Some((&words[..is], value));
     }
     let verb = words.iter().position(|word| CHANGED.contains(word))?;
-    let before = words[..verb].strip_suffix(&["has"]).unwrap_or(&words[..verb]);
+    let before = words[..verb]
+        .strip_suffix(&["has"])
+        .unwrap_or(&words[..verb]);
     Some((before, target(&words[verb + 1..])?))
 }
 
@@ -124,21 +163,30 @@ fn target<'a, 'b>(words: &'b [&'a str]) -> Option<&'b [&'a str]> {
 }
 
 fn fill(owner: &[&str], attribute: &[&str], told: &[&str]) -> Option<Slot> {
-    let attribute = attribute.strip_prefix(&["current"]).or_else(|| attribute.strip_prefix(&["new"])).unwrap_or(attribute);
+    let attribute = attribute
+        .strip_prefix(&["current"])
+        .or_else(|| attribute.strip_prefix(&["new"]))
+        .unwrap_or(attribute);
     let (last, qualifiers) = attribute.split_last()?;
     let functional = ATTRIBUTES.contains(last)
         && attribute.len() <= ATTRIBUTE_WORDS_MAX
-        && !qualifiers.iter().any(|word| RELATIONS.contains(word) || OTHER_TIMES.contains(word));
+        && !qualifiers
+            .iter()
+            .any(|word| RELATIONS.contains(word) || OTHER_TIMES.contains(word));
     if !functional {
         return None;
     }
-    Some(Slot { key: format!("{}|{}", subject(owner)?, attribute.join("_")), value: value(told)? })
+    Some(Slot {
+        key: format!("{}|{}", subject(owner)?, attribute.join("_")),
+        value: value(told)?,
+    })
 }
 
 fn subject(words: &[&str]) -> Option<String> {
     let words = words.strip_prefix(&["the"]).unwrap_or(words);
     let first = words.first()?;
-    let definite = !INDEFINITE.contains(first) && !words.iter().any(|word| RELATIONS.contains(word));
+    let definite =
+        !INDEFINITE.contains(first) && !words.iter().any(|word| RELATIONS.contains(word));
     (definite && words.len() <= SUBJECT_WORDS_MAX).then(|| words.join("_"))
 }
 
@@ -147,7 +195,9 @@ fn value(words: &[&str]) -> Option<String> {
         (first, rest) if ["a", "an", "the", "on", "at", "in"].contains(first) => rest,
         _ => words,
     };
-    let told = !words.iter().any(|word| RELATIONS.contains(word) || UNTOLD.contains(word) || *word == "is");
+    let told = !words
+        .iter()
+        .any(|word| RELATIONS.contains(word) || UNTOLD.contains(word) || *word == "is");
     (told && (1..=VALUE_WORDS_MAX).contains(&words.len())).then(|| words.join(" "))
 }
 
@@ -202,7 +252,18 @@ const INDEFINITE: &[&str] = &[
 ];
 
 /// Values that tell that there is none.
-const UNTOLD: &[&str] = &["being", "changing", "different", "open-ended", "same", "tbd", "unclear", "undecided", "unknown", "wrong"];
+const UNTOLD: &[&str] = &[
+    "being",
+    "changing",
+    "different",
+    "open-ended",
+    "same",
+    "tbd",
+    "unclear",
+    "undecided",
+    "unknown",
+    "wrong",
+];
 
 #[cfg(test)]
 #[path = "slot_tests.rs"]

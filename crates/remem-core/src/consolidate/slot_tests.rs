@@ -67,7 +67,10 @@ const EMPTY: &[(&str, &str)] = &[
 #[test]
 fn sentences_that_answer_one_question_have_a_slot() {
     for (text, key, value) in FILLED {
-        let expected = Slot { key: (*key).to_owned(), value: (*value).to_owned() };
+        let expected = Slot {
+            key: (*key).to_owned(),
+            value: (*value).to_owned(),
+        };
         assert_eq!(slot(text), Some(expected), "{text}");
     }
 }
@@ -81,14 +84,25 @@ fn what_is_in_doubt_has_no_slot() {
 
 #[test]
 fn digests_tell_value_and_labels_apart() {
-    let item = |text: &str, tags: &[&str]| Item { tags: tags.iter().map(|&t| t.to_owned()).collect(), ..Item::plain(text) };
+    let item = |text: &str, tags: &[&str]| Item {
+        tags: tags.iter().map(|&t| t.to_owned()).collect(),
+        ..Item::plain(text)
+    };
     let (surgeon, teacher) = ("Nadia's role is surgeon", "Nadia's role is teacher");
     let bare = digests(&item(surgeon, &[]));
-    assert_eq!(bare, digests(&item("Nadia's role is now a surgeon.", &["source:chat"])));
+    assert_eq!(
+        bare,
+        digests(&item("Nadia's role is now a surgeon.", &["source:chat"]))
+    );
     let other = digests(&item(teacher, &[]));
     assert!(other.0 == bare.0 && other.1 >> 32 != bare.1 >> 32 && other.1 as u32 == bare.1 as u32);
     let tagged = digests(&item(surgeon, &["hr"]));
-    assert!(tagged.0 == bare.0 && tagged.1 >> 32 == bare.1 >> 32 && tagged.1 as u32 != bare.1 as u32);
-    assert_eq!(digests(&item(surgeon, &["b", "a"])), digests(&item(surgeon, &["a", "b"])));
+    assert!(
+        tagged.0 == bare.0 && tagged.1 >> 32 == bare.1 >> 32 && tagged.1 as u32 != bare.1 as u32
+    );
+    assert_eq!(
+        digests(&item(surgeon, &["b", "a"])),
+        digests(&item(surgeon, &["a", "b"]))
+    );
     assert_eq!(digests(&item("Nadia likes tea", &[])), (0, 0));
 }

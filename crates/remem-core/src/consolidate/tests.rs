@@ -67,7 +67,10 @@ fn all_pairs(told: &[Told]) -> Vec<Decision> {
             }
         }
         match best {
-            Some((leader, _)) => decisions.push(Decision::Merge { member: one.row, leader: leader.row }),
+            Some((leader, _)) => decisions.push(Decision::Merge {
+                member: one.row,
+                leader: leader.row,
+            }),
             None => leaders.push(one),
         }
     }
@@ -79,24 +82,47 @@ fn all_pairs(told: &[Told]) -> Vec<Decision> {
 fn a_plan_is_what_comparing_all_pairs_finds() {
     let mut merges = 0;
     for seed in 0..6 {
-        let told: Vec<Told> = corpus(seed, 100).into_iter().filter(|one| one.signature.slot == 0).collect();
+        let told: Vec<Told> = corpus(seed, 100)
+            .into_iter()
+            .filter(|one| one.signature.slot == 0)
+            .collect();
         let expected = all_pairs(&told);
         merges += expected.len();
         assert_eq!(plan(&told, |_| true).0, expected, "seed {seed}");
     }
-    assert!(merges > 60, "only {merges} merges: the corpora show nothing");
+    assert!(
+        merges > 60,
+        "only {merges} merges: the corpora show nothing"
+    );
 }
 
 fn told(row: u64, created_at: i64, item: Item) -> Told {
-    Told { row, created_at, fact: item.text.clone(), signature: Signature::of(&item), item }
+    Told {
+        row,
+        created_at,
+        fact: item.text.clone(),
+        signature: Signature::of(&item),
+        item,
+    }
 }
 
 /// Entries of one text that no other can stand for, because each is found by a tag of its own.
 fn crowd(count: u64) -> Vec<Told> {
     let text = "The meter in the cellar of the old mill showed 12 units when the inspector from the water board came by";
-    let item = |row: u64| Item { tags: vec![format!("visit-{}", row - u64::from(row % 5 == 4))], ..Item::plain(text) };
+    let item = |row: u64| Item {
+        tags: vec![format!("visit-{}", row - u64::from(row % 5 == 4))],
+        ..Item::plain(text)
+    };
     let signature = Signature::of(&item(0));
-    (0..count).map(|row| Told { row, created_at: row as i64, fact: text.to_owned(), item: item(row), signature }).collect()
+    (0..count)
+        .map(|row| Told {
+            row,
+            created_at: row as i64,
+            fact: text.to_owned(),
+            item: item(row),
+            signature,
+        })
+        .collect()
 }
 
 #[test]
@@ -104,7 +130,10 @@ fn a_crowd_stays_within_the_cap_and_idempotent() {
     // Every fifth has the tag of the one before and can be merged, if it is among the 64 that are looked at.
     let crowd = crowd(2_000);
     let (decisions, comparisons) = plan(&crowd, |_| true);
-    assert!(comparisons <= CANDIDATES_MAX as u64 * 2_000 && comparisons > 60 * 2_000, "{comparisons}");
+    assert!(
+        comparisons <= CANDIDATES_MAX as u64 * 2_000 && comparisons > 60 * 2_000,
+        "{comparisons}"
+    );
     assert!((10..400).contains(&decisions.len()), "{}", decisions.len());
     let left = survivors(&crowd, &decisions);
     assert_eq!(plan(&left, |_| true).0, vec![]);
@@ -117,7 +146,9 @@ fn texts_of_one_template_that_differ_in_a_number_do_not_even_meet() {
         told(
             row,
             row as i64,
-            Item::plain(format!("The meter in the cellar of the old mill showed {number} units when the inspector came by")),
+            Item::plain(format!(
+                "The meter in the cellar of the old mill showed {number} units when the inspector came by"
+            )),
         )
     };
     let all: Vec<Told> = (0..2_000).map(numbered).collect();
@@ -129,16 +160,33 @@ fn texts_of_one_template_that_differ_in_a_number_do_not_even_meet() {
 #[test]
 fn a_newcomer_to_a_crowd_asks_for_few_texts() {
     let mut planner = Planner::new();
-    crowd(1_000).iter().for_each(|one| planner.add(handle(one, one.row == 500)));
-    assert_eq!(planner.seal().texts(), 2 * CANDIDATES_MAX + 1, "its own, the newest, and those next after it");
+    crowd(1_000)
+        .iter()
+        .for_each(|one| planner.add(handle(one, one.row == 500)));
+    assert_eq!(
+        planner.seal().texts(),
+        2 * CANDIDATES_MAX + 1,
+        "its own, the newest, and those next after it"
+    );
 }
 
 #[test]
 fn the_newest_wording_survives_whoever_was_confirmed() {
-    let old = told(1, 1, Item::plain("The boat leaves at noon from the small pier behind the church"));
-    let new = told(2, 2, Item::plain("the boat leaves at noon, from the small pier behind the church"));
+    let old = told(
+        1,
+        1,
+        Item::plain("The boat leaves at noon from the small pier behind the church"),
+    );
+    let new = told(
+        2,
+        2,
+        Item::plain("the boat leaves at noon, from the small pier behind the church"),
+    );
     let both = [old, new];
-    let merged = vec![Decision::Merge { member: 1, leader: 2 }];
+    let merged = vec![Decision::Merge {
+        member: 1,
+        leader: 2,
+    }];
     for fresh in [1, 2] {
         assert_eq!(plan(&both, |one| one.row == fresh).0, merged);
     }
@@ -147,19 +195,40 @@ fn the_newest_wording_survives_whoever_was_confirmed() {
 
 #[test]
 fn only_texts_that_meet_others_are_asked_for_in_order_and_may_be_gone() {
-    let boat =
-        |row, end: &str| told(row, row as i64, Item::plain(format!("The boat leaves at noon from the small pier behind the church{end}")));
-    let all = [boat(1, ""), boat(2, "."), boat(3, "!"), told(4, 4, Item::plain("Goats climb better than sheep do"))];
+    let boat = |row, end: &str| {
+        told(
+            row,
+            row as i64,
+            Item::plain(format!(
+                "The boat leaves at noon from the small pier behind the church{end}"
+            )),
+        )
+    };
+    let all = [
+        boat(1, ""),
+        boat(2, "."),
+        boat(3, "!"),
+        told(4, 4, Item::plain("Goats climb better than sheep do")),
+    ];
     let mut planner = Planner::with_capacity(4);
     all.iter().for_each(|one| planner.add(handle(one, true)));
     let mut cover = planner.seal();
-    assert_eq!((cover.wanted(2), cover.wanted(5), cover.wanted(5)), (vec![3, 2], vec![1], vec![]));
+    assert_eq!(
+        (cover.wanted(2), cover.wanted(5), cover.wanted(5)),
+        (vec![3, 2], vec![1], vec![])
+    );
     cover.offer(1, Some(all[0].item.clone()));
     cover.offer(4, Some(all[3].item.clone()));
     assert_eq!(cover.take_decisions(), vec![]);
     cover.offer(3, None);
     cover.offer(2, Some(all[1].item.clone()));
-    assert_eq!(cover.take_decisions(), vec![Decision::Merge { member: 1, leader: 2 }]);
+    assert_eq!(
+        cover.take_decisions(),
+        vec![Decision::Merge {
+            member: 1,
+            leader: 2
+        }]
+    );
     assert!(cover.is_done());
 }
 
@@ -170,17 +239,39 @@ fn classes_are_kept_apart() {
     let decided = |classes: [u32; 2], items: [&Item; 2]| {
         let mut planner = Planner::new();
         for (row, (class, item)) in classes.into_iter().zip(items).enumerate() {
-            planner.add(Handle { class, ..handle(&told(row as u64, 0, item.clone()), true) });
+            planner.add(Handle {
+                class,
+                ..handle(&told(row as u64, 0, item.clone()), true)
+            });
         }
-        planner.seal().run(|row| Some(items[row as usize].clone())).len()
+        planner
+            .seal()
+            .run(|row| Some(items[row as usize].clone()))
+            .len()
     };
-    assert_eq!((decided([0, 1], [&text, &text]), decided([1, 1], [&text, &text]), decided([0, 0], [&text, &text])), (0, 1, 1));
-    assert_eq!((decided([0, 1], [&role, &role]), decided([3, 3], [&role, &role])), (0, 1));
+    assert_eq!(
+        (
+            decided([0, 1], [&text, &text]),
+            decided([1, 1], [&text, &text]),
+            decided([0, 0], [&text, &text])
+        ),
+        (0, 1, 1)
+    );
+    assert_eq!(
+        (
+            decided([0, 1], [&role, &role]),
+            decided([3, 3], [&role, &role])
+        ),
+        (0, 1)
+    );
 }
 
 #[test]
 fn of_answers_to_one_question_the_newest_stays() {
-    let tagged = |text: &str, tag: &str| Item { tags: vec![tag.to_owned()], ..Item::plain(text) };
+    let tagged = |text: &str, tag: &str| Item {
+        tags: vec![tag.to_owned()],
+        ..Item::plain(text)
+    };
     let all = [
         told(1, 1, Item::plain("Nadia's role is cook")),
         told(2, 2, Item::plain("Nadia's role is pilot")),
@@ -190,24 +281,57 @@ fn of_answers_to_one_question_the_newest_stays() {
         told(6, 6, Item::plain("Emil's role is cook")),
     ];
     // Entry 4 is kept by its tag: nothing found by "hr" may be lost.
-    let expected =
-        vec![Decision::Merge { member: 3, leader: 4 }, Decision::Merge { member: 2, leader: 5 }, Decision::Supersede { old: 1, by: 5 }];
+    let expected = vec![
+        Decision::Merge {
+            member: 3,
+            leader: 4,
+        },
+        Decision::Merge {
+            member: 2,
+            leader: 5,
+        },
+        Decision::Supersede { old: 1, by: 5 },
+    ];
     assert_eq!(plan(&all, |_| true).0, expected);
-    assert_eq!(plan(&all[..2], |one| one.row == 1).0, vec![Decision::Supersede { old: 1, by: 2 }], "a late arrival");
+    assert_eq!(
+        plan(&all[..2], |one| one.row == 1).0,
+        vec![Decision::Supersede { old: 1, by: 2 }],
+        "a late arrival"
+    );
 }
 
 #[test]
 fn ids_order_entries_of_one_instant() {
-    assert!(order_key("0190b6a1-0000-7000-8000-000000000000") < order_key("0190b6a1-0001-7000-8000-000000000000"));
-    assert!(order_key("alpha") < order_key("beta") && order_key("b") < order_key("ba") && order_key("äö") > order_key("z"));
+    assert!(
+        order_key("0190b6a1-0000-7000-8000-000000000000")
+            < order_key("0190b6a1-0001-7000-8000-000000000000")
+    );
+    assert!(
+        order_key("alpha") < order_key("beta")
+            && order_key("b") < order_key("ba")
+            && order_key("äö") > order_key("z")
+    );
     let same = Timestamp(7);
     let item = Item::plain("The boat leaves at noon from the small pier behind the church");
     let mut planner = Planner::new();
     for (row, id) in [(1, "b"), (2, "a")] {
         let signature = Signature::of(&item);
-        planner.add(Handle { row, created_at: same, order: order_key(id), class: 0, fresh: true, signature });
+        planner.add(Handle {
+            row,
+            created_at: same,
+            order: order_key(id),
+            class: 0,
+            fresh: true,
+            signature,
+        });
     }
-    assert_eq!(planner.seal().run(|_| Some(item.clone())), vec![Decision::Merge { member: 2, leader: 1 }]);
+    assert_eq!(
+        planner.seal().run(|_| Some(item.clone())),
+        vec![Decision::Merge {
+            member: 2,
+            leader: 1
+        }]
+    );
 }
 
 #[test]

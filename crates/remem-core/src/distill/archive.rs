@@ -27,14 +27,33 @@ pub struct Malformed;
 // An archive is content.
 impl std::fmt::Debug for Archive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Archive({} sources, {} units)", self.sources.len(), self.units.len())
+        write!(
+            f,
+            "Archive({} sources, {} units)",
+            self.sources.len(),
+            self.units.len()
+        )
     }
 }
 
 impl Archive {
-    pub(super) fn new(budget: u64, sources: Vec<String>, tokenizer: &str, units: &[Unit]) -> Archive {
-        let units = units.iter().map(|unit| (unit.source.clone(), unit.index, unit.text.clone())).collect();
-        Archive { alg: ENGINE.to_owned(), budget, sources, tokenizer: tokenizer.to_owned(), units }
+    pub(super) fn new(
+        budget: u64,
+        sources: Vec<String>,
+        tokenizer: &str,
+        units: &[Unit],
+    ) -> Archive {
+        let units = units
+            .iter()
+            .map(|unit| (unit.source.clone(), unit.index, unit.text.clone()))
+            .collect();
+        Archive {
+            alg: ENGINE.to_owned(),
+            budget,
+            sources,
+            tokenizer: tokenizer.to_owned(),
+            units,
+        }
     }
 
     /// The archive as it is kept.
@@ -53,7 +72,11 @@ impl Archive {
     /// The text of the digest.
     #[must_use]
     pub fn text(&self) -> String {
-        let lines: Vec<&str> = self.units.iter().map(|(_, _, text)| text.as_str()).collect();
+        let lines: Vec<&str> = self
+            .units
+            .iter()
+            .map(|(_, _, text)| text.as_str())
+            .collect();
         lines.join("\n")
     }
 
@@ -61,8 +84,15 @@ impl Archive {
     pub fn parse(bytes: &[u8]) -> Result<Archive, Malformed> {
         let archive: Archive = serde_json::from_slice(bytes).map_err(|_| Malformed)?;
         let sorted = archive.sources.is_sorted_by(|a, b| a < b);
-        let whole = archive.alg == ENGINE && archive.budget <= NUMBER_MAX && sorted && archive.units_are_whole();
-        if whole && archive.bytes() == bytes { Ok(archive) } else { Err(Malformed) }
+        let whole = archive.alg == ENGINE
+            && archive.budget <= NUMBER_MAX
+            && sorted
+            && archive.units_are_whole();
+        if whole && archive.bytes() == bytes {
+            Ok(archive)
+        } else {
+            Err(Malformed)
+        }
     }
 
     /// Units belong to sources, those of one source stand together in their order, and none is empty.
@@ -72,7 +102,10 @@ impl Archive {
         let mut last: Option<(&str, u32)> = None;
         for (source, index, text) in &self.units {
             let next = last.is_some_and(|(id, before)| id == source && before < *index);
-            if !known(source) || text.is_empty() || (last.is_some_and(|(id, _)| id == source) && !next) {
+            if !known(source)
+                || text.is_empty()
+                || (last.is_some_and(|(id, _)| id == source) && !next)
+            {
                 return false;
             }
             if !next {
@@ -113,7 +146,10 @@ mod tests {
             ("[\"a\",\"b\"]", "[\"b\"]"),
             ("[\"b\",2,", "[\"b\",0,"),
             ("[\"a\",0,\"Three.\"]", "[\"a\",0,\"\"]"),
-            ("[\"a\",0,\"Three.\"]", "[\"a\",0,\"Three.\"],[\"b\",3,\"Four.\"]"),
+            (
+                "[\"a\",0,\"Three.\"]",
+                "[\"a\",0,\"Three.\"],[\"b\",3,\"Four.\"]",
+            ),
             ("[\"a\",0,\"Three.\"]", "[\"a\",0,\"Three.\",1]"),
             ("é", "\\u00e9"),
             ("]]}", "]]} "),
@@ -121,9 +157,18 @@ mod tests {
         for (from, to) in changes {
             let bad = GOOD.replacen(from, to, 1);
             assert_ne!(bad, GOOD, "{from}");
-            assert_eq!(Archive::parse(bad.as_bytes()), Err(Malformed), "{from} -> {to}");
+            assert_eq!(
+                Archive::parse(bad.as_bytes()),
+                Err(Malformed),
+                "{from} -> {to}"
+            );
         }
         assert_eq!(Archive::parse(b"\xff"), Err(Malformed));
-        assert_eq!(Archive::parse(br#"{"alg":"remem-distill-1","budget":64,"sources":[],"tokenizer":"x","units":[]}"#), Err(Malformed));
+        assert_eq!(
+            Archive::parse(
+                br#"{"alg":"remem-distill-1","budget":64,"sources":[],"tokenizer":"x","units":[]}"#
+            ),
+            Err(Malformed)
+        );
     }
 }

@@ -31,7 +31,11 @@ pub(super) struct Vocabulary {
 impl Vocabulary {
     pub fn read<'a>(texts: impl Iterator<Item = &'a str>) -> Vocabulary {
         let mut names: BTreeMap<String, usize> = BTreeMap::new();
-        let mut vocabulary = Vocabulary { weights: Vec::new(), held: Vec::new(), words: Vec::new() };
+        let mut vocabulary = Vocabulary {
+            weights: Vec::new(),
+            held: Vec::new(),
+            words: Vec::new(),
+        };
         let mut units_with: Vec<u64> = Vec::new();
         for text in texts {
             let (mut parts, mut words) = (BTreeMap::new(), Vec::new());
@@ -44,7 +48,12 @@ impl Vocabulary {
             }
             units_with.resize(names.len(), 0);
             parts.keys().for_each(|&concept| units_with[concept] += 1);
-            vocabulary.held.push(parts.into_iter().map(|(concept, part)| Held { concept, part }).collect());
+            vocabulary.held.push(
+                parts
+                    .into_iter()
+                    .map(|(concept, part)| Held { concept, part })
+                    .collect(),
+            );
             vocabulary.words.push(words);
         }
         let units = vocabulary.held.len() as u64;
@@ -62,12 +71,19 @@ impl Vocabulary {
         }
         let heaviest = |(concept, forms): (usize, BTreeMap<&str, u64>)| {
             let times: u64 = forms.values().sum();
-            let usual = forms.iter().max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0))).map(|(form, _)| (*form).to_owned());
+            let usual = forms
+                .iter()
+                .max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)))
+                .map(|(form, _)| (*form).to_owned());
             usual.map(|form| (self.weights[concept] * times, form))
         };
         let mut topics: Vec<(u64, String)> = forms.into_iter().filter_map(heaviest).collect();
         topics.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        topics.into_iter().take(most).map(|(_, form)| form).collect()
+        topics
+            .into_iter()
+            .take(most)
+            .map(|(_, form)| form)
+            .collect()
     }
 }
 
@@ -96,16 +112,32 @@ fn telling_words(text: &str) -> Vec<(String, u64)> {
     let mut telling = Vec::new();
     for (start, end) in units::sentences(text) {
         let sentence = text[start..end].trim_end();
-        let part = if sentence.ends_with(['?', '？']) { ASKED } else { WHOLE };
-        telling.extend(words(sentence).filter(|word| word.len() > 1 && !is_common(word)).map(|word| (word, part)));
+        let part = if sentence.ends_with(['?', '？']) {
+            ASKED
+        } else {
+            WHOLE
+        };
+        telling.extend(
+            words(sentence)
+                .filter(|word| word.len() > 1 && !is_common(word))
+                .map(|word| (word, part)),
+        );
     }
     telling
 }
 
 /// Runs of letters and digits, lower-cased. Scripts that put no spaces between words give pairs of signs instead.
 pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
-    let runs = text.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty());
-    runs.flat_map(|run| if run.chars().any(unspaced) { pairs(run) } else { vec![run.to_lowercase()] })
+    let runs = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|run| !run.is_empty());
+    runs.flat_map(|run| {
+        if run.chars().any(unspaced) {
+            pairs(run)
+        } else {
+            vec![run.to_lowercase()]
+        }
+    })
 }
 
 fn unspaced(char: char) -> bool {
@@ -115,17 +147,32 @@ fn unspaced(char: char) -> bool {
 
 fn pairs(run: &str) -> Vec<String> {
     let chars: Vec<char> = run.chars().collect();
-    chars.windows(chars.len().clamp(1, 2)).map(|pair| pair.iter().collect::<String>().to_lowercase()).collect()
+    chars
+        .windows(chars.len().clamp(1, 2))
+        .map(|pair| pair.iter().collect::<String>().to_lowercase())
+        .collect()
 }
 
 /// A light stem of English: plurals and the usual endings of verbs. Words of other alphabets stay as they are.
 fn stem(word: &str) -> String {
-    const ENDINGS: &[(&str, &str)] = &[("ies", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""), ("ly", "")];
+    const ENDINGS: &[(&str, &str)] = &[
+        ("ies", "y"),
+        ("ing", ""),
+        ("ed", ""),
+        ("es", ""),
+        ("s", ""),
+        ("ly", ""),
+    ];
     if !word.is_ascii() {
         return word.to_owned();
     }
-    let ending = ENDINGS.iter().find(|(ending, _)| word.ends_with(ending) && word.len() >= ending.len() + 3);
-    let mut stem = ending.map_or_else(|| word.to_owned(), |(ending, new)| format!("{}{new}", &word[..word.len() - ending.len()]));
+    let ending = ENDINGS
+        .iter()
+        .find(|(ending, _)| word.ends_with(ending) && word.len() >= ending.len() + 3);
+    let mut stem = ending.map_or_else(
+        || word.to_owned(),
+        |(ending, new)| format!("{}{new}", &word[..word.len() - ending.len()]),
+    );
     if stem.len() > 3 && stem.ends_with('e') {
         stem.pop();
     }
@@ -173,14 +220,21 @@ mod tests {
     #[test]
     fn weights_are_logarithms_rounded_down() {
         // 1024 · log2 of 2, 3, 11, 1.01 and 100001.
-        let found = [(1, 1), (2, 1), (10, 1), (1, 100), (100_000, 1)].map(|(units, with)| weight(units, with));
+        let found = [(1, 1), (2, 1), (10, 1), (1, 100), (100_000, 1)]
+            .map(|(units, with)| weight(units, with));
         assert_eq!(found, [1_024, 1_623, 3_542, 14, 17_008]);
         assert_eq!(weight((1 << 40) - 1, 1), 40 << 10);
     }
 
     #[test]
     fn forms_of_a_word_share_a_stem() {
-        for (a, b) in [("hikes", "hiking"), ("stopped", "stop"), ("cities", "city"), ("painted", "painting"), ("bakes", "baked")] {
+        for (a, b) in [
+            ("hikes", "hiking"),
+            ("stopped", "stop"),
+            ("cities", "city"),
+            ("painted", "painting"),
+            ("bakes", "baked"),
+        ] {
             assert_eq!(stem(a), stem(b), "{a} {b}");
         }
         for (a, b) in [("2011", "201"), ("bus", "busy"), ("élan", "élans")] {
@@ -190,14 +244,29 @@ mod tests {
 
     #[test]
     fn questions_tell_less_and_greetings_nothing() {
-        assert_eq!(telling_words("Hey! I bought skis. Where is Oslo?"), [("bought".into(), 16), ("skis".into(), 16), ("oslo".into(), 5)]);
+        assert_eq!(
+            telling_words("Hey! I bought skis. Where is Oslo?"),
+            [
+                ("bought".into(), 16),
+                ("skis".into(), 16),
+                ("oslo".into(), 5)
+            ]
+        );
         assert_eq!(telling_words("Thanks, that's great!"), []);
-        assert_eq!(words("東京都 Zürich").collect::<Vec<_>>(), ["東京", "京都", "zürich"]);
+        assert_eq!(
+            words("東京都 Zürich").collect::<Vec<_>>(),
+            ["東京", "京都", "zürich"]
+        );
     }
 
     #[test]
     fn topics_are_what_weighs_most_in_its_usual_form() {
-        let texts = ["Skiing in Oslo 2024", "skiing lessons", "ski pass, ski boots, skiing", "a train"];
+        let texts = [
+            "Skiing in Oslo 2024",
+            "skiing lessons",
+            "ski pass, ski boots, skiing",
+            "a train",
+        ];
         let vocabulary = Vocabulary::read(texts.into_iter());
         assert_eq!(vocabulary.topics(&[0, 1, 2], 2), ["skiing", "boots"]);
         assert_eq!(vocabulary.topics(&[3], 8), ["train"]);

@@ -12,11 +12,21 @@ pub(super) const ONE: u64 = 1_024;
 pub(super) fn factor(text: &str) -> u64 {
     let said = unlabelled(text);
     let words: Vec<String> = concepts::words(said).collect();
-    let has = |table: &[&str]| words.iter().any(|word| table.binary_search(&word.as_str()).is_ok());
-    let times = |table: &[&str]| words.iter().filter(|word| table.binary_search(&word.as_str()).is_ok()).count();
+    let has = |table: &[&str]| {
+        words
+            .iter()
+            .any(|word| table.binary_search(&word.as_str()).is_ok())
+    };
+    let times = |table: &[&str]| {
+        words
+            .iter()
+            .filter(|word| table.binary_search(&word.as_str()).is_ok())
+            .count()
+    };
     let is_past = |word: &String| word.len() > 4 && word.ends_with("ed");
     let mut factor = ONE;
-    let mut cue = |on: bool, sixteenths: u64| factor = if on { factor * sixteenths / 16 } else { factor };
+    let mut cue =
+        |on: bool, sixteenths: u64| factor = if on { factor * sixteenths / 16 } else { factor };
     cue(has(FIRST_PERSON), 22);
     cue(has(TIMES), 24);
     cue(said.chars().any(char::is_numeric) || has(NUMBERS), 24);
@@ -25,7 +35,12 @@ pub(super) fn factor(text: &str) -> u64 {
     let (names, addressed) = (names(said), times(SECOND_PERSON));
     (0..names.min(2)).for_each(|_| cue(true, 22));
     (0..addressed.min(3)).for_each(|_| cue(true, 11));
-    cue(words.first().is_some_and(|word| OPENERS.binary_search(&word.as_str()).is_ok()), 10);
+    cue(
+        words
+            .first()
+            .is_some_and(|word| OPENERS.binary_search(&word.as_str()).is_ok()),
+        10,
+    );
     cue(said.ends_with(['?', '？']), 11);
     factor
 }
@@ -33,7 +48,11 @@ pub(super) fn factor(text: &str) -> u64 {
 /// The text without a label of up to three words before a colon, as in `Speaker: text`.
 fn unlabelled(text: &str) -> &str {
     match text.split_once(": ") {
-        Some((label, said)) if label.split_whitespace().count() <= 3 && !label.contains(['.', '!', '?', '\n']) => said,
+        Some((label, said))
+            if label.split_whitespace().count() <= 3 && !label.contains(['.', '!', '?', '\n']) =>
+        {
+            said
+        }
         _ => text,
     }
 }
@@ -45,7 +64,13 @@ fn names(text: &str) -> usize {
     for word in text.split_whitespace() {
         let name = word.trim_matches(|c: char| !c.is_alphanumeric());
         let starts = word.chars().next().is_some_and(char::is_uppercase);
-        if inside && starts && name.chars().count() > 1 && !name.starts_with("I'") && !name.starts_with("I’") && !names.contains(&name) {
+        if inside
+            && starts
+            && name.chars().count() > 1
+            && !name.starts_with("I'")
+            && !name.starts_with("I’")
+            && !names.contains(&name)
+        {
             names.push(name);
         }
         inside = word.ends_with(|c: char| c.is_lowercase() || c == ',');
@@ -58,8 +83,8 @@ const FIRST_PERSON: &[&str] = &["i", "me", "mine", "my", "myself", "our", "ours"
 const SECOND_PERSON: &[&str] = &["you", "your", "yours", "yourself"];
 
 const NUMBERS: &[&str] = &[
-    "eight", "eleven", "five", "four", "hundred", "nine", "once", "seven", "six", "ten", "thirty", "thousand", "three", "twelve", "twenty",
-    "twice", "two",
+    "eight", "eleven", "five", "four", "hundred", "nine", "once", "seven", "six", "ten", "thirty",
+    "thousand", "three", "twelve", "twenty", "twice", "two",
 ];
 
 const TIMES: &[&str] = &[
@@ -105,8 +130,9 @@ const TIMES: &[&str] = &[
 
 /// Past forms that do not end in -ed.
 const PAST: &[&str] = &[
-    "ate", "became", "been", "began", "bought", "built", "came", "did", "felt", "found", "gave", "got", "had", "kept", "left", "lost",
-    "made", "met", "ran", "read", "said", "saw", "told", "took", "was", "went", "were", "won", "wrote",
+    "ate", "became", "been", "began", "bought", "built", "came", "did", "felt", "found", "gave",
+    "got", "had", "kept", "left", "lost", "made", "met", "ran", "read", "said", "saw", "told",
+    "took", "was", "went", "were", "won", "wrote",
 ];
 
 /// How answers begin that only acknowledge.
@@ -143,16 +169,43 @@ mod tests {
 
     #[test]
     fn facts_stand_out_and_small_talk_does_not() {
-        let facts = ["I adopted two cats in Oslo last May.", "Speaker: We met on 3 May.", "My train to Bern leaves at 9."];
-        let talk = ["Wow, that's cool!", "Speaker: Thanks, you are so kind!", "How are you? What did you do?", "Great, your plan!"];
-        assert!(facts.iter().all(|text| factor(text) > 2 * ONE), "{:?}", facts.map(factor));
-        assert!(talk.iter().all(|text| factor(text) < ONE), "{:?}", talk.map(factor));
-        assert_eq!([factor("Le chat dort sous la table."), factor("Speaker: Le chat dort sous la table."), factor("")], [ONE; 3]);
+        let facts = [
+            "I adopted two cats in Oslo last May.",
+            "Speaker: We met on 3 May.",
+            "My train to Bern leaves at 9.",
+        ];
+        let talk = [
+            "Wow, that's cool!",
+            "Speaker: Thanks, you are so kind!",
+            "How are you? What did you do?",
+            "Great, your plan!",
+        ];
+        assert!(
+            facts.iter().all(|text| factor(text) > 2 * ONE),
+            "{:?}",
+            facts.map(factor)
+        );
+        assert!(
+            talk.iter().all(|text| factor(text) < ONE),
+            "{:?}",
+            talk.map(factor)
+        );
+        assert_eq!(
+            [
+                factor("Le chat dort sous la table."),
+                factor("Speaker: Le chat dort sous la table."),
+                factor("")
+            ],
+            [ONE; 3]
+        );
     }
 
     #[test]
     fn a_name_is_a_capital_inside_a_sentence() {
-        assert_eq!(names("The train left for Oslo and I'm off. Then Bern, Oslo too"), 2);
+        assert_eq!(
+            names("The train left for Oslo and I'm off. Then Bern, Oslo too"),
+            2
+        );
         assert_eq!(names("Nothing. Here! At all"), 0);
     }
 }

@@ -106,7 +106,11 @@ impl Index {
             archives: archives.iter().map(line).collect(),
             memory_ref: memory_ref.clone(),
         };
-        text(&File { engine: ENGINE.to_owned(), memories: self.memories.iter().map(memory).collect(), version: VERSION })
+        text(&File {
+            engine: ENGINE.to_owned(),
+            memories: self.memories.iter().map(memory).collect(),
+            version: VERSION,
+        })
     }
 
     /// Reads the file back, whoever wrote it.
@@ -134,12 +138,24 @@ impl Index {
     pub fn markdown(&self) -> String {
         let mut lines = vec!["# Memory index".to_owned()];
         for (memory_ref, archives) in &self.memories {
-            lines.extend([String::new(), format!("## {}", code(memory_ref)), String::new()]);
+            lines.extend([
+                String::new(),
+                format!("## {}", code(memory_ref)),
+                String::new(),
+            ]);
             lines.extend(archives.iter().map(|listed| {
                 let topics: Vec<String> = listed.topics.iter().map(|topic| code(topic)).collect();
                 let (from, to) = (listed.from.rfc3339(), listed.to.rfc3339());
-                let about = if topics.is_empty() { String::new() } else { format!(": {}", topics.join(", ")) };
-                format!("- {} ({from} to {to}, {} entries){about}", code(&listed.entry_id), listed.source_count)
+                let about = if topics.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {}", topics.join(", "))
+                };
+                format!(
+                    "- {} ({from} to {to}, {} entries){about}",
+                    code(&listed.entry_id),
+                    listed.source_count
+                )
             }));
         }
         lines.push(String::new());
@@ -150,9 +166,15 @@ impl Index {
     fn cut(&mut self) {
         let mut size = self.json().len();
         while size > INDEX_BYTES_MAX {
-            let oldest = |(name, archives): (&String, &Vec<Listed>)| archives.last().map(|last| (own(last), name.clone()));
-            let Some((_, name)) = self.memories.iter().filter_map(oldest).min() else { return };
-            let Some(archives) = self.memories.get_mut(&name) else { return };
+            let oldest = |(name, archives): (&String, &Vec<Listed>)| {
+                archives.last().map(|last| (own(last), name.clone()))
+            };
+            let Some((_, name)) = self.memories.iter().filter_map(oldest).min() else {
+                return;
+            };
+            let Some(archives) = self.memories.get_mut(&name) else {
+                return;
+            };
             let gone = archives.pop();
             // A comma less than this, perhaps; then the size is taken again before anything more is dropped.
             size -= gone.map_or(0, |listed| text(&line(&listed)).len());
@@ -172,7 +194,12 @@ fn age(listed: &Listed) -> (Timestamp, Timestamp, &str, &str) {
 }
 
 fn own(listed: &Listed) -> (Timestamp, Timestamp, String, String) {
-    (listed.to, listed.from, listed.entry_id.clone(), listed.sha256.clone())
+    (
+        listed.to,
+        listed.from,
+        listed.entry_id.clone(),
+        listed.sha256.clone(),
+    )
 }
 
 fn line(listed: &Listed) -> Line {
@@ -187,7 +214,11 @@ fn line(listed: &Listed) -> Line {
 }
 
 fn listed(line: Line) -> Option<Listed> {
-    let instant = |text: &str| text.parse::<jiff::Timestamp>().ok().map(|instant| Timestamp(instant.as_millisecond()));
+    let instant = |text: &str| {
+        text.parse::<jiff::Timestamp>()
+            .ok()
+            .map(|instant| Timestamp(instant.as_millisecond()))
+    };
     Some(Listed {
         from: instant(&line.from)?,
         to: instant(&line.to)?,
@@ -205,7 +236,10 @@ fn text(value: &impl Serialize) -> String {
 
 /// A code span on one line; a backtick inside would end it.
 fn code(text: &str) -> String {
-    let plain: String = text.chars().map(|c| if c.is_control() || c == '`' { ' ' } else { c }).collect();
+    let plain: String = text
+        .chars()
+        .map(|c| if c.is_control() || c == '`' { ' ' } else { c })
+        .collect();
     format!("`{plain}`")
 }
 
@@ -231,16 +265,34 @@ mod tests {
         index.add("a", listed(2));
         index.add("a", listed(3));
         let json = index.json();
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap().to_string(), json, "keys are sorted");
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&json)
+                .unwrap()
+                .to_string(),
+            json,
+            "keys are sorted"
+        );
         assert!(
             json.starts_with(
                 r#"{"engine":"remem-distill-1","memories":[{"archives":[{"entryId":"mem_3","from":"1970-01-01T00:00:03.000Z","#
             )
         );
         assert_eq!(Index::parse(&json), Ok(index.clone()));
-        assert_eq!(index.archives("a").iter().map(|l| l.entry_id.as_str()).collect::<Vec<_>>(), ["mem_3", "mem_2"]);
-        for bad in ["", "{}", &json.replace("\"version\":1", "\"version\":2"), &json.replace("1970", "x"), &json.replace("\"b\"", "\"a\"")]
-        {
+        assert_eq!(
+            index
+                .archives("a")
+                .iter()
+                .map(|l| l.entry_id.as_str())
+                .collect::<Vec<_>>(),
+            ["mem_3", "mem_2"]
+        );
+        for bad in [
+            "",
+            "{}",
+            &json.replace("\"version\":1", "\"version\":2"),
+            &json.replace("1970", "x"),
+            &json.replace("\"b\"", "\"a\""),
+        ] {
             assert_eq!(Index::parse(bad), Err(Unreadable), "{bad}");
         }
     }
@@ -249,7 +301,9 @@ mod tests {
     fn the_order_of_additions_does_not_matter_and_an_entry_is_listed_once() {
         let build = |order: &[i64]| {
             let mut index = Index::default();
-            order.iter().for_each(|&n| index.add(if n % 2 == 0 { "a" } else { "b" }, listed(n)));
+            order
+                .iter()
+                .for_each(|&n| index.add(if n % 2 == 0 { "a" } else { "b" }, listed(n)));
             index.json()
         };
         assert_eq!(build(&[1, 2, 3, 4]), build(&[4, 2, 3, 1, 1]));
@@ -260,10 +314,21 @@ mod tests {
         let mut index = Index::default();
         (0..400).for_each(|n| index.add(if n % 3 == 0 { "a" } else { "b" }, listed(n)));
         let size = index.json().len();
-        assert!(size <= INDEX_BYTES_MAX && size > INDEX_BYTES_MAX - 300, "{size}");
-        let mut kept: Vec<i64> = ["a", "b"].iter().flat_map(|name| index.archives(name)).map(|l| l.from.0 / 1_000).collect();
+        assert!(
+            size <= INDEX_BYTES_MAX && size > INDEX_BYTES_MAX - 300,
+            "{size}"
+        );
+        let mut kept: Vec<i64> = ["a", "b"]
+            .iter()
+            .flat_map(|name| index.archives(name))
+            .map(|l| l.from.0 / 1_000)
+            .collect();
         kept.sort_unstable();
-        assert_eq!(kept, (400 - kept.len() as i64..400).collect::<Vec<_>>(), "the newest, without gaps");
+        assert_eq!(
+            kept,
+            (400 - kept.len() as i64..400).collect::<Vec<_>>(),
+            "the newest, without gaps"
+        );
     }
 
     #[test]
@@ -279,9 +344,14 @@ mod tests {
     #[test]
     fn the_twin_has_one_line_an_archive_and_no_foreign_markup() {
         let mut index = Index::default();
-        index.add("a`\n# b", Listed { topics: vec!["<b>`".to_owned()], ..listed(1) });
-        let expected =
-            "# Memory index\n\n## `a  # b`\n\n- `mem_1` (1970-01-01T00:00:01.000Z to 1970-01-01T00:00:01.500Z, 3 entries): `<b> `\n";
+        index.add(
+            "a`\n# b",
+            Listed {
+                topics: vec!["<b>`".to_owned()],
+                ..listed(1)
+            },
+        );
+        let expected = "# Memory index\n\n## `a  # b`\n\n- `mem_1` (1970-01-01T00:00:01.000Z to 1970-01-01T00:00:01.500Z, 3 entries): `<b> `\n";
         assert_eq!(index.markdown(), expected);
     }
 }

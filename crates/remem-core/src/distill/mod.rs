@@ -57,7 +57,10 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { output_bytes_max: 65_536, tokenizer: TOKENIZER }
+        Limits {
+            output_bytes_max: 65_536,
+            tokenizer: TOKENIZER,
+        }
     }
 }
 
@@ -119,26 +122,56 @@ impl std::fmt::Debug for Source {
 
 impl std::fmt::Debug for Digest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Digest({}, {} units, {} tokens)", self.sha256, self.units.len(), self.tokens_used)
+        write!(
+            f,
+            "Digest({}, {} units, {} tokens)",
+            self.sha256,
+            self.units.len(),
+            self.tokens_used
+        )
     }
 }
 
 /// Decides what of the sources to keep within a budget of tokens, counted by `count`. Keeping a unit costs its tokens
 /// twice: it is read once and written once.
-pub fn plan(sources: &[Source], budget: u64, limits: &Limits, count: &dyn Fn(&str) -> usize) -> Result<Digest, Refusal> {
+pub fn plan(
+    sources: &[Source],
+    budget: u64,
+    limits: &Limits,
+    count: &dyn Fn(&str) -> usize,
+) -> Result<Digest, Refusal> {
     let sources = ordered(sources);
-    let (Some(first), Some(last)) = (sources.first(), sources.last()) else { return Err(Refusal::NothingToDistill) };
+    let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
+        return Err(Refusal::NothingToDistill);
+    };
     let tokens = |text: &str| u64::try_from(count(text)).unwrap_or(u64::MAX);
-    let tokens_in = sources.iter().fold(0u64, |sum, source| sum.saturating_add(tokens(&source.text)));
+    let tokens_in = sources
+        .iter()
+        .fold(0u64, |sum, source| sum.saturating_add(tokens(&source.text)));
     let floor = FLOOR.max(tokens_in.div_ceil(FLOOR_SHARE));
     let budget = budget.min(NUMBER_MAX);
     if budget < floor {
-        return Err(Refusal::BudgetTooSmall { budget, minimum: floor });
+        return Err(Refusal::BudgetTooSmall {
+            budget,
+            minimum: floor,
+        });
     }
-    let units: Vec<Unit> = sources.iter().flat_map(|source| units::split(&source.id, &source.text)).collect();
+    let units: Vec<Unit> = sources
+        .iter()
+        .flat_map(|source| units::split(&source.id, &source.text))
+        .collect();
     let vocabulary = Vocabulary::read(units.iter().map(|unit| unit.text.as_str()));
-    let candidates: Vec<Candidate> = units.iter().zip(&vocabulary.held).map(|(unit, held)| candidate(unit, held, &tokens)).collect();
-    let picked = select::pick(&candidates, &vocabulary.weights, budget, limits.output_bytes_max);
+    let candidates: Vec<Candidate> = units
+        .iter()
+        .zip(&vocabulary.held)
+        .map(|(unit, held)| candidate(unit, held, &tokens))
+        .collect();
+    let picked = select::pick(
+        &candidates,
+        &vocabulary.weights,
+        budget,
+        limits.output_bytes_max,
+    );
     let (kept, tokens_used) = within(&units, picked, budget, &tokens);
     if kept.is_empty() {
         return Err(nothing_fits(&candidates, budget, floor, limits));
@@ -182,18 +215,34 @@ fn ordered(sources: &[Source]) -> Vec<&Source> {
 fn candidate(unit: &Unit, held: &[concepts::Held], tokens: &dyn Fn(&str) -> u64) -> Candidate {
     // The line break is written, not read.
     let charge = tokens(&unit.text).saturating_mul(2).saturating_add(1);
-    Candidate { charge, bytes: unit.text.len() + 1, factor: cues::factor(&unit.text), held: held.to_vec() }
+    Candidate {
+        charge,
+        bytes: unit.text.len() + 1,
+        factor: cues::factor(&unit.text),
+        held: held.to_vec(),
+    }
 }
 
 /// The picked units in the order of the text, and what they cost together. What a text costs is not the sum of what its
 /// lines cost, so the whole is counted; should it be more, the last ones to be picked go.
-fn within(units: &[Unit], mut picked: Vec<usize>, budget: u64, tokens: &dyn Fn(&str) -> u64) -> (Vec<usize>, u64) {
-    let mut read = picked.iter().fold(0u64, |sum, &at| sum.saturating_add(tokens(&units[at].text)));
+fn within(
+    units: &[Unit],
+    mut picked: Vec<usize>,
+    budget: u64,
+    tokens: &dyn Fn(&str) -> u64,
+) -> (Vec<usize>, u64) {
+    let mut read = picked
+        .iter()
+        .fold(0u64, |sum, &at| sum.saturating_add(tokens(&units[at].text)));
     loop {
         let mut kept = picked.clone();
         kept.sort_unstable();
         let lines: Vec<&str> = kept.iter().map(|&at| units[at].text.as_str()).collect();
-        let used = if kept.is_empty() { 0 } else { read.saturating_add(tokens(&lines.join("\n"))) };
+        let used = if kept.is_empty() {
+            0
+        } else {
+            read.saturating_add(tokens(&lines.join("\n")))
+        };
         match picked.last() {
             Some(&last) if used > budget => {
                 read = read.saturating_sub(tokens(&units[last].text));
@@ -207,12 +256,24 @@ fn within(units: &[Unit], mut picked: Vec<usize>, budget: u64, tokens: &dyn Fn(&
 fn nothing_fits(candidates: &[Candidate], budget: u64, floor: u64, limits: &Limits) -> Refusal {
     match candidates.iter().map(|candidate| candidate.charge).min() {
         None => Refusal::NothingToDistill,
-        Some(least) if least > budget => Refusal::BudgetTooSmall { budget, minimum: floor.max(least) },
+        Some(least) if least > budget => Refusal::BudgetTooSmall {
+            budget,
+            minimum: floor.max(least),
+        },
         // A counter that finds more in a text than in its parts: nobody can say how much is enough.
-        Some(_) if candidates.iter().any(|candidate| candidate.bytes <= limits.output_bytes_max.saturating_add(1)) => {
-            Refusal::BudgetTooSmall { budget, minimum: budget + 1 }
+        Some(_)
+            if candidates
+                .iter()
+                .any(|candidate| candidate.bytes <= limits.output_bytes_max.saturating_add(1)) =>
+        {
+            Refusal::BudgetTooSmall {
+                budget,
+                minimum: budget + 1,
+            }
         }
-        Some(_) => Refusal::OutputTooLarge { limit: limits.output_bytes_max },
+        Some(_) => Refusal::OutputTooLarge {
+            limit: limits.output_bytes_max,
+        },
     }
 }
 

@@ -24,15 +24,30 @@ pub(super) struct Candidate {
 }
 
 /// The kept units, first picked first.
-pub(super) fn pick(candidates: &[Candidate], weights: &[u64], budget: u64, bytes_max: usize) -> Vec<usize> {
+pub(super) fn pick(
+    candidates: &[Candidate],
+    weights: &[u64],
+    budget: u64,
+    bytes_max: usize,
+) -> Vec<usize> {
     let fresh = vec![0; weights.len()];
-    let fits = |candidate: &Candidate| candidate.charge <= budget && candidate.bytes <= bytes_max.saturating_add(1);
+    let fits = |candidate: &Candidate| {
+        candidate.charge <= budget && candidate.bytes <= bytes_max.saturating_add(1)
+    };
     let alone = |at: usize| gain(&candidates[at], weights, &fresh);
-    let single = (0..candidates.len()).filter(|&at| fits(&candidates[at])).max_by(|&a, &b| alone(a).cmp(&alone(b)).then(b.cmp(&a)));
-    let Some(single) = single else { return Vec::new() };
+    let single = (0..candidates.len())
+        .filter(|&at| fits(&candidates[at]))
+        .max_by(|&a, &b| alone(a).cmp(&alone(b)).then(b.cmp(&a)));
+    let Some(single) = single else {
+        return Vec::new();
+    };
     let (picked, value) = greedy(candidates, weights, budget, bytes_max);
     // Where no unit tells anything, the oldest one stands for all.
-    if picked.is_empty() || alone(single) > value { vec![single] } else { picked }
+    if picked.is_empty() || alone(single) > value {
+        vec![single]
+    } else {
+        picked
+    }
 }
 
 /// A unit with what it would have added when it was last looked at. It adds less and less, so this is an upper bound.
@@ -65,10 +80,21 @@ impl PartialEq for Offer {
 
 impl Eq for Offer {}
 
-fn greedy(candidates: &[Candidate], weights: &[u64], budget: u64, bytes_max: usize) -> (Vec<usize>, u64) {
+fn greedy(
+    candidates: &[Candidate],
+    weights: &[u64],
+    budget: u64,
+    bytes_max: usize,
+) -> (Vec<usize>, u64) {
     let mut covered = vec![0; weights.len()];
-    let offer = |at: usize, covered: &[usize]| Offer { gain: gain(&candidates[at], weights, covered), charge: candidates[at].charge, at };
-    let mut offers: BinaryHeap<Offer> = (0..candidates.len()).map(|at| offer(at, &covered)).collect();
+    let offer = |at: usize, covered: &[usize]| Offer {
+        gain: gain(&candidates[at], weights, covered),
+        charge: candidates[at].charge,
+        at,
+    };
+    let mut offers: BinaryHeap<Offer> = (0..candidates.len())
+        .map(|at| offer(at, &covered))
+        .collect();
     let (mut picked, mut value) = (Vec::new(), 0u64);
     // The last line has no line break.
     let (mut tokens_left, mut bytes_left) = (budget, bytes_max.saturating_add(1));
@@ -88,7 +114,10 @@ fn greedy(candidates: &[Candidate], weights: &[u64], budget: u64, bytes_max: usi
         tokens_left -= candidate.charge;
         bytes_left -= candidate.bytes;
         value = value.saturating_add(now.gain);
-        candidate.held.iter().for_each(|held| covered[held.concept] += 1);
+        candidate
+            .held
+            .iter()
+            .for_each(|held| covered[held.concept] += 1);
         picked.push(best.at);
     }
     (picked, value)
@@ -97,7 +126,11 @@ fn greedy(candidates: &[Candidate], weights: &[u64], budget: u64, bytes_max: usi
 /// What a unit adds to what is covered.
 fn gain(candidate: &Candidate, weights: &[u64], covered: &[usize]) -> u64 {
     let share = |times: usize| SHARES[times.min(SHARES.len() - 1)];
-    let sum: u64 = candidate.held.iter().map(|held| weights[held.concept] * held.part * share(covered[held.concept])).sum();
+    let sum: u64 = candidate
+        .held
+        .iter()
+        .map(|held| weights[held.concept] * held.part * share(covered[held.concept]))
+        .sum();
     sum.saturating_mul(candidate.factor)
 }
 
@@ -107,13 +140,26 @@ mod tests {
     use super::*;
 
     fn candidate(charge: u64, concepts: &[usize]) -> Candidate {
-        let held = concepts.iter().map(|&concept| Held { concept, part: 16 }).collect();
-        Candidate { charge, bytes: 10, factor: ONE, held }
+        let held = concepts
+            .iter()
+            .map(|&concept| Held { concept, part: 16 })
+            .collect();
+        Candidate {
+            charge,
+            bytes: 10,
+            factor: ONE,
+            held,
+        }
     }
 
     #[test]
     fn what_is_new_for_its_price_comes_first_and_ties_go_to_the_earlier() {
-        let candidates = [candidate(10, &[0]), candidate(10, &[0]), candidate(10, &[1]), candidate(40, &[2])];
+        let candidates = [
+            candidate(10, &[0]),
+            candidate(10, &[0]),
+            candidate(10, &[1]),
+            candidate(40, &[2]),
+        ];
         assert_eq!(pick(&candidates, &[100; 3], 20, 1_000), [0, 2]);
         assert_eq!(pick(&candidates, &[100; 3], 30, 1_000), [0, 2, 1]);
     }
@@ -137,7 +183,13 @@ mod tests {
 
     #[test]
     fn units_that_tell_nothing_are_left_out_unless_there_is_nothing_else() {
-        assert_eq!(pick(&[candidate(5, &[]), candidate(5, &[0])], &[7], 100, 1_000), [1]);
-        assert_eq!(pick(&[candidate(5, &[]), candidate(5, &[])], &[], 100, 1_000), [0]);
+        assert_eq!(
+            pick(&[candidate(5, &[]), candidate(5, &[0])], &[7], 100, 1_000),
+            [1]
+        );
+        assert_eq!(
+            pick(&[candidate(5, &[]), candidate(5, &[])], &[], 100, 1_000),
+            [0]
+        );
     }
 }

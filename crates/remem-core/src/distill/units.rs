@@ -24,14 +24,24 @@ pub struct Unit {
 
 impl std::fmt::Debug for Unit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Unit({}, {}: {}..{})", self.source, self.index, self.start, self.end)
+        write!(
+            f,
+            "Unit({}, {}: {}..{})",
+            self.source, self.index, self.start, self.end
+        )
     }
 }
 
 /// Cuts a source. A blank one has no units.
 pub(super) fn split(source: &str, text: &str) -> Vec<Unit> {
-    let spans = if text.trim().len() <= WHOLE_BYTES_MAX { vec![(0, text.len())] } else { runs(text) };
-    let spans = spans.into_iter().filter_map(|(start, end)| trimmed(text, start, end));
+    let spans = if text.trim().len() <= WHOLE_BYTES_MAX {
+        vec![(0, text.len())]
+    } else {
+        runs(text)
+    };
+    let spans = spans
+        .into_iter()
+        .filter_map(|(start, end)| trimmed(text, start, end));
     let unit = |(index, (start, end)): (usize, (usize, usize))| Unit {
         source: source.to_owned(),
         index: u32::try_from(index).unwrap_or(u32::MAX),
@@ -53,9 +63,14 @@ fn trimmed(text: &str, start: usize, end: usize) -> Option<(usize, usize)> {
 /// Neighbouring sentences together while they stay short; never across a line break.
 fn runs(text: &str) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
-    for (start, end) in sentences(text).into_iter().flat_map(|(start, end)| pieces(text, start, end)) {
+    for (start, end) in sentences(text)
+        .into_iter()
+        .flat_map(|(start, end)| pieces(text, start, end))
+    {
         match runs.last_mut() {
-            Some(run) if end - run.0 <= RUN_BYTES_MAX && !text[run.0..start].ends_with('\n') => run.1 = end,
+            Some(run) if end - run.0 <= RUN_BYTES_MAX && !text[run.0..start].ends_with('\n') => {
+                run.1 = end
+            }
             _ => runs.push((start, end)),
         }
     }
@@ -76,7 +91,8 @@ pub(super) fn sentences(text: &str) -> Vec<(usize, usize)> {
             spans.push((start, at + char.len_utf8()));
             start = at + char.len_utf8();
         }
-        closed = matches!(char, '.' | '!' | '?') || (closed && matches!(char, '"' | '\'' | ')' | '”' | '’'));
+        closed = matches!(char, '.' | '!' | '?')
+            || (closed && matches!(char, '"' | '\'' | ')' | '”' | '’'));
     }
     spans.push((start, text.len()));
     spans.retain(|(start, end)| start < end);
@@ -91,7 +107,9 @@ fn pieces(text: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
         let most = boundary(text, at + WHOLE_BYTES_MAX);
         // A cut in the first half would leave crumbs.
         let from = boundary(text, at + WHOLE_BYTES_MAX / 2);
-        let cut = text[from..most].rfind(char::is_whitespace).map_or(most, |space| from + space);
+        let cut = text[from..most]
+            .rfind(char::is_whitespace)
+            .map_or(most, |space| from + space);
         pieces.push((at, cut));
         at = cut;
     }
@@ -101,7 +119,10 @@ fn pieces(text: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
 
 /// The last place not after `at` where a character begins.
 fn boundary(text: &str, at: usize) -> usize {
-    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+    (0..=at)
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -121,8 +142,20 @@ mod tests {
     #[test]
     fn sentences_end_where_people_end_them() {
         let text = "It cost 3.50 at example.com. \"Really?\" Yes!\nNext line 東京です。次";
-        let found: Vec<&str> = sentences(text).into_iter().map(|(start, end)| text[start..end].trim()).collect();
-        assert_eq!(found, ["It cost 3.50 at example.com.", "\"Really?\"", "Yes!", "Next line 東京です。", "次"]);
+        let found: Vec<&str> = sentences(text)
+            .into_iter()
+            .map(|(start, end)| text[start..end].trim())
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "It cost 3.50 at example.com.",
+                "\"Really?\"",
+                "Yes!",
+                "Next line 東京です。",
+                "次"
+            ]
+        );
     }
 
     #[test]
@@ -131,18 +164,32 @@ mod tests {
         let units = split("a", &text);
         assert!(units.len() > 4, "{}", units.len());
         for unit in &units {
-            assert!(unit.text.len() <= RUN_BYTES_MAX && unit.text.starts_with("This") && unit.text.ends_with('.'), "{:?}", unit.text);
+            assert!(
+                unit.text.len() <= RUN_BYTES_MAX
+                    && unit.text.starts_with("This")
+                    && unit.text.ends_with('.'),
+                "{:?}",
+                unit.text
+            );
             assert_eq!(text[unit.start..unit.end], unit.text);
         }
     }
 
     #[test]
     fn text_without_an_end_is_cut_all_the_same() {
-        for text in ["é".repeat(5_000), "word ".repeat(2_000), "x\u{2003}".repeat(3_000)] {
+        for text in [
+            "é".repeat(5_000),
+            "word ".repeat(2_000),
+            "x\u{2003}".repeat(3_000),
+        ] {
             let units = split("a", &text);
             assert!(units.len() > 2 && units.iter().all(|unit| unit.text.len() <= WHOLE_BYTES_MAX));
             let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
-            assert_eq!(units.iter().map(|unit| letters(&unit.text)).sum::<usize>(), letters(&text), "nothing is lost");
+            assert_eq!(
+                units.iter().map(|unit| letters(&unit.text)).sum::<usize>(),
+                letters(&text),
+                "nothing is lost"
+            );
         }
     }
 }

@@ -19,13 +19,15 @@ impl EventBody {
             | EventBody::Strengthened(told) => Some(&told.memory_ref),
             EventBody::Retired(told) => Some(&told.memory_ref),
             EventBody::Linked(told) => Some(&told.memory_ref),
-            EventBody::SessionOpened(told) | EventBody::SessionClosing(told) => Some(&told.memory_ref),
+            EventBody::SessionOpened(told) | EventBody::SessionClosing(told) => {
+                Some(&told.memory_ref)
+            }
             EventBody::SessionClosed(told) => Some(&told.memory_ref),
             EventBody::Compacted(told) => Some(&told.memory_ref),
             EventBody::Consolidated(told) => Some(&told.memory_ref),
-            EventBody::CommitmentCreated(told) | EventBody::CommitmentChanged(told) | EventBody::CommitmentEnded(told) => {
-                Some(&told.memory_ref)
-            }
+            EventBody::CommitmentCreated(told)
+            | EventBody::CommitmentChanged(told)
+            | EventBody::CommitmentEnded(told) => Some(&told.memory_ref),
             EventBody::CommitmentFired(told) => Some(&told.memory_ref),
             EventBody::PassStarted(told) => told.memory_ref.as_deref(),
             EventBody::PassProgress(told) => told.memory_ref.as_deref(),
@@ -78,16 +80,45 @@ mod tests {
 
     #[test]
     fn an_event_tells_whose_it_is() {
-        let entry = |memory_ref: &str| EventBody::Deleted(EntryRef { memory_ref: memory_ref.into(), memory_id: "e".into() });
-        assert_eq!((entry("~ada/ops").owner(), entry("ada/ops").owner()), (Some("ada"), None));
-        let beat =
-            |id: &str| EventBody::HeartbeatEvaluated(HeartbeatEvaluated { heartbeat_id: id.into(), status: "ok".into(), changed: false });
-        assert_eq!((beat("~ada/hb").owner(), beat("hb").owner()), (Some("ada"), None));
-        let run = RunStarted { workflow_id: "w".into(), source_run_id: None, parent_run_id: None, only_for: Some("ada".into()) };
+        let entry = |memory_ref: &str| {
+            EventBody::Deleted(EntryRef {
+                memory_ref: memory_ref.into(),
+                memory_id: "e".into(),
+            })
+        };
+        assert_eq!(
+            (entry("~ada/ops").owner(), entry("ada/ops").owner()),
+            (Some("ada"), None)
+        );
+        let beat = |id: &str| {
+            EventBody::HeartbeatEvaluated(HeartbeatEvaluated {
+                heartbeat_id: id.into(),
+                status: "ok".into(),
+                changed: false,
+            })
+        };
+        assert_eq!(
+            (beat("~ada/hb").owner(), beat("hb").owner()),
+            (Some("ada"), None)
+        );
+        let run = RunStarted {
+            workflow_id: "w".into(),
+            source_run_id: None,
+            parent_run_id: None,
+            only_for: Some("ada".into()),
+        };
         assert_eq!(EventBody::RunStarted(run).owner(), Some("ada"));
         let (job_id, pass, outcome) = ("j".to_owned(), "p".to_owned(), "done".to_owned());
         let memory_ref = Some("~ada/ops".to_owned());
-        let ended = PassEnded { job_id, pass, memory_ref, outcome, examined: 0, changed: 0, duration_ms: 0 };
+        let ended = PassEnded {
+            job_id,
+            pass,
+            memory_ref,
+            outcome,
+            examined: 0,
+            changed: 0,
+            duration_ms: 0,
+        };
         assert_eq!(EventBody::PassEnded(ended).owner(), Some("ada"));
     }
 }

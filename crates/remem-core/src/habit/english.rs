@@ -40,13 +40,31 @@ pub(super) const PEOPLE: &[&str] = &[
 ];
 
 pub(super) const DO_NOT: &[&str] = &["do not", "don't", "dont"];
-pub(super) const ADVERBS: &[&str] = &["always", "first", "never", "normally", "only", "typically", "usually"];
+pub(super) const ADVERBS: &[&str] = &[
+    "always",
+    "first",
+    "never",
+    "normally",
+    "only",
+    "typically",
+    "usually",
+];
 pub(super) const CUSTOM: &[&str] = &["generally", "normally", "often", "typically", "usually"];
-pub(super) const PREFER: &[&str] =
-    &["i'd prefer", "i'd rather", "prefer", "prefers", "we'd prefer", "we'd rather", "would prefer", "would rather"];
+pub(super) const PREFER: &[&str] = &[
+    "i'd prefer",
+    "i'd rather",
+    "prefer",
+    "prefers",
+    "we'd prefer",
+    "we'd rather",
+    "would prefer",
+    "would rather",
+];
 /// What a thing looks like, or where it goes.
-pub(super) const SHAPING: &[&str] =
-    &["deliver", "display", "export", "format", "post", "present", "render", "save", "send", "share", "show", "write"];
+pub(super) const SHAPING: &[&str] = &[
+    "deliver", "display", "export", "format", "post", "present", "render", "save", "send", "share",
+    "show", "write",
+];
 
 /// Forms of command.
 #[rustfmt::skip]
@@ -73,7 +91,9 @@ pub(super) const NOT_FORBIDDEN: &[&str] = &[
 ];
 
 /// What begins a thing that only the moment tells: the one at hand, and none of its kind.
-pub(super) const DEFINITE: &[&str] = &["her", "him", "it", "me", "that", "the", "them", "these", "this", "those", "us"];
+pub(super) const DEFINITE: &[&str] = &[
+    "her", "him", "it", "me", "that", "the", "them", "these", "this", "those", "us",
+];
 
 /// Verbs by which a sentence tells that something is so.
 #[rustfmt::skip]

@@ -33,7 +33,8 @@ pub(crate) fn habit(sentence: &Sentence<'_>) -> Option<Habit> {
     if lasting && stated(sentence, at) {
         return Some(Habit::Stated);
     }
-    (customary(sentence, at) || commands(sentence, at) || stated(sentence, at)).then_some(Habit::Plain)
+    (customary(sentence, at) || commands(sentence, at) || stated(sentence, at))
+        .then_some(Habit::Plain)
 }
 
 /// The place after words without weight: "please", "ok, so".
@@ -47,8 +48,16 @@ pub(crate) fn opening(sentence: &Sentence<'_>) -> usize {
 
 /// "…, from now on" behind a command.
 fn trails(sentence: &Sentence<'_>, at: usize) -> bool {
-    let phrase = |count: &usize| sentence.words.len().checked_sub(*count).filter(|from| *from > at + 1);
-    let ends = |count: usize| phrase(&count).is_some_and(|from| sentence.any(from, STANDING) == Some(count));
+    let phrase = |count: &usize| {
+        sentence
+            .words
+            .len()
+            .checked_sub(*count)
+            .filter(|from| *from > at + 1)
+    };
+    let ends = |count: usize| {
+        phrase(&count).is_some_and(|from| sentence.any(from, STANDING) == Some(count))
+    };
     (1..=4).any(ends) && (commands(sentence, at) || stated(sentence, at) || promises(sentence, at))
 }
 
@@ -57,12 +66,17 @@ fn promises(sentence: &Sentence<'_>, at: usize) -> bool {
 }
 
 fn stated(sentence: &Sentence<'_>, at: usize) -> bool {
-    firm(sentence, at) || conditional(sentence, at) || prefers(sentence, at) || tool(sentence, at) || shape(sentence, at)
+    firm(sentence, at)
+        || conditional(sentence, at)
+        || prefers(sentence, at)
+        || tool(sentence, at)
+        || shape(sentence, at)
 }
 
 /// "always sign", "never deploy", "don't page", and the same of whoever speaks.
 fn firm(sentence: &Sentence<'_>, at: usize) -> bool {
-    let forbids = |count| works(sentence, at + count) && !DEFINITE.contains(&sentence.word(at + count + 1));
+    let forbids =
+        |count| works(sentence, at + count) && !DEFINITE.contains(&sentence.word(at + count + 1));
     always(sentence, at) || sentence.any(at, DO_NOT).is_some_and(forbids)
 }
 
@@ -73,14 +87,23 @@ fn always(sentence: &Sentence<'_>, at: usize) -> bool {
 
 /// "when reviewing rules, I check the sources", "whenever a scan fails, open a ticket", "if it fails, never promote it".
 fn conditional(sentence: &Sentence<'_>, at: usize) -> bool {
-    let Some(count) = sentence.any(at, CONDITIONS) else { return false };
-    let comma = (at + count..sentence.words.len()).find(|at| sentence.words[*at].mark == Some(',')).map(|at| at + 1);
+    let Some(count) = sentence.any(at, CONDITIONS) else {
+        return false;
+    };
+    let comma = (at + count..sentence.words.len())
+        .find(|at| sentence.words[*at].mark == Some(','))
+        .map(|at| at + 1);
     // What one does on Monday is a plan; what one does when reviewing is a habit.
     let timeless = sentence.any(at, REPEATING).is_some() || sentence.word(at) == "when";
-    let spoken = |at: usize| timeless && SPEAKERS.contains(&sentence.word(at)) && works(sentence, skip_adverb(sentence, at + 1));
+    let spoken = |at: usize| {
+        timeless
+            && SPEAKERS.contains(&sentence.word(at))
+            && works(sentence, skip_adverb(sentence, at + 1))
+    };
     if let Some(then) = comma {
         let then = then + sentence.any(then, OPENERS).unwrap_or(0);
-        let asked = general(sentence, at, then) && (firm(sentence, then) || imperative(sentence, then));
+        let asked =
+            general(sentence, at, then) && (firm(sentence, then) || imperative(sentence, then));
         return spoken(then) || asked || always(sentence, then);
     }
     // Without a comma only a speaker tells where the clause ends.
@@ -90,9 +113,14 @@ fn conditional(sentence: &Sentence<'_>, at: usize) -> bool {
 /// Whether a condition is of a kind that comes again: "whenever …", "when reviewing", "before every release", "for tickets".
 fn general(sentence: &Sentence<'_>, at: usize, then: usize) -> bool {
     let head = sentence.word(at + 1);
-    let any = sentence.find(at + 1, &["any", "each", "every"]).is_some_and(|place| place < then);
+    let any = sentence
+        .find(at + 1, &["any", "each", "every"])
+        .is_some_and(|place| place < then);
     let named = sentence.word(at) == "for" && !DEFINITE.contains(&head);
-    sentence.any(at, REPEATING).is_some() || any || named || (head.len() > 4 && head.ends_with("ing"))
+    sentence.any(at, REPEATING).is_some()
+        || any
+        || named
+        || (head.len() > 4 && head.ends_with("ing"))
 }
 
 fn works(sentence: &Sentence<'_>, at: usize) -> bool {
@@ -100,12 +128,20 @@ fn works(sentence: &Sentence<'_>, at: usize) -> bool {
 }
 
 fn skip_adverb(sentence: &Sentence<'_>, at: usize) -> usize {
-    if ADVERBS.contains(&sentence.word(at)) { at + 1 } else { at }
+    if ADVERBS.contains(&sentence.word(at)) {
+        at + 1
+    } else {
+        at
+    }
 }
 
 /// "prefer tabs", "I prefer tabs", "the operator prefers tabs", "I'd rather have tabs".
 fn prefers(sentence: &Sentence<'_>, at: usize) -> bool {
-    let verb = |at: usize| sentence.any(at, PREFER).filter(|count| sentence.words.len() > at + count);
+    let verb = |at: usize| {
+        sentence
+            .any(at, PREFER)
+            .filter(|count| sentence.words.len() > at + count)
+    };
     if verb(at).is_some() && sentence.word(at) != "prefers" {
         return true;
     }
@@ -117,14 +153,23 @@ fn prefers(sentence: &Sentence<'_>, at: usize) -> bool {
 fn tool(sentence: &Sentence<'_>, at: usize) -> bool {
     let at = at + usize::from(SPEAKERS.contains(&sentence.word(at)));
     let used = sentence.word(at) == "use" && !NAMED_USES.contains(&sentence.word(at + 1));
-    used && sentence.find(at + 2, &["for", "when", "whenever", "instead", "as"]).is_some_and(|place| place + 1 < sentence.words.len())
+    used && sentence
+        .find(at + 2, &["for", "when", "whenever", "instead", "as"])
+        .is_some_and(|place| place + 1 < sentence.words.len())
 }
 
 /// "format dates as ISO", "send reports in Slack".
 fn shape(sentence: &Sentence<'_>, at: usize) -> bool {
-    let named = sentence.words.get(at).is_some_and(|word| word.mark.is_none()) && !DEFINITE.contains(&sentence.word(at + 1));
+    let named = sentence
+        .words
+        .get(at)
+        .is_some_and(|word| word.mark.is_none())
+        && !DEFINITE.contains(&sentence.word(at + 1));
     let shapes = SHAPING.contains(&sentence.word(at)) && named && !sentence.has(at, FINITE);
-    shapes && sentence.find(at + 2, &["as", "in"]).is_some_and(|place| place + 1 < sentence.words.len())
+    shapes
+        && sentence
+            .find(at + 2, &["as", "in"])
+            .is_some_and(|place| place + 1 < sentence.words.len())
 }
 
 /// "I usually start with the diff".
@@ -135,27 +180,38 @@ fn customary(sentence: &Sentence<'_>, at: usize) -> bool {
 
 /// A command: a standing form ("make sure …"), or a verb with its object.
 fn commands(sentence: &Sentence<'_>, at: usize) -> bool {
-    let standing = sentence.any(at, COMMANDS).is_some_and(|count| sentence.words.len() > at + count);
+    let standing = sentence
+        .any(at, COMMANDS)
+        .is_some_and(|count| sentence.words.len() > at + count);
     standing || forbids(sentence, at) || imperative(sentence, at) || asks_when(sentence, at)
 }
 
 fn forbids(sentence: &Sentence<'_>, at: usize) -> bool {
-    sentence.any(at, DO_NOT).is_some_and(|count| works(sentence, at + count))
+    sentence
+        .any(at, DO_NOT)
+        .is_some_and(|count| works(sentence, at + count))
 }
 
 /// "when you are done, send it".
 fn asks_when(sentence: &Sentence<'_>, at: usize) -> bool {
     let comma = (at..sentence.words.len()).find(|at| sentence.words[*at].mark == Some(','));
     let then = comma.map(|comma| comma + 1 + sentence.any(comma + 1, OPENERS).unwrap_or(0));
-    sentence.any(at, CONDITIONS).is_some() && then.is_some_and(|then| imperative(sentence, then) || forbids(sentence, then))
+    sentence.any(at, CONDITIONS).is_some()
+        && then.is_some_and(|then| imperative(sentence, then) || forbids(sentence, then))
 }
 
 fn imperative(sentence: &Sentence<'_>, at: usize) -> bool {
     let (verb, next) = (sentence.word(at), sentence.word(at + 1));
-    let joined = sentence.words.get(at).is_some_and(|word| word.mark.is_none()) && !next.is_empty();
+    let joined = sentence
+        .words
+        .get(at)
+        .is_some_and(|word| word.mark.is_none())
+        && !next.is_empty();
     let joined = joined && !NAMED_USES.contains(&next);
     let object = OBJECTS.contains(&next);
-    joined && ((NOUN_VERBS.contains(&verb) && object) || (VERBS.contains(&verb) && (object || !sentence.has(at + 1, FINITE))))
+    joined
+        && ((NOUN_VERBS.contains(&verb) && object)
+            || (VERBS.contains(&verb) && (object || !sentence.has(at + 1, FINITE))))
 }
 
 /// Whether a deed stands at a place: a word that may be a verb and is not past.

@@ -35,18 +35,36 @@ impl<'a> Sentence<'a> {
         for (start, chunk) in chunks(text) {
             let opened = chunk.trim_start_matches(MARKS);
             let core = opened.trim_end_matches(MARKS);
-            let tail = if core.is_empty() { chunk } else { &opened[core.len()..] };
+            let tail = if core.is_empty() {
+                chunk
+            } else {
+                &opened[core.len()..]
+            };
             if core.is_empty() {
-                words.iter_mut().last().into_iter().for_each(|last| last.mark = last.mark.or(tail.chars().next()));
+                words
+                    .iter_mut()
+                    .last()
+                    .into_iter()
+                    .for_each(|last| last.mark = last.mark.or(tail.chars().next()));
                 continue;
             }
             let start = start + chunk.len() - opened.len();
             let mark = tail.chars().find(|mark| PARTING.contains(mark));
-            words.push(Word { text: core.to_lowercase().replace('’', "'"), start, end: start + core.len(), mark });
+            words.push(Word {
+                text: core.to_lowercase().replace('’', "'"),
+                start,
+                end: start + core.len(),
+                mark,
+            });
         }
         let question = text.trim_end_matches(['"', '”', ')', '!']).ends_with('?');
         let fits = !words.is_empty() && words.len() <= WORDS_MAX;
-        fits.then(|| Sentence { text, words, question, quoted: text.starts_with(['"', '“', '„', '«', '`']) })
+        fits.then(|| Sentence {
+            text,
+            words,
+            question,
+            quoted: text.starts_with(['"', '“', '„', '«', '`']),
+        })
     }
 
     /// The word at a place, or an empty one.
@@ -56,7 +74,10 @@ impl<'a> Sentence<'a> {
 
     /// How many words the longest of `phrases` at a place has, without a mark inside.
     pub fn any(&self, at: usize, phrases: &[&str]) -> Option<usize> {
-        phrases.iter().filter_map(|phrase| self.phrase(at, phrase)).max()
+        phrases
+            .iter()
+            .filter_map(|phrase| self.phrase(at, phrase))
+            .max()
     }
 
     /// Whether one of `phrases` stands anywhere from a place on.
@@ -71,8 +92,13 @@ impl<'a> Sentence<'a> {
 
     /// The verbatim text of the words from one place to before another.
     pub fn slice(&self, from: usize, to: usize) -> &'a str {
-        match (self.words.get(from), to.checked_sub(1).and_then(|last| self.words.get(last))) {
-            (Some(first), Some(last)) if first.start <= last.end => &self.text[first.start..last.end],
+        match (
+            self.words.get(from),
+            to.checked_sub(1).and_then(|last| self.words.get(last)),
+        ) {
+            (Some(first), Some(last)) if first.start <= last.end => {
+                &self.text[first.start..last.end]
+            }
             _ => "",
         }
     }
@@ -80,7 +106,11 @@ impl<'a> Sentence<'a> {
     fn phrase(&self, at: usize, phrase: &str) -> Option<usize> {
         let mut count = 0;
         for part in phrase.split(' ') {
-            let parted = count > 0 && self.words.get(at + count - 1).is_some_and(|word| word.mark.is_some());
+            let parted = count > 0
+                && self
+                    .words
+                    .get(at + count - 1)
+                    .is_some_and(|word| word.mark.is_some());
             if parted || self.word(at + count) != part {
                 return None;
             }
@@ -127,12 +157,14 @@ fn ends(block: &str) -> Vec<usize> {
     for (at, c) in block.char_indices() {
         let after = at + c.len_utf8();
         let next = block[after..].chars().next();
-        let closes = next.is_none_or(|next| next.is_whitespace() || ['"', '”', ')', '\''].contains(&next));
+        let closes =
+            next.is_none_or(|next| next.is_whitespace() || ['"', '”', ')', '\''].contains(&next));
         match c {
             '!' | '?' | ';' if closes => ends.push(after),
             '.' if closes && !abbreviates(&block[..at]) => ends.push(after),
             '\n' => {
-                let wrapped = block[line..at].chars().count() >= WRAPPED_CHARS_MIN && next.is_some_and(char::is_lowercase);
+                let wrapped = block[line..at].chars().count() >= WRAPPED_CHARS_MIN
+                    && next.is_some_and(char::is_lowercase);
                 ends.extend((!wrapped).then_some(after));
                 line = after;
             }
@@ -143,65 +175,113 @@ fn ends(block: &str) -> Vec<usize> {
 }
 
 fn abbreviates(before: &str) -> bool {
-    let word = before.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default();
+    let word = before
+        .rsplit(|c: char| c.is_whitespace() || c == '(')
+        .next()
+        .unwrap_or_default();
     word.len() <= 6 && ABBREVIATIONS.contains(&word.to_lowercase().as_str())
 }
 
 /// Words of a text between white space, with their places.
 fn chunks(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let base = text.as_ptr() as usize;
-    text.split_whitespace().map(move |chunk| (chunk.as_ptr() as usize - base, chunk))
+    text.split_whitespace()
+        .map(move |chunk| (chunk.as_ptr() as usize - base, chunk))
 }
 
 fn unbulleted(text: &str) -> &str {
     let rest = text.trim_start_matches(['-', '*', '•', '–', '—']);
-    if rest.len() < text.len() && rest.starts_with(char::is_whitespace) { rest.trim_start() } else { text }
+    if rest.len() < text.len() && rest.starts_with(char::is_whitespace) {
+        rest.trim_start()
+    } else {
+        text
+    }
 }
 
 /// Marks around words. A `#`, `@` or `+` belongs to the word.
 const MARKS: &[char] = &[
-    '.', ',', ';', ':', '!', '?', '"', '\'', '(', ')', '[', ']', '{', '}', '“', '”', '„', '‘', '’', '«', '»', '*', '`', '…', '–', '—', '-',
+    '.', ',', ';', ':', '!', '?', '"', '\'', '(', ')', '[', ']', '{', '}', '“', '”', '„', '‘', '’',
+    '«', '»', '*', '`', '…', '–', '—', '-',
 ];
 const PARTING: &[char] = &['.', ',', ';', ':', '!', '?', ')', '–', '—', '…'];
-const ABBREVIATIONS: &[&str] = &["approx", "dr", "e.g", "etc", "i.e", "incl", "mr", "mrs", "ms", "no", "resp", "st", "vs"];
+const ABBREVIATIONS: &[&str] = &[
+    "approx", "dr", "e.g", "etc", "i.e", "incl", "mr", "mrs", "ms", "no", "resp", "st", "vs",
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn split(text: &str) -> Vec<&str> {
-        sentences(text).into_iter().map(|sentence| sentence.text).collect()
+        sentences(text)
+            .into_iter()
+            .map(|sentence| sentence.text)
+            .collect()
     }
 
     #[test]
     fn sentences_end_at_marks_and_lines() {
-        assert_eq!(split("One. Two! Three? Four"), ["One.", "Two!", "Three?", "Four"]);
+        assert_eq!(
+            split("One. Two! Three? Four"),
+            ["One.", "Two!", "Three?", "Four"]
+        );
         assert_eq!(split("always one\nnever two"), ["always one", "never two"]);
-        assert_eq!(split("- one\n* two\n• three - four"), ["one", "two", "three - four"]);
-        assert_eq!(split("Use tools, e.g. rustfmt v1.2, always"), ["Use tools, e.g. rustfmt v1.2, always"]);
-        let wrapped = "Always send the weekly report of the whole department to the\nfinance team. Done";
+        assert_eq!(
+            split("- one\n* two\n• three - four"),
+            ["one", "two", "three - four"]
+        );
+        assert_eq!(
+            split("Use tools, e.g. rustfmt v1.2, always"),
+            ["Use tools, e.g. rustfmt v1.2, always"]
+        );
+        let wrapped =
+            "Always send the weekly report of the whole department to the\nfinance team. Done";
         assert_eq!(split(wrapped), [&wrapped[..wrapped.len() - 5], "Done"]);
         assert_eq!(split(" \n "), [""; 0]);
     }
 
     #[test]
     fn other_peoples_words_are_left_out() {
-        assert_eq!(split("Mine.\n> always theirs\nMine again\n```\nalways code\n```\nand mine"), ["Mine.", "Mine again", "and mine"]);
+        assert_eq!(
+            split("Mine.\n> always theirs\nMine again\n```\nalways code\n```\nand mine"),
+            ["Mine.", "Mine again", "and mine"]
+        );
         assert_eq!(split("```\nnever closed"), [""; 0]);
-        let quoted: Vec<bool> = sentences("\"Always pay,\" it says. I do").iter().map(|sentence| sentence.quoted).collect();
+        let quoted: Vec<bool> = sentences("\"Always pay,\" it says. I do")
+            .iter()
+            .map(|sentence| sentence.quoted)
+            .collect();
         assert_eq!(quoted, [true, false]);
     }
 
     #[test]
     fn words_know_their_places_and_marks() {
         let sentence = Sentence::read("From now on, use “C#” – don’t ask").unwrap();
-        let words: Vec<(&str, Option<char>)> = sentence.words.iter().map(|word| (word.text.as_str(), word.mark)).collect();
+        let words: Vec<(&str, Option<char>)> = sentence
+            .words
+            .iter()
+            .map(|word| (word.text.as_str(), word.mark))
+            .collect();
         assert_eq!(
             words,
-            [("from", None), ("now", None), ("on", Some(',')), ("use", None), ("c#", Some('–')), ("don't", None), ("ask", None)]
+            [
+                ("from", None),
+                ("now", None),
+                ("on", Some(',')),
+                ("use", None),
+                ("c#", Some('–')),
+                ("don't", None),
+                ("ask", None)
+            ]
         );
         assert_eq!(sentence.slice(3, 5), "use “C#");
-        assert_eq!((sentence.any(0, &["from now on", "from"]), sentence.any(2, &["on use"])), (Some(3), None));
+        assert_eq!(
+            (
+                sentence.any(0, &["from now on", "from"]),
+                sentence.any(2, &["on use"])
+            ),
+            (Some(3), None)
+        );
         assert!(Sentence::read(&"word ".repeat(121)).is_none() && Sentence::read("- …").is_none());
     }
 }

@@ -105,7 +105,11 @@ const NEITHER: &[&str] = &[
 
 /// The sentences that are not what they should be.
 fn wrong<'a>(table: &[&'a str], expected: Option<Habit>) -> Vec<&'a str> {
-    table.iter().filter(|text| habit(&Sentence::read(text).unwrap()) != expected).copied().collect()
+    table
+        .iter()
+        .filter(|text| habit(&Sentence::read(text).unwrap()) != expected)
+        .copied()
+        .collect()
 }
 
 #[test]

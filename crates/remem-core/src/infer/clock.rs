@@ -19,51 +19,100 @@ pub(super) fn read(sentence: &Sentence, at: usize, language: &Language, adjacent
     let times = &language.times;
     let marked = sentence.any(at, times.at).unwrap_or(0);
     let start = at + marked;
-    let name = || named(sentence, start, times.named_hours).map(|(len, hour)| Told { len, hour, minute: 0, sure: true });
+    let name = || {
+        named(sentence, start, times.named_hours).map(|(len, hour)| Told {
+            len,
+            hour,
+            minute: 0,
+            sure: true,
+        })
+    };
     let told = name()
         .or_else(|| fraction(sentence, start, times))
         .or_else(|| digits(sentence, start, marked > 0, adjacent, language))
         .or_else(|| spelt(sentence, start, language).filter(|_| marked > 0))?;
     let (zone_len, zone) = zone(sentence, start + told.len, language);
-    let Told { len, hour, minute, sure } = told;
-    Some((marked + len + zone_len, Some(Hit::Clock { hour, minute, sure, zone })))
+    let Told {
+        len,
+        hour,
+        minute,
+        sure,
+    } = told;
+    Some((
+        marked + len + zone_len,
+        Some(Hit::Clock {
+            hour,
+            minute,
+            sure,
+            zone,
+        }),
+    ))
 }
 
 /// "half past nine", "quarter to 5".
 fn fraction(sentence: &Sentence, at: usize, times: &Times) -> Option<Told> {
     let (len, minutes) = named(sentence, at, times.fractions)?;
     let word = sentence.word(at + len)?;
-    let hour = hour_and_minute(word).map(|(hour, _)| hour).or_else(|| spelt_hour(word, times))?;
+    let hour = hour_and_minute(word)
+        .map(|(hour, _)| hour)
+        .or_else(|| spelt_hour(word, times))?;
     let all = (i16::from(hour) * 60 + i16::from(minutes)).rem_euclid(24 * 60);
     let part = |value: i16| i8::try_from(value).ok();
-    Some(Told { len: len + 1, hour: part(all / 60)?, minute: part(all % 60)?, sure: hour > 12 })
+    Some(Told {
+        len: len + 1,
+        hour: part(all / 60)?,
+        minute: part(all % 60)?,
+        sure: hour > 12,
+    })
 }
 
 /// "at nine".
 fn spelt(sentence: &Sentence, at: usize, language: &Language) -> Option<Told> {
     let hour = spelt_hour(sentence.word(at)?, &language.times)?;
-    let o_clock = sentence.word(at + 1).is_some_and(|word| language.times.o_clock.contains(&word));
-    (o_clock || !counts(sentence, at + 1, language)).then_some(Told { len: 1 + usize::from(o_clock), hour, minute: 0, sure: false })
+    let o_clock = sentence
+        .word(at + 1)
+        .is_some_and(|word| language.times.o_clock.contains(&word));
+    (o_clock || !counts(sentence, at + 1, language)).then_some(Told {
+        len: 1 + usize::from(o_clock),
+        hour,
+        minute: 0,
+        sure: false,
+    })
 }
 
 fn spelt_hour(word: &str, times: &Times) -> Option<i8> {
     let (_, value) = times.numbers.iter().find(|(name, _)| *name == word)?;
     // One is an article as well.
-    i8::try_from(*value).ok().filter(|hour| (2..=12).contains(hour))
+    i8::try_from(*value)
+        .ok()
+        .filter(|hour| (2..=12).contains(hour))
 }
 
 /// "5pm", "5:30 pm", "17:30", and after a mark of time also "9".
-fn digits(sentence: &Sentence, at: usize, marked: bool, adjacent: bool, language: &Language) -> Option<Told> {
+fn digits(
+    sentence: &Sentence,
+    at: usize,
+    marked: bool,
+    adjacent: bool,
+    language: &Language,
+) -> Option<Told> {
     let times = &language.times;
     let word = sentence.word(at)?;
-    let half = |names: &[&'static str]| names.iter().find_map(|name| word.strip_suffix(*name)).filter(|rest| !rest.is_empty());
+    let half = |names: &[&'static str]| {
+        names
+            .iter()
+            .find_map(|name| word.strip_suffix(*name))
+            .filter(|rest| !rest.is_empty())
+    };
     let (digits, glued) = match (half(times.am), half(times.pm)) {
         (Some(rest), _) => (rest, Some(false)),
         (_, Some(rest)) => (rest, Some(true)),
         _ => (word, None),
     };
     let (hour, minute) = hour_and_minute(digits)?;
-    let apart = (sentence.gap(at + 1) == Gap::Space).then(|| sentence.word(at + 1)).flatten();
+    let apart = (sentence.gap(at + 1) == Gap::Space)
+        .then(|| sentence.word(at + 1))
+        .flatten();
     let pm = glued.or_else(|| {
         let told = apart?;
         let pm = times.pm.contains(&told);
@@ -71,12 +120,15 @@ fn digits(sentence: &Sentence, at: usize, marked: bool, adjacent: bool, language
     });
     let o_clock = apart.is_some_and(|word| times.o_clock.contains(&word));
     let len = 1 + usize::from(pm.is_some() && glued.is_none()) + usize::from(o_clock);
-    let beside = adjacent || apart.is_some_and(|word| language.is_calendar(word)) || sentence.any_before(at, times.prepositions).is_some();
+    let beside = adjacent
+        || apart.is_some_and(|word| language.is_calendar(word))
+        || sentence.any_before(at, times.prepositions).is_some();
     let precise = digits.contains(':') && (marked || beside);
     // A bare number is an hour only where nothing follows that it could count.
     let zoned = zone(sentence, at + len, language).0 > 0;
     let dated = apart.is_some_and(|word| language.month(word).is_some());
-    let bare = marked && minute.is_none() && !dated && (zoned || !counts(sentence, at + 1, language));
+    let bare =
+        marked && minute.is_none() && !dated && (zoned || !counts(sentence, at + 1, language));
     if pm.is_none() && !precise && !o_clock && !bare {
         return None;
     }
@@ -86,12 +138,23 @@ fn digits(sentence: &Sentence, at: usize, marked: bool, adjacent: bool, language
         Some(false) if hour == 12 => 0,
         _ => hour,
     };
-    let sure = pm.is_some() || hour > 12 || digits.starts_with('0') || digits.contains(':') && digits.len() == 5;
-    Some(Told { len, hour, minute: minute.unwrap_or(0), sure })
+    let sure = pm.is_some()
+        || hour > 12
+        || digits.starts_with('0')
+        || digits.contains(':') && digits.len() == 5;
+    Some(Told {
+        len,
+        hour,
+        minute: minute.unwrap_or(0),
+        sure,
+    })
 }
 
 fn zone(sentence: &Sentence, at: usize, language: &Language) -> (usize, Zone) {
-    let word = sentence.word(at).filter(|_| sentence.gap(at) != Gap::Break).unwrap_or_default();
+    let word = sentence
+        .word(at)
+        .filter(|_| sentence.gap(at) != Gap::Break)
+        .unwrap_or_default();
     if language.times.utc.contains(&word) {
         (1, Zone::Utc)
     } else if language.times.zones.contains(&word) {
@@ -102,8 +165,12 @@ fn zone(sentence: &Sentence, at: usize, language: &Language) -> (usize, Zone) {
 }
 
 fn hour_and_minute(digits: &str) -> Option<(i8, Option<i8>)> {
-    let (hour, rest) = digits.split_once([':', '.']).map_or((digits, None), |(hour, rest)| (hour, Some(rest)));
-    let plain = |text: &str| (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (hour, rest) = digits
+        .split_once([':', '.'])
+        .map_or((digits, None), |(hour, rest)| (hour, Some(rest)));
+    let plain = |text: &str| {
+        (1..=2).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
     let part = |text: &str, max: i8| text.parse::<i8>().ok().filter(|n| *n <= max && plain(text));
     let minute = match rest {
         Some(rest) if rest.len() == 2 => Some(part(rest, 59)?),

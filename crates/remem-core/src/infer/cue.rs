@@ -54,7 +54,9 @@ pub(super) struct Ground<'a> {
 
 /// The places where an explicit request begins, whatever it is worth.
 pub(super) fn requests(sentence: &Sentence, language: &Language) -> Vec<usize> {
-    (0..sentence.words.len()).filter(|&at| sentence.any(at, language.cues.requests).is_some()).collect()
+    (0..sentence.words.len())
+        .filter(|&at| sentence.any(at, language.cues.requests).is_some())
+        .collect()
 }
 
 /// The cues of a sentence that hold, in order.
@@ -70,8 +72,14 @@ pub(super) fn cues(ground: &Ground<'_>, clauses: &[Clause]) -> Vec<Cue> {
         let clause = ground.clause(at);
         let inside = clauses.iter().any(|clause| clause.words.contains(&at));
         let quoted = sentence.words[at..at + len].iter().any(|word| word.quoted);
-        if weight > 0 && !inside && !quoted && !ground.negated(&clause, at) && !ground.reported(at) {
-            found.push(Cue { words: at..at + len, class, weight, clause });
+        if weight > 0 && !inside && !quoted && !ground.negated(&clause, at) && !ground.reported(at)
+        {
+            found.push(Cue {
+                words: at..at + len,
+                class,
+                weight,
+                clause,
+            });
         }
         at += len;
     }
@@ -84,18 +92,41 @@ impl Ground<'_> {
         let (sentence, cues) = (self.sentence, &self.language.cues);
         if let Some(len) = sentence.any(at, cues.requests) {
             let like = sentence.any(at + len, cues.resemble).is_some();
-            let asked = |stands: &Standing| *stands == Standing::Bare && sentence.question && sentence.any(at + len, cues.asked).is_some();
-            let stands = self.standing(at).or_else(|| self.after_clause(at, clauses)).filter(|stands| !asked(stands));
-            return Some((len, Class::Request, if stands.is_some() && !like { REQUEST } else { 0 }));
+            let asked = |stands: &Standing| {
+                *stands == Standing::Bare
+                    && sentence.question
+                    && sentence.any(at + len, cues.asked).is_some()
+            };
+            let stands = self
+                .standing(at)
+                .or_else(|| self.after_clause(at, clauses))
+                .filter(|stands| !asked(stands));
+            return Some((
+                len,
+                Class::Request,
+                if stands.is_some() && !like {
+                    REQUEST
+                } else {
+                    0
+                },
+            ));
         }
-        if let Some(len) = sentence.any(at, cues.labels).filter(|len| sentence.words[at + len - 1].colon && sentence.gap(at) != Gap::Space)
+        if let Some(len) = sentence
+            .any(at, cues.labels)
+            .filter(|len| sentence.words[at + len - 1].colon && sentence.gap(at) != Gap::Space)
         {
             return Some((len, Class::Request, TASK));
         }
         if let Some(len) = sentence.any(at, cues.passive) {
-            return Some((len, Class::Request, if sentence.question { 0 } else { PROMISE }));
+            return Some((
+                len,
+                Class::Request,
+                if sentence.question { 0 } else { PROMISE },
+            ));
         }
-        self.need(at).or_else(|| self.promise(at)).or_else(|| self.task(at))
+        self.need(at)
+            .or_else(|| self.promise(at))
+            .or_else(|| self.task(at))
     }
 
     fn promise(&self, at: usize) -> Option<(usize, Class, i32)> {
@@ -118,12 +149,38 @@ impl Ground<'_> {
                 base != word && !word.ends_with(self.language.states.plural_end)
             });
             let subject = at > 0 && sentence.gap(at) == Gap::Space;
-            return Some((len, Class::State, if participle && subject && !sentence.question { NEED } else { 0 }));
+            return Some((
+                len,
+                Class::State,
+                if participle && subject && !sentence.question {
+                    NEED
+                } else {
+                    0
+                },
+            ));
         }
         let len = sentence.any(at, cues.needs)?;
-        let own = self.language.moods.subjects.iter().any(|subject| sentence.word(at) == Some(subject)) || len > 2;
-        let placed = if own { !self.embedded(at) } else { self.standing(at).is_some() };
-        Some((len, Class::Need, if placed && self.deed(at + len).is_some() { NEED } else { 0 }))
+        let own = self
+            .language
+            .moods
+            .subjects
+            .iter()
+            .any(|subject| sentence.word(at) == Some(subject))
+            || len > 2;
+        let placed = if own {
+            !self.embedded(at)
+        } else {
+            self.standing(at).is_some()
+        };
+        Some((
+            len,
+            Class::Need,
+            if placed && self.deed(at + len).is_some() {
+                NEED
+            } else {
+                0
+            },
+        ))
     }
 
     fn task(&self, at: usize) -> Option<(usize, Class, i32)> {
@@ -131,7 +188,10 @@ impl Ground<'_> {
         let verb = sentence.any(at, cues.tasks);
         let noun = || {
             let len = sentence.any(at, cues.noun_tasks)?;
-            let next = sentence.words.get(at + len).filter(|word| word.gap == Gap::Space)?;
+            let next = sentence
+                .words
+                .get(at + len)
+                .filter(|word| word.gap == Gap::Space)?;
             let calendar = self.language.is_calendar(&next.text);
             let object = moods.objects.contains(&next.text.as_str()) || (next.capital && !calendar);
             object.then_some(len)
@@ -141,30 +201,47 @@ impl Ground<'_> {
             Standing::Opened => true,
             Standing::Bare => !sentence.question,
         };
-        let undoes = (at + len..at + len + UNDONE_WORDS).any(|at| sentence.any(at, cues.undone).is_some());
+        let undoes =
+            (at + len..at + len + UNDONE_WORDS).any(|at| sentence.any(at, cues.undone).is_some());
         (holds && !undoes).then_some((len, Class::Task, TASK))
     }
 
     /// Whether somebody waits for what is to be done after "I'll": none, if that is nothing, or is denied.
     fn deed(&self, mut at: usize) -> Option<bool> {
         let (cues, moods) = (&self.language.cues, &self.language.moods);
-        while self.sentence.word(at).is_some_and(|word| moods.fillers.contains(&word)) {
+        while self
+            .sentence
+            .word(at)
+            .is_some_and(|word| moods.fillers.contains(&word))
+        {
             at += 1;
         }
-        let verb = self.sentence.word(at).filter(|_| self.sentence.gap(at) == Gap::Space && !self.sentence.question)?;
+        let verb = self
+            .sentence
+            .word(at)
+            .filter(|_| self.sentence.gap(at) == Gap::Space && !self.sentence.question)?;
         if let Some(len) = self.sentence.any(at, cues.tasks) {
-            let idle = self.sentence.word(at + len).is_some_and(|word| cues.not_done.contains(&word));
+            let idle = self
+                .sentence
+                .word(at + len)
+                .is_some_and(|word| cues.not_done.contains(&word));
             return (!idle).then_some(true);
         }
-        let done = !cues.not_done.contains(&verb) && !moods.negations.contains(&verb) && !moods.doubts.contains(&verb);
+        let done = !cues.not_done.contains(&verb)
+            && !moods.negations.contains(&verb)
+            && !moods.doubts.contains(&verb);
         let letters = verb.chars().all(|c| c.is_alphabetic() || c == '-');
         (done && letters && !moods.objects.contains(&verb)).then(|| cues.delivered.contains(&verb))
     }
 
     /// Whether a promise is only what another clause speaks about: "if I'll", "what we have to".
     fn embedded(&self, at: usize) -> bool {
-        let before = at.checked_sub(1).and_then(|before| self.sentence.word(before));
-        before.is_some_and(|word| self.sentence.gap(at) == Gap::Space && self.language.moods.embeds.contains(&word))
+        let before = at
+            .checked_sub(1)
+            .and_then(|before| self.sentence.word(before));
+        before.is_some_and(|word| {
+            self.sentence.gap(at) == Gap::Space && self.language.moods.embeds.contains(&word)
+        })
     }
 
     /// Whether a command can stand at a place.
@@ -188,7 +265,9 @@ impl Ground<'_> {
                 start = time;
             } else if moods.joins.contains(&before) {
                 let clause = self.clause(start - 1);
-                let subject = sentence.word(clause.start).is_some_and(|word| moods.subjects.contains(&word));
+                let subject = sentence
+                    .word(clause.start)
+                    .is_some_and(|word| moods.subjects.contains(&word));
                 return (!subject).then_some(Standing::Bare);
             } else {
                 return None;
@@ -199,14 +278,21 @@ impl Ground<'_> {
     /// Where a time begins that ends before a place: "on Friday remind me".
     fn leading_time(&self, at: usize) -> Option<usize> {
         let time = self.times.iter().find(|time| time.words.end == at)?;
-        let led = self.sentence.any_before(time.words.start, self.language.times.prepositions).unwrap_or(0);
+        let led = self
+            .sentence
+            .any_before(time.words.start, self.language.times.prepositions)
+            .unwrap_or(0);
         Some(time.words.start - led)
     }
 
     /// A request may follow a condition without a mark: "when the invoice clears remind me".
     fn after_clause(&self, at: usize, clauses: &[Clause]) -> Option<Standing> {
         let fillers = &self.language.moods.fillers;
-        let idle = |at: usize| self.sentence.word(at).is_some_and(|word| fillers.contains(&word));
+        let idle = |at: usize| {
+            self.sentence
+                .word(at)
+                .is_some_and(|word| fillers.contains(&word))
+        };
         let follows = |clause: &&Clause| {
             let beside = clause.words.end <= at && (clause.words.end..at).all(idle);
             beside && clause.key.is_some() && self.sentence.gap(clause.words.start) != Gap::Space
@@ -218,24 +304,36 @@ impl Ground<'_> {
     fn clause(&self, at: usize) -> Range<usize> {
         let turns = |at: &usize| self.sentence.any(*at, self.language.moods.turns).is_some();
         let start = (1..=at).rev().find(turns).unwrap_or(0);
-        let end = (at + 1..self.sentence.words.len()).find(turns).unwrap_or(self.sentence.words.len());
+        let end = (at + 1..self.sentence.words.len())
+            .find(turns)
+            .unwrap_or(self.sentence.words.len());
         start..end
     }
 
     /// Whether a cue is denied: a denial stands before it, with no mark in between.
     fn negated(&self, clause: &Range<usize>, at: usize) -> bool {
         let moods = &self.language.moods;
-        let start = (clause.start..at).rev().find(|&word| self.sentence.gap(word + 1) != Gap::Space).map_or(clause.start, |word| word + 1);
-        let denies = |word: &str| moods.negations.contains(&word) || word.ends_with(moods.negated_end);
+        let start = (clause.start..at)
+            .rev()
+            .find(|&word| self.sentence.gap(word + 1) != Gap::Space)
+            .map_or(clause.start, |word| word + 1);
+        let denies =
+            |word: &str| moods.negations.contains(&word) || word.ends_with(moods.negated_end);
         (start..at).any(|word| self.sentence.word(word).is_some_and(denies))
     }
 
     /// Whether somebody else is told to have said it.
     fn reported(&self, at: usize) -> bool {
         let moods = &self.language.moods;
-        let said = |word: usize| self.sentence.word(word).is_some_and(|word| moods.reports.contains(&word));
+        let said = |word: usize| {
+            self.sentence
+                .word(word)
+                .is_some_and(|word| moods.reports.contains(&word))
+        };
         let own = |word: usize| {
-            word.checked_sub(1).and_then(|before| self.sentence.word(before)).is_some_and(|word| moods.speakers.contains(&word))
+            word.checked_sub(1)
+                .and_then(|before| self.sentence.word(before))
+                .is_some_and(|word| moods.speakers.contains(&word))
         };
         let last = self.sentence.words.len().saturating_sub(2).max(at + 1);
         (0..at).any(|word| said(word) && !own(word)) || (last..self.sentence.words.len()).any(said)

@@ -141,13 +141,23 @@ pub enum Verdict {
 #[must_use]
 pub fn infer(reading: &Reading<'_>) -> Vec<Promise> {
     let language: &'static Language = &ENGLISH;
-    let cued = |text: &str| language.heads.as_ref().is_none_or(|heads| heads.is_match(text));
-    let Ok(instant) = jiff::Timestamp::from_millisecond(reading.at.0) else { return Vec::new() };
+    let cued = |text: &str| {
+        language
+            .heads
+            .as_ref()
+            .is_none_or(|heads| heads.is_match(text))
+    };
+    let Ok(instant) = jiff::Timestamp::from_millisecond(reading.at.0) else {
+        return Vec::new();
+    };
     if !cued(reading.text) {
         return Vec::new();
     }
     let now = instant.to_zoned(reading.zone.clone());
-    let context = Context { language, now: &now };
+    let context = Context {
+        language,
+        now: &now,
+    };
     let sentences = sentence::sentences(reading.text, language);
     sentences
         .iter()
@@ -174,13 +184,29 @@ pub fn assertions(text: &str) -> Vec<String> {
 fn promise(sentence: &Sentence, reading: &Reading<'_>, context: &Context<'_>) -> Option<Promise> {
     let language = context.language;
     let times = when::scan(sentence, context);
-    let clauses = predicate::clauses(sentence, &cue::requests(sentence, language), &times, language);
-    let ground = Ground { sentence, language, times: &times };
+    let clauses = predicate::clauses(
+        sentence,
+        &cue::requests(sentence, language),
+        &times,
+        language,
+    );
+    let ground = Ground {
+        sentence,
+        language,
+        times: &times,
+    };
     let mut best: Option<Promise> = None;
     for cue in cue::cues(&ground, &clauses) {
-        let Some(found) = due(sentence, &cue, &times, &clauses, context) else { continue };
-        let Some(promise) = judged(sentence, &cue, found, reading, language) else { continue };
-        if best.as_ref().is_none_or(|best| promise.confidence > best.confidence) {
+        let Some(found) = due(sentence, &cue, &times, &clauses, context) else {
+            continue;
+        };
+        let Some(promise) = judged(sentence, &cue, found, reading, language) else {
+            continue;
+        };
+        if best
+            .as_ref()
+            .is_none_or(|best| promise.confidence > best.confidence)
+        {
             best = Some(promise);
         }
     }
@@ -195,45 +221,99 @@ struct Due {
     weight: i32,
 }
 
-fn due(sentence: &Sentence, cue: &Cue, times: &[Found], clauses: &[Clause], context: &Context<'_>) -> Option<Due> {
-    let inside = |words: &Range<usize>, of: &Range<usize>| of.start <= words.start && words.end <= of.end;
-    let near = |words: &Range<usize>| words.start <= cue.words.end + REACH_WORDS && cue.words.start <= words.end + REACH_WORDS;
-    let own: Vec<&Clause> = clauses.iter().filter(|clause| inside(&clause.words, &cue.clause) && near(&clause.words)).collect();
+fn due(
+    sentence: &Sentence,
+    cue: &Cue,
+    times: &[Found],
+    clauses: &[Clause],
+    context: &Context<'_>,
+) -> Option<Due> {
+    let inside =
+        |words: &Range<usize>, of: &Range<usize>| of.start <= words.start && words.end <= of.end;
+    let near = |words: &Range<usize>| {
+        words.start <= cue.words.end + REACH_WORDS && cue.words.start <= words.end + REACH_WORDS
+    };
+    let own: Vec<&Clause> = clauses
+        .iter()
+        .filter(|clause| inside(&clause.words, &cue.clause) && near(&clause.words))
+        .collect();
     // Times inside a condition are when the condition is, not when the deed is.
     let apart = |found: &&Found| {
-        inside(&found.words, &cue.clause) && near(&found.words) && !own.iter().any(|clause| inside(&found.words, &clause.words))
+        inside(&found.words, &cue.clause)
+            && near(&found.words)
+            && !own.iter().any(|clause| inside(&found.words, &clause.words))
     };
     let times: Vec<&Found> = times.iter().filter(apart).collect();
     let repeats = times.iter().any(|found| predicate::repeats(found));
-    let waits = own.iter().find(|clause| clause.key.is_some() && !(clause.limit && repeats) && cue.class != Class::State);
+    let waits = own.iter().find(|clause| {
+        clause.key.is_some() && !(clause.limit && repeats) && cue.class != Class::State
+    });
     if let Some(clause) = waits {
         let ruled = clause.general && cue.class == Class::Task;
         let doubts = i32::from(clause.conditional) + i32::from(ruled);
-        let weight = if clause.clear { when::CLEAR } else { UNCLEAR } - doubts * DOUBT - if clause.joined { JOINED } else { 0 };
-        let condition = Condition::Predicate { key: clause.key.clone()? };
-        return Some(Due { condition, words: clause.words.clone(), told: vec![clause.words.clone()], weight });
+        let weight = if clause.clear { when::CLEAR } else { UNCLEAR }
+            - doubts * DOUBT
+            - if clause.joined { JOINED } else { 0 };
+        let condition = Condition::Predicate {
+            key: clause.key.clone()?,
+        };
+        return Some(Due {
+            condition,
+            words: clause.words.clone(),
+            told: vec![clause.words.clone()],
+            weight,
+        });
     }
-    let Moment { words, told, condition, weight } = moment::moment(sentence, &times, &cue.words, context)?;
+    let Moment {
+        words,
+        told,
+        condition,
+        weight,
+    } = moment::moment(sentence, &times, &cue.words, context)?;
     // "if possible" is politeness; a condition with a subject and a verb is one.
-    let conditional = own.iter().any(|clause| clause.conditional && clause.words.len() > 2);
-    Some(Due { condition, words, told, weight: weight - if conditional { DOUBT } else { 0 } })
+    let conditional = own
+        .iter()
+        .any(|clause| clause.conditional && clause.words.len() > 2);
+    Some(Due {
+        condition,
+        words,
+        told,
+        weight: weight - if conditional { DOUBT } else { 0 },
+    })
 }
 
 /// The promise with its confidence, if that is enough to speak of one.
-fn judged(sentence: &Sentence, cue: &Cue, due: Due, reading: &Reading<'_>, language: &Language) -> Option<Promise> {
+fn judged(
+    sentence: &Sentence,
+    cue: &Cue,
+    due: Due,
+    reading: &Reading<'_>,
+    language: &Language,
+) -> Option<Promise> {
     let moods = &language.moods;
-    let has = |range: Range<usize>, list: &[&str]| range.into_iter().any(|at| sentence.word(at).is_some_and(|word| list.contains(&word)));
-    let doubtful = has(cue.clause.start..(cue.words.end + 1).min(cue.clause.end), moods.doubts);
+    let has = |range: Range<usize>, list: &[&str]| {
+        range
+            .into_iter()
+            .any(|at| sentence.word(at).is_some_and(|word| list.contains(&word)))
+    };
+    let doubtful = has(
+        cue.clause.start..(cue.words.end + 1).min(cue.clause.end),
+        moods.doubts,
+    );
     let weak = matches!(cue.class, Class::Promise | Class::Need | Class::State);
     let past = weak && has(cue.clause.clone(), moods.past);
     let trust = if reading.trusted { TRUST } else { 0 };
-    let sum = cue.weight + due.weight + trust - if doubtful { DOUBT } else { 0 } - if past { DOUBT } else { 0 };
+    let sum = cue.weight + due.weight + trust
+        - if doubtful { DOUBT } else { 0 }
+        - if past { DOUBT } else { 0 };
     let confidence = u8::try_from(sum.clamp(0, 100)).unwrap_or(0);
     if confidence < CONFIRM_AT {
         return None;
     }
     let verdict = match &due.condition {
-        Condition::Once { at } | Condition::Recurring { first: at, .. } if at.0.saturating_sub(reading.at.0) > reading.horizon_ms => {
+        Condition::Once { at } | Condition::Recurring { first: at, .. }
+            if at.0.saturating_sub(reading.at.0) > reading.horizon_ms =>
+        {
             Verdict::Refused(HORIZON_EXCEEDED)
         }
         _ if confidence >= ARM_AT && reading.trusted => Verdict::Arm,
@@ -254,11 +334,18 @@ fn judged(sentence: &Sentence, cue: &Cue, due: Due, reading: &Reading<'_>, langu
 fn action(sentence: &Sentence, cue: &Cue, told: &[Range<usize>], language: &Language) -> String {
     let moods = &language.moods;
     let lists = [moods.articles, moods.fillers, language.times.prepositions];
-    let idle = |word: &str| word == language.states.infinitive || lists.iter().any(|list| list.contains(&word));
+    let idle = |word: &str| {
+        word == language.states.infinitive || lists.iter().any(|list| list.contains(&word))
+    };
     // A task is the deed itself; what asks for one is not.
     let cued = |at: &usize| cue.class != Class::Task && cue.words.contains(at);
-    let content = (0..sentence.words.len()).filter(|at| !cued(at) && !told.iter().any(|words| words.contains(at)));
-    let words: Vec<&str> = content.filter_map(|at| sentence.word(at)).filter(|word| !idle(word)).take(ACTION_WORDS_MAX).collect();
+    let content = (0..sentence.words.len())
+        .filter(|at| !cued(at) && !told.iter().any(|words| words.contains(at)));
+    let words: Vec<&str> = content
+        .filter_map(|at| sentence.word(at))
+        .filter(|word| !idle(word))
+        .take(ACTION_WORDS_MAX)
+        .collect();
     words.join(" ")
 }
 

@@ -49,35 +49,79 @@ struct Told<'a> {
 }
 
 /// The moment that the times in a clause mean for a cue.
-pub(super) fn moment(sentence: &Sentence, found: &[&Found], cue: &Range<usize>, context: &Context<'_>) -> Option<Moment> {
+pub(super) fn moment(
+    sentence: &Sentence,
+    found: &[&Found],
+    cue: &Range<usize>,
+    context: &Context<'_>,
+) -> Option<Moment> {
     if found.iter().any(|found| found.hit == Hit::Unreadable) {
         return None;
     }
-    if let Some(every) = found.iter().find(|found| matches!(found.hit, Hit::Every { .. })) {
+    if let Some(every) = found
+        .iter()
+        .find(|found| matches!(found.hit, Hit::Every { .. }))
+    {
         return recurring(sentence, found, every, cue, context);
     }
-    if let Some(one) = nearest(sentence, found, cue, context, |hit| matches!(hit, Hit::Exact(_) | Hit::Local(_))) {
+    if let Some(one) = nearest(sentence, found, cue, context, |hit| {
+        matches!(hit, Hit::Exact(_) | Hit::Local(_))
+    }) {
         let at = match one.hit {
             Hit::Exact(at) => Timestamp(at),
             Hit::Local(local) => instant(context.now.time_zone(), local)?,
             _ => return None,
         };
         let (words, told) = (one.words.clone(), vec![one.words.clone()]);
-        return Some(Moment { words, told, condition: Condition::Once { at: later(at, context)? }, weight: when::SURE });
+        return Some(Moment {
+            words,
+            told,
+            condition: Condition::Once {
+                at: later(at, context)?,
+            },
+            weight: when::SURE,
+        });
     }
     let told = told(sentence, found, cue, context);
     let (at, weight) = once(&told, context)?;
     let conflict = conflict(found, told.day, at, context);
     let (words, told) = told.words();
-    let astray = if astray(sentence, &words, cue, context) { ASTRAY_PENALTY } else { 0 };
-    Some(Moment { words, told, condition: Condition::Once { at }, weight: weight - conflict - astray })
+    let astray = if astray(sentence, &words, cue, context) {
+        ASTRAY_PENALTY
+    } else {
+        0
+    };
+    Some(Moment {
+        words,
+        told,
+        condition: Condition::Once { at },
+        weight: weight - conflict - astray,
+    })
 }
 
-fn told<'a>(sentence: &Sentence, found: &[&'a Found], cue: &Range<usize>, context: &Context<'_>) -> Told<'a> {
+fn told<'a>(
+    sentence: &Sentence,
+    found: &[&'a Found],
+    cue: &Range<usize>,
+    context: &Context<'_>,
+) -> Told<'a> {
     let near = |is: fn(&Hit) -> bool| nearest(sentence, found, cue, context, is);
     let day = near(|hit| matches!(hit, Hit::Day { .. })).map(|day| dated(found, day));
     let clock = near(|hit| matches!(hit, Hit::Clock { .. })).and_then(|found| match found.hit {
-        Hit::Clock { hour, minute, sure, zone } => Some((found, Clock { hour, minute, sure, zone })),
+        Hit::Clock {
+            hour,
+            minute,
+            sure,
+            zone,
+        } => Some((
+            found,
+            Clock {
+                hour,
+                minute,
+                sure,
+                zone,
+            },
+        )),
         _ => None,
     });
     let part = near(|hit| matches!(hit, Hit::Part { .. })).and_then(|found| match found.hit {
@@ -90,8 +134,16 @@ fn told<'a>(sentence: &Sentence, found: &[&'a Found], cue: &Range<usize>, contex
 impl Told<'_> {
     /// The words from the first to the last that stand together with the main one, and all of them.
     fn words(&self) -> (Range<usize>, Vec<Range<usize>>) {
-        let all = [self.day, self.clock.map(|(found, _)| found), self.part.map(|(found, ..)| found)];
-        let told: Vec<Range<usize>> = all.into_iter().flatten().map(|found| found.words.clone()).collect();
+        let all = [
+            self.day,
+            self.clock.map(|(found, _)| found),
+            self.part.map(|(found, ..)| found),
+        ];
+        let told: Vec<Range<usize>> = all
+            .into_iter()
+            .flatten()
+            .map(|found| found.words.clone())
+            .collect();
         let mut words = told.first().cloned().unwrap_or_default();
         for _ in 0..told.len() {
             for other in &told {
@@ -108,8 +160,12 @@ impl Told<'_> {
         let late = |hour: i8| hour >= 12;
         let (hour, minute) = match (self.clock, self.part) {
             (Some((_, clock)), _) if clock.sure => (clock.hour, clock.minute),
-            (Some((_, clock)), Some((_, part, _))) if late(part) && clock.hour < 12 => (clock.hour + 12, clock.minute),
-            (Some((_, clock)), None) if (1..=6).contains(&clock.hour) => (clock.hour + 12, clock.minute),
+            (Some((_, clock)), Some((_, part, _))) if late(part) && clock.hour < 12 => {
+                (clock.hour + 12, clock.minute)
+            }
+            (Some((_, clock)), None) if (1..=6).contains(&clock.hour) => {
+                (clock.hour + 12, clock.minute)
+            }
             (Some((_, clock)), _) => (clock.hour, clock.minute),
             (None, Some((_, part, _))) => (part, 0),
             (None, None) => return None,
@@ -129,14 +185,31 @@ fn nearest<'a>(
     let hits = || found.iter().filter(|found| is(&found.hit));
     let after = || hits().find(|found| found.words.start >= cue.end);
     let leading = hits().find(|found| leads(sentence, &found.words, cue, context));
-    leading.or_else(after).or_else(|| hits().rfind(|found| found.words.end <= cue.start)).copied()
+    leading
+        .or_else(after)
+        .or_else(|| hits().rfind(|found| found.words.end <= cue.start))
+        .copied()
 }
 
 /// Whether a time begins its clause and leads up to the cue: "On Friday, please remind me".
-fn leads(sentence: &Sentence, words: &Range<usize>, cue: &Range<usize>, context: &Context<'_>) -> bool {
+fn leads(
+    sentence: &Sentence,
+    words: &Range<usize>,
+    cue: &Range<usize>,
+    context: &Context<'_>,
+) -> bool {
     let language = context.language;
-    let idle = |at: usize| sentence.word(at).is_some_and(|word| language.moods.fillers.contains(&word));
-    let led = |at: usize| idle(at) || sentence.word(at).is_some_and(|word| language.times.prepositions.contains(&word));
+    let idle = |at: usize| {
+        sentence
+            .word(at)
+            .is_some_and(|word| language.moods.fillers.contains(&word))
+    };
+    let led = |at: usize| {
+        idle(at)
+            || sentence
+                .word(at)
+                .is_some_and(|word| language.times.prepositions.contains(&word))
+    };
     let mut start = words.start;
     while start > 0 && sentence.gap(start) == Gap::Space && led(start - 1) {
         start -= 1;
@@ -146,8 +219,14 @@ fn leads(sentence: &Sentence, words: &Range<usize>, cue: &Range<usize>, context:
 }
 
 /// Whether a time stands in a clause before the one of the cue.
-fn astray(sentence: &Sentence, words: &Range<usize>, cue: &Range<usize>, context: &Context<'_>) -> bool {
-    let apart = words.end <= cue.start && (words.end..=cue.start).any(|at| sentence.gap(at) != Gap::Space);
+fn astray(
+    sentence: &Sentence,
+    words: &Range<usize>,
+    cue: &Range<usize>,
+    context: &Context<'_>,
+) -> bool {
+    let apart =
+        words.end <= cue.start && (words.end..=cue.start).any(|at| sentence.gap(at) != Gap::Space);
     apart && !leads(sentence, words, cue, context)
 }
 
@@ -157,20 +236,36 @@ fn dated<'a>(found: &[&'a Found], day: &'a Found) -> &'a Found {
         Hit::Day { weight, .. } => weight,
         _ => -1,
     };
-    let beside = found.iter().find(|other| other.words.start > day.words.start && other.words.start <= day.words.end + 1);
-    beside.filter(|other| weight(other) > weight(day)).copied().unwrap_or(day)
+    let beside = found.iter().find(|other| {
+        other.words.start > day.words.start && other.words.start <= day.words.end + 1
+    });
+    beside
+        .filter(|other| weight(other) > weight(day))
+        .copied()
+        .unwrap_or(day)
 }
 
 /// What is taken off if a day of the week stands beside a date that is another day of the week.
 fn conflict(found: &[&Found], day: Option<&Found>, at: Timestamp, context: &Context<'_>) -> i32 {
     let Some(day) = day else { return 0 };
-    let here = jiff::Timestamp::from_millisecond(at.0).map(|at| at.to_zoned(context.now.time_zone().clone()).weekday());
+    let here = jiff::Timestamp::from_millisecond(at.0)
+        .map(|at| at.to_zoned(context.now.time_zone().clone()).weekday());
     let differs = |other: &&Found| match other.hit {
-        Hit::Day { day: Day::On(date), weight: CLEAR, .. } => here.as_ref().is_ok_and(|here| date.weekday() != *here),
+        Hit::Day {
+            day: Day::On(date),
+            weight: CLEAR,
+            ..
+        } => here.as_ref().is_ok_and(|here| date.weekday() != *here),
         _ => false,
     };
-    let beside = found.iter().filter(|other| other.words.end <= day.words.start && day.words.start <= other.words.end + 1);
-    if beside.copied().any(|other| differs(&other)) { CONFLICT_PENALTY } else { 0 }
+    let beside = found.iter().filter(|other| {
+        other.words.end <= day.words.start && day.words.start <= other.words.end + 1
+    });
+    if beside.copied().any(|other| differs(&other)) {
+        CONFLICT_PENALTY
+    } else {
+        0
+    }
 }
 
 /// The one instant that is meant, if it is still to come.
@@ -181,53 +276,97 @@ fn once(told: &Told<'_>, context: &Context<'_>) -> Option<(Timestamp, i32)> {
         _ => (context.now.time_zone().clone(), 0),
     };
     let today = context.now.with_time_zone(zone.clone()).date();
-    let at = |date: Option<Date>, time: Time| later(instant(&zone, date?.to_datetime(time))?, context);
+    let at =
+        |date: Option<Date>, time: Time| later(instant(&zone, date?.to_datetime(time))?, context);
     let time = told.time();
     let Some(Hit::Day { day, hour, weight }) = told.day.map(|found| found.hit.clone()) else {
         let time = time?;
         let now = at(Some(today), time);
         // A part of today is over when it is over; a time of day comes again.
-        let again = if told.part.is_some_and(|(.., today)| today) { None } else { at(today.tomorrow().ok(), time) };
+        let again = if told.part.is_some_and(|(.., today)| today) {
+            None
+        } else {
+            at(today.tomorrow().ok(), time)
+        };
         return now.or(again).map(|at| (at, CLEAR - penalty));
     };
     let time = time.or_else(|| Time::new(hour, 0, 0, 0).ok())?;
     let at = match day {
         Day::On(date) => at(Some(date), time),
-        Day::Yearly { month, day } => (0..YEARS_MAX).find_map(|years| at(Date::new(today.year() + years, month, day).ok(), time)),
+        Day::Yearly { month, day } => (0..YEARS_MAX)
+            .find_map(|years| at(Date::new(today.year() + years, month, day).ok(), time)),
         Day::Monthly(day) => {
             let first = today.first_of_month();
-            let of = |months| when::moved(first, months, Unit::Month).and_then(|month| Date::new(month.year(), month.month(), day).ok());
+            let of = |months| {
+                when::moved(first, months, Unit::Month)
+                    .and_then(|month| Date::new(month.year(), month.month(), day).ok())
+            };
             (0..MONTHS_MAX).find_map(|months| at(of(months), time))
         }
     }?;
     Some((at, weight - penalty))
 }
 
-fn recurring(sentence: &Sentence, found: &[&Found], every: &Found, cue: &Range<usize>, context: &Context<'_>) -> Option<Moment> {
-    let Hit::Every { repeat, hour } = &every.hit else { return None };
+fn recurring(
+    sentence: &Sentence,
+    found: &[&Found],
+    every: &Found,
+    cue: &Range<usize>,
+    context: &Context<'_>,
+) -> Option<Moment> {
+    let Hit::Every { repeat, hour } = &every.hit else {
+        return None;
+    };
     let mut told = told(sentence, found, cue, context);
     let language = context.language;
     let lasts = |at: usize| {
-        let lasting = sentence.any(at, language.times.lasting).is_some_and(|len| when::amount(sentence, at + len, language).is_some());
+        let lasting = sentence
+            .any(at, language.times.lasting)
+            .is_some_and(|len| when::amount(sentence, at + len, language).is_some());
         lasting || sentence.any(at, language.times.bounded).is_some()
     };
     let bound = (0..sentence.words.len()).find(|&at| lasts(at));
-    told.day = told.day.filter(|day| bound.is_none_or(|bound| day.words.end <= bound));
+    told.day = told
+        .day
+        .filter(|day| bound.is_none_or(|bound| day.words.end <= bound));
     let foreign = told.clock.is_some_and(|(_, clock)| clock.zone != Zone::Own);
-    let time = told.time().or_else(|| Time::new(hour.unwrap_or(MORNING), 0, 0, 0).ok())?;
+    let time = told
+        .time()
+        .or_else(|| Time::new(hour.unwrap_or(MORNING), 0, 0, 0).ok())?;
     let (rule, first) = reckon(repeat, time, &told, context)?;
-    let penalty = if bound.is_some() { BOUND_PENALTY } else { 0 } + if foreign { ZONE_PENALTY } else { 0 };
+    let penalty =
+        if bound.is_some() { BOUND_PENALTY } else { 0 } + if foreign { ZONE_PENALTY } else { 0 };
     let (_, mut words) = told.words();
     words.push(every.words.clone());
     let condition = Condition::Recurring { rule, first };
-    Some(Moment { words: every.words.clone(), told: words, condition, weight: CLEAR - penalty })
+    Some(Moment {
+        words: every.words.clone(),
+        told: words,
+        condition,
+        weight: CLEAR - penalty,
+    })
 }
 
 /// The rule and its first instant. Ticks by the calendar are a cron line, distances are counted from the first one.
-fn reckon(repeat: &Repeat, time: Time, told: &Told<'_>, context: &Context<'_>) -> Option<(Recurrence, Timestamp)> {
+fn reckon(
+    repeat: &Repeat,
+    time: Time,
+    told: &Told<'_>,
+    context: &Context<'_>,
+) -> Option<(Recurrence, Timestamp)> {
     let zone = context.now.time_zone();
     let start = match told.day {
-        Some(_) => Some(once(&Told { day: told.day, clock: told.clock, part: told.part }, context)?.0),
+        Some(_) => Some(
+            once(
+                &Told {
+                    day: told.day,
+                    clock: told.clock,
+                    part: told.part,
+                },
+                context,
+            )?
+            .0,
+        ),
         None => None,
     };
     let at = format!("{} {}", time.minute(), time.hour());
@@ -235,7 +374,14 @@ fn reckon(repeat: &Repeat, time: Time, told: &Told<'_>, context: &Context<'_>) -
         Repeat::Daily => format!("{at} * * *"),
         Repeat::Weekdays(days) => {
             let days: Vec<String> = days.iter().map(|day| ((day + 1) % 7).to_string()).collect();
-            format!("{at} * * {}", if days == ["1", "2", "3", "4", "5"] { "1-5".to_owned() } else { days.join(",") })
+            format!(
+                "{at} * * {}",
+                if days == ["1", "2", "3", "4", "5"] {
+                    "1-5".to_owned()
+                } else {
+                    days.join(",")
+                }
+            )
         }
         Repeat::MonthDay(day) => format!("{at} {day} * *"),
         Repeat::Interval(count, unit) => return distance(*count, *unit, time, start, context),
@@ -244,7 +390,10 @@ fn reckon(repeat: &Repeat, time: Time, told: &Told<'_>, context: &Context<'_>) -
     // From a day on: its own tick counts, if it has one.
     let from = match start {
         Some(start) => {
-            let day = jiff::Timestamp::from_millisecond(start.0).ok()?.to_zoned(zone.clone()).date();
+            let day = jiff::Timestamp::from_millisecond(start.0)
+                .ok()?
+                .to_zoned(zone.clone())
+                .date();
             Timestamp(instant(zone, day.at(0, 0, 0, 0))?.0 - 1).max(reference(context))
         }
         None => reference(context),
@@ -253,7 +402,13 @@ fn reckon(repeat: &Repeat, time: Time, told: &Told<'_>, context: &Context<'_>) -
     Some((Recurrence::Cron(line), later(first, context)?))
 }
 
-fn distance(count: i64, unit: Unit, time: Time, start: Option<Timestamp>, context: &Context<'_>) -> Option<(Recurrence, Timestamp)> {
+fn distance(
+    count: i64,
+    unit: Unit,
+    time: Time,
+    start: Option<Timestamp>,
+    context: &Context<'_>,
+) -> Option<(Recurrence, Timestamp)> {
     let zone = context.now.time_zone();
     let (text, minutes) = match unit {
         Unit::Minute => (format!("PT{count}M"), Some(count)),
@@ -268,7 +423,10 @@ fn distance(count: i64, unit: Unit, time: Time, start: Option<Timestamp>, contex
     let first = match (start, minutes) {
         (Some(start), _) => start,
         (None, Some(minutes)) => reference(context).plus_ms(minutes * 60_000),
-        (None, None) => instant(zone, when::moved(context.now.date(), count, unit)?.to_datetime(time))?,
+        (None, None) => instant(
+            zone,
+            when::moved(context.now.date(), count, unit)?.to_datetime(time),
+        )?,
     };
     Some((Recurrence::Every(text), later(first, context)?))
 }
@@ -285,7 +443,9 @@ fn later(at: Timestamp, context: &Context<'_>) -> Option<Timestamp> {
 /// When the clocks of a zone show a time: the first time they do, or else the first instant after the gap that skips it.
 pub(crate) fn instant(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
     let found = match zone.to_ambiguous_timestamp(time).offset() {
-        AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => offset.to_timestamp(time).ok()?,
+        AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
+            offset.to_timestamp(time).ok()?
+        }
         AmbiguousOffset::Gap { after, .. } => {
             // By the later offset it is an instant before the gap, so that the change is what follows it.
             let before = after.to_timestamp(time).ok()?;

@@ -23,7 +23,9 @@ pub(super) fn key(sentence: &Sentence, words: Range<usize>, language: &Language)
         } else if !auxiliary && !states.dropped.contains(&bare) {
             key.extend(settled(bare, after_be, language));
         }
-        after_be = states.be.contains(&text) || text.ends_with(states.possessive) || (after_be && states.dropped.contains(&bare));
+        after_be = states.be.contains(&text)
+            || text.ends_with(states.possessive)
+            || (after_be && states.dropped.contains(&bare));
     }
     let key = key.join(" ");
     (!key.is_empty() && key.chars().count() <= KEY_CHARS_MAX).then_some(key)
@@ -41,7 +43,8 @@ fn settled(word: &str, progressive: bool, language: &Language) -> Option<String>
         }
         base = next;
     }
-    let idle = states.auxiliaries.contains(&base.as_str()) || states.dropped.contains(&base.as_str());
+    let idle =
+        states.auxiliaries.contains(&base.as_str()) || states.dropped.contains(&base.as_str());
     (!idle && !base.is_empty()).then_some(base)
 }
 
@@ -51,7 +54,10 @@ pub(super) fn observation_key(text: &str, language: &Language) -> Option<String>
     // A posted key may be written as a name: `invoice_cleared`.
     let text = text.replace('_', " ");
     let found = sentences(&text, language);
-    let keys: Option<Vec<String>> = found.iter().map(|sentence| key(sentence, 0..sentence.words.len(), language)).collect();
+    let keys: Option<Vec<String>> = found
+        .iter()
+        .map(|sentence| key(sentence, 0..sentence.words.len(), language))
+        .collect();
     let key = keys?.join(" ");
     (!key.is_empty() && key.chars().count() <= KEY_CHARS_MAX).then_some(key)
 }
@@ -64,13 +70,24 @@ mod tests {
     #[test]
     fn a_posted_key_has_the_form_of_a_statement() {
         let key = |text: &str| observation_key(text, &ENGLISH);
-        for text in
-            ["Invoice cleared", "the invoice has cleared", "invoice clears", "The invoice's cleared!", "invoice_cleared", "INVOICE CLEAR"]
-        {
+        for text in [
+            "Invoice cleared",
+            "the invoice has cleared",
+            "invoice clears",
+            "The invoice's cleared!",
+            "invoice_cleared",
+            "INVOICE CLEAR",
+        ] {
             assert_eq!(key(text).as_deref(), Some("invoice clear"), "{text}");
         }
-        assert_eq!(key("the invoice has not cleared").as_deref(), Some("invoice not clear"));
-        assert_eq!(key("the invoice hasn't cleared").as_deref(), Some("invoice not clear"));
+        assert_eq!(
+            key("the invoice has not cleared").as_deref(),
+            Some("invoice not clear")
+        );
+        assert_eq!(
+            key("the invoice hasn't cleared").as_deref(),
+            Some("invoice not clear")
+        );
         for none in ["", "  ", "the", "...", &"word ".repeat(80), "\u{0}"] {
             assert_eq!(key(none), None, "{none}");
         }

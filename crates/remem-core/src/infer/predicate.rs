@@ -29,13 +29,21 @@ pub(super) struct Clause {
 const KEY_WORDS_MIN: usize = 2;
 
 /// The clauses of a sentence that begin like a condition. `cues` are the places where a request begins: a clause ends before one.
-pub(super) fn clauses(sentence: &Sentence, cues: &[usize], times: &[Found], language: &Language) -> Vec<Clause> {
+pub(super) fn clauses(
+    sentence: &Sentence,
+    cues: &[usize],
+    times: &[Found],
+    language: &Language,
+) -> Vec<Clause> {
     let states = &language.states;
     let mut found = Vec::new();
     let mut at = 0;
     while at < sentence.words.len() {
         let told = times.iter().any(|time| time.words.contains(&at));
-        let Some(len) = sentence.any(at, states.conjunctions).filter(|_| !told && !sentence.words[at].quoted) else {
+        let Some(len) = sentence
+            .any(at, states.conjunctions)
+            .filter(|_| !told && !sentence.words[at].quoted)
+        else {
             at += 1;
             continue;
         };
@@ -43,12 +51,25 @@ pub(super) fn clauses(sentence: &Sentence, cues: &[usize], times: &[Found], lang
         let (end, verb) = extent(sentence, start, cues, times, language);
         let is = |list: &[&str]| sentence.any(at, list).is_some();
         let conditional = is(states.conditional);
-        let waits = verb.filter(|verb| observable(sentence, start..end, verb, conditional, language));
-        let key = waits.as_ref().and_then(|_| key(sentence, start..end, language)).filter(|key| key.split(' ').count() >= KEY_WORDS_MIN);
+        let waits =
+            verb.filter(|verb| observable(sentence, start..end, verb, conditional, language));
+        let key = waits
+            .as_ref()
+            .and_then(|_| key(sentence, start..end, language))
+            .filter(|key| key.split(' ').count() >= KEY_WORDS_MIN);
         let clear = waits.is_some_and(|verb| verb.clear);
-        let joined = sentence.any(end, language.moods.joins).is_some() && sentence.gap(end) == Gap::Space;
+        let joined =
+            sentence.any(end, language.moods.joins).is_some() && sentence.gap(end) == Gap::Space;
         let general = sentence.any(start, language.moods.indefinite).is_some();
-        found.push(Clause { words: at..end.max(start), key, clear, conditional, limit: is(states.limits), joined, general });
+        found.push(Clause {
+            words: at..end.max(start),
+            key,
+            clear,
+            conditional,
+            limit: is(states.limits),
+            joined,
+            general,
+        });
         at = end.max(start);
     }
     found
@@ -64,20 +85,36 @@ struct Verb {
 }
 
 /// Where a clause ends and what its verb is.
-fn extent(sentence: &Sentence, start: usize, cues: &[usize], times: &[Found], language: &Language) -> (usize, Option<Verb>) {
+fn extent(
+    sentence: &Sentence,
+    start: usize,
+    cues: &[usize],
+    times: &[Found],
+    language: &Language,
+) -> (usize, Option<Verb>) {
     let states = &language.states;
-    let limit = (start + 1..sentence.words.len()).find(|&at| sentence.gap(at) != Gap::Space || cues.contains(&at));
+    let limit = (start + 1..sentence.words.len())
+        .find(|&at| sentence.gap(at) != Gap::Space || cues.contains(&at));
     let limit = limit.unwrap_or(sentence.words.len());
     let verb = verb(sentence, start..limit, states);
-    let Some(told) = &verb else { return (limit, None) };
+    let Some(told) = &verb else {
+        return (limit, None);
+    };
     let ends = |at: usize| {
         let time = times.iter().any(|time| time.words.start == at);
-        let infinitive = sentence.word(at) == Some(states.infinitive) && sentence.word(at + 1).is_some_and(|word| is_verb(word, language));
-        time || infinitive || sentence.any(at, states.ends).is_some() || sentence.any(at, states.conjunctions).is_some()
+        let infinitive = sentence.word(at) == Some(states.infinitive)
+            && sentence
+                .word(at + 1)
+                .is_some_and(|word| is_verb(word, language));
+        time || infinitive
+            || sentence.any(at, states.ends).is_some()
+            || sentence.any(at, states.conjunctions).is_some()
     };
     let mut end = (told.at + 1..limit).find(|&at| ends(at)).unwrap_or(limit);
     // What leads to a time belongs to it: "clears on Friday"; and politeness to the cue that follows.
-    let leads = |word: &str| language.times.prepositions.contains(&word) || language.moods.fillers.contains(&word);
+    let leads = |word: &str| {
+        language.times.prepositions.contains(&word) || language.moods.fillers.contains(&word)
+    };
     let cut = end < sentence.words.len();
     while cut && end > told.at + 1 && sentence.word(end - 1).is_some_and(leads) {
         end -= 1;
@@ -86,7 +123,9 @@ fn extent(sentence: &Sentence, start: usize, cues: &[usize], times: &[Found], la
 }
 
 fn is_verb(word: &str, language: &Language) -> bool {
-    language.states.verbs.contains(&word) || language.cues.delivered.contains(&word) || language.states.be.contains(&word)
+    language.states.verbs.contains(&word)
+        || language.cues.delivered.contains(&word)
+        || language.states.be.contains(&word)
 }
 
 /// The first verb after a subject: a form of one that is known, an auxiliary with something after it, or else a word that
@@ -96,28 +135,53 @@ fn verb(sentence: &Sentence, words: Range<usize>, states: &States) -> Option<Ver
     let mut subject = false;
     for at in words.clone() {
         let text = sentence.word(at)?;
-        let (bare, joined) = text.strip_suffix(states.possessive).map_or((text, false), |bare| (bare, true));
+        let (bare, joined) = text
+            .strip_suffix(states.possessive)
+            .map_or((text, false), |bare| (bare, true));
         let base = (states.base)(bare, false);
         let auxiliary = states.auxiliaries.contains(&text);
         if subject && auxiliary {
             let rest = at + 1..words.end;
-            let told = |word: &str| !states.dropped.contains(&word) && !states.auxiliaries.contains(&word);
-            let clear = |word: &str| states.adjectives.contains(&word) || states.verbs.contains(&(states.base)(word, true).as_str());
-            let any = |is: &dyn Fn(&str) -> bool| rest.clone().any(|at| sentence.word(at).is_some_and(is));
+            let told =
+                |word: &str| !states.dropped.contains(&word) && !states.auxiliaries.contains(&word);
+            let clear = |word: &str| {
+                states.adjectives.contains(&word)
+                    || states.verbs.contains(&(states.base)(word, true).as_str())
+            };
+            let any = |is: &dyn Fn(&str) -> bool| {
+                rest.clone().any(|at| sentence.word(at).is_some_and(is))
+            };
             let past = states.past_auxiliaries.contains(&text);
-            return any(&told).then(|| Verb { at, clear: any(&clear), past, shown: true });
+            return any(&told).then(|| Verb {
+                at,
+                clear: any(&clear),
+                past,
+                shown: true,
+            });
         }
         if subject && !joined && states.verbs.contains(&base.as_str()) {
-            let plural = sentence.word(at - 1).is_some_and(|before| before.ends_with(states.plural_end));
+            let plural = sentence
+                .word(at - 1)
+                .is_some_and(|before| before.ends_with(states.plural_end));
             let shown = base != text || plural || states.unchanged.contains(&text);
-            let found = Verb { at, clear: true, past: is_past(text, &base, states), shown };
+            let found = Verb {
+                at,
+                clear: true,
+                past: is_past(text, &base, states),
+                shown,
+            };
             if shown {
                 return Some(found);
             }
             // It may be a noun, as in "the nightly build failed".
             looks = looks.filter(|verb: &Verb| verb.clear).or(Some(found));
         } else if subject && !joined && looks.is_none() && base != text {
-            looks = Some(Verb { at, clear: false, past: is_past(text, &base, states), shown: false });
+            looks = Some(Verb {
+                at,
+                clear: false,
+                past: is_past(text, &base, states),
+                shown: false,
+            });
         }
         subject |= !states.dropped.contains(&text) && !auxiliary;
     }
@@ -130,22 +194,39 @@ fn is_past(word: &str, base: &str, states: &States) -> bool {
 }
 
 /// Whether somebody outside could tell when a clause becomes true.
-fn observable(sentence: &Sentence, words: Range<usize>, verb: &Verb, conditional: bool, language: &Language) -> bool {
+fn observable(
+    sentence: &Sentence,
+    words: Range<usize>,
+    verb: &Verb,
+    conditional: bool,
+    language: &Language,
+) -> bool {
     let states = &language.states;
     let body = &sentence.words[words.clone()];
-    let Some(first) = body.first().map(|word| word.text.as_str()) else { return false };
-    let negated = |word: &str| language.moods.negations.contains(&word) || word.ends_with(language.moods.negated_end);
+    let Some(first) = body.first().map(|word| word.text.as_str()) else {
+        return false;
+    };
+    let negated = |word: &str| {
+        language.moods.negations.contains(&word) || word.ends_with(language.moods.negated_end)
+    };
     let imagined = body.iter().any(|word| {
         let text = word.text.as_str();
         word.marker || word.quoted || states.imagined.contains(&text) || negated(text)
     });
     let subject = &sentence.words[words.start..verb.at.min(words.end)];
-    let refused = subject.iter().any(|word| states.refused.contains(&word.text.as_str()))
-        || body.iter().any(|word| states.refused_anywhere.contains(&word.text.as_str()));
+    let refused = subject
+        .iter()
+        .any(|word| states.refused.contains(&word.text.as_str()))
+        || body
+            .iter()
+            .any(|word| states.refused_anywhere.contains(&word.text.as_str()));
     // "when creating files", "when used in headers": nobody is told to do so.
     let base = |progressive| (states.base)(first, progressive);
-    let doing = !body[0].capital && (base(true) != base(false) || is_past(first, &base(false), states));
-    let named = sentence.word(words.start + 1).is_some_and(|word| states.auxiliaries.contains(&word));
+    let doing =
+        !body[0].capital && (base(true) != base(false) || is_past(first, &base(false), states));
+    let named = sentence
+        .word(words.start + 1)
+        .is_some_and(|word| states.auxiliaries.contains(&word));
     let vague = (doing && !named) || states.vague.contains(&first) || language.is_calendar(first);
     !imagined && !refused && !vague && (conditional || !verb.past)
 }
@@ -166,15 +247,29 @@ pub(super) fn assertions(text: &str, language: &Language) -> Vec<String> {
 fn statements(sentence: &Sentence, language: &Language, keys: &mut Vec<String>) {
     let (states, moods) = (&language.states, &language.moods);
     let reported = |word: &str| moods.reports.contains(&word) || moods.doubts.contains(&word);
-    let conditional = (0..sentence.words.len()).any(|at| sentence.any(at, states.conjunctions).is_some());
-    if conditional || sentence.words.iter().any(|word| word.quoted || word.marker || reported(&word.text)) {
+    let conditional =
+        (0..sentence.words.len()).any(|at| sentence.any(at, states.conjunctions).is_some());
+    if conditional
+        || sentence
+            .words
+            .iter()
+            .any(|word| word.quoted || word.marker || reported(&word.text))
+    {
         return;
     }
-    let parts =
-        |at: &usize| sentence.gap(*at) != Gap::Space || sentence.any(*at, moods.turns).or_else(|| sentence.any(*at, moods.joins)).is_some();
+    let parts = |at: &usize| {
+        sentence.gap(*at) != Gap::Space
+            || sentence
+                .any(*at, moods.turns)
+                .or_else(|| sentence.any(*at, moods.joins))
+                .is_some()
+    };
     let mut start = 0;
     for end in (1..=sentence.words.len()).filter(|end| *end == sentence.words.len() || parts(end)) {
-        let joint = sentence.any(start, moods.turns).or_else(|| sentence.any(start, moods.joins)).unwrap_or(0);
+        let joint = sentence
+            .any(start, moods.turns)
+            .or_else(|| sentence.any(start, moods.joins))
+            .unwrap_or(0);
         keys.extend(statement(sentence, start + joint..end, language));
         start = end;
     }
@@ -184,7 +279,10 @@ fn statement(sentence: &Sentence, words: Range<usize>, language: &Language) -> O
     let states = &language.states;
     let plain = |at: usize| {
         let word = sentence.word(at).unwrap_or_default();
-        let infinitive = word == states.infinitive && sentence.word(at + 1).is_some_and(|word| is_verb(word, language));
+        let infinitive = word == states.infinitive
+            && sentence
+                .word(at + 1)
+                .is_some_and(|word| is_verb(word, language));
         !states.unplain.contains(&word) && !infinitive
     };
     if words.is_empty() || !words.clone().all(plain) {
@@ -193,17 +291,27 @@ fn statement(sentence: &Sentence, words: Range<usize>, language: &Language) -> O
     let verb = verb(sentence, words.clone(), states)?;
     // A time is when it became true, not what.
     let time = |at: usize| {
+        sentence.word(at).is_some_and(|word| {
+            language.is_calendar(word)
+                || language.moods.past.contains(&word)
+                || language.times.this.contains(&word)
+        })
+    };
+    let led = |at: usize| {
         sentence
             .word(at)
-            .is_some_and(|word| language.is_calendar(word) || language.moods.past.contains(&word) || language.times.this.contains(&word))
+            .is_some_and(|word| language.times.prepositions.contains(&word))
+            && time(at + 1)
     };
-    let led = |at: usize| sentence.word(at).is_some_and(|word| language.times.prepositions.contains(&word)) && time(at + 1);
-    let end = (verb.at + 1..words.end).find(|&at| time(at) || led(at)).unwrap_or(words.end);
+    let end = (verb.at + 1..words.end)
+        .find(|&at| time(at) || led(at))
+        .unwrap_or(words.end);
     let body = words.start..end;
     if !observable(sentence, body.clone(), &verb, true, language) {
         return None;
     }
-    key(sentence, body, language).filter(|key| verb.clear && verb.shown && key.split(' ').count() >= KEY_WORDS_MIN)
+    key(sentence, body, language)
+        .filter(|key| verb.clear && verb.shown && key.split(' ').count() >= KEY_WORDS_MIN)
 }
 
 /// Whether a hit is a recurrence.

@@ -12,7 +12,11 @@ pub(super) fn read(sentence: &Sentence, at: usize, language: &Language) -> Read 
         .or_else(|| once_a(sentence, at, language))
         .or_else(|| plural(sentence, at, language))
         .or_else(|| of_every(sentence, at, language))
-        .or_else(|| sentence.any(at, language.times.multiples).map(|len| (len, Some(Hit::Unreadable))))
+        .or_else(|| {
+            sentence
+                .any(at, language.times.multiples)
+                .map(|len| (len, Some(Hit::Unreadable)))
+        })
 }
 
 fn found(len: usize, repeat: Repeat, hour: Option<i8>) -> Read {
@@ -33,7 +37,10 @@ fn every(sentence: &Sentence, at: usize, language: &Language) -> Read {
     let led = sentence.any(at, times.every)?;
     let start = at + led;
     let part_of = sentence.any_before(at, times.of).is_some();
-    if let Some(len) = sentence.any(start, times.not_every).or_else(|| part_of.then_some(1)) {
+    if let Some(len) = sentence
+        .any(start, times.not_every)
+        .or_else(|| part_of.then_some(1))
+    {
         // "the last day of every month"
         return Some((led + len, Some(Hit::Unreadable)));
     }
@@ -49,7 +56,9 @@ fn every(sentence: &Sentence, at: usize, language: &Language) -> Read {
     if let Some(len) = sentence.any(start, times.other) {
         return other(sentence, start + len, led + len, language);
     }
-    if let Some((len, count, unit)) = amount(sentence, start, language).filter(|(_, count, _)| *count > 0) {
+    if let Some((len, count, unit)) =
+        amount(sentence, start, language).filter(|(_, count, _)| *count > 0)
+    {
         return found(led + len, interval(count, unit), None);
     }
     let word = sentence.word(start)?;
@@ -57,14 +66,23 @@ fn every(sentence: &Sentence, at: usize, language: &Language) -> Read {
         return found(led + 1, interval(1, unit), None);
     }
     let (day, _) = ordinal(word, times.ordinal_ends, times.ordinals)?;
-    let monthly = !counts(sentence, start + 1, language) && sentence.word(start + 1).is_none_or(|word| language.weekday(word).is_none());
-    if monthly { month_day(sentence, start + 1, led + 1, day, language) } else { Some((led + 2, Some(Hit::Unreadable))) }
+    let monthly = !counts(sentence, start + 1, language)
+        && sentence
+            .word(start + 1)
+            .is_none_or(|word| language.weekday(word).is_none());
+    if monthly {
+        month_day(sentence, start + 1, led + 1, day, language)
+    } else {
+        Some((led + 2, Some(Hit::Unreadable)))
+    }
 }
 
 /// After a day's number: "of the month", or nothing.
 fn month_day(sentence: &Sentence, at: usize, len: usize, day: i8, language: &Language) -> Read {
     let of = sentence.any(at, language.times.of);
-    let unit = of.and_then(|of| sentence.word(at + of)).and_then(|word| language.unit(word));
+    let unit = of
+        .and_then(|of| sentence.word(at + of))
+        .and_then(|word| language.unit(word));
     match (of, unit) {
         (Some(of), Some(Unit::Month)) => found(len + of + 1, Repeat::MonthDay(day), None),
         (Some(of), _) => Some((len + of, Some(Hit::Unreadable))),
@@ -91,14 +109,18 @@ fn weekdays(sentence: &Sentence, at: usize, language: &Language) -> Option<(usiz
     let day = |at: usize| {
         let word = sentence.word(at)?;
         let short = times.weekend.contains(&word).then_some(5);
-        short.or_else(|| language.weekday(word)).or_else(|| language.weekday(word.strip_suffix('s')?))
+        short
+            .or_else(|| language.weekday(word))
+            .or_else(|| language.weekday(word.strip_suffix('s')?))
     };
     let mut days = vec![day(at)?];
     let mut len = 1;
     loop {
         let joint = sentence.any(at + len, times.and).unwrap_or(0);
         let listed = joint > 0 || sentence.gap(at + len) == Gap::Comma;
-        let Some(next) = day(at + len + joint).filter(|_| listed) else { break };
+        let Some(next) = day(at + len + joint).filter(|_| listed) else {
+            break;
+        };
         days.push(next);
         len += joint + 1;
     }
@@ -109,9 +131,18 @@ fn weekdays(sentence: &Sentence, at: usize, language: &Language) -> Option<(usiz
 
 /// "daily", unless it says what kind of thing follows.
 fn adverb(sentence: &Sentence, at: usize, language: &Language) -> Read {
-    let (_, count, unit) = language.times.adverbs.iter().find(|(name, ..)| sentence.word(at) == Some(name))?;
-    let attribute = counts(sentence, at + 1, language) || sentence.any_before(at, language.moods.articles).is_some();
-    if attribute { Some((1, None)) } else { found(1, interval(*count, *unit), None) }
+    let (_, count, unit) = language
+        .times
+        .adverbs
+        .iter()
+        .find(|(name, ..)| sentence.word(at) == Some(name))?;
+    let attribute = counts(sentence, at + 1, language)
+        || sentence.any_before(at, language.moods.articles).is_some();
+    if attribute {
+        Some((1, None))
+    } else {
+        found(1, interval(*count, *unit), None)
+    }
 }
 
 fn once_a(sentence: &Sentence, at: usize, language: &Language) -> Read {
@@ -124,7 +155,9 @@ fn once_a(sentence: &Sentence, at: usize, language: &Language) -> Read {
 fn plural(sentence: &Sentence, at: usize, language: &Language) -> Read {
     let led = sentence.any(at, language.times.on)?;
     let word = sentence.word(at + led)?;
-    let named = word.strip_suffix('s').is_some_and(|name| name.len() > 4 && language.weekday(name).is_some());
+    let named = word
+        .strip_suffix('s')
+        .is_some_and(|name| name.len() > 4 && language.weekday(name).is_some());
     let work = word.ends_with('s') && language.times.workdays.contains(&word);
     if work {
         return found(led + 1, Repeat::Weekdays((0..5).collect()), None);
@@ -136,13 +169,22 @@ fn plural(sentence: &Sentence, at: usize, language: &Language) -> Read {
 /// "the first of every month", "the 15th of each month".
 fn of_every(sentence: &Sentence, at: usize, language: &Language) -> Read {
     let times = &language.times;
-    let led = sentence.any(at, times.on_the).or_else(|| sentence.any(at, language.moods.articles)).unwrap_or(0);
+    let led = sentence
+        .any(at, times.on_the)
+        .or_else(|| sentence.any(at, language.moods.articles))
+        .unwrap_or(0);
     let (day, _) = ordinal(sentence.word(at + led)?, times.ordinal_ends, times.ordinals)?;
     let mut len = led + 1;
     // "the first day of every month"
-    len += usize::from(day == 1 && sentence.word(at + len).and_then(|word| language.unit(word)) == Some(Unit::Day));
+    len += usize::from(
+        day == 1 && sentence.word(at + len).and_then(|word| language.unit(word)) == Some(Unit::Day),
+    );
     len += sentence.any(at + len, times.of)?;
     len += sentence.any(at + len, times.every)?;
     let unit = language.unit(sentence.word(at + len)?)?;
-    if unit == Unit::Month { found(len + 1, Repeat::MonthDay(day), None) } else { Some((len + 1, Some(Hit::Unreadable))) }
+    if unit == Unit::Month {
+        found(len + 1, Repeat::MonthDay(day), None)
+    } else {
+        Some((len + 1, Some(Hit::Unreadable)))
+    }
 }

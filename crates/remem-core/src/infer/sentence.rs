@@ -56,7 +56,10 @@ impl Sentence {
 
     /// The longest of `phrases` at `at`.
     pub fn any(&self, at: usize, phrases: &[&str]) -> Option<usize> {
-        phrases.iter().filter_map(|phrase| self.phrase(at, phrase)).max()
+        phrases
+            .iter()
+            .filter_map(|phrase| self.phrase(at, phrase))
+            .max()
     }
 
     /// The longest of `phrases` that ends before `at`, without a mark in between.
@@ -72,7 +75,13 @@ impl Sentence {
 
     /// The bytes of some words.
     pub fn bytes(&self, words: &Range<usize>) -> Range<usize> {
-        match (self.words.get(words.start), words.end.checked_sub(1).and_then(|last| self.words.get(last))) {
+        match (
+            self.words.get(words.start),
+            words
+                .end
+                .checked_sub(1)
+                .and_then(|last| self.words.get(last)),
+        ) {
             (Some(first), Some(last)) => first.range.start..last.range.end.max(first.range.start),
             _ => self.range.start..self.range.start,
         }
@@ -87,7 +96,10 @@ impl Sentence {
 pub(crate) fn sentences(text: &str, language: &Language) -> Vec<Sentence> {
     let quoted = quotes(text);
     let ranges = ranges(text, language);
-    ranges.into_iter().filter_map(|range| sentence(text, range, &quoted)).collect()
+    ranges
+        .into_iter()
+        .filter_map(|range| sentence(text, range, &quoted))
+        .collect()
 }
 
 fn sentence(text: &str, range: Range<usize>, quoted: &[Range<usize>]) -> Option<Sentence> {
@@ -101,7 +113,10 @@ fn sentence(text: &str, range: Range<usize>, quoted: &[Range<usize>]) -> Option<
         if len == 0 {
             gap = gap.max(gap_of(next));
             let colon = next == ':';
-            if let Some(last) = words.last_mut().filter(|last| colon && last.range.end == range.start + rest) {
+            if let Some(last) = words
+                .last_mut()
+                .filter(|last| colon && last.range.end == range.start + rest)
+            {
                 last.colon = true;
             }
             rest += next.len_utf8();
@@ -115,18 +130,29 @@ fn sentence(text: &str, range: Range<usize>, quoted: &[Range<usize>]) -> Option<
         let within = quoted.partition_point(|quote| quote.end <= start);
         let quoted = quoted.get(within).is_some_and(|quote| quote.start <= start);
         let marker = marker.is_some();
-        words.push(Word { text, range: start..end, gap, capital: next.is_uppercase(), quoted, marker, colon: false });
+        words.push(Word {
+            text,
+            range: start..end,
+            gap,
+            capital: next.is_uppercase(),
+            quoted,
+            marker,
+            colon: false,
+        });
         (gap, rest) = (Gap::Space, rest + len);
     }
-    (!words.is_empty()).then(|| Sentence { question: body.trim_end_matches(closes).ends_with('?'), range, words })
+    (!words.is_empty()).then(|| Sentence {
+        question: body.trim_end_matches(closes).ends_with('?'),
+        range,
+        words,
+    })
 }
 
 fn gap_of(mark: char) -> Gap {
     match mark {
         ',' => Gap::Comma,
-        ':' | ';' | '(' | ')' | '[' | ']' | '{' | '}' | '–' | '—' | '…' | '|' | '.' | '*' | '•' | '!' | '?' | '>' | '=' | '<' => {
-            Gap::Break
-        }
+        ':' | ';' | '(' | ')' | '[' | ']' | '{' | '}' | '–' | '—' | '…' | '|' | '.' | '*' | '•'
+        | '!' | '?' | '>' | '=' | '<' => Gap::Break,
         _ => Gap::Space,
     }
 }
@@ -141,7 +167,12 @@ fn marker_len(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('[')?;
     let kind = inner.bytes().take_while(u8::is_ascii_uppercase).count();
     let name = inner.get(kind..)?.strip_prefix(':').filter(|_| kind > 1)?;
-    let end = name.char_indices().take(MARKER_MAX).take_while(|(_, c)| !c.is_whitespace()).find(|(_, c)| *c == ']')?.0;
+    let end = name
+        .char_indices()
+        .take(MARKER_MAX)
+        .take_while(|(_, c)| !c.is_whitespace())
+        .find(|(_, c)| *c == ']')?
+        .0;
     Some(1 + kind + 1 + end + 1)
 }
 
@@ -154,7 +185,9 @@ fn word_len(text: &str) -> usize {
         let after = chars.peek().map(|(_, next)| *next);
         let inside = match (before, c, after) {
             (_, c, _) if c.is_alphanumeric() => true,
-            (Some(a), '\'' | '’' | '-' | '.', Some(b)) => a.is_alphanumeric() && b.is_alphanumeric(),
+            (Some(a), '\'' | '’' | '-' | '.', Some(b)) => {
+                a.is_alphanumeric() && b.is_alphanumeric()
+            }
             (Some(a), ':' | '/' | '+', Some(b)) => a.is_ascii_digit() && b.is_ascii_digit(),
             // Marks that combine with a letter.
             (Some(_), c, _) => ('\u{300}'..='\u{36f}').contains(&c),
@@ -177,8 +210,13 @@ fn ranges(text: &str, language: &Language) -> Vec<Range<usize>> {
         let after = at + c.len_utf8();
         let next = chars.peek().map(|(_, next)| *next);
         let ends = match c {
-            '!' | '?' | ';' | '。' | '！' | '？' => next.is_none_or(|next| next.is_whitespace() || closes(next)) || c > '\u{7f}',
-            '.' => next.is_none_or(|next| next.is_whitespace() || closes(next)) && !abbreviates(text, start, at, language),
+            '!' | '?' | ';' | '。' | '！' | '？' => {
+                next.is_none_or(|next| next.is_whitespace() || closes(next)) || c > '\u{7f}'
+            }
+            '.' => {
+                next.is_none_or(|next| next.is_whitespace() || closes(next))
+                    && !abbreviates(text, start, at, language)
+            }
             '\n' | '\r' | '\u{2028}' | '\u{2029}' => !next.is_some_and(char::is_lowercase),
             _ => false,
         };
@@ -188,7 +226,11 @@ fn ranges(text: &str, language: &Language) -> Vec<Range<usize>> {
         }
     }
     found.push(start..text.len());
-    found.iter().map(|range| trimmed(text, range)).filter(|range| !range.is_empty()).collect()
+    found
+        .iter()
+        .map(|range| trimmed(text, range))
+        .filter(|range| !range.is_empty())
+        .collect()
 }
 
 fn trimmed(text: &str, range: &Range<usize>) -> Range<usize> {
@@ -199,15 +241,27 @@ fn trimmed(text: &str, range: &Range<usize>) -> Range<usize> {
 
 /// Whether the full stop at `at` belongs to a word such as "p.m.": then the sentence goes on, unless a new one clearly begins.
 fn abbreviates(text: &str, start: usize, at: usize, language: &Language) -> bool {
-    let before = text[start..at].rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default();
-    if before.len() > 8 || !language.abbreviations.contains(&before.to_lowercase().as_str()) {
+    let before = text[start..at]
+        .rsplit(|c: char| c.is_whitespace() || c == '(')
+        .next()
+        .unwrap_or_default();
+    if before.len() > 8
+        || !language
+            .abbreviations
+            .contains(&before.to_lowercase().as_str())
+    {
         return false;
     }
     let next = text[at + 1..].trim_start();
     let word = &next[..word_len(next)];
     let times = &language.times;
-    let hour = times.am.iter().chain(times.pm).any(|name| before.eq_ignore_ascii_case(name));
-    let begins = word.chars().next().is_some_and(char::is_uppercase) && !(word.len() < 16 && language.is_calendar(&word.to_lowercase()));
+    let hour = times
+        .am
+        .iter()
+        .chain(times.pm)
+        .any(|name| before.eq_ignore_ascii_case(name));
+    let begins = word.chars().next().is_some_and(char::is_uppercase)
+        && !(word.len() < 16 && language.is_calendar(&word.to_lowercase()));
     !(hour && (begins || word.is_empty()))
 }
 
@@ -245,31 +299,65 @@ mod tests {
     use super::*;
 
     fn split(text: &str) -> Vec<&str> {
-        sentences(text, &ENGLISH).into_iter().map(|sentence| &text[sentence.range]).collect()
+        sentences(text, &ENGLISH)
+            .into_iter()
+            .map(|sentence| &text[sentence.range])
+            .collect()
     }
 
     #[test]
     fn sentences_end_at_marks_and_lines() {
-        assert_eq!(split("One. Two! Three? Four"), ["One.", "Two!", "Three?", "Four"]);
-        assert_eq!(split("Call at 5 p.m. on Friday. Then rest."), ["Call at 5 p.m. on Friday.", "Then rest."]);
-        assert_eq!(split("Call at 5 p.m. Monday. Come at 5 p.m. Then rest."), ["Call at 5 p.m. Monday.", "Come at 5 p.m.", "Then rest."]);
-        assert_eq!(split("- one\n- two\nand more\n\nthree"), ["- one", "- two\nand more", "three"]);
-        assert_eq!(split("version 1.95.0 of example.com is out"), ["version 1.95.0 of example.com is out"]);
+        assert_eq!(
+            split("One. Two! Three? Four"),
+            ["One.", "Two!", "Three?", "Four"]
+        );
+        assert_eq!(
+            split("Call at 5 p.m. on Friday. Then rest."),
+            ["Call at 5 p.m. on Friday.", "Then rest."]
+        );
+        assert_eq!(
+            split("Call at 5 p.m. Monday. Come at 5 p.m. Then rest."),
+            ["Call at 5 p.m. Monday.", "Come at 5 p.m.", "Then rest."]
+        );
+        assert_eq!(
+            split("- one\n- two\nand more\n\nthree"),
+            ["- one", "- two\nand more", "three"]
+        );
+        assert_eq!(
+            split("version 1.95.0 of example.com is out"),
+            ["version 1.95.0 of example.com is out"]
+        );
         assert_eq!(split("  \n \u{2028} "), [""; 0]);
     }
 
     #[test]
     fn words_keep_dates_and_apostrophes_together() {
-        let words = |text: &str| sentences(text, &ENGLISH).remove(0).words.into_iter().map(|word| word.text).collect::<Vec<_>>();
-        assert_eq!(words("I’ll be on 2026-06-03T17:30+02:00, 5.30pm"), ["i'll", "be", "on", "2026-06-03t17:30+02:00", "5.30pm"]);
-        assert_eq!(words("a follow-up [REDACTED:mail] (x)"), ["a", "follow-up", "[redacted:mail]", "x"]);
+        let words = |text: &str| {
+            sentences(text, &ENGLISH)
+                .remove(0)
+                .words
+                .into_iter()
+                .map(|word| word.text)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            words("I’ll be on 2026-06-03T17:30+02:00, 5.30pm"),
+            ["i'll", "be", "on", "2026-06-03t17:30+02:00", "5.30pm"]
+        );
+        assert_eq!(
+            words("a follow-up [REDACTED:mail] (x)"),
+            ["a", "follow-up", "[redacted:mail]", "x"]
+        );
         assert_eq!(words("days' time: 'ok'"), ["days", "time", "ok"]);
     }
 
     #[test]
     fn quotations_are_known_over_sentences() {
         let text = "He said \"I agree. Remind me.\" Then 5\" of snow\nRemind me";
-        let quoted: Vec<bool> = sentences(text, &ENGLISH).iter().map(|sentence| sentence.words.iter().any(|word| word.quoted)).collect();
+        let quoted: Vec<bool> = sentences(text, &ENGLISH)
+            .iter()
+            .map(|sentence| sentence.words.iter().any(|word| word.quoted))
+            .collect();
         assert_eq!(quoted, [true, true, false, false]);
     }
 

@@ -10,25 +10,44 @@ fn at(text: &str) -> Timestamp {
 
 fn read(text: &str) -> Vec<Promise> {
     let zone = jiff::tz::TimeZone::UTC;
-    infer(&Reading { text, at: at("2026-06-03T10:00Z"), zone: &zone, trusted: true, horizon_ms: 400 * DAY_MS })
+    infer(&Reading {
+        text,
+        at: at("2026-06-03T10:00Z"),
+        zone: &zone,
+        trusted: true,
+        horizon_ms: 400 * DAY_MS,
+    })
 }
 
 #[test]
 fn the_words_that_led_to_a_promise_are_told() {
     let text = "Großartig! Remind me on Friday at 5pm to call José. Thanks.";
-    let [promise] = &read(text)[..] else { panic!("one promise") };
-    assert_eq!(&text[promise.sentence.clone()], "Remind me on Friday at 5pm to call José.");
+    let [promise] = &read(text)[..] else {
+        panic!("one promise")
+    };
+    assert_eq!(
+        &text[promise.sentence.clone()],
+        "Remind me on Friday at 5pm to call José."
+    );
     assert_eq!(&text[promise.cue.clone()], "Remind me");
     assert_eq!(&text[promise.condition_words.clone()], "Friday at 5pm");
     assert_eq!(promise.action, "call josé");
-    assert_eq!(promise.condition, Condition::Once { at: at("2026-06-05T17:00Z") });
+    assert_eq!(
+        promise.condition,
+        Condition::Once {
+            at: at("2026-06-05T17:00Z")
+        }
+    );
     assert_eq!((promise.confidence, promise.verdict), (90, Verdict::Arm));
 }
 
 #[test]
 fn the_same_deed_has_the_same_action_however_it_is_asked_for() {
     let action = |text: &str| read(text).remove(0).action;
-    assert_eq!(action("Remind me on Friday to call the bank."), action("Please remind me next Friday to call the bank!"));
+    assert_eq!(
+        action("Remind me on Friday to call the bank."),
+        action("Please remind me next Friday to call the bank!")
+    );
     assert_eq!(action("Let me know when the invoice clears."), "");
     assert_eq!(action("Send the report by Friday."), "send report");
 }
@@ -36,16 +55,35 @@ fn the_same_deed_has_the_same_action_however_it_is_asked_for() {
 #[test]
 fn every_sentence_may_hold_a_promise_and_none_holds_two() {
     let text = "Remind me tomorrow to call Ann. The sky is blue.\n- send the report by Friday\n- Renew the lease on June 30\nDon't remind me on Monday.";
-    let found: Vec<&str> = read(text).iter().map(|promise| &text[promise.sentence.clone()]).collect();
-    assert_eq!(found, ["Remind me tomorrow to call Ann.", "- send the report by Friday", "- Renew the lease on June 30"]);
-    assert_eq!(read("I'll send it tomorrow and I'll call Bob on Friday and remind me on Monday.").len(), 1);
+    let found: Vec<&str> = read(text)
+        .iter()
+        .map(|promise| &text[promise.sentence.clone()])
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "Remind me tomorrow to call Ann.",
+            "- send the report by Friday",
+            "- Renew the lease on June 30"
+        ]
+    );
+    assert_eq!(
+        read("I'll send it tomorrow and I'll call Bob on Friday and remind me on Monday.").len(),
+        1
+    );
 }
 
 #[test]
 fn the_horizon_is_the_last_instant_that_is_allowed() {
     let zone = jiff::tz::TimeZone::UTC;
     let verdict = |horizon_ms| {
-        let reading = Reading { text: "Remind me tomorrow.", at: at("2026-06-03T09:00Z"), zone: &zone, trusted: true, horizon_ms };
+        let reading = Reading {
+            text: "Remind me tomorrow.",
+            at: at("2026-06-03T09:00Z"),
+            zone: &zone,
+            trusted: true,
+            horizon_ms,
+        };
         infer(&reading).remove(0).verdict
     };
     assert_eq!(verdict(DAY_MS), Verdict::Arm);
@@ -73,18 +111,45 @@ fn confidence_is_the_sum_of_what_is_known() {
 #[test]
 fn what_is_stated_has_the_key_that_was_waited_for() {
     for (asked, stated) in [
-        ("Let me know when the invoice clears.", "The invoice has cleared."),
-        ("Let me know when the invoice clears.", "Good news: the invoice cleared this morning!"),
-        ("Tell me once the contract is signed.", "The contract was signed yesterday, and everybody is happy."),
+        (
+            "Let me know when the invoice clears.",
+            "The invoice has cleared.",
+        ),
+        (
+            "Let me know when the invoice clears.",
+            "Good news: the invoice cleared this morning!",
+        ),
+        (
+            "Tell me once the contract is signed.",
+            "The contract was signed yesterday, and everybody is happy.",
+        ),
         ("Ping me when Bob replies.", "Bob has finally replied."),
-        ("Alert me when the nightly build fails.", "The nightly build failed."),
+        (
+            "Alert me when the nightly build fails.",
+            "The nightly build failed.",
+        ),
         ("Notify me when the tests pass.", "All tests pass now."),
-        ("Tell me when the server is back online.", "The server is back online again."),
-        ("Remind me after the report is filed to call Ann.", "The report has been filed but the fee isn't paid."),
-        ("Tell me when the price hits 50.", "The price hit 50 on Friday."),
+        (
+            "Tell me when the server is back online.",
+            "The server is back online again.",
+        ),
+        (
+            "Remind me after the report is filed to call Ann.",
+            "The report has been filed but the fee isn't paid.",
+        ),
+        (
+            "Tell me when the price hits 50.",
+            "The price hit 50 on Friday.",
+        ),
     ] {
-        let Condition::Predicate { key } = read(asked).remove(0).condition else { panic!("{asked}") };
-        assert!(assertions(stated).contains(&key), "{stated}: {:?} without {key}", assertions(stated));
+        let Condition::Predicate { key } = read(asked).remove(0).condition else {
+            panic!("{asked}")
+        };
+        assert!(
+            assertions(stated).contains(&key),
+            "{stated}: {:?} without {key}",
+            assertions(stated)
+        );
     }
 }
 
@@ -123,10 +188,26 @@ fn what_is_not_plainly_stated_is_no_statement() {
 fn every_cue_passes_the_first_look() {
     let cues = &ENGLISH.cues;
     let heads = ENGLISH.heads.as_ref().unwrap();
-    let all =
-        [cues.requests, cues.tasks, cues.noun_tasks, cues.passive, cues.labels, cues.promises, cues.pledges, cues.needs, cues.needs_done];
+    let all = [
+        cues.requests,
+        cues.tasks,
+        cues.noun_tasks,
+        cues.passive,
+        cues.labels,
+        cues.promises,
+        cues.pledges,
+        cues.needs,
+        cues.needs_done,
+    ];
     for phrase in all.iter().flat_map(|list| list.iter()) {
-        assert!(heads.is_match(phrase) && heads.is_match(&format!("Well, {}.", phrase.to_uppercase().replace('\'', "’"))), "{phrase}");
+        assert!(
+            heads.is_match(phrase)
+                && heads.is_match(&format!(
+                    "Well, {}.",
+                    phrase.to_uppercase().replace('\'', "’")
+                )),
+            "{phrase}"
+        );
     }
     assert!(!heads.is_match("The quick brown fox jumps over the lazy dog."));
 }
@@ -138,6 +219,10 @@ fn tables_are_lower_case_and_each_verb_is_its_own_base() {
         assert_eq!((states.base)(verb, true), *verb);
     }
     for (form, base) in states.irregular {
-        assert!(form.to_lowercase() == *form && (*base == "done" || (states.base)(base, false) == *base), "{form}");
+        assert!(
+            form.to_lowercase() == *form
+                && (*base == "done" || (states.base)(base, false) == *base),
+            "{form}"
+        );
     }
 }

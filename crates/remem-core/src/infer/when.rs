@@ -102,7 +102,10 @@ pub(super) fn scan(sentence: &Sentence, context: &Context<'_>) -> Vec<Found> {
             Some((len, hit)) => {
                 let len = len.max(1);
                 if let Some(hit) = hit {
-                    found.push(Found { words: at..at + len, hit });
+                    found.push(Found {
+                        words: at..at + len,
+                        hit,
+                    });
                 }
                 at += len;
             }
@@ -119,7 +122,11 @@ fn read(sentence: &Sentence, at: usize, context: &Context<'_>, last: Option<&Fou
     if sentence.words[at].quoted || sentence.words[at].marker {
         return None;
     }
-    let adjacent = last.is_some_and(|last| last.words.end == at && sentence.gap(at) != Gap::Break && !matches!(last.hit, Hit::Unreadable));
+    let adjacent = last.is_some_and(|last| {
+        last.words.end == at
+            && sentence.gap(at) != Gap::Break
+            && !matches!(last.hit, Hit::Unreadable)
+    });
     repeat::read(sentence, at, context.language)
         .or_else(|| iso(sentence, at))
         .or_else(|| distance(sentence, at, context))
@@ -140,10 +147,25 @@ pub(crate) fn iso(sentence: &Sentence, at: usize) -> Read {
     let (text, mark) = (word.to_uppercase().replace('/', "-"), mark?);
     let hit = match (digits, mark) {
         (4, b'-' | b'/') if word.len() >= 8 => {
-            let day = |date| Hit::Day { day: Day::On(date), hour: MORNING, weight: SURE };
-            let exact = text.parse::<jiff::Timestamp>().ok().map(|instant| Hit::Exact(instant.as_millisecond()));
-            let local = || text.parse::<DateTime>().ok().filter(|_| text.contains('T')).map(Hit::Local);
-            exact.or_else(local).or_else(|| text.parse::<Date>().ok().map(day)).unwrap_or(Hit::Unreadable)
+            let day = |date| Hit::Day {
+                day: Day::On(date),
+                hour: MORNING,
+                weight: SURE,
+            };
+            let exact = text
+                .parse::<jiff::Timestamp>()
+                .ok()
+                .map(|instant| Hit::Exact(instant.as_millisecond()));
+            let local = || {
+                text.parse::<DateTime>()
+                    .ok()
+                    .filter(|_| text.contains('T'))
+                    .map(Hit::Local)
+            };
+            exact
+                .or_else(local)
+                .or_else(|| text.parse::<Date>().ok().map(day))
+                .unwrap_or(Hit::Unreadable)
         }
         (1 | 2, b'/') => Hit::Unreadable,
         (1 | 2, b'.') if word.matches('.').count() == 2 => Hit::Unreadable,
@@ -153,13 +175,23 @@ pub(crate) fn iso(sentence: &Sentence, at: usize) -> Read {
 }
 
 /// A number of units at a place, in digits or in words.
-pub(crate) fn amount(sentence: &Sentence, at: usize, language: &Language) -> Option<(usize, i64, Unit)> {
-    let told = language.times.distances.iter().filter_map(|(phrase, n, unit)| Some((sentence.phrase(at, phrase)?, *n, *unit)));
+pub(crate) fn amount(
+    sentence: &Sentence,
+    at: usize,
+    language: &Language,
+) -> Option<(usize, i64, Unit)> {
+    let told = language
+        .times
+        .distances
+        .iter()
+        .filter_map(|(phrase, n, unit)| Some((sentence.phrase(at, phrase)?, *n, *unit)));
     if let Some(told) = told.max_by_key(|(len, ..)| *len) {
         return Some(told);
     }
     let (len, count) = number(sentence, at, language)?;
-    let unit = language.unit(sentence.word(at + len)?).filter(|_| sentence.gap(at + len) == Gap::Space)?;
+    let unit = language
+        .unit(sentence.word(at + len)?)
+        .filter(|_| sentence.gap(at + len) == Gap::Space)?;
     Some((len + 1, count, unit))
 }
 
@@ -168,7 +200,11 @@ fn number(sentence: &Sentence, at: usize, language: &Language) -> Option<(usize,
     if let Some(count) = word.parse::<i64>().ok().filter(|_| word.len() <= 4) {
         return Some((1, count));
     }
-    let named = language.times.numbers.iter().filter_map(|(phrase, count)| Some((sentence.phrase(at, phrase)?, *count)));
+    let named = language
+        .times
+        .numbers
+        .iter()
+        .filter_map(|(phrase, count)| Some((sentence.phrase(at, phrase)?, *count)));
     named.max_by_key(|(len, _)| *len)
 }
 
@@ -182,17 +218,35 @@ fn distance(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     if let Some(more) = sentence.any(end, times.from_now).filter(|_| joined) {
         return Some((within + len + more, Some(ahead(context, count, unit))));
     }
-    let (back, ahead_of) = (sentence.any(end, times.before), sentence.any(end, times.from));
+    let (back, ahead_of) = (
+        sentence.any(end, times.before),
+        sentence.any(end, times.from),
+    );
     if let Some(more) = back.or(ahead_of).filter(|_| joined) {
         let sign = if back.is_some() { -1 } else { 1 };
         let start = end + more;
         let told = days::at(sentence, start, context);
-        let Some((days, Some(Hit::Day { day: Day::On(date), hour, weight }))) = told else {
+        let Some((
+            days,
+            Some(Hit::Day {
+                day: Day::On(date),
+                hour,
+                weight,
+            }),
+        )) = told
+        else {
             // "two days before the deadline": known to somebody else only.
             return Some((within + len + more, Some(Hit::Unreadable)));
         };
-        let moved = moved(date, sign * count, unit).map(|date| Hit::Day { day: Day::On(date), hour, weight });
-        return Some((within + len + more + days, Some(moved.unwrap_or(Hit::Unreadable))));
+        let moved = moved(date, sign * count, unit).map(|date| Hit::Day {
+            day: Day::On(date),
+            hour,
+            weight,
+        });
+        return Some((
+            within + len + more + days,
+            Some(moved.unwrap_or(Hit::Unreadable)),
+        ));
     }
     (within > 0).then(|| (within + len, Some(ahead(context, count, unit))))
 }
@@ -204,7 +258,11 @@ fn ahead(context: &Context<'_>, count: i64, unit: Unit) -> Hit {
         Unit::Hour => 60,
         _ => {
             let date = moved(context.now.date(), count, unit);
-            return date.map_or(Hit::Unreadable, |date| Hit::Day { day: Day::On(date), hour: MORNING, weight: SURE });
+            return date.map_or(Hit::Unreadable, |date| Hit::Day {
+                day: Day::On(date),
+                hour: MORNING,
+                weight: SURE,
+            });
         }
     };
     Hit::Exact(context.now.timestamp().as_millisecond() + count * minutes * 60_000)
@@ -224,13 +282,19 @@ pub(crate) fn moved(date: Date, count: i64, unit: Unit) -> Option<Date> {
 }
 
 pub(super) fn named(sentence: &Sentence, at: usize, names: &[(&str, i64)]) -> Option<(usize, i8)> {
-    let found = names.iter().filter_map(|(name, value)| Some((sentence.phrase(at, name)?, i8::try_from(*value).ok()?)));
+    let found = names
+        .iter()
+        .filter_map(|(name, value)| Some((sentence.phrase(at, name)?, i8::try_from(*value).ok()?)));
     found.max_by_key(|(len, _)| *len)
 }
 
 /// Whether a word stands at `at`, without a mark before it, that something before it can belong to: a noun.
 pub(crate) fn counts(sentence: &Sentence, at: usize, language: &Language) -> bool {
-    let Some(word) = sentence.words.get(at).filter(|word| word.gap == Gap::Space) else { return false };
+    let Some(word) = sentence.words.get(at).filter(|word| word.gap == Gap::Space) else {
+        return false;
+    };
     let digit = word.text.starts_with(|c: char| c.is_ascii_digit());
-    !language.moods.functions.contains(&word.text.as_str()) && !language.is_calendar(&word.text) && !digit
+    !language.moods.functions.contains(&word.text.as_str())
+        && !language.is_calendar(&word.text)
+        && !digit
 }

@@ -12,22 +12,33 @@ const SCHEME_BYTES_MAX: usize = 128;
 
 /// Last labels that name a file or a unit of systemd; none is a top-level domain.
 const NO_DOMAINS: [&str; 26] = [
-    "png", "jpg", "jpeg", "gif", "svg", "webp", "css", "js", "ts", "json", "yaml", "yml", "toml", "txt", "log", "gz", "tgz", "whl", "jar",
-    "service", "timer", "socket", "target", "mount", "slice", "path",
+    "png", "jpg", "jpeg", "gif", "svg", "webp", "css", "js", "ts", "json", "yaml", "yml", "toml",
+    "txt", "log", "gz", "tgz", "whl", "jar", "service", "timer", "socket", "target", "mount",
+    "slice", "path",
 ];
 
 /// The address that begins here.
 pub(super) fn email(view: &View<'_>, at: usize) -> Option<Found> {
     let text = view.rest(at);
-    let mut near = text.char_indices().take_while(|&(len, _)| len <= LOCAL_BYTES_MAX);
-    let local = near.find(|&(_, c)| !is_local(c)).filter(|&(_, c)| c == '@')?.0;
+    let mut near = text
+        .char_indices()
+        .take_while(|&(len, _)| len <= LOCAL_BYTES_MAX);
+    let local = near
+        .find(|&(_, c)| !is_local(c))
+        .filter(|&(_, c)| c == '@')?
+        .0;
     let domain = domain(&text[local + 1..])?;
     let end = local + 1 + domain.len();
-    let is_repository = matches!(&text[..local], "git" | "hg" | "svn") && text[end..].starts_with([':', '/']);
+    let is_repository =
+        matches!(&text[..local], "git" | "hg" | "svn") && text[end..].starts_with([':', '/']);
     if is_repository || is_login(view.before(at)) {
         return None;
     }
-    Some(Found { end: at + end, kind: PiiKind::Email, normal: text[..end].to_lowercase() })
+    Some(Found {
+        end: at + end,
+        kind: PiiKind::Email,
+        normal: text[..end].to_lowercase(),
+    })
 }
 
 fn is_local(c: char) -> bool {
@@ -39,8 +50,13 @@ fn domain(text: &str) -> Option<&str> {
     let (mut end, mut begin) = (None, 0);
     let mut labels = Vec::new();
     loop {
-        let in_label = |&(at, c): &(usize, char)| at <= DOMAIN_BYTES_MAX && (joins(c) && c != '_' || c == '-');
-        let run = text[begin..].char_indices().take_while(in_label).map(|(_, c)| c.len_utf8()).sum::<usize>();
+        let in_label =
+            |&(at, c): &(usize, char)| at <= DOMAIN_BYTES_MAX && (joins(c) && c != '_' || c == '-');
+        let run = text[begin..]
+            .char_indices()
+            .take_while(in_label)
+            .map(|(_, c)| c.len_utf8())
+            .sum::<usize>();
         let label = &text[begin..begin + run];
         if label.is_empty() || label.starts_with('-') || begin + run > DOMAIN_BYTES_MAX {
             break;
@@ -61,18 +77,28 @@ fn domain(text: &str) -> Option<&str> {
     let number = |label: &&str| label.bytes().all(|byte| byte.is_ascii_digit());
     let domain = &text[..end?];
     let is_version = labels.iter().take(2).all(number);
-    let top = domain.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    let top = domain
+        .rsplit('.')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     (!is_version && !NO_DOMAINS.contains(&top.as_str())).then_some(domain)
 }
 
 fn is_top(label: &str) -> bool {
     let chars = label.chars().count();
-    label.starts_with("xn--") || (2..=TLD_CHARS_MAX).contains(&chars) && label.chars().all(|c| c.is_alphabetic())
+    label.starts_with("xn--")
+        || (2..=TLD_CHARS_MAX).contains(&chars) && label.chars().all(|c| c.is_alphabetic())
 }
 
 /// Whether the text leads into the login of a URL: a scheme, and no path yet.
 fn is_login(before: &str) -> bool {
-    let near = before.char_indices().rev().take_while(|&(at, c)| before.len() - at <= SCHEME_BYTES_MAX && !c.is_whitespace());
+    let near = before
+        .char_indices()
+        .rev()
+        .take_while(|&(at, c)| before.len() - at <= SCHEME_BYTES_MAX && !c.is_whitespace());
     let begin = near.last().map_or(before.len(), |(at, _)| at);
-    before[begin..].rsplit_once("://").is_some_and(|(_, host)| !host.contains(['/', '?', '#']))
+    before[begin..]
+        .rsplit_once("://")
+        .is_some_and(|(_, host)| !host.contains(['/', '?', '#']))
 }

@@ -74,7 +74,10 @@ pub struct Pii {
 /// The value itself is never shown.
 impl fmt::Debug for Pii {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pii").field("range", &self.range).field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("Pii")
+            .field("range", &self.range)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }
 
@@ -83,9 +86,13 @@ impl fmt::Debug for Pii {
 pub fn find_pii(text: &str) -> Vec<Pii> {
     let (mut found, mut from) = (Vec::new(), 0);
     for marker in MARKER.captures_iter(text) {
-        let (Some(whole), pseudonym) = (marker.get(0), marker.get(1)) else { continue };
+        let (Some(whole), pseudonym) = (marker.get(0), marker.get(1)) else {
+            continue;
+        };
         // Whoever writes a number into a marker of their own does not get it past us.
-        if pseudonym.is_none_or(|pseudonym| search(pseudonym.as_str(), 0..pseudonym.len()).is_empty()) {
+        if pseudonym
+            .is_none_or(|pseudonym| search(pseudonym.as_str(), 0..pseudonym.len()).is_empty())
+        {
             found.extend(search(text, from..whole.start()));
             from = whole.end();
         }
@@ -96,11 +103,28 @@ pub fn find_pii(text: &str) -> Vec<Pii> {
 
 /// The text with `[PII:<kind>:<pseudonym>]` in place of each finding, and what was found: each value once, in the order
 /// of first appearance. Masking what is masked changes nothing. Of a pseudonym, ASCII letters, digits, `-` and `_` are kept.
-pub fn mask(text: &str, pseudonym: impl Fn(PiiKind, &str) -> String) -> (String, Vec<(PiiKind, String)>) {
-    let (mut masked, mut values, mut seen, mut from) = (String::with_capacity(text.len()), Vec::new(), HashSet::new(), 0);
-    for Pii { range, kind, normal } in find_pii(text) {
+pub fn mask(
+    text: &str,
+    pseudonym: impl Fn(PiiKind, &str) -> String,
+) -> (String, Vec<(PiiKind, String)>) {
+    let (mut masked, mut values, mut seen, mut from) = (
+        String::with_capacity(text.len()),
+        Vec::new(),
+        HashSet::new(),
+        0,
+    );
+    for Pii {
+        range,
+        kind,
+        normal,
+    } in find_pii(text)
+    {
         masked.push_str(&text[from..range.start]);
-        masked.push_str(&format!("[PII:{}:{}]", kind.as_str(), fit(&pseudonym(kind, &normal))));
+        masked.push_str(&format!(
+            "[PII:{}:{}]",
+            kind.as_str(),
+            fit(&pseudonym(kind, &normal))
+        ));
         from = range.end;
         if seen.insert((kind, normal.clone())) {
             values.push((kind, normal));
@@ -119,8 +143,16 @@ static MARKER: LazyLock<Regex> = LazyLock::new(|| {
 /// What a marker can show of a pseudonym; nothing, if that would itself be PII.
 fn fit(pseudonym: &str) -> String {
     let fits = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let kept: String = pseudonym.chars().filter(fits).take(PSEUDONYM_CHARS_MAX).collect();
-    if search(&kept, 0..kept.len()).is_empty() { kept } else { String::new() }
+    let kept: String = pseudonym
+        .chars()
+        .filter(fits)
+        .take(PSEUDONYM_CHARS_MAX)
+        .collect();
+    if search(&kept, 0..kept.len()).is_empty() {
+        kept
+    } else {
+        String::new()
+    }
 }
 
 /// All PII in a stretch between two markers.
@@ -139,7 +171,11 @@ fn search(text: &str, stretch: Range<usize>) -> Vec<Pii> {
             };
             let before = view.until(begin);
             open.push((before, before.floor(begin.saturating_sub(AHEAD_BYTES_MAX))));
-            found.push(Pii { range: begin..end, kind, normal });
+            found.push(Pii {
+                range: begin..end,
+                kind,
+                normal,
+            });
             (view, at) = (view.since(end), end);
         }
     }
@@ -158,6 +194,8 @@ fn detect(view: &View<'_>, at: usize) -> Option<Found> {
                 .or_else(|| money::card(view, at, &groups))
                 .or_else(|| phone::national(view, at, &groups))
         }
-        _ => contact::email(view, at).or_else(|| money::iban(view, at)).or_else(|| national::with_letters(view, at)),
+        _ => contact::email(view, at)
+            .or_else(|| money::iban(view, at))
+            .or_else(|| national::with_letters(view, at)),
     }
 }

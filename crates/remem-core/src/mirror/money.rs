@@ -5,28 +5,51 @@ use super::groups::{Groups, plain_separator};
 use super::view::{Found, View};
 
 /// How cards are grouped, the longest first; else they are written in one run.
-const CARD_SHAPES: [&[usize]; 5] = [&[4, 4, 4, 4, 3], &[4, 4, 4, 4], &[4, 6, 5], &[4, 6, 4], &[4, 3, 3, 3]];
+const CARD_SHAPES: [&[usize]; 5] = [
+    &[4, 4, 4, 4, 3],
+    &[4, 4, 4, 4],
+    &[4, 6, 5],
+    &[4, 6, 4],
+    &[4, 3, 3, 3],
+];
 
 /// The card that begins here.
 pub(super) fn card(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Option<Found> {
     if !view.begins_number(at) {
         return None;
     }
-    let grouped = CARD_SHAPES.iter().filter_map(|shape| groups.evenly(shape, " -"));
+    let grouped = CARD_SHAPES
+        .iter()
+        .filter_map(|shape| groups.evenly(shape, " -"));
     let plain = groups.first(1).filter(|(digits, _)| !is_barcode(digits));
-    let (normal, end) = grouped.chain(plain).find(|(digits, end)| is_card(digits) && view.closes(*end))?;
-    Some(Found { end, kind: PiiKind::Card, normal })
+    let (normal, end) = grouped
+        .chain(plain)
+        .find(|(digits, end)| is_card(digits) && view.closes(*end))?;
+    Some(Found {
+        end,
+        kind: PiiKind::Card,
+        normal,
+    })
 }
 
 fn is_card(digits: &str) -> bool {
-    let prefix = |len: usize| digits.get(..len).and_then(|head| head.parse::<u32>().ok()).unwrap_or_default();
+    let prefix = |len: usize| {
+        digits
+            .get(..len)
+            .and_then(|head| head.parse::<u32>().ok())
+            .unwrap_or_default()
+    };
     let known = match (prefix(1), prefix(2), prefix(3), prefix(4)) {
         (4, ..) => matches!(digits.len(), 13 | 16 | 19),
         (_, 51..=55, ..) | (_, _, _, 2221..=2720) => digits.len() == 16,
         (_, 34 | 37, ..) => digits.len() == 15,
         (_, 36 | 38 | 39, ..) | (_, _, 300..=305, _) => matches!(digits.len(), 14 | 16),
-        (_, _, _, 3528..=3589 | 6011 | 2200..=2204) | (_, 62 | 65, ..) | (_, _, 644..=649, _) => (16..=19).contains(&digits.len()),
-        (_, _, _, 5018 | 5020 | 5038 | 5893 | 6304 | 6759 | 6761..=6763) => (16..=19).contains(&digits.len()),
+        (_, _, _, 3528..=3589 | 6011 | 2200..=2204) | (_, 62 | 65, ..) | (_, _, 644..=649, _) => {
+            (16..=19).contains(&digits.len())
+        }
+        (_, _, _, 5018 | 5020 | 5038 | 5893 | 6304 | 6759 | 6761..=6763) => {
+            (16..=19).contains(&digits.len())
+        }
         _ => false,
     };
     known && luhn(digits)
@@ -36,14 +59,19 @@ fn is_card(digits: &str) -> bool {
 fn luhn(digits: &str) -> bool {
     let value = |(place, byte): (usize, u8)| {
         let digit = u32::from(byte - b'0');
-        if place % 2 == 0 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
+        if place % 2 == 0 {
+            digit
+        } else {
+            digit * 2 / 10 + digit * 2 % 10
+        }
     };
     digits.bytes().rev().enumerate().map(value).sum::<u32>() % 10 == 0
 }
 
 /// Thirteen digits that begin like a card are on many goods: there, the places count once and three times.
 fn is_barcode(digits: &str) -> bool {
-    let value = |(place, byte): (usize, u8)| u32::from(byte - b'0') * if place % 2 == 0 { 1 } else { 3 };
+    let value =
+        |(place, byte): (usize, u8)| u32::from(byte - b'0') * if place % 2 == 0 { 1 } else { 3 };
     digits.len() == 13 && digits.bytes().enumerate().map(value).sum::<u32>() % 10 == 0
 }
 
@@ -56,16 +84,26 @@ const IBAN_LENS: &str = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 
 /// The account that begins here: in one run, or in groups of four.
 pub(super) fn iban(view: &View<'_>, at: usize) -> Option<Found> {
     let text = view.rest(at);
-    let country = text.get(..2).filter(|country| country.bytes().all(|byte| byte.is_ascii_alphabetic()))?.to_ascii_uppercase();
+    let country = text
+        .get(..2)
+        .filter(|country| country.bytes().all(|byte| byte.is_ascii_alphabetic()))?
+        .to_ascii_uppercase();
     if !text.as_bytes().get(2..4)?.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let len: usize = IBAN_LENS.split_ascii_whitespace().find_map(|row| row.strip_prefix(country.as_str()))?.parse().ok()?;
+    let len: usize = IBAN_LENS
+        .split_ascii_whitespace()
+        .find_map(|row| row.strip_prefix(country.as_str()))?
+        .parse()
+        .ok()?;
     let (mut normal, mut end, mut separated) = (String::with_capacity(len), 0, None);
     let mut chars = text.char_indices().peekable();
     while normal.len() < len {
         if normal.len() >= 4 && normal.len() % 4 == 0 && separated != Some(false) {
-            let separator = chars.peek().and_then(|&(_, c)| plain_separator(c)).is_some_and(|c| matches!(c, ' ' | '-'));
+            let separator = chars
+                .peek()
+                .and_then(|&(_, c)| plain_separator(c))
+                .is_some_and(|c| matches!(c, ' ' | '-'));
             if separator {
                 chars.next();
             } else if separated == Some(true) {
@@ -77,7 +115,11 @@ pub(super) fn iban(view: &View<'_>, at: usize) -> Option<Found> {
         normal.push(c.to_ascii_uppercase());
         end = at + place + 1;
     }
-    (view.closes(end) && remainder(&normal) == 1).then_some(Found { end, kind: PiiKind::Iban, normal })
+    (view.closes(end) && remainder(&normal) == 1).then_some(Found {
+        end,
+        kind: PiiKind::Iban,
+        normal,
+    })
 }
 
 /// The number with its head moved behind and letters as 10 to 35, modulo 97.
@@ -86,5 +128,7 @@ fn remainder(iban: &str) -> u32 {
     tail.chars()
         .chain(head.chars())
         .filter_map(|c| c.to_digit(36))
-        .fold(0, |sum, value| (sum * if value < 10 { 10 } else { 100 } + value) % 97)
+        .fold(0, |sum, value| {
+            (sum * if value < 10 { 10 } else { 100 } + value) % 97
+        })
 }

@@ -10,8 +10,11 @@ pub(super) fn number(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Option<
     if !view.begins_number(at) {
         return None;
     }
-    let digits = |found: Option<(String, usize)>, check: fn(&str) -> bool| found.filter(|(digits, end)| check(digits) && view.closes(*end));
-    let social = digits(groups.evenly(&[3, 2, 4], "-"), is_social_security).filter(|(_, end)| stands_alone(view, at, *end));
+    let digits = |found: Option<(String, usize)>, check: fn(&str) -> bool| {
+        found.filter(|(digits, end)| check(digits) && view.closes(*end))
+    };
+    let social = digits(groups.evenly(&[3, 2, 4], "-"), is_social_security)
+        .filter(|(_, end)| stands_alone(view, at, *end));
     let (normal, end) = social
         .or_else(|| digits(groups.first(1), is_german_tax))
         .or_else(|| digits(groups.evenly(&[2, 3, 3, 3], " "), is_german_tax))
@@ -21,27 +24,49 @@ pub(super) fn number(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Option<
         .or_else(|| digits(groups.evenly(&[13, 2], " "), is_french))
         .or_else(|| digits(groups.shaped(&[3, 3, 3, 2], "..-"), is_brazilian))
         .or_else(|| ending_in_a_letter(view, at))?;
-    Some(Found { end, kind: PiiKind::NationalId, normal })
+    Some(Found {
+        end,
+        kind: PiiKind::NationalId,
+        normal,
+    })
 }
 
 /// The id that begins with a letter here: Spain's foreigners, Italy, the United Kingdom.
 pub(super) fn with_letters(view: &View<'_>, at: usize) -> Option<Found> {
-    let (normal, end) = ascii(view, at, 9, is_spanish).or_else(|| ascii(view, at, 16, is_italian)).or_else(|| british(view, at))?;
-    Some(Found { end, kind: PiiKind::NationalId, normal })
+    let (normal, end) = ascii(view, at, 9, is_spanish)
+        .or_else(|| ascii(view, at, 16, is_italian))
+        .or_else(|| british(view, at))?;
+    Some(Found {
+        end,
+        kind: PiiKind::NationalId,
+        normal,
+    })
 }
 
 /// Numbers whose check is a letter (in China, sometimes).
 fn ending_in_a_letter(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     let spanish = || {
-        let (number, letter) = view.rest(at).get(..10).filter(|text| text.is_ascii())?.split_at(8);
+        let (number, letter) = view
+            .rest(at)
+            .get(..10)
+            .filter(|text| text.is_ascii())?
+            .split_at(8);
         let joined = [number, letter.strip_prefix('-')?].concat();
         (is_spanish(&joined) && view.closes(at + 10)).then_some((joined, at + 10))
     };
-    ascii(view, at, 9, is_spanish).or_else(spanish).or_else(|| ascii(view, at, 11, is_finnish)).or_else(|| ascii(view, at, 18, is_chinese))
+    ascii(view, at, 9, is_spanish)
+        .or_else(spanish)
+        .or_else(|| ascii(view, at, 11, is_finnish))
+        .or_else(|| ascii(view, at, 18, is_chinese))
 }
 
 /// The next bytes, if they are a word of this length that passes a check.
-fn ascii(view: &View<'_>, at: usize, len: usize, check: fn(&str) -> bool) -> Option<(String, usize)> {
+fn ascii(
+    view: &View<'_>,
+    at: usize,
+    len: usize,
+    check: fn(&str) -> bool,
+) -> Option<(String, usize)> {
     let word = view.rest(at).get(..len).filter(|word| word.is_ascii())?;
     (check(word) && view.closes(at + len)).then(|| (word.to_ascii_uppercase(), at + len))
 }
@@ -49,8 +74,11 @@ fn ascii(view: &View<'_>, at: usize, len: usize, check: fn(&str) -> bool) -> Opt
 /// Whether no further part is joined to a number: ids of orders and parts are longer.
 pub(super) fn stands_alone(view: &View<'_>, at: usize, end: usize) -> bool {
     let mut ahead = view.rest(end).chars();
-    let runs_on = matches!(ahead.next(), Some('-' | '.' | '/' | ':')) && ahead.next().is_some_and(|c| c.is_ascii_alphanumeric());
-    let joined = view.before(at).ends_with(['-', '.', '/', '#', '$', '€', '£', '\\', '+']);
+    let runs_on = matches!(ahead.next(), Some('-' | '.' | '/' | ':'))
+        && ahead.next().is_some_and(|c| c.is_ascii_alphanumeric());
+    let joined = view
+        .before(at)
+        .ends_with(['-', '.', '/', '#', '$', '€', '£', '\\', '+']);
     !runs_on && !joined
 }
 
@@ -64,7 +92,10 @@ fn is_german_tax(digits: &str) -> bool {
     if digits.len() != 11 || digits.starts_with('0') {
         return false;
     }
-    let values: Vec<usize> = digits.bytes().map(|byte| usize::from(byte - b'0')).collect();
+    let values: Vec<usize> = digits
+        .bytes()
+        .map(|byte| usize::from(byte - b'0'))
+        .collect();
     let mut counts = [0; 10];
     values[..10].iter().for_each(|&value| counts[value] += 1);
     let repeated: Vec<usize> = counts.into_iter().filter(|&count| count > 1).collect();
@@ -77,22 +108,32 @@ fn is_german_tax(digits: &str) -> bool {
 
 /// Sex, year, month, place, order, and a key of two digits.
 fn is_french(digits: &str) -> bool {
-    let part = |range: std::ops::Range<usize>| digits.get(range).and_then(|part| part.parse::<u64>().ok());
+    let part =
+        |range: std::ops::Range<usize>| digits.get(range).and_then(|part| part.parse::<u64>().ok());
     digits.len() == 15
         && digits.starts_with(['1', '2'])
         && part(3..5).is_some_and(|month| matches!(month, 1..=12 | 20..=42))
-        && part(0..13).zip(part(13..15)).is_some_and(|(number, key)| 97 - number % 97 == key)
+        && part(0..13)
+            .zip(part(13..15))
+            .is_some_and(|(number, key)| 97 - number % 97 == key)
 }
 
 /// Nine digits and two checks, each over all before it.
 fn is_brazilian(digits: &str) -> bool {
     let value = |byte: u8| u32::from(byte - b'0');
     let check = |len: usize| {
-        let sum: u32 = digits.bytes().take(len).zip((2..=len as u32 + 1).rev()).map(|(byte, weight)| value(byte) * weight).sum();
+        let sum: u32 = digits
+            .bytes()
+            .take(len)
+            .zip((2..=len as u32 + 1).rev())
+            .map(|(byte, weight)| value(byte) * weight)
+            .sum();
         sum * 10 % 11 % 10
     };
     let bytes = digits.as_bytes();
-    bytes.iter().any(|byte| *byte != bytes[0]) && check(9) == value(bytes[9]) && check(10) == value(bytes[10])
+    bytes.iter().any(|byte| *byte != bytes[0])
+        && check(9) == value(bytes[9])
+        && check(10) == value(bytes[10])
 }
 
 /// Eight digits (or a letter for the first) and the letter of their remainder.
@@ -106,61 +147,103 @@ fn is_spanish(word: &str) -> bool {
     };
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit()) && number != "00000000";
     let letters = b"TRWAGMYFPDXBNJZSQVHLCKE";
-    is_number && number.parse::<usize>().is_ok_and(|number| letters[number % 23] == letter.as_bytes()[0])
+    is_number
+        && number
+            .parse::<usize>()
+            .is_ok_and(|number| letters[number % 23] == letter.as_bytes()[0])
 }
 
 /// The day of birth, a sign of the century, three digits, and the letter of the remainder.
 fn is_finnish(word: &str) -> bool {
     let (birth, tail) = word.split_at(6);
     let digits = [birth, &tail[1..4]].concat();
-    let is_day = |range: std::ops::Range<usize>, max| birth[range].parse::<u32>().is_ok_and(|value| (1..=max).contains(&value));
+    let is_day = |range: std::ops::Range<usize>, max| {
+        birth[range]
+            .parse::<u32>()
+            .is_ok_and(|value| (1..=max).contains(&value))
+    };
     digits.bytes().all(|byte| byte.is_ascii_digit())
         && tail.starts_with(['-', '+', 'A'])
         && is_day(0..2, 31)
         && is_day(2..4, 12)
-        && digits.parse::<usize>().is_ok_and(|number| b"0123456789ABCDEFHJKLMNPRSTUVWXY"[number % 31] == tail.as_bytes()[4])
+        && digits.parse::<usize>().is_ok_and(|number| {
+            b"0123456789ABCDEFHJKLMNPRSTUVWXY"[number % 31] == tail.as_bytes()[4]
+        })
 }
 
 /// Place, day of birth, order, and a check that may be ten, which is written X.
 fn is_chinese(word: &str) -> bool {
     let (number, check) = word.split_at(17);
-    let day = |range: std::ops::Range<usize>, min: u32, max: u32| number[range].parse::<u32>().is_ok_and(|v| (min..=max).contains(&v));
+    let day = |range: std::ops::Range<usize>, min: u32, max: u32| {
+        number[range]
+            .parse::<u32>()
+            .is_ok_and(|v| (min..=max).contains(&v))
+    };
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0');
     let weights = [7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2];
     is_number
         && day(6..10, 1900, 2099)
         && day(10..12, 1, 12)
         && day(12..14, 1, 31)
-        && b"10X98765432"[number.bytes().zip(weights).map(|(byte, weight)| usize::from(byte - b'0') * weight).sum::<usize>() % 11]
+        && b"10X98765432"[number
+            .bytes()
+            .zip(weights)
+            .map(|(byte, weight)| usize::from(byte - b'0') * weight)
+            .sum::<usize>()
+            % 11]
             == check.as_bytes()[0].to_ascii_uppercase()
 }
 
 /// What each character counts on an odd place: digits, then letters.
-const ITALIAN_ODD: [u32; 26] = [1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23];
+const ITALIAN_ODD: [u32; 26] = [
+    1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23,
+];
 
 /// Six letters of the name, day and place of birth, and a letter that checks all of it.
 fn is_italian(word: &str) -> bool {
     let word = word.to_ascii_uppercase();
-    let shaped = word.bytes().zip(b"AAAAAA00A00A000A").all(
-        |(byte, shape)| {
-            if *shape == b'0' { byte.is_ascii_digit() } else { byte.is_ascii_uppercase() }
-        },
-    );
-    let value = |byte: u8| u32::from(if byte.is_ascii_digit() { byte - b'0' } else { byte - b'A' });
-    let count = |(place, byte): (usize, u8)| if place % 2 == 0 { ITALIAN_ODD[value(byte) as usize] } else { value(byte) };
-    shaped && word.bytes().take(15).enumerate().map(count).sum::<u32>() % 26 == value(word.as_bytes()[15])
+    let shaped = word.bytes().zip(b"AAAAAA00A00A000A").all(|(byte, shape)| {
+        if *shape == b'0' {
+            byte.is_ascii_digit()
+        } else {
+            byte.is_ascii_uppercase()
+        }
+    });
+    let value = |byte: u8| {
+        u32::from(if byte.is_ascii_digit() {
+            byte - b'0'
+        } else {
+            byte - b'A'
+        })
+    };
+    let count = |(place, byte): (usize, u8)| {
+        if place % 2 == 0 {
+            ITALIAN_ODD[value(byte) as usize]
+        } else {
+            value(byte)
+        }
+    };
+    shaped
+        && word.bytes().take(15).enumerate().map(count).sum::<u32>() % 26
+            == value(word.as_bytes()[15])
 }
 
 /// Two letters, six digits and a letter, in one run or in pairs; there is no check, but many pairs of letters are not given.
 fn british(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     let text = view.rest(at);
-    let paired = text.get(..13).filter(|text| text.bytes().enumerate().all(|(at, byte)| (byte == b' ') == matches!(at, 2 | 5 | 8 | 11)));
+    let paired = text.get(..13).filter(|text| {
+        text.bytes()
+            .enumerate()
+            .all(|(at, byte)| (byte == b' ') == matches!(at, 2 | 5 | 8 | 11))
+    });
     let written = paired.or_else(|| text.get(..9))?;
     let word = written.replace(' ', "");
     let bytes = word.as_bytes();
     let given = word.is_ascii()
         && bytes.len() == 9
-        && bytes[..2].iter().all(|byte| byte.is_ascii_uppercase() && !b"DFIQUV".contains(byte))
+        && bytes[..2]
+            .iter()
+            .all(|byte| byte.is_ascii_uppercase() && !b"DFIQUV".contains(byte))
         && bytes[1] != b'O'
         && ![&b"BG"[..], b"GB", b"NK", b"KN", b"TN", b"NT", b"ZZ"].contains(&&bytes[..2])
         && bytes[2..8].iter().all(u8::is_ascii_digit)

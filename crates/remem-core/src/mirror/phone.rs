@@ -92,15 +92,65 @@ const WORDS: [&str; 33] = [
 
 /// Groups of numbers that begin with a zero, by separator.
 const WITH_ZERO: [(&str, &[&[usize]]); 3] = [
-    ("-", &[&[2, 4, 4], &[3, 4, 4], &[2, 3, 4], &[3, 3, 4], &[3, 7], &[3, 8], &[4, 6], &[4, 7], &[4, 3, 4], &[4, 3, 3]]),
-    (" ", &[&[3, 4, 4], &[3, 3, 4], &[3, 3, 2, 2], &[4, 3, 4], &[4, 3, 3], &[3, 7], &[3, 8], &[4, 6], &[4, 7], &[5, 6], &[5, 5]]),
-    ("/", &[&[3, 6], &[3, 7], &[3, 8], &[4, 5], &[4, 6], &[4, 7], &[4, 8], &[5, 5], &[5, 6]]),
+    (
+        "-",
+        &[
+            &[2, 4, 4],
+            &[3, 4, 4],
+            &[2, 3, 4],
+            &[3, 3, 4],
+            &[3, 7],
+            &[3, 8],
+            &[4, 6],
+            &[4, 7],
+            &[4, 3, 4],
+            &[4, 3, 3],
+        ],
+    ),
+    (
+        " ",
+        &[
+            &[3, 4, 4],
+            &[3, 3, 4],
+            &[3, 3, 2, 2],
+            &[4, 3, 4],
+            &[4, 3, 3],
+            &[3, 7],
+            &[3, 8],
+            &[4, 6],
+            &[4, 7],
+            &[5, 6],
+            &[5, 5],
+        ],
+    ),
+    (
+        "/",
+        &[
+            &[3, 6],
+            &[3, 7],
+            &[3, 8],
+            &[4, 5],
+            &[4, 6],
+            &[4, 7],
+            &[4, 8],
+            &[5, 5],
+            &[5, 6],
+        ],
+    ),
 ];
 
 /// The number that begins with a plus or a bracket here.
 pub(super) fn with_prefix(view: &View<'_>, at: usize) -> Option<Found> {
-    let (normal, end) = if view.rest(at).starts_with('+') { international(view, at)? } else { bracketed(view, at)? };
-    Some(Found { end, kind: PiiKind::Phone, normal })
+    let (normal, end) = if view.rest(at).starts_with('+') {
+        international(view, at)?
+    } else {
+        bracketed(view, at)?
+    };
+    Some(Found {
+        end,
+        kind: PiiKind::Phone,
+        normal,
+    })
 }
 
 /// The number of a country that begins with a digit here.
@@ -115,28 +165,54 @@ pub(super) fn national(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Optio
         .or_else(|| well_known(groups).filter(alone))
         .or_else(|| with_zero(groups).filter(alone).filter(|_| begins_row))
         .or_else(|| announced(view, at, groups))?;
-    Some(Found { end, kind: PiiKind::Phone, normal })
+    Some(Found {
+        end,
+        kind: PiiKind::Phone,
+        normal,
+    })
 }
 
 /// Ways of writing that only numbers of one region have: North America, mobiles of China and of France.
 fn well_known(groups: &Groups<'_>) -> Option<(String, usize)> {
-    let american = groups.evenly(&[3, 3, 4], "-.").filter(|(digits, _)| is_american(digits));
-    let with_one = || groups.evenly(&[1, 3, 3, 4], "-.").filter(|(digits, _)| digits.strip_prefix('1').is_some_and(is_american));
-    let chinese = || groups.evenly(&[3, 4, 4], "-").filter(|(digits, _)| matches!(digits.as_bytes(), [b'1', b'3'..=b'9', ..]));
-    let french = || groups.evenly(&[2, 2, 2, 2, 2], ".").filter(|(digits, _)| digits.starts_with("06") || digits.starts_with("07"));
+    let american = groups
+        .evenly(&[3, 3, 4], "-.")
+        .filter(|(digits, _)| is_american(digits));
+    let with_one = || {
+        groups
+            .evenly(&[1, 3, 3, 4], "-.")
+            .filter(|(digits, _)| digits.strip_prefix('1').is_some_and(is_american))
+    };
+    let chinese = || {
+        groups
+            .evenly(&[3, 4, 4], "-")
+            .filter(|(digits, _)| matches!(digits.as_bytes(), [b'1', b'3'..=b'9', ..]))
+    };
+    let french = || {
+        groups
+            .evenly(&[2, 2, 2, 2, 2], ".")
+            .filter(|(digits, _)| digits.starts_with("06") || digits.starts_with("07"))
+    };
     american.or_else(with_one).or_else(chinese).or_else(french)
 }
 
 /// A zero before the area, in groups as they are common after one.
 fn with_zero(groups: &Groups<'_>) -> Option<(String, usize)> {
-    let shaped = |(separator, shapes): &(&str, &[&[usize]])| shapes.iter().find_map(|shape| groups.evenly(shape, separator));
-    WITH_ZERO.iter().find_map(shaped).filter(|(digits, _)| is_trunk(digits))
+    let shaped = |(separator, shapes): &(&str, &[&[usize]])| {
+        shapes
+            .iter()
+            .find_map(|shape| groups.evenly(shape, separator))
+    };
+    WITH_ZERO
+        .iter()
+        .find_map(shaped)
+        .filter(|(digits, _)| is_trunk(digits))
 }
 
 /// Whether digits stand right before, a space away: groups of a longer number, or a list.
 fn in_a_row(view: &View<'_>, at: usize) -> bool {
     let mut back = view.before(at).chars().rev();
-    back.next().and_then(plain_separator) == Some(' ') && back.next().is_some_and(|c| c.is_ascii_digit())
+    back.next().and_then(plain_separator) == Some(' ')
+        && back.next().is_some_and(|c| c.is_ascii_digit())
 }
 
 /// One zero, then the area.
@@ -153,11 +229,16 @@ fn is_american(digits: &str) -> bool {
 /// Whether this is a whole number with its country's code.
 fn is_international(digits: &str) -> bool {
     let (min, max) = limits(digits);
-    !digits.starts_with('0') && (min..=max).contains(&digits.len()) && (!digits.starts_with('1') || is_american(&digits[1..]))
+    !digits.starts_with('0')
+        && (min..=max).contains(&digits.len())
+        && (!digits.starts_with('1') || is_american(&digits[1..]))
 }
 
 fn limits(digits: &str) -> (usize, usize) {
-    LIMITS.iter().find(|(code, ..)| digits.starts_with(code)).map_or(INTERNATIONAL, |&(_, min, max)| (min, max))
+    LIMITS
+        .iter()
+        .find(|(code, ..)| digits.starts_with(code))
+        .map_or(INTERNATIONAL, |&(_, min, max)| (min, max))
 }
 
 /// A plus, then digits with at most two separators or brackets between two groups. `(0)` is said at home only.
@@ -178,18 +259,27 @@ fn international(view: &View<'_>, at: usize) -> Option<(String, usize)> {
         }
     }
     let long_enough = groups > 1 || digits.len() >= RUN_DIGITS_MIN;
-    (long_enough && is_international(&digits) && view.closes(at + end)).then(|| (format!("+{digits}"), at + end))
+    (long_enough && is_international(&digits) && view.closes(at + end))
+        .then(|| (format!("+{digits}"), at + end))
 }
 
 /// The digits that a text begins with, as far as they matter.
 fn run(text: &str) -> &str {
-    &text[..text.bytes().take(INTERNATIONAL.1 + 1).take_while(u8::is_ascii_digit).count()]
+    &text[..text
+        .bytes()
+        .take(INTERNATIONAL.1 + 1)
+        .take_while(u8::is_ascii_digit)
+        .count()]
 }
 
 /// How many bytes of separators a text begins with: at most two characters, and not the `(0)`.
 fn separators(text: &str) -> usize {
     let divides = |c: char| plain_separator(c).is_some() || matches!(c, '(' | ')');
-    text.char_indices().take(2).take_while(|&(at, c)| divides(c) && !text[at..].starts_with("(0)")).map(|(_, c)| c.len_utf8()).sum()
+    text.char_indices()
+        .take(2)
+        .take_while(|&(at, c)| divides(c) && !text[at..].starts_with("(0)"))
+        .map(|(_, c)| c.len_utf8())
+        .sum()
 }
 
 /// Two zeros for the plus: only in groups, for a run of digits may be anything.
@@ -198,10 +288,14 @@ fn with_zeros(view: &View<'_>, groups: &Groups<'_>) -> Option<(String, usize)> {
     let (separator, (all, _)) = (groups.separator(count)?, groups.first(count)?);
     let number = all.strip_prefix("00").filter(|_| separator != '.')?;
     let max = limits(number).1;
-    (2..=count).rev().filter_map(|count| groups.first(count)).find_map(|(digits, end)| {
-        let number = &digits[2..];
-        (number.len() <= max && is_international(number) && view.closes(end)).then(|| (format!("+{number}"), end))
-    })
+    (2..=count)
+        .rev()
+        .filter_map(|count| groups.first(count))
+        .find_map(|(digits, end)| {
+            let number = &digits[2..];
+            (number.len() <= max && is_international(number) && view.closes(end))
+                .then(|| (format!("+{number}"), end))
+        })
 }
 
 /// `(030) 1234567`, `(555) 123-4567`, `(11) 91234-5678`.
@@ -209,16 +303,31 @@ fn bracketed(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     let text = view.rest(at + 1);
     let area = run(text);
     let after = text[area.len()..].strip_prefix(')')?;
-    let gap = after.chars().next().filter(|&c| plain_separator(c).is_some()).map_or(0, char::len_utf8);
+    let gap = after
+        .chars()
+        .next()
+        .filter(|&c| plain_separator(c).is_some())
+        .map_or(0, char::len_utf8);
     let groups = Groups::read(view, at + area.len() + 2 + gap);
     let alone = |found: &(String, usize)| view.closes(found.1) && stands_alone(view, at, found.1);
     let rest = match area.as_bytes() {
         [b'0', b'1'..=b'9', ..] if area.len() <= 5 => {
-            let fits = |(digits, end): &(String, usize)| (8..=12).contains(&(area.len() + digits.len())) && view.closes(*end);
-            (1..=4).rev().filter_map(|count| groups.first(count)).find(fits)
+            let fits = |(digits, end): &(String, usize)| {
+                (8..=12).contains(&(area.len() + digits.len())) && view.closes(*end)
+            };
+            (1..=4)
+                .rev()
+                .filter_map(|count| groups.first(count))
+                .find(fits)
         }
-        [b'2'..=b'9', _, _] => groups.evenly(&[3, 4], "-. ").filter(alone).filter(|(digits, _)| !digits.starts_with(['0', '1'])),
-        [b'1'..=b'9', b'1'..=b'9'] => groups.evenly(&[5, 4], "-").or_else(|| groups.evenly(&[4, 4], "-")).filter(alone),
+        [b'2'..=b'9', _, _] => groups
+            .evenly(&[3, 4], "-. ")
+            .filter(alone)
+            .filter(|(digits, _)| !digits.starts_with(['0', '1'])),
+        [b'1'..=b'9', b'1'..=b'9'] => groups
+            .evenly(&[5, 4], "-")
+            .or_else(|| groups.evenly(&[4, 4], "-"))
+            .filter(alone),
         _ => None,
     };
     rest.map(|(digits, end)| ([area, &digits].concat(), end))
@@ -226,18 +335,34 @@ fn bracketed(view: &View<'_>, at: usize) -> Option<(String, usize)> {
 
 /// A number after a word such as `Tel.:`, however it is grouped.
 fn announced(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Option<(String, usize)> {
-    let near = view.since(view.floor(at.saturating_sub(WORD_BYTES_MAX))).before(at);
-    let near = near.trim_end().trim_end_matches([':', '=', '：']).trim_end().to_lowercase();
+    let near = view
+        .since(view.floor(at.saturating_sub(WORD_BYTES_MAX)))
+        .before(at);
+    let near = near
+        .trim_end()
+        .trim_end_matches([':', '=', '：'])
+        .trim_end()
+        .to_lowercase();
     let begins_word = |head: &str| !head.chars().next_back().is_some_and(joins);
-    if !WORDS.iter().any(|word| near.strip_suffix(word).is_some_and(begins_word)) {
+    if !WORDS
+        .iter()
+        .any(|word| near.strip_suffix(word).is_some_and(begins_word))
+    {
         return None;
     }
     let lens: Vec<usize> = groups.lens().collect();
-    let is_date = matches!(lens[..], [4, 2, 2, ..] | [2, 2, 4, ..] | [1, 2, 4, ..] | [2, 1, 4, ..] | [1, 1, 4, ..]);
+    let is_date = matches!(
+        lens[..],
+        [4, 2, 2, ..] | [2, 2, 4, ..] | [1, 2, 4, ..] | [2, 1, 4, ..] | [1, 1, 4, ..]
+    );
     let fits = |(digits, end): &(String, usize)| {
         (ANNOUNCED.0..=ANNOUNCED.1).contains(&digits.len())
             && view.closes(*end)
             && !(lens.len() == 1 && digits.len() < 8 && !is_trunk(digits))
     };
-    (1..=lens.len()).rev().filter_map(|count| groups.first(count)).find(fits).filter(|_| !is_date)
+    (1..=lens.len())
+        .rev()
+        .filter_map(|count| groups.first(count))
+        .find(fits)
+        .filter(|_| !is_date)
 }

@@ -21,7 +21,11 @@ pub(super) struct Found {
 
 impl<'t> View<'t> {
     pub(super) fn new(text: &'t str, stretch: Range<usize>) -> View<'t> {
-        View { text, from: stretch.start, to: stretch.end }
+        View {
+            text,
+            from: stretch.start,
+            to: stretch.end,
+        }
     }
 
     /// The part before a place, which becomes its end.
@@ -46,7 +50,10 @@ impl<'t> View<'t> {
 
     /// The last character boundary at or before a place, in this view.
     pub(super) fn floor(&self, at: usize) -> usize {
-        (self.from..=at.max(self.from)).rev().find(|&at| self.text.is_char_boundary(at)).unwrap_or(self.from)
+        (self.from..=at.max(self.from))
+            .rev()
+            .find(|&at| self.text.is_char_boundary(at))
+            .unwrap_or(self.from)
     }
 
     /// The next place where a pattern can begin: a letter, digit, plus or bracket that no word runs into.
@@ -72,7 +79,8 @@ impl<'t> View<'t> {
     pub(super) fn begins_number(&self, at: usize) -> bool {
         let mut back = self.before(at).chars().rev();
         let before = back.next();
-        !(before.is_some_and(|c| matches!(c, '.' | ',' | '-' | '/' | ':')) && back.next().is_some_and(|c| c.is_ascii_digit()))
+        !(before.is_some_and(|c| matches!(c, '.' | ',' | '-' | '/' | ':'))
+            && back.next().is_some_and(|c| c.is_ascii_digit()))
     }
 }
 

@@ -32,16 +32,28 @@ pub struct Artifact {
 // An artifact can be as private as a memory.
 impl std::fmt::Debug for Artifact {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Artifact").field("sha256", &self.sha256).field("bytes", &self.text.len()).finish()
+        f.debug_struct("Artifact")
+            .field("sha256", &self.sha256)
+            .field("bytes", &self.text.len())
+            .finish()
     }
 }
 
 impl Artifact {
     /// Writes an artifact down.
     pub fn new(map: &Map<String, Value>) -> Result<Artifact, Rejection> {
-        let levels = 1 + map.values().map(|value| levels(value, LEVELS_MAX)).max().unwrap_or(0);
+        let levels = 1 + map
+            .values()
+            .map(|value| levels(value, LEVELS_MAX))
+            .max()
+            .unwrap_or(0);
         if levels > LEVELS_MAX {
-            return Err(Rejection::TooLarge { field: "artifact", unit: "levels", limit: LEVELS_MAX as u64, actual: levels as u64 });
+            return Err(Rejection::TooLarge {
+                field: "artifact",
+                unit: "levels",
+                limit: LEVELS_MAX as u64,
+                actual: levels as u64,
+            });
         }
         let text = canonical(map);
         bounded("artifact", text.len(), BYTES_MAX)?;
@@ -52,8 +64,12 @@ impl Artifact {
     /// What was stored; `None` unless it is an object that has this hash.
     #[must_use]
     pub fn from_stored(text: String, sha256: &str) -> Option<Artifact> {
-        let whole = self::sha256(&text) == sha256 && serde_json::from_str::<Map<String, Value>>(&text).is_ok();
-        whole.then(|| Artifact { text, sha256: sha256.to_owned() })
+        let whole = self::sha256(&text) == sha256
+            && serde_json::from_str::<Map<String, Value>>(&text).is_ok();
+        whole.then(|| Artifact {
+            text,
+            sha256: sha256.to_owned(),
+        })
     }
 
     /// Canonical JSON: keys sorted at every level, no spaces.
@@ -89,7 +105,10 @@ fn levels(value: &Value, most: usize) -> usize {
 
 /// SHA-256, hexadecimal.
 pub(super) fn sha256(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// JSON with sorted keys. Sorted here and not by the map, whose order is a matter of how the program was built.
@@ -167,7 +186,11 @@ impl Installable {
 }
 
 /// Holds an artifact against the rules of its kind. The error names a field and a rule, never a value.
-pub fn check(kind: Kind, artifact: &Map<String, Value>, policy: &Policy) -> Result<Installable, Rejection> {
+pub fn check(
+    kind: Kind,
+    artifact: &Map<String, Value>,
+    policy: &Policy,
+) -> Result<Installable, Rejection> {
     match kind {
         Kind::AgentPack => agents(artifact, policy),
         Kind::WorkflowChainPack => workflows(artifact, policy),
@@ -177,30 +200,75 @@ pub fn check(kind: Kind, artifact: &Map<String, Value>, policy: &Policy) -> Resu
 }
 
 fn agents(artifact: &Map<String, Value>, policy: &Policy) -> Result<Installable, Rejection> {
-    closed(artifact, &["name", "version", "agents"], "artifact", "has a field that is unknown; known are name, version, agents")?;
+    closed(
+        artifact,
+        &["name", "version", "agents"],
+        "artifact",
+        "has a field that is unknown; known are name, version, agents",
+    )?;
     let (pack, version) = (fields::name(artifact, "name")?, fields::version(artifact)?);
-    let agents = objects(artifact, "agents", ITEMS_MAX, "must be a list of manifests")?.into_iter().map(|manifest| {
-        let (pack_name, pack_version) = (Some(pack.clone()), Some(version.clone()));
-        Agent::new(Install { manifest: manifest.clone(), pack_name, pack_version, ..Install::default() }, policy)
-    });
+    let agents = objects(artifact, "agents", ITEMS_MAX, "must be a list of manifests")?
+        .into_iter()
+        .map(|manifest| {
+            let (pack_name, pack_version) = (Some(pack.clone()), Some(version.clone()));
+            Agent::new(
+                Install {
+                    manifest: manifest.clone(),
+                    pack_name,
+                    pack_version,
+                    ..Install::default()
+                },
+                policy,
+            )
+        });
     let agents = agents.collect::<Result<Vec<_>, _>>()?;
     different("agents", agents.iter().map(Agent::id))?;
-    Ok(Installable::Agents { pack, version, agents })
+    Ok(Installable::Agents {
+        pack,
+        version,
+        agents,
+    })
 }
 
 fn workflows(artifact: &Map<String, Value>, policy: &Policy) -> Result<Installable, Rejection> {
-    closed(artifact, &["name", "version", "workflows"], "artifact", "has a field that is unknown; known are name, version, workflows")?;
+    closed(
+        artifact,
+        &["name", "version", "workflows"],
+        "artifact",
+        "has a field that is unknown; known are name, version, workflows",
+    )?;
     let (pack, version) = (fields::name(artifact, "name")?, fields::version(artifact)?);
-    let workflows = objects(artifact, "workflows", ITEMS_MAX, "must be a list of definitions")?.into_iter().map(|definition| {
-        bounded("workflows", canonical(definition).len(), policy.workflow_bytes_max)?;
+    let workflows = objects(
+        artifact,
+        "workflows",
+        ITEMS_MAX,
+        "must be a list of definitions",
+    )?
+    .into_iter()
+    .map(|definition| {
+        bounded(
+            "workflows",
+            canonical(definition).len(),
+            policy.workflow_bytes_max,
+        )?;
         Workflow::parse(definition.clone())
     });
     let workflows = workflows.collect::<Result<Vec<_>, _>>()?;
-    different("workflows", workflows.iter().map(|workflow| workflow.id.as_str()))?;
-    Ok(Installable::Workflows { pack, version, workflows })
+    different(
+        "workflows",
+        workflows.iter().map(|workflow| workflow.id.as_str()),
+    )?;
+    Ok(Installable::Workflows {
+        pack,
+        version,
+        workflows,
+    })
 }
 
-fn different<'a>(field: &'static str, ids: impl ExactSizeIterator<Item = &'a str>) -> Result<(), Rejection> {
+fn different<'a>(
+    field: &'static str,
+    ids: impl ExactSizeIterator<Item = &'a str>,
+) -> Result<(), Rejection> {
     let count = ids.len();
     match ids.collect::<BTreeSet<_>>().len() {
         0 => Err(Rejection::Empty { field }),

@@ -10,7 +10,15 @@ use crate::schedule::{self, Timing};
 use crate::workflow::is_workflow_id;
 use serde_json::{Map, Value, json};
 
-const FIELDS: [&str; 7] = ["automationId", "schedule", "workflowId", "agentId", "inputs", "enabled", "title"];
+const FIELDS: [&str; 7] = [
+    "automationId",
+    "schedule",
+    "workflowId",
+    "agentId",
+    "inputs",
+    "enabled",
+    "title",
+];
 const TITLE_CHARS_MAX: usize = 200;
 const ZONE_DEFAULT: &str = "UTC";
 /// Longer texts are no instant.
@@ -76,7 +84,11 @@ impl PartialEq for When {
 // Inputs and titles are what callers wrote.
 impl std::fmt::Debug for Automation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Automation").field("id", &self.id).field("when", &self.when).field("target", &self.target).finish_non_exhaustive()
+        f.debug_struct("Automation")
+            .field("id", &self.id)
+            .field("when", &self.when)
+            .field("target", &self.target)
+            .finish_non_exhaustive()
     }
 }
 
@@ -86,7 +98,9 @@ impl Automation {
         let known = "has a field that is unknown; known are automationId, schedule, workflowId, agentId, inputs, enabled, title";
         closed(map, &FIELDS, "artifact", known)?;
         let id = fields::name(map, "automationId")?;
-        let schedule = map.get("schedule").ok_or(invalid("schedule", "is missing"))?;
+        let schedule = map
+            .get("schedule")
+            .ok_or(invalid("schedule", "is missing"))?;
         let when = When::from_map(schedule.as_object().ok_or(invalid("schedule", SCHEDULE))?)?;
         let target = Target::from_map(map)?;
         let inputs = match map.get("inputs") {
@@ -94,13 +108,30 @@ impl Automation {
             Some(Value::Object(inputs)) => inputs.clone(),
             Some(_) => return Err(invalid("inputs", "must be an object")),
         };
-        bounded("inputs", super::artifact::canonical(&inputs).len(), policy.run_input_bytes_max)?;
+        bounded(
+            "inputs",
+            super::artifact::canonical(&inputs).len(),
+            policy.run_input_bytes_max,
+        )?;
         let title = optional_text(map, "title")?;
-        let fits = |title: &str| (1..=TITLE_CHARS_MAX).contains(&title.chars().count()) && !title.chars().any(char::is_control);
+        let fits = |title: &str| {
+            (1..=TITLE_CHARS_MAX).contains(&title.chars().count())
+                && !title.chars().any(char::is_control)
+        };
         if !title.is_none_or(fits) {
-            return Err(invalid("title", "must be a text of 1 to 200 characters on one line"));
+            return Err(invalid(
+                "title",
+                "must be a text of 1 to 200 characters on one line",
+            ));
         }
-        Ok(Automation { id, when, target, inputs, enabled: flag(map, "enabled", true)?, title: title.map(str::to_owned) })
+        Ok(Automation {
+            id,
+            when,
+            target,
+            inputs,
+            enabled: flag(map, "enabled", true)?,
+            title: title.map(str::to_owned),
+        })
     }
 
     /// The automation as an artifact.
@@ -124,7 +155,11 @@ impl Automation {
     /// The first time it is due after `after`. Distances are counted from `anchor`.
     #[must_use]
     pub fn next(&self, anchor: Timestamp, after: Timestamp) -> Option<Timestamp> {
-        if self.enabled { self.when.next(readable(anchor), readable(after)) } else { None }
+        if self.enabled {
+            self.when.next(readable(anchor), readable(after))
+        } else {
+            None
+        }
     }
 
     /// The last time it was due after `after` and not after `now`: however many were missed, one is made up for.
@@ -143,12 +178,20 @@ fn readable(at: Timestamp) -> Timestamp {
 
 impl Target {
     fn from_map(map: &Map<String, Value>) -> Result<Target, Rejection> {
-        match (optional_text(map, "workflowId")?, optional_text(map, "agentId")?) {
+        match (
+            optional_text(map, "workflowId")?,
+            optional_text(map, "agentId")?,
+        ) {
             (Some(id), None) if is_workflow_id(id) => Ok(Target::Workflow(id.to_owned())),
             (None, Some(id)) if is_agent_id(id) => Ok(Target::Agent(id.to_owned())),
-            (Some(_), None) => Err(Rejection::MalformedName { field: "workflowId" }),
+            (Some(_), None) => Err(Rejection::MalformedName {
+                field: "workflowId",
+            }),
             (None, Some(_)) => Err(Rejection::MalformedName { field: "agentId" }),
-            _ => Err(invalid("workflowId", "or agentId must be there, and not both")),
+            _ => Err(invalid(
+                "workflowId",
+                "or agentId must be there, and not both",
+            )),
         }
     }
 }
@@ -158,19 +201,36 @@ const SCHEDULE: &str = "must be an object of every, cron or at, one of the three
 impl When {
     fn from_map(map: &Map<String, Value>) -> Result<When, Rejection> {
         closed(map, &["every", "cron", "at", "zone"], "schedule", SCHEDULE)?;
-        let (every, cron, at) = (optional_text(map, "every")?, optional_text(map, "cron")?, optional_text(map, "at")?);
+        let (every, cron, at) = (
+            optional_text(map, "every")?,
+            optional_text(map, "cron")?,
+            optional_text(map, "at")?,
+        );
         let zone = optional_text(map, "zone")?.unwrap_or(ZONE_DEFAULT);
         match (every, cron, at) {
             (None, None, Some(at)) => {
                 // An instant needs no zone; one that is wrong is a mistake all the same.
                 Timing::parse(Some("P1D"), None, zone)?;
-                let parsed = if at.len() <= INSTANT_CHARS_MAX { at.parse::<jiff::Timestamp>().ok() } else { None };
-                let at = parsed.map(|at| Timestamp(at.as_millisecond())).filter(|at| (0..=Timestamp::LAST.0).contains(&at.0));
-                at.map(When::At).ok_or(invalid("at", "must be an instant, such as 2026-05-01T09:00:00Z"))
+                let parsed = if at.len() <= INSTANT_CHARS_MAX {
+                    at.parse::<jiff::Timestamp>().ok()
+                } else {
+                    None
+                };
+                let at = parsed
+                    .map(|at| Timestamp(at.as_millisecond()))
+                    .filter(|at| (0..=Timestamp::LAST.0).contains(&at.0));
+                at.map(When::At).ok_or(invalid(
+                    "at",
+                    "must be an instant, such as 2026-05-01T09:00:00Z",
+                ))
             }
             (Some(_), None, None) | (None, Some(_), None) => {
                 let timing = Box::new(Timing::parse(every, cron, zone)?);
-                let written = Written { every: every.map(str::to_owned), cron: cron.map(str::to_owned), zone: zone.to_owned() };
+                let written = Written {
+                    every: every.map(str::to_owned),
+                    cron: cron.map(str::to_owned),
+                    zone: zone.to_owned(),
+                };
                 Ok(When::Timing(timing, written))
             }
             _ => Err(invalid("schedule", SCHEDULE)),
@@ -181,10 +241,17 @@ impl When {
         let fields = match self {
             When::At(at) => vec![("at", Some(at.rfc3339()))],
             When::Timing(_, written) => {
-                vec![("every", written.every.clone()), ("cron", written.cron.clone()), ("zone", Some(written.zone.clone()))]
+                vec![
+                    ("every", written.every.clone()),
+                    ("cron", written.cron.clone()),
+                    ("zone", Some(written.zone.clone())),
+                ]
             }
         };
-        fields.into_iter().filter_map(|(name, text)| Some((name.to_owned(), json!(text?)))).collect()
+        fields
+            .into_iter()
+            .filter_map(|(name, text)| Some((name.to_owned(), json!(text?))))
+            .collect()
     }
 
     fn next(&self, anchor: Timestamp, after: Timestamp) -> Option<Timestamp> {

@@ -22,7 +22,11 @@ const DEEDS: [&str; 2] = ["workflowId", "toolAllowlist"];
 
 /// The known artifact that this one repeats: the same bytes first, else the nearest one, else none. Among those that are
 /// equally near the first one counts.
-pub fn duplicate_of<'a>(kind: Kind, artifact: &Artifact, known: impl IntoIterator<Item = (&'a str, Kind, &'a str)>) -> Option<&'a str> {
+pub fn duplicate_of<'a>(
+    kind: Kind,
+    artifact: &Artifact,
+    known: impl IntoIterator<Item = (&'a str, Kind, &'a str)>,
+) -> Option<&'a str> {
     let draft = Features::of(kind, artifact.text())?;
     let mut nearest: Option<(&'a str, (usize, usize))> = None;
     for (name, _, text) in known.into_iter().filter(|(_, other, _)| *other == kind) {
@@ -30,8 +34,13 @@ pub fn duplicate_of<'a>(kind: Kind, artifact: &Artifact, known: impl IntoIterato
         if text == artifact.text() {
             return Some(name);
         }
-        let Some(likeness) = Features::of(kind, text).and_then(|other| draft.likeness(&other)) else { continue };
-        if at_least(likeness, SHARED_MIN) && nearest.is_none_or(|(_, best)| !at_least(best, likeness)) {
+        let Some(likeness) = Features::of(kind, text).and_then(|other| draft.likeness(&other))
+        else {
+            continue;
+        };
+        if at_least(likeness, SHARED_MIN)
+            && nearest.is_none_or(|(_, best)| !at_least(best, likeness))
+        {
             nearest = Some((name, likeness));
         }
     }
@@ -59,15 +68,19 @@ impl Features {
             collect(key, value, deed, &mut deeds, &mut words);
         }
         deeds.sort_unstable();
-        let shingles =
-            if words.len() < SHINGLE_WORDS { BTreeSet::from([digest(&words)]) } else { words.windows(SHINGLE_WORDS).map(digest).collect() };
+        let shingles = if words.len() < SHINGLE_WORDS {
+            BTreeSet::from([digest(&words)])
+        } else {
+            words.windows(SHINGLE_WORDS).map(digest).collect()
+        };
         Some(Features { deeds, shingles })
     }
 
     /// Shared shingles of all; `None` if they do different things.
     fn likeness(&self, other: &Features) -> Option<(usize, usize)> {
         let shared = self.shingles.intersection(&other.shingles).count();
-        (self.deeds == other.deeds).then(|| (shared, self.shingles.len() + other.shingles.len() - shared))
+        (self.deeds == other.deeds)
+            .then(|| (shared, self.shingles.len() + other.shingles.len() - shared))
     }
 }
 
@@ -77,10 +90,14 @@ fn collect(key: &str, value: &Value, deed: bool, deeds: &mut Vec<String>, words:
     }
     words.push(key.to_owned());
     match value {
-        Value::Object(map) => map.iter().for_each(|(key, value)| collect(key, value, false, deeds, words)),
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(key, value)| collect(key, value, false, deeds, words)),
         Value::Array(items) => items.iter().for_each(|item| match item {
             // A list of objects is written out; the key is not said again for each.
-            Value::Object(map) => map.iter().for_each(|(key, value)| collect(key, value, false, deeds, words)),
+            Value::Object(map) => map
+                .iter()
+                .for_each(|(key, value)| collect(key, value, false, deeds, words)),
             plain => words.extend(words_of(plain)),
         }),
         plain => words.extend(words_of(plain)),
@@ -88,11 +105,15 @@ fn collect(key: &str, value: &Value, deed: bool, deeds: &mut Vec<String>, words:
 }
 
 fn words_of(value: &Value) -> Vec<String> {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_lowercase);
+    let text = value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_lowercase);
     text.split_whitespace().map(str::to_owned).collect()
 }
 
 fn digest(words: &[String]) -> u64 {
     let hash = blake3::hash(words.join(" ").as_bytes());
-    hash.as_bytes()[..8].iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+    hash.as_bytes()[..8]
+        .iter()
+        .fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }

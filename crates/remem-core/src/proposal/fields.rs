@@ -4,7 +4,8 @@ use crate::rejection::Rejection;
 use serde_json::{Map, Value};
 
 /// The rule that [`is_name`] holds names to.
-pub(super) const NAME: &str = "must be 1 to 128 small letters, digits, _, dots and -, beginning with a letter";
+pub(super) const NAME: &str =
+    "must be 1 to 128 small letters, digits, _, dots and -, beginning with a letter";
 const VERSION: &str = "must be 1 to 64 letters, digits, dots, + and -, beginning with a digit";
 const NAME_CHARS_MAX: usize = 128;
 const VERSION_CHARS_MAX: usize = 64;
@@ -14,7 +15,9 @@ const VERSION_CHARS_MAX: usize = 64;
 pub fn is_name(text: &str) -> bool {
     text.len() <= NAME_CHARS_MAX
         && text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_.-".contains(&b))
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_.-".contains(&b))
 }
 
 pub(super) fn invalid(field: &'static str, rule: &'static str) -> Rejection {
@@ -22,17 +25,32 @@ pub(super) fn invalid(field: &'static str, rule: &'static str) -> Rejection {
 }
 
 /// Refuses fields that are not known.
-pub(super) fn closed(map: &Map<String, Value>, known: &[&str], field: &'static str, rule: &'static str) -> Result<(), Rejection> {
-    if map.keys().all(|key| known.contains(&key.as_str())) { Ok(()) } else { Err(invalid(field, rule)) }
+pub(super) fn closed(
+    map: &Map<String, Value>,
+    known: &[&str],
+    field: &'static str,
+    rule: &'static str,
+) -> Result<(), Rejection> {
+    if map.keys().all(|key| known.contains(&key.as_str())) {
+        Ok(())
+    } else {
+        Err(invalid(field, rule))
+    }
 }
 
 /// A text that must be there.
-pub(super) fn text<'a>(map: &'a Map<String, Value>, field: &'static str) -> Result<&'a str, Rejection> {
+pub(super) fn text<'a>(
+    map: &'a Map<String, Value>,
+    field: &'static str,
+) -> Result<&'a str, Rejection> {
     optional_text(map, field)?.ok_or(invalid(field, "is missing"))
 }
 
 /// A text that may be there.
-pub(super) fn optional_text<'a>(map: &'a Map<String, Value>, field: &'static str) -> Result<Option<&'a str>, Rejection> {
+pub(super) fn optional_text<'a>(
+    map: &'a Map<String, Value>,
+    field: &'static str,
+) -> Result<Option<&'a str>, Rejection> {
     match map.get(field) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -41,7 +59,11 @@ pub(super) fn optional_text<'a>(map: &'a Map<String, Value>, field: &'static str
 }
 
 /// A flag that may be there.
-pub(super) fn flag(map: &Map<String, Value>, field: &'static str, default: bool) -> Result<bool, Rejection> {
+pub(super) fn flag(
+    map: &Map<String, Value>,
+    field: &'static str,
+    default: bool,
+) -> Result<bool, Rejection> {
     match map.get(field) {
         None => Ok(default),
         Some(Value::Bool(on)) => Ok(*on),
@@ -52,7 +74,11 @@ pub(super) fn flag(map: &Map<String, Value>, field: &'static str, default: bool)
 /// The name of an artifact.
 pub(super) fn name(map: &Map<String, Value>, field: &'static str) -> Result<String, Rejection> {
     let name = text(map, field)?;
-    if is_name(name) { Ok(name.to_owned()) } else { Err(invalid(field, NAME)) }
+    if is_name(name) {
+        Ok(name.to_owned())
+    } else {
+        Err(invalid(field, NAME))
+    }
 }
 
 /// The version of an artifact.
@@ -60,8 +86,14 @@ pub(super) fn version(map: &Map<String, Value>) -> Result<String, Rejection> {
     let version = text(map, "version")?;
     let fits = version.len() <= VERSION_CHARS_MAX
         && version.starts_with(|c: char| c.is_ascii_digit())
-        && version.bytes().all(|b| b.is_ascii_alphanumeric() || b".+-".contains(&b));
-    if fits { Ok(version.to_owned()) } else { Err(invalid("version", VERSION)) }
+        && version
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b".+-".contains(&b));
+    if fits {
+        Ok(version.to_owned())
+    } else {
+        Err(invalid("version", VERSION))
+    }
 }
 
 /// A list of objects that must be there.
@@ -71,15 +103,36 @@ pub(super) fn objects<'a>(
     items_max: usize,
     rule: &'static str,
 ) -> Result<Vec<&'a Map<String, Value>>, Rejection> {
-    let items = map.get(field).ok_or(invalid(field, "is missing"))?.as_array().ok_or(invalid(field, rule))?;
+    let items = map
+        .get(field)
+        .ok_or(invalid(field, "is missing"))?
+        .as_array()
+        .ok_or(invalid(field, rule))?;
     if items.len() > items_max {
-        return Err(Rejection::TooLarge { field, unit: "items", limit: items_max as u64, actual: items.len() as u64 });
+        return Err(Rejection::TooLarge {
+            field,
+            unit: "items",
+            limit: items_max as u64,
+            actual: items.len() as u64,
+        });
     }
-    items.iter().map(|item| item.as_object().ok_or(invalid(field, rule))).collect()
+    items
+        .iter()
+        .map(|item| item.as_object().ok_or(invalid(field, rule)))
+        .collect()
 }
 
 /// Refuses a text that is longer than it may be.
 pub(super) fn bounded(field: &'static str, actual: usize, limit: usize) -> Result<(), Rejection> {
     let (actual, limit) = (actual as u64, limit as u64);
-    if actual > limit { Err(Rejection::TooLarge { field, unit: "bytes", limit, actual }) } else { Ok(()) }
+    if actual > limit {
+        Err(Rejection::TooLarge {
+            field,
+            unit: "bytes",
+            limit,
+            actual,
+        })
+    } else {
+        Ok(())
+    }
 }

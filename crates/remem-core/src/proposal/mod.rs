@@ -35,7 +35,12 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 4] = [Kind::AgentPack, Kind::WorkflowChainPack, Kind::PromptTemplate, Kind::Automation];
+    pub const ALL: [Kind; 4] = [
+        Kind::AgentPack,
+        Kind::WorkflowChainPack,
+        Kind::PromptTemplate,
+        Kind::Automation,
+    ];
 
     /// The stable name, as stored and sent.
     #[must_use]
@@ -90,7 +95,13 @@ impl Step {
 
 impl State {
     /// Every state.
-    pub const ALL: [State; 5] = [State::Draft, State::Revised, State::Applied, State::Rejected, State::Archived];
+    pub const ALL: [State; 5] = [
+        State::Draft,
+        State::Revised,
+        State::Applied,
+        State::Rejected,
+        State::Archived,
+    ];
 
     /// The stable name, as stored and sent.
     #[must_use]
@@ -117,7 +128,9 @@ impl State {
             (State::Draft | State::Revised, Step::Revise) => Some(State::Revised),
             (State::Draft | State::Revised, Step::Apply) => Some(State::Applied),
             (State::Draft | State::Revised, Step::Reject) => Some(State::Rejected),
-            (State::Draft | State::Revised | State::Rejected, Step::Archive) => Some(State::Archived),
+            (State::Draft | State::Revised | State::Rejected, Step::Archive) => {
+                Some(State::Archived)
+            }
             _ => None,
         }
     }

@@ -35,13 +35,19 @@ pub struct Variable {
 // A text can be as private as a memory.
 impl std::fmt::Debug for PromptTemplate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PromptTemplate").field("id", &self.id).field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("PromptTemplate")
+            .field("id", &self.id)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
     }
 }
 
 impl std::fmt::Debug for Variable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Variable").field("name", &self.name).field("required", &self.required).finish_non_exhaustive()
+        f.debug_struct("Variable")
+            .field("name", &self.name)
+            .field("required", &self.required)
+            .finish_non_exhaustive()
     }
 }
 
@@ -52,30 +58,72 @@ enum Piece<'a> {
 
 impl PromptTemplate {
     /// Checks what a caller brings. The error names a field and a rule, never a value.
-    pub fn from_map(map: &Map<String, Value>, policy: &Policy) -> Result<PromptTemplate, Rejection> {
+    pub fn from_map(
+        map: &Map<String, Value>,
+        policy: &Policy,
+    ) -> Result<PromptTemplate, Rejection> {
         let known = "has a field that is unknown; known are templateId, version, text, variables";
-        closed(map, &["templateId", "version", "text", "variables"], "artifact", known)?;
+        closed(
+            map,
+            &["templateId", "version", "text", "variables"],
+            "artifact",
+            known,
+        )?;
         let (id, version) = (fields::name(map, "templateId")?, fields::version(map)?);
         let text = fields::text(map, "text")?.to_owned();
         if text.trim().is_empty() {
             return Err(Rejection::Empty { field: "text" });
         }
         bounded("text", text.len(), policy.content_bytes_max)?;
-        let variables = objects(map, "variables", VARIABLES_MAX, "must be a list of objects with a name")?;
-        let variables = variables.into_iter().map(Variable::from_map).collect::<Result<Vec<_>, _>>()?;
-        let repeated = |(n, variable): (usize, &Variable)| variables[..n].iter().any(|other| other.name == variable.name);
+        let variables = objects(
+            map,
+            "variables",
+            VARIABLES_MAX,
+            "must be a list of objects with a name",
+        )?;
+        let variables = variables
+            .into_iter()
+            .map(Variable::from_map)
+            .collect::<Result<Vec<_>, _>>()?;
+        let repeated = |(n, variable): (usize, &Variable)| {
+            variables[..n]
+                .iter()
+                .any(|other| other.name == variable.name)
+        };
         if variables.iter().enumerate().any(repeated) {
             return Err(invalid("variables", "must have names of their own"));
         }
-        let places: Vec<&str> =
-            pieces(&text)?.into_iter().filter_map(|piece| if let Piece::Place(name) = piece { Some(name) } else { None }).collect();
-        if !places.iter().all(|name| variables.iter().any(|variable| variable.name == *name)) {
-            return Err(invalid("text", "must name only variables that are declared"));
+        let places: Vec<&str> = pieces(&text)?
+            .into_iter()
+            .filter_map(|piece| {
+                if let Piece::Place(name) = piece {
+                    Some(name)
+                } else {
+                    None
+                }
+            })
+            .collect();
+        if !places
+            .iter()
+            .all(|name| variables.iter().any(|variable| variable.name == *name))
+        {
+            return Err(invalid(
+                "text",
+                "must name only variables that are declared",
+            ));
         }
-        if !variables.iter().all(|variable| places.contains(&variable.name.as_str())) {
+        if !variables
+            .iter()
+            .all(|variable| places.contains(&variable.name.as_str()))
+        {
             return Err(invalid("variables", "must each be used in the text"));
         }
-        Ok(PromptTemplate { id, version, text, variables })
+        Ok(PromptTemplate {
+            id,
+            version,
+            text,
+            variables,
+        })
     }
 
     /// Its name.
@@ -104,17 +152,29 @@ impl PromptTemplate {
 
     /// The text with its places filled. Values are put in as they are: a place inside a value is only text.
     pub fn render(&self, values: &Map<String, Value>) -> Result<String, Rejection> {
-        if !values.keys().all(|name| self.variables.iter().any(|variable| variable.name == *name)) {
-            return Err(invalid("variables", "must give only what the template declares"));
+        if !values
+            .keys()
+            .all(|name| self.variables.iter().any(|variable| variable.name == *name))
+        {
+            return Err(invalid(
+                "variables",
+                "must give only what the template declares",
+            ));
         }
-        let filled = self.variables.iter().map(|variable| variable.filled(values.get(&variable.name)));
+        let filled = self
+            .variables
+            .iter()
+            .map(|variable| variable.filled(values.get(&variable.name)));
         let filled = filled.collect::<Result<Vec<String>, Rejection>>()?;
         let mut rendered = String::new();
         for piece in pieces(&self.text)? {
             let text = match piece {
                 Piece::Text(text) => text,
                 Piece::Place(name) => {
-                    let place = self.variables.iter().position(|variable| variable.name == name);
+                    let place = self
+                        .variables
+                        .iter()
+                        .position(|variable| variable.name == name);
                     place.map_or("", |place| filled[place].as_str())
                 }
             };
@@ -128,18 +188,36 @@ impl PromptTemplate {
 impl Variable {
     fn from_map(map: &Map<String, Value>) -> Result<Variable, Rejection> {
         let known = "have a field that is unknown; known are name, required, defaultValue";
-        closed(map, &["name", "required", "defaultValue"], "variables", known)?;
-        let name = map.get("name").and_then(Value::as_str).filter(|name| is_variable(name));
+        closed(
+            map,
+            &["name", "required", "defaultValue"],
+            "variables",
+            known,
+        )?;
+        let name = map
+            .get("name")
+            .and_then(Value::as_str)
+            .filter(|name| is_variable(name));
         let rule = "must each have a name of 1 to 128 letters, digits, _, dots and -, beginning with a letter";
         let name = name.ok_or(invalid("variables", rule))?.to_owned();
-        let default_value = map.get("defaultValue").map(|value| plain(value).ok_or(invalid("defaultValue", PLAIN))).transpose()?;
-        Ok(Variable { name, required: flag(map, "required", false)?, default_value })
+        let default_value = map
+            .get("defaultValue")
+            .map(|value| plain(value).ok_or(invalid("defaultValue", PLAIN)))
+            .transpose()?;
+        Ok(Variable {
+            name,
+            required: flag(map, "required", false)?,
+            default_value,
+        })
     }
 
     fn filled(&self, given: Option<&Value>) -> Result<String, Rejection> {
         match given.filter(|value| !value.is_null()) {
             Some(value) => plain(value).ok_or(invalid("variables", PLAIN)),
-            None if self.required => Err(invalid("variables", "must hold every variable that the template requires")),
+            None if self.required => Err(invalid(
+                "variables",
+                "must hold every variable that the template requires",
+            )),
             None => Ok(self.default_value.clone().unwrap_or_default()),
         }
     }
@@ -158,16 +236,23 @@ fn plain(value: &Value) -> Option<String> {
 fn is_variable(text: &str) -> bool {
     text.len() <= VARIABLE_CHARS_MAX
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Rejection> {
     let (mut pieces, mut rest) = (Vec::new(), text);
     while let Some((before, after)) = rest.split_once("{{") {
-        let (name, behind) = after.split_once("}}").ok_or(invalid("text", "must close every place that it opens"))?;
+        let (name, behind) = after
+            .split_once("}}")
+            .ok_or(invalid("text", "must close every place that it opens"))?;
         let name = name.trim();
         if !is_variable(name) {
-            return Err(invalid("text", "must have the name of a variable between {{ and }}"));
+            return Err(invalid(
+                "text",
+                "must have the name of a variable between {{ and }}",
+            ));
         }
         pieces.extend([Piece::Text(before), Piece::Place(name)]);
         rest = behind;

@@ -45,7 +45,13 @@ pub struct Block {
 
 impl std::fmt::Debug for Block {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Block({} entries, {} tokens, {} omitted)", self.ids.len(), self.tokens, self.omitted.len())
+        write!(
+            f,
+            "Block({} entries, {} tokens, {} omitted)",
+            self.ids.len(),
+            self.tokens,
+            self.omitted.len()
+        )
     }
 }
 
@@ -58,7 +64,12 @@ struct Piece<'a> {
 /// The text of standing entries and hits, within `budget` tokens as `count` counts them. Standing entries get at most half of it;
 /// hits get what they leave. Of each, the entries are as many as fit from the first one on (see [`fit`]).
 #[must_use]
-pub fn compile(standing: &[&Entry], hits: &[Shown<'_>], count: &dyn Fn(&str) -> usize, budget: usize) -> Block {
+pub fn compile(
+    standing: &[&Entry],
+    hits: &[Shown<'_>],
+    count: &dyn Fn(&str) -> usize,
+    budget: usize,
+) -> Block {
     let mut sorted: Vec<&Entry> = standing.to_vec();
     sorted.sort_by_key(|entry| (Reverse(entry.typology), entry.created_at, &entry.id));
     sorted.dedup_by_key(|entry| &entry.id);
@@ -67,14 +78,23 @@ pub fn compile(standing: &[&Entry], hits: &[Shown<'_>], count: &dyn Fn(&str) -> 
     add(&mut block, &pieces, "", count, budget / 2);
     block.prefix_bytes = block.text.len();
 
-    let mut there: BTreeSet<&EntryId> = sorted.iter().map(|entry| &entry.id).filter(|id| block.ids.contains(id)).collect();
+    let mut there: BTreeSet<&EntryId> = sorted
+        .iter()
+        .map(|entry| &entry.id)
+        .filter(|id| block.ids.contains(id))
+        .collect();
     let fresh = hits.iter().filter(|hit| there.insert(&hit.entry.id));
-    let pieces: Vec<Piece<'_>> = fresh.map(|hit| piece(hit.entry, hit.probability_ppm)).collect();
+    let pieces: Vec<Piece<'_>> = fresh
+        .map(|hit| piece(hit.entry, hit.probability_ppm))
+        .collect();
     let rule = if block.text.is_empty() { "" } else { RULE };
     add(&mut block, &pieces, rule, count, budget);
 
     let mut told: BTreeSet<&EntryId> = block.ids.iter().collect();
-    let given = sorted.iter().map(|entry| &entry.id).chain(hits.iter().map(|hit| &hit.entry.id));
+    let given = sorted
+        .iter()
+        .map(|entry| &entry.id)
+        .chain(hits.iter().map(|hit| &hit.entry.id));
     let omitted: Vec<EntryId> = given.filter(|id| told.insert(id)).cloned().collect();
     block.omitted = omitted;
     block
@@ -82,18 +102,35 @@ pub fn compile(standing: &[&Entry], hits: &[Shown<'_>], count: &dyn Fn(&str) -> 
 
 /// Adds the pieces that fit, after `rule`. The pieces are chosen by what each of them counts; then the whole text is counted, since
 /// a text may count more than its parts, and the last ones go until it is within the budget.
-fn add(block: &mut Block, pieces: &[Piece<'_>], rule: &str, count: &dyn Fn(&str) -> usize, budget: usize) {
+fn add(
+    block: &mut Block,
+    pieces: &[Piece<'_>],
+    rule: &str,
+    count: &dyn Fn(&str) -> usize,
+    budget: usize,
+) {
     let counted = |text: &str| if text.is_empty() { 0 } else { count(text) };
     let left = budget.saturating_sub(block.tokens + counted(rule));
     let costs: Vec<usize> = pieces.iter().map(|piece| counted(&piece.text)).collect();
     let mut chosen = fit(&costs, left);
     while !chosen.is_empty() {
-        let lines = chosen.iter().filter_map(|at| pieces.get(*at)).map(|piece| piece.text.as_str());
-        let text: String = [block.text.as_str(), rule].into_iter().chain(lines).collect();
+        let lines = chosen
+            .iter()
+            .filter_map(|at| pieces.get(*at))
+            .map(|piece| piece.text.as_str());
+        let text: String = [block.text.as_str(), rule]
+            .into_iter()
+            .chain(lines)
+            .collect();
         let tokens = counted(&text);
         if tokens <= budget {
             (block.text, block.tokens) = (text, tokens);
-            block.ids.extend(chosen.iter().filter_map(|at| pieces.get(*at)).map(|piece| piece.id.clone()));
+            block.ids.extend(
+                chosen
+                    .iter()
+                    .filter_map(|at| pieces.get(*at))
+                    .map(|piece| piece.id.clone()),
+            );
             return;
         }
         chosen.pop();
@@ -106,8 +143,14 @@ fn add(block: &mut Block, pieces: &[Piece<'_>], rule: &str, count: &dyn Fn(&str)
 pub fn fit(costs: &[usize], budget: usize) -> Vec<usize> {
     let mut left = budget;
     let mut chosen = Vec::new();
-    for (at, cost) in costs.iter().enumerate().filter(|(_, cost)| **cost <= budget) {
-        let Some(rest) = left.checked_sub(*cost) else { break };
+    for (at, cost) in costs
+        .iter()
+        .enumerate()
+        .filter(|(_, cost)| **cost <= budget)
+    {
+        let Some(rest) = left.checked_sub(*cost) else {
+            break;
+        };
         left = rest;
         chosen.push(at);
     }
@@ -115,16 +158,25 @@ pub fn fit(costs: &[usize], budget: usize) -> Vec<usize> {
 }
 
 fn piece<'a>(entry: &'a Entry, probability_ppm: Option<i64>) -> Piece<'a> {
-    let head = format!("- [{}] ({})", plain(&entry.id), labels(entry, probability_ppm));
+    let head = format!(
+        "- [{}] ({})",
+        plain(&entry.id),
+        labels(entry, probability_ppm)
+    );
     let text = if fence::is_untrusted(entry) {
         let fenced = fence::fenced(&entry.content);
-        let lines = fenced.split('\n').map(|line| format!("\n{FENCE_INDENT}{line}"));
+        let lines = fenced
+            .split('\n')
+            .map(|line| format!("\n{FENCE_INDENT}{line}"));
         format!("{head}{}\n", lines.collect::<String>())
     } else {
         let lines: Vec<&str> = entry.content.split(fence::ends_line).collect();
         format!("{head} {}\n", lines.join(&format!("\n{INDENT}")))
     };
-    Piece { id: &entry.id, text }
+    Piece {
+        id: &entry.id,
+        text,
+    }
 }
 
 /// The kind, since when and until when, who said it, and whether it may be beside the point.
@@ -134,11 +186,30 @@ fn labels(entry: &Entry, probability_ppm: Option<i64>) -> String {
         Typology::Semantic => ("fact", "since"),
         Typology::Procedural => ("procedure", "since"),
     };
-    let mut labels = vec![kind.to_owned(), format!("{begins} {}", day(entry.facets.valid_at.unwrap_or(entry.created_at)))];
-    labels.extend(entry.facets.invalid_at.map(|end| format!("until {}", day(end))));
-    let trust = if fence::is_untrusted(entry) { Trust::Untrusted } else { entry.facets.trust };
+    let mut labels = vec![
+        kind.to_owned(),
+        format!(
+            "{begins} {}",
+            day(entry.facets.valid_at.unwrap_or(entry.created_at))
+        ),
+    ];
+    labels.extend(
+        entry
+            .facets
+            .invalid_at
+            .map(|end| format!("until {}", day(end))),
+    );
+    let trust = if fence::is_untrusted(entry) {
+        Trust::Untrusted
+    } else {
+        entry.facets.trust
+    };
     labels.push(trust.as_str().to_owned());
-    labels.extend(probability_ppm.filter(|probability| *probability < THRESHOLD).map(|_| "unsure".to_owned()));
+    labels.extend(
+        probability_ppm
+            .filter(|probability| *probability < THRESHOLD)
+            .map(|_| "unsure".to_owned()),
+    );
     labels.join(", ")
 }
 
@@ -149,8 +220,18 @@ fn day(at: Timestamp) -> String {
 
 /// An id that neither ends its brackets nor its line: ids are names of callers' own, and some hold brackets.
 fn plain(id: &EntryId) -> String {
-    let safe = |c: char| !c.is_whitespace() && !fence::ends_line(c) && !['[', ']', '\\'].contains(&c);
-    id.as_str().chars().map(|c| if safe(c) { c.to_string() } else { c.escape_unicode().to_string() }).collect()
+    let safe =
+        |c: char| !c.is_whitespace() && !fence::ends_line(c) && !['[', ']', '\\'].contains(&c);
+    id.as_str()
+        .chars()
+        .map(|c| {
+            if safe(c) {
+                c.to_string()
+            } else {
+                c.escape_unicode().to_string()
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -37,14 +37,26 @@ pub struct Signals {
 impl Signals {
     /// The signals of a ranking and the candidates it was made from.
     #[must_use]
-    pub fn of(candidates: &[Candidate<'_>], ranked: &[Ranked<'_>], request: &RankRequest) -> Signals {
+    pub fn of(
+        candidates: &[Candidate<'_>],
+        ranked: &[Ranked<'_>],
+        request: &RankRequest,
+    ) -> Signals {
         const LEXICAL_MAX: f64 = 1e6;
-        let lexical = candidates.iter().map(|one| ppm(one.lexical + one.typo, LEXICAL_MAX)).max().unwrap_or(0);
+        let lexical = candidates
+            .iter()
+            .map(|one| ppm(one.lexical + one.typo, LEXICAL_MAX))
+            .max()
+            .unwrap_or(0);
         let best = ranked.first().map_or(0, |hit| hit.score);
         let tenth = ranked.get(TENTH).map_or(best, |hit| hit.score);
         Signals {
             lexical: share(lexical, ppm(request.lexical_best, LEXICAL_MAX)),
-            cosine: candidates.iter().filter_map(|one| one.cosine).map(|cosine| ppm(cosine, 1.0)).max(),
+            cosine: candidates
+                .iter()
+                .filter_map(|one| one.cosine)
+                .map(|cosine| ppm(cosine, 1.0))
+                .max(),
             margin: share(best - tenth, best),
             size: (i64::from((ranked.len() + 1).ilog2()) * WHOLE / 10).min(WHOLE),
             hits: ranked.len(),
@@ -82,8 +94,20 @@ pub struct Calibration {
 impl Default for Calibration {
     fn default() -> Calibration {
         Calibration {
-            with_vectors: Row { bias: -6_186, lexical: 3_826, cosine: 15_230, margin: 3_026, size: -5_459 },
-            without: Row { bias: -4_385, lexical: 13_237, cosine: 0, margin: 3_396, size: -1_116 },
+            with_vectors: Row {
+                bias: -6_186,
+                lexical: 3_826,
+                cosine: 15_230,
+                margin: 3_026,
+                size: -5_459,
+            },
+            without: Row {
+                bias: -4_385,
+                lexical: 13_237,
+                cosine: 0,
+                margin: 3_396,
+                size: -1_116,
+            },
             threshold_ppm: THRESHOLD,
         }
     }
@@ -104,24 +128,43 @@ pub fn confidence(signals: &Signals, calibration: &Calibration) -> i64 {
     if signals.hits == 0 {
         return 0;
     }
-    let row = if signals.cosine.is_some() { &calibration.with_vectors } else { &calibration.without };
-    let worth = |weight: i64, signal: i64| weight.clamp(-WHOLE, WHOLE) * signal.clamp(0, WHOLE) / WHOLE;
+    let row = if signals.cosine.is_some() {
+        &calibration.with_vectors
+    } else {
+        &calibration.without
+    };
+    let worth =
+        |weight: i64, signal: i64| weight.clamp(-WHOLE, WHOLE) * signal.clamp(0, WHOLE) / WHOLE;
     let told = worth(row.lexical, signals.lexical) + worth(row.cosine, signals.cosine.unwrap_or(0));
-    logistic(row.bias.clamp(-WHOLE, WHOLE) + told + worth(row.margin, signals.margin) + worth(row.size, signals.size))
+    logistic(
+        row.bias.clamp(-WHOLE, WHOLE)
+            + told
+            + worth(row.margin, signals.margin)
+            + worth(row.size, signals.size),
+    )
 }
 
 /// The probability, held against the threshold.
 #[must_use]
 pub fn verdict(signals: &Signals, calibration: &Calibration) -> Verdict {
     let probability_ppm = confidence(signals, calibration);
-    Verdict { probability_ppm, relevant: signals.hits > 0 && probability_ppm >= calibration.threshold_ppm }
+    Verdict {
+        probability_ppm,
+        relevant: signals.hits > 0 && probability_ppm >= calibration.threshold_ppm,
+    }
 }
 
 /// The logistic function of thousandths, straight between the values of the table.
 fn logistic(logit: i64) -> i64 {
     let away = logit.unsigned_abs();
     let place = usize::try_from(away / STEP.unsigned_abs()).unwrap_or(usize::MAX);
-    let at = |place: usize| LOGISTIC.get(place).or(LOGISTIC.last()).copied().unwrap_or(WHOLE);
+    let at = |place: usize| {
+        LOGISTIC
+            .get(place)
+            .or(LOGISTIC.last())
+            .copied()
+            .unwrap_or(WHOLE)
+    };
     let (low, high) = (at(place), at(place.saturating_add(1)));
     let upper = low + (high - low) * (logit.abs() % STEP) / STEP;
     if logit < 0 { WHOLE - upper } else { upper }

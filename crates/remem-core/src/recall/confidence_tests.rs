@@ -7,7 +7,13 @@ use crate::recall::rank::rank;
 use proptest::prelude::*;
 
 fn signals(lexical: i64, cosine: Option<i64>, margin: i64) -> Signals {
-    Signals { lexical, cosine, margin, size: 0, hits: 10 }
+    Signals {
+        lexical,
+        cosine,
+        margin,
+        size: 0,
+        hits: 10,
+    }
 }
 
 #[test]
@@ -23,24 +29,52 @@ fn signals_do_not_depend_on_what_else_was_found() {
         tier: Tier::Persistent,
         typology: Typology::Semantic,
         facets: Facets::default(),
-        visible: RevRange { from: Revision(1), to: None },
+        visible: RevRange {
+            from: Revision(1),
+            to: None,
+        },
         scan: 0,
     };
     let entries: Vec<Entry> = (0..12).map(entry).collect();
     let found = |count: usize, lexical: f64, cosine: Option<f64>| {
         let all = entries.iter().take(count).zip(0i32..);
-        let all = all.map(|(entry, n)| Candidate { entry, lexical: lexical / f64::from(n + 1), cosine, typo: 0.25, support: 1, uses: 0 });
+        let all = all.map(|(entry, n)| Candidate {
+            entry,
+            lexical: lexical / f64::from(n + 1),
+            cosine,
+            typo: 0.25,
+            support: 1,
+            uses: 0,
+        });
         let candidates: Vec<Candidate<'_>> = all.collect();
-        let request = RankRequest { lexical_best: 20.0, ..RankRequest::default() };
+        let request = RankRequest {
+            lexical_best: 20.0,
+            ..RankRequest::default()
+        };
         Signals::of(&candidates, &rank(&candidates, &[], &request), &request)
     };
     // A best one is a whole in its list however weak it is; held against what could be, it is not.
     let weak = found(1, 2.0, None);
-    assert_eq!(weak, Signals { lexical: 112_500, cosine: None, margin: 0, size: 100_000, hits: 1 });
+    assert_eq!(
+        weak,
+        Signals {
+            lexical: 112_500,
+            cosine: None,
+            margin: 0,
+            size: 100_000,
+            hits: 1
+        }
+    );
     let strong = found(12, 18.0, Some(0.5));
-    assert_eq!((strong.lexical, strong.cosine, strong.hits), (912_500, Some(500_000), 12));
+    assert_eq!(
+        (strong.lexical, strong.cosine, strong.hits),
+        (912_500, Some(500_000), 12)
+    );
     // Words: 0.55 for the best, of it (1.8 + 0.25) / 18.25 for the tenth. Meaning is the same for both.
-    assert!((strong.margin - share(550_000 - 61_781, 550_000 + 450_000)).abs() < 10, "{strong:?}");
+    assert!(
+        (strong.margin - share(550_000 - 61_781, 550_000 + 450_000)).abs() < 10,
+        "{strong:?}"
+    );
     assert_eq!(found(0, 0.0, None), Signals::default());
 }
 
@@ -50,25 +84,56 @@ fn the_table_is_the_logistic_function() {
         let exact = 1e6 / (1.0 + (-(logit as f64) / 1e3).exp());
         assert!((logistic(logit) as f64 - exact).abs() < 1_000.0, "{logit}");
     }
-    assert_eq!((logistic(0), logistic(-250), logistic(i64::MAX), logistic(-i64::MAX)), (500_000, 437_823, 999_665, 335));
+    assert_eq!(
+        (
+            logistic(0),
+            logistic(-250),
+            logistic(i64::MAX),
+            logistic(-i64::MAX)
+        ),
+        (500_000, 437_823, 999_665, 335)
+    );
 }
 
 #[test]
 fn nothing_found_is_nothing_relevant() {
-    let nothing = Signals { hits: 0, ..signals(WHOLE, Some(WHOLE), WHOLE) };
-    let eager = Calibration { threshold_ppm: 0, ..Calibration::default() };
-    assert_eq!(verdict(&nothing, &eager), Verdict { probability_ppm: 0, relevant: false });
+    let nothing = Signals {
+        hits: 0,
+        ..signals(WHOLE, Some(WHOLE), WHOLE)
+    };
+    let eager = Calibration {
+        threshold_ppm: 0,
+        ..Calibration::default()
+    };
+    assert_eq!(
+        verdict(&nothing, &eager),
+        Verdict {
+            probability_ppm: 0,
+            relevant: false
+        }
+    );
 }
 
 #[test]
 fn a_strong_best_is_relevant_and_a_weak_one_is_not() {
     let judge = |signals: Signals| verdict(&signals, &Calibration::default()).relevant;
-    assert!(judge(signals(800_000, Some(700_000), 500_000)) && judge(signals(800_000, None, 500_000)));
-    assert!(!judge(signals(50_000, Some(150_000), 100_000)) && !judge(signals(50_000, None, 100_000)));
+    assert!(
+        judge(signals(800_000, Some(700_000), 500_000)) && judge(signals(800_000, None, 500_000))
+    );
+    assert!(
+        !judge(signals(50_000, Some(150_000), 100_000)) && !judge(signals(50_000, None, 100_000))
+    );
     let probability = confidence(&signals(300_000, Some(400_000), 0), &Calibration::default());
     for (threshold_ppm, relevant) in [(probability, true), (probability + 1, false)] {
         assert_eq!(
-            verdict(&signals(300_000, Some(400_000), 0), &Calibration { threshold_ppm, ..Calibration::default() }).relevant,
+            verdict(
+                &signals(300_000, Some(400_000), 0),
+                &Calibration {
+                    threshold_ppm,
+                    ..Calibration::default()
+                }
+            )
+            .relevant,
             relevant
         );
     }

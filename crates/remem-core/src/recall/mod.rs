@@ -23,12 +23,19 @@ pub const WHOLE: i64 = 1_000_000;
 /// A float in parts per million, rounded once; what is no number or negative is nothing, and what no search can reach is cut.
 pub(crate) fn ppm(value: f64, most: f64) -> i64 {
     let value = if value > 0.0 { value.min(most) } else { 0.0 };
-    #[expect(clippy::cast_possible_truncation, reason = "cut to what fits the line before")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "cut to what fits the line before"
+    )]
     let parts = (value * 1e6).round() as i64;
     parts
 }
 
 /// How much `part` is of `whole`, in parts per million; nothing of nothing.
 pub(crate) fn share(part: i64, whole: i64) -> i64 {
-    if whole > 0 { part.min(whole) * WHOLE / whole } else { 0 }
+    if whole > 0 {
+        part.min(whole) * WHOLE / whole
+    } else {
+        0
+    }
 }

@@ -6,12 +6,24 @@
 
 use super::when::Lead;
 use crate::ids::Timestamp;
-use crate::infer::calendar::{Context, Day, Gap, Hit, Sentence, Unit, amount, counts, first_of, instant, iso, month_day, moved};
+use crate::infer::calendar::{
+    Context, Day, Gap, Hit, Sentence, Unit, amount, counts, first_of, instant, iso, month_day,
+    moved,
+};
 use jiff::civil::{Date, DateTime};
 
-const PAST_DAYS: &[(&str, i64)] = &[("yesterday", -1), ("the day before yesterday", -2), ("day before yesterday", -2)];
+const PAST_DAYS: &[(&str, i64)] = &[
+    ("yesterday", -1),
+    ("the day before yesterday", -2),
+    ("day before yesterday", -2),
+];
 /// Parts of a day: the first hour, and the one it ends with, which may be of the next day.
-const PARTS: &[(&str, i64, i64)] = &[("morning", 0, 12), ("afternoon", 12, 18), ("evening", 17, 24), ("night", 18, 30)];
+const PARTS: &[(&str, i64, i64)] = &[
+    ("morning", 0, 12),
+    ("afternoon", 12, 18),
+    ("evening", 17, 24),
+    ("night", 18, 30),
+];
 const PARTED: &[(&str, i64, &str)] = &[
     ("this morning", 0, "morning"),
     ("this afternoon", 0, "afternoon"),
@@ -20,16 +32,31 @@ const PARTED: &[(&str, i64, &str)] = &[
     ("last night", -1, "night"),
 ];
 /// Seasons by the month they begin with, as weather services count them in the north.
-const SEASONS: &[(&str, i8)] = &[("spring", 3), ("summer", 6), ("autumn", 9), ("fall", 9), ("winter", 12)];
-const RELATIVE: &[(&str, Turn)] =
-    &[("last", Turn::Last), ("previous", Turn::Last), ("past", Turn::Past), ("this", Turn::This), ("next", Turn::Next)];
+const SEASONS: &[(&str, i8)] = &[
+    ("spring", 3),
+    ("summer", 6),
+    ("autumn", 9),
+    ("fall", 9),
+    ("winter", 12),
+];
+const RELATIVE: &[(&str, Turn)] = &[
+    ("last", Turn::Last),
+    ("previous", Turn::Last),
+    ("past", Turn::Past),
+    ("this", Turn::This),
+    ("next", Turn::Next),
+];
 const AGO: &str = "ago";
 const VAGUE: &[&str] = &["a few", "a couple of", "a couple", "couple of", "about a"];
-const OWNERS: &[&str] = &["the", "a", "his", "her", "my", "our", "their", "its", "your", "every", "each"];
+const OWNERS: &[&str] = &[
+    "the", "a", "his", "her", "my", "our", "their", "its", "your", "every", "each",
+];
 /// Names of months that are verbs as well.
 const VERBS: &[&str] = &["may", "march", "mar"];
 /// What follows a verb and no month.
-const AFTER_VERB: &[&str] = &["be", "have", "not", "never", "also", "well", "even", "need", "want", "as", "to", "into", "on"];
+const AFTER_VERB: &[&str] = &[
+    "be", "have", "not", "never", "also", "well", "even", "need", "want", "as", "to", "into", "on",
+];
 /// What ends like the name of counted things and is none.
 const NO_PLURAL: &[&str] = &["was", "is", "has", "does", "this", "his", "its", "as", "us"];
 const COUNTED: &[&str] = &["people", "euro", "feet", "men", "women", "children"];
@@ -88,28 +115,44 @@ impl Reader<'_> {
             .or_else(|| self.year(at, lead))?;
         let span = self.parted(at, span);
         let zone = self.context.now.time_zone();
-        Some(Point { len: span.len, from: instant(zone, span.from)?, until: instant(zone, span.until)? })
+        Some(Point {
+            len: span.len,
+            from: instant(zone, span.from)?,
+            until: instant(zone, span.until)?,
+        })
     }
 
     /// "yesterday", "tonight".
     fn named_day(&self, at: usize) -> Option<Span> {
-        let parted = PARTED.iter().find_map(|(phrase, days, part)| Some((self.sentence.phrase(at, phrase)?, *days, *part)));
+        let parted = PARTED.iter().find_map(|(phrase, days, part)| {
+            Some((self.sentence.phrase(at, phrase)?, *days, *part))
+        });
         if let Some((len, days, part)) = parted {
             let date = moved(self.today(), days, Unit::Day)?;
-            return PARTS.iter().find(|(name, ..)| *name == part).and_then(|(_, from, until)| hours(len, date, *from, *until));
+            return PARTS
+                .iter()
+                .find(|(name, ..)| *name == part)
+                .and_then(|(_, from, until)| hours(len, date, *from, *until));
         }
         let days = PAST_DAYS.iter().chain(self.context.language.times.days);
-        let (len, days) = days.filter_map(|(phrase, days)| Some((self.sentence.phrase(at, phrase)?, *days))).max_by_key(|(len, _)| *len)?;
+        let (len, days) = days
+            .filter_map(|(phrase, days)| Some((self.sentence.phrase(at, phrase)?, *days)))
+            .max_by_key(|(len, _)| *len)?;
         day(len, moved(self.today(), days, Unit::Day)?)
     }
 
     /// "yesterday morning": the part of a day that follows its name.
     fn parted(&self, at: usize, span: Span) -> Span {
         let date = span.from.date();
-        let whole = day(span.len, date).is_some_and(|day| (day.from, day.until) == (span.from, span.until));
-        let next = self.sentence.word(at + span.len).filter(|_| whole && self.sentence.gap(at + span.len) == Gap::Space);
+        let whole =
+            day(span.len, date).is_some_and(|day| (day.from, day.until) == (span.from, span.until));
+        let next = self
+            .sentence
+            .word(at + span.len)
+            .filter(|_| whole && self.sentence.gap(at + span.len) == Gap::Space);
         let part = PARTS.iter().find(|(name, ..)| next == Some(*name));
-        part.and_then(|(_, from, until)| hours(span.len + 1, date, *from, *until)).unwrap_or(span)
+        part.and_then(|(_, from, until)| hours(span.len + 1, date, *from, *until))
+            .unwrap_or(span)
     }
 
     /// "last week", "this year", "next Monday", "last June", "last spring".
@@ -119,55 +162,104 @@ impl Reader<'_> {
         let owned = self.sentence.any_before(at, OWNERS).is_some();
         if let Some(unit) = self.context.language.unit(word) {
             let rolls = turn == Turn::Past || (owned && turn == Turn::Last);
-            return if rolls { None } else { self.period(unit, turn).filter(|_| !self.is_of(at + 2)) };
+            return if rolls {
+                None
+            } else {
+                self.period(unit, turn).filter(|_| !self.is_of(at + 2))
+            };
         }
         if self.context.language.times.weekend.contains(&word) {
-            let saturday = moved(first_of(self.today(), Unit::Week, weeks(turn))?, 5, Unit::Day)?;
+            let saturday = moved(
+                first_of(self.today(), Unit::Week, weeks(turn))?,
+                5,
+                Unit::Day,
+            )?;
             return days(2, saturday, moved(saturday, 2, Unit::Day)?);
         }
-        if let Some(weekday) = self.context.language.weekday(word).filter(|_| self.is_day_name(at + 1)) {
+        if let Some(weekday) = self
+            .context
+            .language
+            .weekday(word)
+            .filter(|_| self.is_day_name(at + 1))
+        {
             let date = match turn {
                 Turn::Last | Turn::Past => before(self.today(), weekday)?,
-                _ => moved(first_of(self.today(), Unit::Week, weeks(turn))?, i64::from(weekday), Unit::Day)?,
+                _ => moved(
+                    first_of(self.today(), Unit::Week, weeks(turn))?,
+                    i64::from(weekday),
+                    Unit::Day,
+                )?,
             };
             return day(2, date);
         }
         if let Some(month) = self.context.language.month(word) {
-            let lead = if turn == Turn::Last { Lead::In } else { Lead::Before };
-            let sure = self.is_month_name(at + 1, Some(lead)) && !(owned && self.is_verb(at + 1)) && !self.is_of(at + 2);
+            let lead = if turn == Turn::Last {
+                Lead::In
+            } else {
+                Lead::Before
+            };
+            let sure = self.is_month_name(at + 1, Some(lead))
+                && !(owned && self.is_verb(at + 1))
+                && !self.is_of(at + 2);
             return sure.then(|| self.turned(turn, month, 1)).flatten();
         }
-        let (_, month) = SEASONS.iter().find(|(name, _)| *name == word).filter(|_| !owned && !self.is_of(at + 2))?;
+        let (_, month) = SEASONS
+            .iter()
+            .find(|(name, _)| *name == word)
+            .filter(|_| !owned && !self.is_of(at + 2))?;
         self.turned(turn, *month, 3)
     }
 
     /// "the last 3 weeks", "past two days", "the last month": up to now.
     fn recent(&self, at: usize) -> Option<Point> {
-        let turn = self.turn(at).filter(|turn| matches!(turn, Turn::Last | Turn::Past))?;
-        let few = self.sentence.phrase(at + 1, "few").and_then(|_| Some((2, 3, self.context.language.unit(self.joined(at + 2)?)?)));
+        let turn = self
+            .turn(at)
+            .filter(|turn| matches!(turn, Turn::Last | Turn::Past))?;
+        let few = self
+            .sentence
+            .phrase(at + 1, "few")
+            .and_then(|_| Some((2, 3, self.context.language.unit(self.joined(at + 2)?)?)));
         let owned = turn == Turn::Past || self.sentence.any_before(at, &["the"]).is_some();
-        let one = || Some((1, 1, self.context.language.unit(self.joined(at + 1)?)?)).filter(|_| owned);
-        let (len, count, unit) = few.or_else(|| amount(self.sentence, at + 1, self.context.language)).or_else(one)?;
+        let one =
+            || Some((1, 1, self.context.language.unit(self.joined(at + 1)?)?)).filter(|_| owned);
+        let (len, count, unit) = few
+            .or_else(|| amount(self.sentence, at + 1, self.context.language))
+            .or_else(one)?;
         if self.is_of(at + 1 + len) || self.sentence.gap(at + 1) != Gap::Space {
             return None;
         }
         let from = match unit_ms(unit) {
             Some(ms) => self.now().plus_ms(count.checked_mul(-ms)?),
-            None => instant(self.context.now.time_zone(), moved(self.today(), -count, unit)?.at(0, 0, 0, 0))?,
+            None => instant(
+                self.context.now.time_zone(),
+                moved(self.today(), -count, unit)?.at(0, 0, 0, 0),
+            )?,
         };
-        Some(Point { len: len + 1, from, until: self.now().plus_ms(1) })
+        Some(Point {
+            len: len + 1,
+            from,
+            until: self.now().plus_ms(1),
+        })
     }
 
     /// What needs no calendar: "2 hours ago", with one more on either side, and the minute of an exact instant. Clocks that show an
     /// hour twice do not matter to it.
     fn clocked(&self, at: usize) -> Option<Point> {
         if let Some((len, Some(Hit::Exact(ms)))) = iso(self.sentence, at) {
-            return Some(Point { len, from: Timestamp(ms), until: Timestamp(ms).plus_ms(60_000) });
+            return Some(Point {
+                len,
+                from: Timestamp(ms),
+                until: Timestamp(ms).plus_ms(60_000),
+            });
         }
         let (len, count, unit) = amount(self.sentence, at, self.context.language)?;
         self.joined(at + len).filter(|word| *word == AGO)?;
         let back = |units: i64| Some(self.now().plus_ms(units.checked_mul(-unit_ms(unit)?)?));
-        Some(Point { len: len + 1, from: back(count + 1)?, until: back(count - 1)? })
+        Some(Point {
+            len: len + 1,
+            from: back(count + 1)?,
+            until: back(count - 1)?,
+        })
     }
 
     /// "3 days ago": that day; of longer units the one around that day. "A few" reaches one further in both directions.
@@ -177,25 +269,46 @@ impl Reader<'_> {
         let vague = i64::from(self.sentence.any(at, VAGUE).is_some());
         let first = |units: i64| {
             let date = moved(self.today(), -units, unit)?;
-            if unit == Unit::Day { Some(date) } else { first_of(date, unit, 0) }
+            if unit == Unit::Day {
+                Some(date)
+            } else {
+                first_of(date, unit, 0)
+            }
         };
-        days(len + 1, first(count + vague)?, moved(first(count - vague)?, 1, unit)?)
+        days(
+            len + 1,
+            first(count + vague)?,
+            moved(first(count - vague)?, 1, unit)?,
+        )
     }
 
     /// "2026-06-03", "June 3", "3 June 2025".
     fn dated(&self, at: usize, lead: Option<Lead>, reference: Date) -> Option<Span> {
         let (len, hit) = iso(self.sentence, at).or_else(|| {
-            let month = (at..at + 4).find(|at| self.sentence.word(*at).is_some_and(|word| self.context.language.month(word).is_some()))?;
+            let month = (at..at + 4).find(|at| {
+                self.sentence
+                    .word(*at)
+                    .is_some_and(|word| self.context.language.month(word).is_some())
+            })?;
             let (len, hit) = month_day(self.sentence, at, &self.context)?;
             (month < at + len && self.is_dated_month(at, month, len, lead)).then_some((len, hit))
         })?;
         match hit? {
-            Hit::Day { day: Day::On(date), .. } => day(len, date),
-            Hit::Day { day: Day::Yearly { month, day: number }, .. } => {
+            Hit::Day {
+                day: Day::On(date), ..
+            } => day(len, date),
+            Hit::Day {
+                day: Day::Yearly { month, day: number },
+                ..
+            } => {
                 let of = |years: i16| Date::new(reference.year() - years, month, number).ok();
                 day(len, (0..9).filter_map(of).find(|date| *date <= reference)?)
             }
-            Hit::Local(from) => Some(Span { len, from, until: from.checked_add(jiff::Span::new().minutes(1)).ok()? }),
+            Hit::Local(from) => Some(Span {
+                len,
+                from,
+                until: from.checked_add(jiff::Span::new().minutes(1)).ok()?,
+            }),
             _ => None,
         }
     }
@@ -203,7 +316,10 @@ impl Reader<'_> {
     /// Whether the month beside a number is one: "they march 5 miles" and "the second may fail" tell no date.
     fn is_dated_month(&self, at: usize, month: usize, len: usize, lead: Option<Lead>) -> bool {
         let name = self.sentence.word(month).unwrap_or_default();
-        let year = self.sentence.word(at + len - 1).is_some_and(|word| year(word).is_some());
+        let year = self
+            .sentence
+            .word(at + len - 1)
+            .is_some_and(|word| year(word).is_some());
         let article = self.sentence.any_before(at, &["the"]).is_some() && month == at;
         let led = lead.is_some() || article;
         !VERBS.contains(&name) || year || (self.is_verb(month) && lead.is_some()) || {
@@ -229,28 +345,56 @@ impl Reader<'_> {
         let month = self.context.language.month(self.sentence.word(at)?)?;
         let of = usize::from(self.is_of(at + 1));
         let gap = self.sentence.gap(at + 1 + of) != Gap::Break;
-        if let Some(year) = self.sentence.word(at + 1 + of).filter(|_| gap).and_then(year) {
+        if let Some(year) = self
+            .sentence
+            .word(at + 1 + of)
+            .filter(|_| gap)
+            .and_then(year)
+        {
             return months(2 + of, Date::new(year, month, 1).ok()?, 1);
         }
-        let sure = lead.is_some_and(|lead| lead != Lead::On) && of == 0 && self.is_month_name(at, lead);
+        let sure =
+            lead.is_some_and(|lead| lead != Lead::On) && of == 0 && self.is_month_name(at, lead);
         let year = reference.year() - i16::from(month > reference.month());
-        sure.then(|| months(1, Date::new(year, month, 1).ok()?, 1)).flatten()
+        sure.then(|| months(1, Date::new(year, month, 1).ok()?, 1))
+            .flatten()
     }
 
     /// "in 2026-06".
     fn numbered_month(&self, at: usize, lead: Option<Lead>) -> Option<Span> {
-        let (head, tail) = self.sentence.word(at).filter(|word| lead.is_some() && word.len() == 7)?.split_once('-')?;
+        let (head, tail) = self
+            .sentence
+            .word(at)
+            .filter(|word| lead.is_some() && word.len() == 7)?
+            .split_once('-')?;
         months(1, Date::new(year(head)?, tail.parse().ok()?, 1).ok()?, 1)
     }
 
     /// After a preposition: "Monday", "Friday last week".
     fn weekday(&self, at: usize, lead: Option<Lead>, reference: Date) -> Option<Span> {
         lead.filter(|lead| *lead != Lead::In)?;
-        let weekday = self.context.language.weekday(self.sentence.word(at)?).filter(|_| self.is_day_name(at))?;
-        let week = self.turn(at + 1).filter(|_| self.sentence.gap(at + 1) == Gap::Space);
-        let week = week.filter(|_| self.joined(at + 2).and_then(|word| self.context.language.unit(word)) == Some(Unit::Week));
+        let weekday = self
+            .context
+            .language
+            .weekday(self.sentence.word(at)?)
+            .filter(|_| self.is_day_name(at))?;
+        let week = self
+            .turn(at + 1)
+            .filter(|_| self.sentence.gap(at + 1) == Gap::Space);
+        let week = week.filter(|_| {
+            self.joined(at + 2)
+                .and_then(|word| self.context.language.unit(word))
+                == Some(Unit::Week)
+        });
         match week {
-            Some(turn) => day(3, moved(first_of(self.today(), Unit::Week, weeks(turn))?, i64::from(weekday), Unit::Day)?),
+            Some(turn) => day(
+                3,
+                moved(
+                    first_of(self.today(), Unit::Week, weeks(turn))?,
+                    i64::from(weekday),
+                    Unit::Day,
+                )?,
+            ),
             None => day(1, before(reference, weekday)?),
         }
     }
@@ -259,12 +403,20 @@ impl Reader<'_> {
     fn year(&self, at: usize, lead: Option<Lead>) -> Option<Span> {
         lead.filter(|lead| *lead != Lead::On)?;
         let first = Date::new(year(self.sentence.word(at)?)?, 1, 1).ok()?;
-        let next = self.sentence.words.get(at + 1).filter(|word| word.gap == Gap::Space && !word.capital);
+        let next = self
+            .sentence
+            .words
+            .get(at + 1)
+            .filter(|word| word.gap == Gap::Space && !word.capital);
         let counted = next.is_some_and(|word| {
-            let plural = word.text.len() > 2 && word.text.ends_with('s') && !NO_PLURAL.contains(&word.text.as_str());
+            let plural = word.text.len() > 2
+                && word.text.ends_with('s')
+                && !NO_PLURAL.contains(&word.text.as_str());
             plural || COUNTED.contains(&word.text.as_str())
         });
-        (!counted).then(|| days(1, first, moved(first, 1, Unit::Year)?)).flatten()
+        (!counted)
+            .then(|| days(1, first, moved(first, 1, Unit::Year)?))
+            .flatten()
     }
 
     fn period(&self, unit: Unit, turn: Turn) -> Option<Span> {
@@ -275,7 +427,8 @@ impl Reader<'_> {
     /// The last, this or the next stretch of months that begins with `month`. The last one is over; this one may be.
     fn turned(&self, turn: Turn, month: i8, count: i64) -> Option<Span> {
         let today = self.today();
-        let all = (-2..=2).filter_map(|years| months(2, Date::new(today.year() + years, month, 1).ok()?, count));
+        let all = (-2..=2)
+            .filter_map(|years| months(2, Date::new(today.year() + years, month, 1).ok()?, count));
         let all: Vec<Span> = all.collect();
         let noon = today.at(12, 0, 0, 0);
         let at = match turn {
@@ -291,12 +444,17 @@ impl Reader<'_> {
 
     fn turn(&self, at: usize) -> Option<Turn> {
         let word = self.sentence.word(at)?;
-        RELATIVE.iter().find(|(name, _)| *name == word).map(|(_, turn)| *turn)
+        RELATIVE
+            .iter()
+            .find(|(name, _)| *name == word)
+            .map(|(_, turn)| *turn)
     }
 
     /// The word at a place, if no mark stands before it.
     fn joined(&self, at: usize) -> Option<&str> {
-        self.sentence.word(at).filter(|_| self.sentence.gap(at) == Gap::Space)
+        self.sentence
+            .word(at)
+            .filter(|_| self.sentence.gap(at) == Gap::Space)
     }
 
     fn is_of(&self, at: usize) -> bool {
@@ -305,18 +463,26 @@ impl Reader<'_> {
 
     /// Whether a month's name is written as the verb is.
     fn is_verb(&self, at: usize) -> bool {
-        self.sentence.words.get(at).is_some_and(|word| VERBS.contains(&word.text.as_str()) && !word.capital)
+        self.sentence
+            .words
+            .get(at)
+            .is_some_and(|word| VERBS.contains(&word.text.as_str()) && !word.capital)
     }
 
     fn is_month_name(&self, at: usize, lead: Option<Lead>) -> bool {
-        let verb = self.joined(at + 1).is_some_and(|next| AFTER_VERB.contains(&next));
+        let verb = self
+            .joined(at + 1)
+            .is_some_and(|next| AFTER_VERB.contains(&next));
         !self.is_verb(at) || (matches!(lead, Some(Lead::In | Lead::Since)) && !verb)
     }
 
     /// Short names are words of their own ("sun", "sat"): only written as names, and with nothing that they may belong to.
     fn is_day_name(&self, at: usize) -> bool {
         let word = self.sentence.words.get(at);
-        word.is_some_and(|word| word.text.len() > 5 || (word.capital && !counts(self.sentence, at + 1, self.context.language)))
+        word.is_some_and(|word| {
+            word.text.len() > 5
+                || (word.capital && !counts(self.sentence, at + 1, self.context.language))
+        })
     }
 }
 
@@ -339,7 +505,9 @@ fn unit_ms(unit: Unit) -> Option<i64> {
 
 fn year(word: &str) -> Option<i16> {
     let plain = word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_digit());
-    word.parse().ok().filter(|year| plain && (1900..=2099).contains(year))
+    word.parse()
+        .ok()
+        .filter(|year| plain && (1900..=2099).contains(year))
 }
 
 /// The last day of that name before a date: a day's name never means today.
@@ -349,7 +517,11 @@ fn before(date: Date, weekday: i8) -> Option<Date> {
 }
 
 fn days(len: usize, from: Date, until: Date) -> Option<Span> {
-    (from < until).then(|| Span { len, from: from.at(0, 0, 0, 0), until: until.at(0, 0, 0, 0) })
+    (from < until).then(|| Span {
+        len,
+        from: from.at(0, 0, 0, 0),
+        until: until.at(0, 0, 0, 0),
+    })
 }
 
 fn day(len: usize, date: Date) -> Option<Span> {
@@ -362,6 +534,14 @@ fn months(len: usize, first: Date, count: i64) -> Option<Span> {
 
 fn hours(len: usize, date: Date, from: i64, until: i64) -> Option<Span> {
     let midnight = date.at(0, 0, 0, 0);
-    let at = |hours: i64| midnight.checked_add(jiff::Span::new().try_hours(hours).ok()?).ok();
-    Some(Span { len, from: at(from)?, until: at(until)? })
+    let at = |hours: i64| {
+        midnight
+            .checked_add(jiff::Span::new().try_hours(hours).ok()?)
+            .ok()
+    };
+    Some(Span {
+        len,
+        from: at(from)?,
+        until: at(until)?,
+    })
 }

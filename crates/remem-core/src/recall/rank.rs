@@ -84,7 +84,14 @@ pub struct Weights {
 
 impl Default for Weights {
     fn default() -> Weights {
-        Weights { meaning: 450_000, context: 400_000, recency: 15_000, tier: 15_000, corroboration: 15_000, usage: 15_000 }
+        Weights {
+            meaning: 450_000,
+            context: 400_000,
+            recency: 15_000,
+            tier: 15_000,
+            corroboration: 15_000,
+            usage: 15_000,
+        }
     }
 }
 
@@ -92,8 +99,17 @@ impl Weights {
     /// The weights as they are used: none outside of a whole, and the movers within their bound.
     fn bounded(&self) -> Weights {
         let within = |weight: i64| weight.clamp(0, WHOLE);
-        let movers = within(self.recency) + within(self.tier) + within(self.corroboration) + within(self.usage);
-        let mover = |weight: i64| if movers > MOVERS_MAX { within(weight) * MOVERS_MAX / movers } else { within(weight) };
+        let movers = within(self.recency)
+            + within(self.tier)
+            + within(self.corroboration)
+            + within(self.usage);
+        let mover = |weight: i64| {
+            if movers > MOVERS_MAX {
+                within(weight) * MOVERS_MAX / movers
+            } else {
+                within(weight)
+            }
+        };
         Weights {
             meaning: within(self.meaning),
             context: within(self.context),
@@ -184,7 +200,11 @@ type All<'a> = BTreeMap<&'a EntryId, (Seen<'a>, Parts)>;
 
 /// The hits, best first: by score, then the latest, then the greatest id. The order of what is given leaves no trace.
 #[must_use]
-pub fn rank<'a>(candidates: &[Candidate<'a>], neighbours: &[Neighbour<'a>], request: &RankRequest) -> Vec<Ranked<'a>> {
+pub fn rank<'a>(
+    candidates: &[Candidate<'a>],
+    neighbours: &[Neighbour<'a>],
+    request: &RankRequest,
+) -> Vec<Ranked<'a>> {
     let weights = request.weights.bounded();
     let mut all = gather(candidates, neighbours);
     fuse(&mut all, &weights);
@@ -194,7 +214,11 @@ pub fn rank<'a>(candidates: &[Candidate<'a>], neighbours: &[Neighbour<'a>], requ
         // What stands beside a candidate and gets nothing from it was found by nothing.
         if seen.found || parts.context > 0 {
             move_ties(seen, parts, request, &weights);
-            hits.push(Ranked { entry: seen.entry, score: parts.sum(), parts: *parts });
+            hits.push(Ranked {
+                entry: seen.entry,
+                score: parts.sum(),
+                parts: *parts,
+            });
         }
     }
     hits.sort_by(|a, b| order(a.score, a.entry).cmp(&order(b.score, b.entry)));
@@ -205,18 +229,38 @@ pub fn rank<'a>(candidates: &[Candidate<'a>], neighbours: &[Neighbour<'a>], requ
 }
 
 fn order(score: i64, entry: &Entry) -> impl Ord {
-    (Reverse(score), Reverse(entry.created_at), Reverse(&entry.id))
+    (
+        Reverse(score),
+        Reverse(entry.created_at),
+        Reverse(&entry.id),
+    )
 }
 
 /// Every entry once. One that is given twice has the best of both.
 fn gather<'a>(candidates: &[Candidate<'a>], neighbours: &[Neighbour<'a>]) -> All<'a> {
     let mut all: All<'a> = BTreeMap::new();
     for neighbour in neighbours {
-        let seen = Seen { entry: neighbour.entry, found: false, lexical: 0, cosine: None, typo: 0, support: 1, uses: 0 };
+        let seen = Seen {
+            entry: neighbour.entry,
+            found: false,
+            lexical: 0,
+            cosine: None,
+            typo: 0,
+            support: 1,
+            uses: 0,
+        };
         all.insert(&neighbour.entry.id, (seen, Parts::default()));
     }
     for one in candidates {
-        let new = Seen { entry: one.entry, found: true, lexical: 0, cosine: None, typo: 0, support: 1, uses: 0 };
+        let new = Seen {
+            entry: one.entry,
+            found: true,
+            lexical: 0,
+            cosine: None,
+            typo: 0,
+            support: 1,
+            uses: 0,
+        };
         let (seen, _) = all.entry(&one.entry.id).or_insert((new, Parts::default()));
         seen.found = true;
         seen.lexical = seen.lexical.max(ppm(one.lexical, LEXICAL_MAX));
@@ -230,9 +274,17 @@ fn gather<'a>(candidates: &[Candidate<'a>], neighbours: &[Neighbour<'a>]) -> All
 
 /// Words, meant words and meaning.
 fn fuse(all: &mut All<'_>, weights: &Weights) {
-    let words_most = all.values().map(|(seen, _)| seen.lexical + seen.typo).max().unwrap_or(0);
+    let words_most = all
+        .values()
+        .map(|(seen, _)| seen.lexical + seen.typo)
+        .max()
+        .unwrap_or(0);
     let cosine_most = all.values().filter_map(|(seen, _)| seen.cosine).max();
-    let meaning = if cosine_most.is_some() { weights.meaning } else { 0 };
+    let meaning = if cosine_most.is_some() {
+        weights.meaning
+    } else {
+        0
+    };
     for (seen, parts) in all.values_mut() {
         parts.lexical = (WHOLE - meaning) * share(seen.lexical, words_most) / WHOLE;
         parts.meaning = meaning * share(seen.cosine.unwrap_or(0), cosine_most.unwrap_or(0)) / WHOLE;
@@ -242,15 +294,25 @@ fn fuse(all: &mut All<'_>, weights: &Weights) {
 
 /// What stands beside one of the best candidates gets a part of what that one has; of two, from the better.
 fn lift(all: &mut All<'_>, neighbours: &[Neighbour<'_>], weights: &Weights) {
-    let mut best: Vec<(i64, &Entry)> =
-        all.values().filter(|(seen, _)| seen.found).map(|(seen, parts)| (parts.fused(), seen.entry)).collect();
+    let mut best: Vec<(i64, &Entry)> = all
+        .values()
+        .filter(|(seen, _)| seen.found)
+        .map(|(seen, parts)| (parts.fused(), seen.entry))
+        .collect();
     best.sort_by(|a, b| order(a.0, a.1).cmp(&order(b.0, b.1)));
     // One more than lift: see `gives`.
-    let places: BTreeMap<&EntryId, (usize, i64)> =
-        best.iter().take(LIFTING + 1).enumerate().map(|(place, (fused, entry))| (&entry.id, (place, *fused))).collect();
+    let places: BTreeMap<&EntryId, (usize, i64)> = best
+        .iter()
+        .take(LIFTING + 1)
+        .enumerate()
+        .map(|(place, (fused, entry))| (&entry.id, (place, *fused)))
+        .collect();
     let mut lifts: Vec<(&EntryId, i64)> = Vec::new();
     for neighbour in neighbours {
-        let (Some((a, _)), Some((b, _))) = (all.get(neighbour.of), all.get(&neighbour.entry.id)) else { continue };
+        let (Some((a, _)), Some((b, _))) = (all.get(neighbour.of), all.get(&neighbour.entry.id))
+        else {
+            continue;
+        };
         if belong_together(a.entry, b.entry) {
             lifts.push((&a.entry.id, gives(&places, &b.entry.id, &a.entry.id)));
             lifts.push((&b.entry.id, gives(&places, &a.entry.id, &b.entry.id)));
@@ -266,9 +328,15 @@ fn lift(all: &mut All<'_>, neighbours: &[Neighbour<'_>], weights: &Weights) {
 /// What `from` has to give to `to`: all it has, if it is among the best of all others. The one that is lifted is not counted, or it
 /// would lose its lift by overtaking the last one of the best.
 fn gives(places: &BTreeMap<&EntryId, (usize, i64)>, from: &EntryId, to: &EntryId) -> i64 {
-    let Some((place, fused)) = places.get(from) else { return 0 };
+    let Some((place, fused)) = places.get(from) else {
+        return 0;
+    };
     let ahead = places.get(to).is_some_and(|(other, _)| other < place);
-    if place - usize::from(ahead) < LIFTING { *fused } else { 0 }
+    if place - usize::from(ahead) < LIFTING {
+        *fused
+    } else {
+        0
+    }
 }
 
 /// Whether two entries are of one conversation: the same session and thread, and not long between them.
@@ -296,13 +364,25 @@ fn recency(entry: &Entry, request: &RankRequest) -> i64 {
             Typology::Semantic | Typology::Procedural => WHOLE,
         };
     };
-    let away = |at: Timestamp| when.start.0.saturating_sub(at.0).max(at.0.saturating_sub(when.end.0).saturating_add(1)).max(0);
+    let away = |at: Timestamp| {
+        when.start
+            .0
+            .saturating_sub(at.0)
+            .max(at.0.saturating_sub(when.end.0).saturating_add(1))
+            .max(0)
+    };
     let told = entry.facets.valid_at.map(away);
-    decayed(told.map_or(away(entry.created_at), |told| told.min(away(entry.created_at))))
+    decayed(told.map_or(away(entry.created_at), |told| {
+        told.min(away(entry.created_at))
+    }))
 }
 
 fn decayed(ms: i64) -> i64 {
-    usize::try_from(ms.max(0) / HOUR_MS).ok().and_then(|hour| DECAY.get(hour)).copied().unwrap_or(0)
+    usize::try_from(ms.max(0) / HOUR_MS)
+        .ok()
+        .and_then(|hour| DECAY.get(hour))
+        .copied()
+        .unwrap_or(0)
 }
 
 fn lasting(tier: Tier) -> i64 {
@@ -320,15 +400,27 @@ fn doublings(count: u64) -> i64 {
 
 /// What an entry comes from. A name in the metadata and the name of a session are never the same source.
 fn source(entry: &Entry) -> Option<(bool, &str)> {
-    let named = entry.metadata.as_ref().and_then(|metadata| metadata.get("source")).and_then(serde_json::Value::as_str);
-    named.map(|name| (true, name)).or_else(|| entry.facets.session.as_ref().map(|session| (false, session.as_str())))
+    let named = entry
+        .metadata
+        .as_ref()
+        .and_then(|metadata| metadata.get("source"))
+        .and_then(serde_json::Value::as_str);
+    named.map(|name| (true, name)).or_else(|| {
+        entry
+            .facets
+            .session
+            .as_ref()
+            .map(|session| (false, session.as_str()))
+    })
 }
 
 /// The hits without those that come after `most` of their source.
 fn capped<'a>(hits: &[Ranked<'a>], most: u32) -> Vec<Ranked<'a>> {
     let mut counts: BTreeMap<(bool, &str), u32> = BTreeMap::new();
     let mut keeps = |hit: &&Ranked<'a>| {
-        let Some(source) = source(hit.entry) else { return true };
+        let Some(source) = source(hit.entry) else {
+            return true;
+        };
         let count = counts.entry(source).or_default();
         *count += 1;
         *count <= most

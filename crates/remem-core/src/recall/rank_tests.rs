@@ -20,69 +20,194 @@ fn entry(id: &str, minutes: i64, session: &str) -> Entry {
         expires_at: None,
         tier: Tier::Persistent,
         typology: Typology::Semantic,
-        facets: Facets { session: SessionId::parse(session), ..Facets::default() },
-        visible: RevRange { from: Revision(1), to: None },
+        facets: Facets {
+            session: SessionId::parse(session),
+            ..Facets::default()
+        },
+        visible: RevRange {
+            from: Revision(1),
+            to: None,
+        },
         scan: 0,
     }
 }
 
 fn found(entry: &Entry, lexical: f64, cosine: Option<f64>) -> Candidate<'_> {
-    Candidate { entry, lexical, cosine, typo: 0.0, support: 1, uses: 0 }
+    Candidate {
+        entry,
+        lexical,
+        cosine,
+        typo: 0.0,
+        support: 1,
+        uses: 0,
+    }
 }
 
 fn bare() -> RankRequest {
-    let weights = Weights { recency: 0, tier: 0, corroboration: 0, usage: 0, ..Weights::default() };
-    RankRequest { now: NOW, weights, ..RankRequest::default() }
+    let weights = Weights {
+        recency: 0,
+        tier: 0,
+        corroboration: 0,
+        usage: 0,
+        ..Weights::default()
+    };
+    RankRequest {
+        now: NOW,
+        weights,
+        ..RankRequest::default()
+    }
 }
 
 fn scores(hits: &[Ranked<'_>]) -> Vec<(String, i64)> {
-    hits.iter().map(|hit| (hit.entry.id.to_string(), hit.score)).collect()
+    hits.iter()
+        .map(|hit| (hit.entry.id.to_string(), hit.score))
+        .collect()
 }
 
 fn told(rows: &[(&str, i64)]) -> Vec<(String, i64)> {
-    rows.iter().map(|(id, score)| ((*id).to_owned(), *score)).collect()
+    rows.iter()
+        .map(|(id, score)| ((*id).to_owned(), *score))
+        .collect()
 }
 
 #[test]
 fn words_and_meaning_are_fused() {
     let (a, b, c) = (entry("a", 0, ""), entry("b", 1, ""), entry("c", 2, ""));
-    let with = [found(&a, 8.0, Some(0.2)), found(&b, 4.0, Some(0.8)), found(&c, 0.0, Some(-0.5))];
+    let with = [
+        found(&a, 8.0, Some(0.2)),
+        found(&b, 4.0, Some(0.8)),
+        found(&c, 0.0, Some(-0.5)),
+    ];
     // 0.55 * 8/8 + 0.45 * 0.2/0.8; 0.55 * 4/8 + 0.45; nothing.
-    assert_eq!(scores(&rank(&with, &[], &bare())), told(&[("b", 725_000), ("a", 662_500), ("c", 0)]));
+    assert_eq!(
+        scores(&rank(&with, &[], &bare())),
+        told(&[("b", 725_000), ("a", 662_500), ("c", 0)])
+    );
     let without = [found(&a, 8.0, None), found(&b, 4.0, None)];
-    assert_eq!(scores(&rank(&without, &[], &bare())), told(&[("a", 1_000_000), ("b", 500_000)]));
+    assert_eq!(
+        scores(&rank(&without, &[], &bare())),
+        told(&[("a", 1_000_000), ("b", 500_000)])
+    );
     // Words that were probably meant are on the same scale: 6/8 and 2/8 of 8; 4/8.
-    let misspelt = [Candidate { typo: 2.0, ..found(&a, 6.0, None) }, Candidate { typo: 4.0, ..found(&b, 0.0, None) }];
-    let parts: Vec<Parts> = rank(&misspelt, &[], &bare()).iter().map(|hit| hit.parts).collect();
-    assert_eq!(parts[0], Parts { lexical: 750_000, typo: 250_000, ..Parts::default() });
-    assert_eq!(parts[1], Parts { typo: 500_000, ..Parts::default() });
+    let misspelt = [
+        Candidate {
+            typo: 2.0,
+            ..found(&a, 6.0, None)
+        },
+        Candidate {
+            typo: 4.0,
+            ..found(&b, 0.0, None)
+        },
+    ];
+    let parts: Vec<Parts> = rank(&misspelt, &[], &bare())
+        .iter()
+        .map(|hit| hit.parts)
+        .collect();
+    assert_eq!(
+        parts[0],
+        Parts {
+            lexical: 750_000,
+            typo: 250_000,
+            ..Parts::default()
+        }
+    );
+    assert_eq!(
+        parts[1],
+        Parts {
+            typo: 500_000,
+            ..Parts::default()
+        }
+    );
     for odd in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
-        let hits = rank(&[found(&a, odd, Some(odd)), found(&b, 1.0, Some(odd))], &[], &bare());
-        assert!(hits.iter().all(|hit| (0..=WHOLE).contains(&hit.score)), "{odd}");
+        let hits = rank(
+            &[found(&a, odd, Some(odd)), found(&b, 1.0, Some(odd))],
+            &[],
+            &bare(),
+        );
+        assert!(
+            hits.iter().all(|hit| (0..=WHOLE).contains(&hit.score)),
+            "{odd}"
+        );
     }
 }
 
 #[test]
 fn ties_go_to_the_latest_then_to_the_greatest_id() {
     let (a, b, c) = (entry("a", 5, ""), entry("b", 0, ""), entry("c", 0, ""));
-    let hits = rank(&[found(&b, 1.0, None), found(&a, 1.0, None), found(&c, 1.0, None)], &[], &bare());
-    assert_eq!(hits.iter().map(|hit| hit.entry.id.as_str()).collect::<Vec<_>>(), ["a", "c", "b"]);
+    let hits = rank(
+        &[
+            found(&b, 1.0, None),
+            found(&a, 1.0, None),
+            found(&c, 1.0, None),
+        ],
+        &[],
+        &bare(),
+    );
+    assert_eq!(
+        hits.iter()
+            .map(|hit| hit.entry.id.as_str())
+            .collect::<Vec<_>>(),
+        ["a", "c", "b"]
+    );
 }
 
 #[test]
 fn what_stands_beside_a_candidate_is_lifted_in_both_directions() {
     let (a, b, c) = (entry("a", 0, "s"), entry("b", 30, "s"), entry("c", 31, "s"));
-    let (one, other) = (Neighbour { of: &a.id, entry: &b }, Neighbour { of: &b.id, entry: &c });
+    let (one, other) = (
+        Neighbour {
+            of: &a.id,
+            entry: &b,
+        },
+        Neighbour {
+            of: &b.id,
+            entry: &c,
+        },
+    );
     let candidates = [found(&a, 10.0, None), found(&b, 5.0, None)];
     // b gets 0.4 of a, a gets 0.4 of b, c stands beside b alone.
     let expected = told(&[("a", 1_200_000), ("b", 900_000), ("c", 200_000)]);
     assert_eq!(scores(&rank(&candidates, &[one, other], &bare())), expected);
-    let turned = Neighbour { of: &b.id, entry: &a };
-    assert_eq!(scores(&rank(&candidates, &[other, turned], &bare())), expected, "a pair is a pair from either end");
-    let twice = [one, other, turned, Neighbour { of: &a.id, entry: &c }, Neighbour { of: &a.id, entry: &a }];
-    assert_eq!(scores(&rank(&candidates, &twice, &bare())), expected, "31 minutes are too long, and nothing stands beside itself");
+    let turned = Neighbour {
+        of: &b.id,
+        entry: &a,
+    };
+    assert_eq!(
+        scores(&rank(&candidates, &[other, turned], &bare())),
+        expected,
+        "a pair is a pair from either end"
+    );
+    let twice = [
+        one,
+        other,
+        turned,
+        Neighbour {
+            of: &a.id,
+            entry: &c,
+        },
+        Neighbour {
+            of: &a.id,
+            entry: &a,
+        },
+    ];
+    assert_eq!(
+        scores(&rank(&candidates, &twice, &bare())),
+        expected,
+        "31 minutes are too long, and nothing stands beside itself"
+    );
     let unknown = EntryId::parse("z").unwrap();
-    assert_eq!(rank(&candidates, &[Neighbour { of: &unknown, entry: &c }], &bare()).len(), 2);
+    assert_eq!(
+        rank(
+            &candidates,
+            &[Neighbour {
+                of: &unknown,
+                entry: &c
+            }],
+            &bare()
+        )
+        .len(),
+        2
+    );
 }
 
 #[test]
@@ -91,9 +216,25 @@ fn nothing_is_lifted_across_sessions_or_threads() {
     let mut thread = entry("t", 1, "s");
     thread.facets.interaction = InteractionId::parse("thread");
     for other in [entry("b", 1, "other"), entry("b", 1, ""), thread] {
-        for pair in [Neighbour { of: &a.id, entry: &other }, Neighbour { of: &other.id, entry: &a }] {
-            assert_eq!(scores(&rank(&[found(&a, 1.0, None)], &[pair], &bare())), told(&[("a", 1_000_000)]));
-            let both = rank(&[found(&a, 1.0, None), found(&other, 1.0, None)], &[pair], &bare());
+        for pair in [
+            Neighbour {
+                of: &a.id,
+                entry: &other,
+            },
+            Neighbour {
+                of: &other.id,
+                entry: &a,
+            },
+        ] {
+            assert_eq!(
+                scores(&rank(&[found(&a, 1.0, None)], &[pair], &bare())),
+                told(&[("a", 1_000_000)])
+            );
+            let both = rank(
+                &[found(&a, 1.0, None), found(&other, 1.0, None)],
+                &[pair],
+                &bare(),
+            );
             assert!(both.iter().all(|hit| hit.parts.context == 0));
         }
     }
@@ -101,53 +242,183 @@ fn nothing_is_lifted_across_sessions_or_threads() {
 
 #[test]
 fn only_the_best_lift_and_overtaking_one_costs_nothing() {
-    let entries: Vec<Entry> = (0..34i32).map(|n| entry(&format!("e{n:02}"), i64::from(n), "s")).collect();
+    let entries: Vec<Entry> = (0..34i32)
+        .map(|n| entry(&format!("e{n:02}"), i64::from(n), "s"))
+        .collect();
     let (last, next) = (LIFTING - 1, LIFTING);
     let late = entry("n", 62, "s");
     let lift_of = |candidates: &[Candidate<'_>], pair: Neighbour<'_>, id: &str| {
         let hits = rank(candidates, &[pair], &bare());
-        hits.iter().find(|hit| hit.entry.id.as_str() == id).map(|hit| hit.parts.context)
+        hits.iter()
+            .find(|hit| hit.entry.id.as_str() == id)
+            .map(|hit| hit.parts.context)
     };
-    let ranked: Vec<Candidate<'_>> = entries.iter().zip(0i32..).map(|(entry, n)| found(entry, f64::from(100 - n), None)).collect();
-    assert_eq!(lift_of(&ranked, Neighbour { of: &entries[last].id, entry: &late }, "n"), None, "31 minutes later");
+    let ranked: Vec<Candidate<'_>> = entries
+        .iter()
+        .zip(0i32..)
+        .map(|(entry, n)| found(entry, f64::from(100 - n), None))
+        .collect();
+    assert_eq!(
+        lift_of(
+            &ranked,
+            Neighbour {
+                of: &entries[last].id,
+                entry: &late
+            },
+            "n"
+        ),
+        None,
+        "31 minutes later"
+    );
     let near = entry("n", 32, "s");
-    assert_eq!(lift_of(&ranked, Neighbour { of: &entries[last].id, entry: &near }, "n"), Some(276_000), "the last that lifts");
-    assert_eq!(lift_of(&ranked, Neighbour { of: &entries[next].id, entry: &near }, "n"), None, "the next");
-    let pair = Neighbour { of: &entries[last].id, entry: &entries[next] };
+    assert_eq!(
+        lift_of(
+            &ranked,
+            Neighbour {
+                of: &entries[last].id,
+                entry: &near
+            },
+            "n"
+        ),
+        Some(276_000),
+        "the last that lifts"
+    );
+    assert_eq!(
+        lift_of(
+            &ranked,
+            Neighbour {
+                of: &entries[next].id,
+                entry: &near
+            },
+            "n"
+        ),
+        None,
+        "the next"
+    );
+    let pair = Neighbour {
+        of: &entries[last].id,
+        entry: &entries[next],
+    };
     assert_eq!(lift_of(&ranked, pair, "e32"), Some(276_000));
     let mut ahead = ranked.clone();
     ahead[next].lexical = 69.5;
-    assert_eq!(lift_of(&ahead, pair, "e32"), Some(276_000), "the last of all others, still");
+    assert_eq!(
+        lift_of(&ahead, pair, "e32"),
+        Some(276_000),
+        "the last of all others, still"
+    );
 }
 
 #[test]
 fn movers_move_ties_and_no_more() {
-    let request = RankRequest { now: NOW, ..RankRequest::default() };
-    let with =
-        |entry: &Entry, support: u64, uses: u64| rank(&[Candidate { support, uses, ..found(entry, 1.0, None) }], &[], &request)[0].parts;
+    let request = RankRequest {
+        now: NOW,
+        ..RankRequest::default()
+    };
+    let with = |entry: &Entry, support: u64, uses: u64| {
+        rank(
+            &[Candidate {
+                support,
+                uses,
+                ..found(entry, 1.0, None)
+            }],
+            &[],
+            &request,
+        )[0]
+        .parts
+    };
     let of = |entry: &Entry, support: u64| with(entry, support, 0);
     let fresh = entry("a", 0, "");
-    let all = Parts { lexical: WHOLE, recency: 15_000, tier: 15_000, corroboration: 15_000, usage: 15_000, ..Parts::default() };
+    let all = Parts {
+        lexical: WHOLE,
+        recency: 15_000,
+        tier: 15_000,
+        corroboration: 15_000,
+        usage: 15_000,
+        ..Parts::default()
+    };
     assert_eq!(with(&fresh, u64::MAX, u64::MAX), all);
-    assert_eq!([1, 2, 3, 4, 32].map(|n| of(&fresh, n).corroboration), [0, 3_000, 3_000, 6_000, 15_000]);
-    assert_eq!([0, 1, 2, 3, 31].map(|n| with(&fresh, 1, n).usage), [0, 3_000, 3_000, 6_000, 15_000]);
-    assert_eq!([Tier::Session, Tier::Interaction].map(|tier| of(&Entry { tier, ..fresh.clone() }, 1).tier), [7_500, 0]);
-    let episode = |hours: i64| Entry { typology: Typology::Episodic, ..entry("a", -hours * 60, "") };
-    assert_eq!([-5, 0, 1, 139, 3_000].map(|hours| of(&episode(hours), 1).recency), [15_000, 15_000, 14_925, 7_473, 0]);
-    assert_eq!(of(&Entry { typology: Typology::Procedural, ..episode(3_000) }, 1).recency, 15_000);
-    let greedy = Weights { recency: WHOLE, tier: WHOLE, corroboration: WHOLE, usage: WHOLE, ..Weights::default() };
-    let hit =
-        rank(&[Candidate { support: 99, uses: 99, ..found(&fresh, 1.0, None) }], &[], &RankRequest { weights: greedy, ..request.clone() })
-            [0];
-    assert_eq!(hit.score, WHOLE + MOVERS_MAX, "no weights make more of them");
+    assert_eq!(
+        [1, 2, 3, 4, 32].map(|n| of(&fresh, n).corroboration),
+        [0, 3_000, 3_000, 6_000, 15_000]
+    );
+    assert_eq!(
+        [0, 1, 2, 3, 31].map(|n| with(&fresh, 1, n).usage),
+        [0, 3_000, 3_000, 6_000, 15_000]
+    );
+    assert_eq!(
+        [Tier::Session, Tier::Interaction].map(|tier| of(
+            &Entry {
+                tier,
+                ..fresh.clone()
+            },
+            1
+        )
+        .tier),
+        [7_500, 0]
+    );
+    let episode = |hours: i64| Entry {
+        typology: Typology::Episodic,
+        ..entry("a", -hours * 60, "")
+    };
+    assert_eq!(
+        [-5, 0, 1, 139, 3_000].map(|hours| of(&episode(hours), 1).recency),
+        [15_000, 15_000, 14_925, 7_473, 0]
+    );
+    assert_eq!(
+        of(
+            &Entry {
+                typology: Typology::Procedural,
+                ..episode(3_000)
+            },
+            1
+        )
+        .recency,
+        15_000
+    );
+    let greedy = Weights {
+        recency: WHOLE,
+        tier: WHOLE,
+        corroboration: WHOLE,
+        usage: WHOLE,
+        ..Weights::default()
+    };
+    let hit = rank(
+        &[Candidate {
+            support: 99,
+            uses: 99,
+            ..found(&fresh, 1.0, None)
+        }],
+        &[],
+        &RankRequest {
+            weights: greedy,
+            ..request.clone()
+        },
+    )[0];
+    assert_eq!(
+        hit.score,
+        WHOLE + MOVERS_MAX,
+        "no weights make more of them"
+    );
 }
 
 #[test]
 fn a_time_that_is_asked_for_takes_the_place_of_recency() {
     let when = Some(Timestamp(NOW.0 - 10 * HOUR_MS)..Timestamp(NOW.0 - 5 * HOUR_MS));
-    let request = RankRequest { now: NOW, when, ..RankRequest::default() };
-    let of = |entry: &Entry| rank(&[found(entry, 1.0, None)], &[], &request)[0].parts.recency;
-    assert_eq!([-7, -10, -11, -4].map(|hours| of(&entry("a", hours * 60, ""))), [15_000, 15_000, 14_925, 14_925]);
+    let request = RankRequest {
+        now: NOW,
+        when,
+        ..RankRequest::default()
+    };
+    let of = |entry: &Entry| {
+        rank(&[found(entry, 1.0, None)], &[], &request)[0]
+            .parts
+            .recency
+    };
+    assert_eq!(
+        [-7, -10, -11, -4].map(|hours| of(&entry("a", hours * 60, ""))),
+        [15_000, 15_000, 14_925, 14_925]
+    );
     let mut late = entry("a", 0, "");
     late.facets.valid_at = Some(Timestamp(NOW.0 - 7 * HOUR_MS));
     assert_eq!(of(&late), 15_000, "written later, true then");
@@ -157,15 +428,27 @@ fn a_time_that_is_asked_for_takes_the_place_of_recency() {
 fn a_source_has_at_most_its_share_of_hits() {
     let mut entries: Vec<Entry> = (0..4).map(|n| entry(&format!("s{n}"), n, "s")).collect();
     entries.extend((0..3).map(|n| entry(&format!("n{n}"), n, "")));
-    let mut named: Vec<Entry> = (0..3).map(|n| entry(&format!("m{n}"), n, if n == 0 { "s" } else { "t" })).collect();
+    let mut named: Vec<Entry> = (0..3)
+        .map(|n| entry(&format!("m{n}"), n, if n == 0 { "s" } else { "t" }))
+        .collect();
     for one in &mut named {
         // Named like the session, and still another source.
         one.metadata = json!({"source": "s"}).as_object().cloned();
     }
     entries.extend(named);
-    let candidates: Vec<Candidate<'_>> = entries.iter().map(|entry| found(entry, 1.0, None)).collect();
+    let candidates: Vec<Candidate<'_>> = entries
+        .iter()
+        .map(|entry| found(entry, 1.0, None))
+        .collect();
     let ids = |per_source| {
-        let hits = rank(&candidates, &[], &RankRequest { per_source, ..bare() });
+        let hits = rank(
+            &candidates,
+            &[],
+            &RankRequest {
+                per_source,
+                ..bare()
+            },
+        );
         let mut ids: Vec<String> = hits.iter().map(|hit| hit.entry.id.to_string()).collect();
         ids.sort();
         ids.join(" ")
@@ -190,10 +473,22 @@ struct Row {
 }
 
 fn any_rows() -> impl Strategy<Value = Vec<Row>> {
-    let signals = (0.0..20.0f64, prop::option::of(-1.0..1.0f64), 0.0..9.0f64, (0u64..40, 0u64..40), any::<bool>());
+    let signals = (
+        0.0..20.0f64,
+        prop::option::of(-1.0..1.0f64),
+        0.0..9.0f64,
+        (0u64..40, 0u64..40),
+        any::<bool>(),
+    );
     let one = (-90i64..0, 0u8..2, 0usize..3, 0usize..3, signals);
     prop::collection::vec(one, 1..90).prop_map(|rows| {
-        let row = |(minutes, session, tier, typology, (lexical, cosine, typo, (support, uses), found))| Row {
+        let row = |(
+            minutes,
+            session,
+            tier,
+            typology,
+            (lexical, cosine, typo, (support, uses), found),
+        )| Row {
             minutes,
             session,
             tier,
@@ -213,7 +508,11 @@ fn entries_of(rows: &[Row]) -> Vec<Entry> {
     let made = rows.iter().enumerate().map(|(n, row)| Entry {
         tier: Tier::ALL[row.tier],
         typology: Typology::ALL[row.typology],
-        ..entry(&format!("e{n}"), row.minutes, ["s", "t"][usize::from(row.session)])
+        ..entry(
+            &format!("e{n}"),
+            row.minutes,
+            ["s", "t"][usize::from(row.session)],
+        )
     });
     made.collect()
 }
@@ -221,18 +520,42 @@ fn entries_of(rows: &[Row]) -> Vec<Entry> {
 fn candidates_of<'a>(rows: &[Row], entries: &'a [Entry]) -> Vec<Candidate<'a>> {
     let all = rows.iter().zip(entries).filter(|(row, _)| row.found);
     let made = all.map(|(row, entry)| {
-        let Row { lexical, cosine, typo, support, uses, .. } = *row;
-        Candidate { entry, lexical, cosine, typo, support, uses }
+        let Row {
+            lexical,
+            cosine,
+            typo,
+            support,
+            uses,
+            ..
+        } = *row;
+        Candidate {
+            entry,
+            lexical,
+            cosine,
+            typo,
+            support,
+            uses,
+        }
     });
     made.collect()
 }
 
 fn pairs_of(entries: &[Entry]) -> Vec<Neighbour<'_>> {
-    entries.windows(2).map(|pair| Neighbour { of: &pair[0].id, entry: &pair[1] }).collect()
+    entries
+        .windows(2)
+        .map(|pair| Neighbour {
+            of: &pair[0].id,
+            entry: &pair[1],
+        })
+        .collect()
 }
 
 fn asked(per_source: Option<u32>) -> RankRequest {
-    RankRequest { now: NOW, per_source, ..RankRequest::default() }
+    RankRequest {
+        now: NOW,
+        per_source,
+        ..RankRequest::default()
+    }
 }
 
 proptest! {

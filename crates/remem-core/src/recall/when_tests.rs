@@ -176,9 +176,16 @@ fn queries_that_speak_of_a_time() {
     let wrong = |row: &(&str, &str, &str, &str)| {
         let (query, said, from, until) = *row;
         let found = read(query, at(NOW), &TimeZone::UTC);
-        let told = found.as_ref().map(|when| (&query[when.said.clone()], when.from, when.until));
+        let told = found
+            .as_ref()
+            .map(|when| (&query[when.said.clone()], when.from, when.until));
         let right = told == Some((said, instant_of(from), instant_of(until)));
-        (!right).then(|| format!("{query:?}: {:?}", told.map(|(said, from, until)| (said, from.rfc3339(), until.rfc3339()))))
+        (!right).then(|| {
+            format!(
+                "{query:?}: {:?}",
+                told.map(|(said, from, until)| (said, from.rfc3339(), until.rfc3339()))
+            )
+        })
     };
     let wrong: Vec<String> = ROWS.iter().filter_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -188,7 +195,10 @@ fn queries_that_speak_of_a_time() {
 fn queries_that_speak_of_none() {
     let wrong: Vec<String> = TRAPS
         .iter()
-        .filter_map(|query| read(query, at(NOW), &TimeZone::UTC).map(|when| format!("{query:?}: {:?}", &query[when.said])))
+        .filter_map(|query| {
+            read(query, at(NOW), &TimeZone::UTC)
+                .map(|when| format!("{query:?}: {:?}", &query[when.said]))
+        })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -197,25 +207,62 @@ fn queries_that_speak_of_none() {
 fn days_begin_by_the_clocks_of_the_zone() {
     let utc = |from: &str, until: &str| Some((at(from), at(until)));
     // Clocks go forward on 29 March 2026 in Berlin, and back on 25 October: days of 23 and of 25 hours.
-    assert_eq!(said("yesterday", "Europe/Berlin", "2026-03-30T10:00Z"), utc("2026-03-28T23:00Z", "2026-03-29T22:00Z"));
-    assert_eq!(said("yesterday", "Europe/Berlin", "2026-10-26T10:00Z"), utc("2026-10-24T22:00Z", "2026-10-25T23:00Z"));
-    assert_eq!(said("today", "Asia/Tokyo", "2026-06-02T20:00Z"), utc("2026-06-02T15:00Z", "2026-06-03T15:00Z"), "there it is the third");
+    assert_eq!(
+        said("yesterday", "Europe/Berlin", "2026-03-30T10:00Z"),
+        utc("2026-03-28T23:00Z", "2026-03-29T22:00Z")
+    );
+    assert_eq!(
+        said("yesterday", "Europe/Berlin", "2026-10-26T10:00Z"),
+        utc("2026-10-24T22:00Z", "2026-10-25T23:00Z")
+    );
+    assert_eq!(
+        said("today", "Asia/Tokyo", "2026-06-02T20:00Z"),
+        utc("2026-06-02T15:00Z", "2026-06-03T15:00Z"),
+        "there it is the third"
+    );
     // The clocks of Berlin show half past two for the second time.
-    assert_eq!(said("1 hour ago", "Europe/Berlin", "2026-10-25T01:30Z"), utc("2026-10-24T23:30Z", "2026-10-25T01:30Z"));
-    assert_eq!(said("at 2026-10-25T01:30Z", "Europe/Berlin", "2026-11-01T00:00Z"), utc("2026-10-25T01:30Z", "2026-10-25T01:31Z"));
+    assert_eq!(
+        said("1 hour ago", "Europe/Berlin", "2026-10-25T01:30Z"),
+        utc("2026-10-24T23:30Z", "2026-10-25T01:30Z")
+    );
+    assert_eq!(
+        said("at 2026-10-25T01:30Z", "Europe/Berlin", "2026-11-01T00:00Z"),
+        utc("2026-10-25T01:30Z", "2026-10-25T01:31Z")
+    );
     // Midnight does not exist in Cairo on 24 April 2026: the day begins with the first instant there is.
-    assert_eq!(said("on 24 April 2026", "Africa/Cairo", "2026-06-03T10:00Z"), utc("2026-04-23T22:00Z", "2026-04-24T21:00Z"));
+    assert_eq!(
+        said("on 24 April 2026", "Africa/Cairo", "2026-06-03T10:00Z"),
+        utc("2026-04-23T22:00Z", "2026-04-24T21:00Z")
+    );
 }
 
 #[test]
 fn a_turn_of_the_year_is_no_trap() {
     let utc = |from: &str, until: &str| Some((instant_of(from), instant_of(until)));
-    assert_eq!(said("last month", "UTC", "2026-01-15T00:00Z"), utc("2025-12-01", "2026-01-01"));
-    assert_eq!(said("last winter", "UTC", "2026-01-15T00:00Z"), utc("2024-12-01", "2025-03-01"));
-    assert_eq!(said("this winter", "UTC", "2026-01-15T00:00Z"), utc("2025-12-01", "2026-03-01"));
-    assert_eq!(said("next spring", "UTC", "2026-12-31T23:00Z"), utc("2027-03-01", "2027-06-01"));
-    assert_eq!(said("last week", "UTC", "2026-01-01T00:00Z"), utc("2025-12-22", "2025-12-29"));
-    assert_eq!(said("in December", "UTC", "2026-01-01T00:00Z"), utc("2025-12-01", "2026-01-01"));
+    assert_eq!(
+        said("last month", "UTC", "2026-01-15T00:00Z"),
+        utc("2025-12-01", "2026-01-01")
+    );
+    assert_eq!(
+        said("last winter", "UTC", "2026-01-15T00:00Z"),
+        utc("2024-12-01", "2025-03-01")
+    );
+    assert_eq!(
+        said("this winter", "UTC", "2026-01-15T00:00Z"),
+        utc("2025-12-01", "2026-03-01")
+    );
+    assert_eq!(
+        said("next spring", "UTC", "2026-12-31T23:00Z"),
+        utc("2027-03-01", "2027-06-01")
+    );
+    assert_eq!(
+        said("last week", "UTC", "2026-01-01T00:00Z"),
+        utc("2025-12-22", "2025-12-29")
+    );
+    assert_eq!(
+        said("in December", "UTC", "2026-01-01T00:00Z"),
+        utc("2025-12-01", "2026-01-01")
+    );
 }
 
 proptest! {

@@ -50,13 +50,18 @@ impl Cleaner<'_> {
         }
         kinds.sort_unstable();
         kinds.dedup();
-        Cleaned { text: Redacted::minted(current.into_owned()), values, shapes: kinds }
+        Cleaned {
+            text: Redacted::minted(current.into_owned()),
+            values,
+            shapes: kinds,
+        }
     }
 
     /// Whether `clean` would change or report anything: its first round, without the replacing.
     pub(super) fn touches(&self, text: &str) -> bool {
         let markers = marker::find_all(text);
-        !self.value_spans(text, &markers).is_empty() || (self.shapes != ShapePolicy::Off && !shape_spans(text, &markers).is_empty())
+        !self.value_spans(text, &markers).is_empty()
+            || (self.shapes != ShapePolicy::Off && !shape_spans(text, &markers).is_empty())
     }
 
     /// One step towards the clean text, or `None` when there is nothing left to do. Values go first, so
@@ -71,7 +76,9 @@ impl Cleaner<'_> {
         let spans = self.value_spans(text, &markers);
         if !spans.is_empty() {
             *values = values.saturating_add(u32::try_from(spans.len()).unwrap_or(u32::MAX));
-            return Some(replaced(text, &spans, |span| marker::write(&self.ids[span.label])));
+            return Some(replaced(text, &spans, |span| {
+                marker::write(&self.ids[span.label])
+            }));
         }
         if self.shapes == ShapePolicy::Off {
             return None;
@@ -79,7 +86,11 @@ impl Cleaner<'_> {
         let spans = shape_spans(text, &markers);
         kinds.extend(spans.iter().map(|span| span.label));
         let redact = self.shapes == ShapePolicy::Redact && !spans.is_empty();
-        redact.then(|| replaced(text, &spans, |span| marker::write_shape(span.label.as_str())))
+        redact.then(|| {
+            replaced(text, &spans, |span| {
+                marker::write_shape(span.label.as_str())
+            })
+        })
     }
 
     /// Whether a text holds neither a registered value nor a secret shape.
@@ -93,16 +104,25 @@ impl Cleaner<'_> {
         }
         let mut spans: Vec<Span<usize>> = Vec::new();
         let mut add = |hit: Hit, at: usize| {
-            spans.push(Span { range: at + hit.range.start..at + hit.range.end, label: hit.value, weight: hit.range.len() })
+            spans.push(Span {
+                range: at + hit.range.start..at + hit.range.end,
+                label: hit.value,
+                weight: hit.range.len(),
+            })
         };
         for piece in pieces(text, markers) {
-            layers::find(self.needles, &text[piece.clone()]).into_iter().for_each(|hit| add(hit, piece.start));
+            layers::find(self.needles, &text[piece.clone()])
+                .into_iter()
+                .for_each(|hit| add(hit, piece.start));
         }
         if !markers.is_empty() {
             // Pieces end at markers; a value may not, if it has marker syntax in it.
             let mut across = Vec::new();
             self.needles.scan_exact(text.as_bytes(), &mut across);
-            across.into_iter().filter(|hit| !is_marker_syntax(&hit.range, markers)).for_each(|hit| add(hit, 0));
+            across
+                .into_iter()
+                .filter(|hit| !is_marker_syntax(&hit.range, markers))
+                .for_each(|hit| add(hit, 0));
         }
         merged(spans, markers)
     }
@@ -117,10 +137,16 @@ struct Span<L> {
 }
 
 fn shape_spans(text: &str, markers: &[Marker]) -> Vec<Span<ShapeKind>> {
-    let span =
-        |at: usize, hit: ShapeHit| Span { range: at + hit.range.start..at + hit.range.end, label: hit.kind, weight: hit.range.len() };
-    let spans =
-        pieces(text, markers).flat_map(|piece| shapes::find(&text[piece.clone()]).into_iter().map(move |hit| span(piece.start, hit)));
+    let span = |at: usize, hit: ShapeHit| Span {
+        range: at + hit.range.start..at + hit.range.end,
+        label: hit.kind,
+        weight: hit.range.len(),
+    };
+    let spans = pieces(text, markers).flat_map(|piece| {
+        shapes::find(&text[piece.clone()])
+            .into_iter()
+            .map(move |hit| span(piece.start, hit))
+    });
     merged(spans.collect(), markers)
 }
 
@@ -128,16 +154,23 @@ fn shape_spans(text: &str, markers: &[Marker]) -> Vec<Span<ShapeKind>> {
 /// written where an id belongs.
 fn pieces(text: &str, markers: &[Marker]) -> impl Iterator<Item = Range<usize>> {
     let starts = std::iter::once(0).chain(markers.iter().map(|marker| marker.whole.end));
-    let ends = markers.iter().map(|marker| marker.whole.start).chain(std::iter::once(text.len()));
+    let ends = markers
+        .iter()
+        .map(|marker| marker.whole.start)
+        .chain(std::iter::once(text.len()));
     let plain = starts.zip(ends).map(|(start, end)| start..end);
-    plain.chain(markers.iter().map(|marker| marker.id.clone())).filter(|piece| !piece.is_empty())
+    plain
+        .chain(markers.iter().map(|marker| marker.id.clone()))
+        .filter(|piece| !piece.is_empty())
 }
 
 /// Whether a match lies in a marker without lying in its id, as the value `REDACTED` does.
 fn is_marker_syntax(range: &Range<usize>, markers: &[Marker]) -> bool {
     let within = |outer: &Range<usize>| outer.start <= range.start && range.end <= outer.end;
     let after = markers.partition_point(|marker| marker.whole.end < range.end);
-    markers.get(after).is_some_and(|marker| within(&marker.whole) && !within(&marker.id))
+    markers
+        .get(after)
+        .is_some_and(|marker| within(&marker.whole) && !within(&marker.id))
 }
 
 /// The union of all spans; a span that touches a marker takes all of it in.
@@ -145,8 +178,12 @@ fn merged<L>(mut spans: Vec<Span<L>>, markers: &[Marker]) -> Vec<Span<L>> {
     for span in &mut spans {
         let first = markers.partition_point(|marker| marker.whole.end <= span.range.start);
         let end = span.range.end;
-        for marker in markers[first..].iter().take_while(|marker| marker.whole.start < end) {
-            span.range = span.range.start.min(marker.whole.start)..span.range.end.max(marker.whole.end);
+        for marker in markers[first..]
+            .iter()
+            .take_while(|marker| marker.whole.start < end)
+        {
+            span.range =
+                span.range.start.min(marker.whole.start)..span.range.end.max(marker.whole.end);
         }
     }
     spans.sort_by_key(|span| (span.range.start, std::cmp::Reverse(span.weight)));

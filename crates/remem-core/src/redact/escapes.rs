@@ -30,17 +30,32 @@ struct Token {
 
 impl Token {
     fn byte(len: usize, byte: u8) -> Token {
-        Token { at: 0, len, bytes: [byte, 0, 0, 0], count: 1 }
+        Token {
+            at: 0,
+            len,
+            bytes: [byte, 0, 0, 0],
+            count: 1,
+        }
     }
 
     fn char(len: usize, c: char) -> Token {
         let mut bytes = [0; 4];
         let count = c.encode_utf8(&mut bytes).len();
-        Token { at: 0, len, bytes, count }
+        Token {
+            at: 0,
+            len,
+            bytes,
+            count,
+        }
     }
 
     fn nothing(len: usize) -> Token {
-        Token { at: 0, len, bytes: [0; 4], count: 0 }
+        Token {
+            at: 0,
+            len,
+            bytes: [0; 4],
+            count: 0,
+        }
     }
 }
 
@@ -52,7 +67,8 @@ impl Leads {
         let mut leads = [const { Vec::new() }; Escape::ALL.len()];
         let mut look = |block: &[u8], start: usize| {
             for (at, &byte) in block.iter().enumerate() {
-                if let Some(notation) = Escape::ALL.iter().position(|escape| escape.lead() == byte) {
+                if let Some(notation) = Escape::ALL.iter().position(|escape| escape.lead() == byte)
+                {
                     leads[notation].push(start + at);
                 }
             }
@@ -61,7 +77,11 @@ impl Leads {
         // become a bit test a byte); most blocks have no lead at all.
         let (blocks, rest) = layer.as_chunks::<32>();
         for (number, block) in blocks.iter().enumerate() {
-            if block.iter().fold(u8::MAX, |least, &byte| least.min(distance(byte))) == 0 {
+            if block
+                .iter()
+                .fold(u8::MAX, |least, &byte| least.min(distance(byte)))
+                == 0
+            {
                 look(block, number * 32);
             }
         }
@@ -72,7 +92,9 @@ impl Leads {
 
 /// Zero for a lead.
 fn distance(byte: u8) -> u8 {
-    Escape::ALL.iter().fold(u8::MAX, |least, escape| least.min(byte ^ escape.lead()))
+    Escape::ALL
+        .iter()
+        .fold(u8::MAX, |least, escape| least.min(byte ^ escape.lead()))
 }
 
 /// A layer with the escapes of one notation decoded. Only what lies within reach of an escape: the
@@ -91,21 +113,37 @@ struct Window {
 
 impl<'l> Unescaped<'l> {
     /// `None` when there is no such escape.
-    pub(super) fn new(escape: Escape, layer: &'l [u8], leads: &Leads, reach: usize) -> Option<Unescaped<'l>> {
+    pub(super) fn new(
+        escape: Escape,
+        layer: &'l [u8],
+        leads: &Leads,
+        reach: usize,
+    ) -> Option<Unescaped<'l>> {
         let mut tokens: Vec<Token> = Vec::new();
         let mut windows: Vec<Window> = Vec::new();
         let mut free = 0;
         for &at in &leads.0[escape as usize] {
-            let Some(token) = (at >= free).then(|| escape.token(&layer[at..])).flatten() else { continue };
+            let Some(token) = (at >= free).then(|| escape.token(&layer[at..])).flatten() else {
+                continue;
+            };
             free = at + token.len;
             let (start, end) = (at.saturating_sub(reach), (free + reach).min(layer.len()));
             tokens.push(Token { at, ..token });
             match windows.last_mut() {
-                Some(last) if start <= last.range.end => (last.range.end, last.tokens.end) = (end, tokens.len()),
-                _ => windows.push(Window { range: start..end, tokens: tokens.len() - 1..tokens.len() }),
+                Some(last) if start <= last.range.end => {
+                    (last.range.end, last.tokens.end) = (end, tokens.len())
+                }
+                _ => windows.push(Window {
+                    range: start..end,
+                    tokens: tokens.len() - 1..tokens.len(),
+                }),
             }
         }
-        (!tokens.is_empty()).then_some(Unescaped { layer, tokens, windows })
+        (!tokens.is_empty()).then_some(Unescaped {
+            layer,
+            tokens,
+            windows,
+        })
     }
 
     /// How many separate windows there are.
@@ -129,7 +167,13 @@ impl<'l> Unescaped<'l> {
 impl Escape {
     /// From the outermost notation to the innermost, as programs nest them: a URL inside a mail, a JSON
     /// text inside a URL. After one notation only itself and those behind it are tried.
-    pub(super) const ALL: [Escape; 5] = [Escape::QuotedPrintable, Escape::Percent, Escape::Tag, Escape::Entity, Escape::Backslash];
+    pub(super) const ALL: [Escape; 5] = [
+        Escape::QuotedPrintable,
+        Escape::Percent,
+        Escape::Tag,
+        Escape::Entity,
+        Escape::Backslash,
+    ];
 
     const fn lead(self) -> u8 {
         match self {
@@ -165,7 +209,9 @@ fn backslash(at: &[u8]) -> Option<Token> {
         b'U' => return Some(Token::char(10, char::from_u32(hex(at, 2, 8)?)?)),
         b'x' => return Some(Token::byte(4, u8::try_from(hex(at, 2, 2)?).ok()?)),
         b'0'..=b'3' => {
-            let octal = at.get(1..4)?.iter().try_fold(0, |sum, &digit| Some(sum * 8 + char::from(digit).to_digit(8)?))?;
+            let octal = at.get(1..4)?.iter().try_fold(0, |sum, &digit| {
+                Some(sum * 8 + char::from(digit).to_digit(8)?)
+            })?;
             return Some(Token::byte(4, u8::try_from(octal).ok()?));
         }
         _ => return None,
@@ -176,17 +222,29 @@ fn backslash(at: &[u8]) -> Option<Token> {
 /// `\uXXXX`, a surrogate pair of them, or `\u{X}`.
 fn unicode(at: &[u8]) -> Option<Token> {
     if at.get(2) == Some(&b'{') {
-        let digits = at.iter().skip(3).take(7).take_while(|byte| byte.is_ascii_hexdigit()).count();
+        let digits = at
+            .iter()
+            .skip(3)
+            .take(7)
+            .take_while(|byte| byte.is_ascii_hexdigit())
+            .count();
         let closed = at.get(3 + digits) == Some(&b'}');
-        return Some(Token::char(4 + digits, char::from_u32(hex(at, 3, digits)?).filter(|_| closed)?));
+        return Some(Token::char(
+            4 + digits,
+            char::from_u32(hex(at, 3, digits)?).filter(|_| closed)?,
+        ));
     }
     let high = hex(at, 2, 4)?;
     if let Some(c) = char::from_u32(high) {
         return Some(Token::char(6, c));
     }
-    let low = hex(at, 8, 4).filter(|low| at[6..].starts_with(b"\\u") && (0xDC00..0xE000).contains(low))?;
+    let low = hex(at, 8, 4)
+        .filter(|low| at[6..].starts_with(b"\\u") && (0xDC00..0xE000).contains(low))?;
     let pair = 0x10000 + ((high.checked_sub(0xD800)? & 0x3FF) << 10) + (low - 0xDC00);
-    Some(Token::char(12, char::from_u32(pair).filter(|_| high < 0xDC00)?))
+    Some(Token::char(
+        12,
+        char::from_u32(pair).filter(|_| high < 0xDC00)?,
+    ))
 }
 
 fn percent(at: &[u8]) -> Option<Token> {
@@ -200,7 +258,10 @@ fn percent(at: &[u8]) -> Option<Token> {
 fn tag(at: &[u8]) -> Option<Token> {
     let name = 1 + usize::from(at.get(1) == Some(&b'/'));
     at.get(name).filter(|byte| byte.is_ascii_alphabetic())?;
-    let end = at.iter().take(TAG_BYTES_MAX).position(|&byte| byte == b'>')?;
+    let end = at
+        .iter()
+        .take(TAG_BYTES_MAX)
+        .position(|&byte| byte == b'>')?;
     (!at[1..end].contains(&b'<')).then(|| Token::nothing(end + 1))
 }
 
@@ -209,14 +270,25 @@ const TAG_BYTES_MAX: usize = 128;
 
 fn entity(at: &[u8]) -> Option<Token> {
     if at.get(1) == Some(&b'#') {
-        let (from, radix) = if matches!(at.get(2), Some(b'x' | b'X')) { (3, 16) } else { (2, 10) };
-        let digits = at.iter().skip(from).take(8).take_while(|&&byte| char::from(byte).is_digit(radix)).count();
+        let (from, radix) = if matches!(at.get(2), Some(b'x' | b'X')) {
+            (3, 16)
+        } else {
+            (2, 10)
+        };
+        let digits = at
+            .iter()
+            .skip(from)
+            .take(8)
+            .take_while(|&&byte| char::from(byte).is_digit(radix))
+            .count();
         let text = std::str::from_utf8(at.get(from..from + digits)?).ok()?;
         let c = char::from_u32(u32::from_str_radix(text, radix).ok()?)?;
         let closed = usize::from(at.get(from + digits) == Some(&b';'));
         return Some(Token::char(from + digits + closed, c));
     }
-    let (name, byte) = ENTITIES.iter().find(|(name, _)| at[1..].starts_with(name.as_bytes()))?;
+    let (name, byte) = ENTITIES
+        .iter()
+        .find(|(name, _)| at[1..].starts_with(name.as_bytes()))?;
     Some(Token::byte(1 + name.len(), *byte))
 }
 
@@ -243,7 +315,10 @@ fn quoted_printable(at: &[u8]) -> Option<Token> {
 /// The number written with exactly `digits` hex digits at `from`.
 fn hex(at: &[u8], from: usize, digits: usize) -> Option<u32> {
     let text = at.get(from..from + digits)?;
-    text.iter().try_fold(0u32, |sum, &byte| sum.checked_mul(16)?.checked_add(char::from(byte).to_digit(16)?))
+    text.iter().try_fold(0u32, |sum, &byte| {
+        sum.checked_mul(16)?
+            .checked_add(char::from(byte).to_digit(16)?)
+    })
 }
 
 #[cfg(test)]
@@ -252,21 +327,36 @@ mod tests {
     use super::*;
 
     fn unescaped(escape: Escape, source: &str, reach: usize) -> Option<(Vec<u8>, Origin)> {
-        let unescaped = Unescaped::new(escape, source.as_bytes(), &Leads::of(source.as_bytes()), reach)?;
+        let unescaped = Unescaped::new(
+            escape,
+            source.as_bytes(),
+            &Leads::of(source.as_bytes()),
+            reach,
+        )?;
         let (mut bytes, mut origin) = (Vec::new(), Origin::default());
         for number in 0..unescaped.windows() {
             unescaped.write(number, &mut bytes);
             unescaped.write(number, &mut origin);
         }
         assert_eq!(bytes.len(), origin.0.len(), "{source}");
-        assert!(origin.0.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1), "{source}");
+        assert!(
+            origin
+                .0
+                .windows(2)
+                .all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1),
+            "{source}"
+        );
         Some((bytes, origin))
     }
 
     fn check(escape: Escape, cases: &[(&str, &str)]) {
         for (source, expected) in cases {
             let (bytes, _) = unescaped(escape, source, 1000).unwrap_or_default();
-            assert_eq!(String::from_utf8_lossy(&bytes), *expected, "{escape:?} of {source}");
+            assert_eq!(
+                String::from_utf8_lossy(&bytes),
+                *expected,
+                "{escape:?} of {source}"
+            );
         }
     }
 
@@ -276,9 +366,15 @@ mod tests {
             Escape::Backslash,
             &[
                 (r#"a\"b\\c\/d\n\t\r"#, "a\"b\\c/d\n\t\r"),
-                (r"caf\u00e9 caf\u00E9 \u{e9} \xc3\xa9 \303\251", "café café é é é"),
+                (
+                    r"caf\u00e9 caf\u00E9 \u{e9} \xc3\xa9 \303\251",
+                    "café café é é é",
+                ),
                 (r"\ud83d\udd11 \uD83D\uDD11", "🔑 🔑"),
-                (r"\n\ud83d \udd11\ud83d \u12 \xz \d \", "\n\\ud83d \\udd11\\ud83d \\u12 \\xz \\d \\"),
+                (
+                    r"\n\ud83d \udd11\ud83d \u12 \xz \d \",
+                    "\n\\ud83d \\udd11\\ud83d \\u12 \\xz \\d \\",
+                ),
                 (r"\U0001F511", "🔑"),
                 ("a\\\nb", "ab"),
                 (r"\\n", r"\n"),
@@ -289,10 +385,28 @@ mod tests {
 
     #[test]
     fn percent_entity_and_mail_forms() {
-        check(Escape::Percent, &[("a%2Fb%2fc%25 %zz % %u00e9", "a/b/c% %zz % é")]);
-        check(Escape::Entity, &[("&lt;&#65;&#x42;&#67 &amp;amp; &unknown; & &#; &#99999999;", "<ABC &amp; &unknown; & &#; &#99999999;")]);
-        check(Escape::Tag, &[("a<b>b</b>c<br/>d <i class=\"x\">e< f > <3 <<b>g<", "abcd e< f > <3 <g<")]);
-        check(Escape::QuotedPrintable, &[("a=3Db=\r\nc=\nd=zz=", "a=bcd=zz=")]);
+        check(
+            Escape::Percent,
+            &[("a%2Fb%2fc%25 %zz % %u00e9", "a/b/c% %zz % é")],
+        );
+        check(
+            Escape::Entity,
+            &[(
+                "&lt;&#65;&#x42;&#67 &amp;amp; &unknown; & &#; &#99999999;",
+                "<ABC &amp; &unknown; & &#; &#99999999;",
+            )],
+        );
+        check(
+            Escape::Tag,
+            &[(
+                "a<b>b</b>c<br/>d <i class=\"x\">e< f > <3 <<b>g<",
+                "abcd e< f > <3 <g<",
+            )],
+        );
+        check(
+            Escape::QuotedPrintable,
+            &[("a=3Db=\r\nc=\nd=zz=", "a=bcd=zz=")],
+        );
     }
 
     #[test]
@@ -303,7 +417,8 @@ mod tests {
 
     #[test]
     fn only_what_is_in_reach_of_an_escape_is_decoded() {
-        let (bytes, origin) = unescaped(Escape::Percent, "0123456789%410123456789%42%430", 2).unwrap();
+        let (bytes, origin) =
+            unescaped(Escape::Percent, "0123456789%410123456789%42%430", 2).unwrap();
         assert_eq!(bytes, b"89A0189BC0");
         assert_eq!(origin.0[2], (10, 13));
         assert_eq!(origin.0[8], (26, 29));

@@ -76,7 +76,9 @@ pub(super) fn fold_into(text: &str, level: Level, out: &mut Vec<u8>) {
         let Some(c) = chars.next() else { break };
         rest = chars.as_str();
         wide.clear();
-        fold_char(c, level, &mut |kept| wide.extend_from_slice(kept.encode_utf8(&mut [0; 4]).as_bytes()));
+        fold_char(c, level, &mut |kept| {
+            wide.extend_from_slice(kept.encode_utf8(&mut [0; 4]).as_bytes())
+        });
         // One character can fold to many bytes, so room for the rest is not a given.
         let needed = write + wide.len() + rest.len();
         if out.len() < needed {
@@ -100,9 +102,16 @@ fn fold_ascii(ascii: &[u8], table: &[u8; 128], out: &mut [u8]) -> usize {
 }
 
 fn ascii_prefix(bytes: &[u8]) -> &[u8] {
-    let blocks = bytes.chunks(64).take_while(|block| block.is_ascii()).count() * 64;
+    let blocks = bytes
+        .chunks(64)
+        .take_while(|block| block.is_ascii())
+        .count()
+        * 64;
     let start = blocks.min(bytes.len());
-    let more = bytes[start..].iter().take_while(|byte| byte.is_ascii()).count();
+    let more = bytes[start..]
+        .iter()
+        .take_while(|byte| byte.is_ascii())
+        .count();
     &bytes[..start + more]
 }
 
@@ -125,7 +134,9 @@ pub(super) fn origin(text: &str, level: Level) -> Origin {
     let mut origin = Origin::default();
     for (at, c) in text.char_indices() {
         let from = (at, at + c.len_utf8());
-        fold_char(c, level, &mut |kept| origin.0.extend(std::iter::repeat_n(from, kept.len_utf8())));
+        fold_char(c, level, &mut |kept| {
+            origin.0.extend(std::iter::repeat_n(from, kept.len_utf8()))
+        });
     }
     origin
 }
@@ -133,7 +144,9 @@ pub(super) fn origin(text: &str, level: Level) -> Origin {
 /// Where the characters that ride on the one before `at` end: accents and variation selectors.
 pub(super) fn riders_end(text: &str, at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
-    let riders = rest.chars().take_while(|&c| is_combining_mark(c) || matches!(c, '\u{FE00}'..='\u{FE0F}' | '\u{200D}'));
+    let riders = rest
+        .chars()
+        .take_while(|&c| is_combining_mark(c) || matches!(c, '\u{FE00}'..='\u{FE0F}' | '\u{200D}'));
     at + riders.map(char::len_utf8).sum::<usize>()
 }
 
@@ -154,7 +167,10 @@ fn fold_char(c: char, level: Level, emit: &mut impl FnMut(char)) {
                 Level::Dense => one & SPACE == 0,
                 Level::Bare => one & ALPHANUMERIC != 0,
             };
-            char::from_u32(one & 0x1F_FFFF).filter(|_| kept).into_iter().for_each(emit);
+            char::from_u32(one & 0x1F_FFFF)
+                .filter(|_| kept)
+                .into_iter()
+                .for_each(emit);
         }
         _ => fold_wide(c, &mut |c| {
             if level.keeps(c) {
@@ -172,10 +188,18 @@ const ALPHANUMERIC: u32 = 1 << 30;
 const SPACE: u32 = 1 << 29;
 
 fn plane_entry(code: u32) -> u32 {
-    let Some(c) = char::from_u32(code) else { return NOTHING };
+    let Some(c) = char::from_u32(code) else {
+        return NOTHING;
+    };
     let (mut entry, mut count) = (NOTHING, 0);
     fold_wide(c, &mut |folded| {
-        entry = folded as u32 | if folded.is_alphanumeric() { ALPHANUMERIC } else { 0 } | if folded.is_whitespace() { SPACE } else { 0 };
+        entry = folded as u32
+            | if folded.is_alphanumeric() {
+                ALPHANUMERIC
+            } else {
+                0
+            }
+            | if folded.is_whitespace() { SPACE } else { 0 };
         count += 1;
     });
     if count > 1 { SEVERAL } else { entry }
@@ -194,8 +218,13 @@ fn fold_wide(c: char, emit: &mut impl FnMut(char)) {
             emit(part.to_ascii_lowercase());
         } else {
             // Up and down again is the case fold: it makes `ß` equal to `SS`.
-            let lower = part.to_uppercase().flat_map(char::to_lowercase).filter(|&c| !is_combining_mark(c));
-            lower.map(|c| lookalike(c).unwrap_or(c)).for_each(&mut *emit);
+            let lower = part
+                .to_uppercase()
+                .flat_map(char::to_lowercase)
+                .filter(|&c| !is_combining_mark(c));
+            lower
+                .map(|c| lookalike(c).unwrap_or(c))
+                .for_each(&mut *emit);
         }
     });
 }
@@ -214,7 +243,11 @@ mod tests {
     use super::*;
 
     fn check(level: Level, text: &str, expected: &str) {
-        assert_eq!(String::from_utf8(folded(text, level)).unwrap(), expected, "{level:?} of {text:?}");
+        assert_eq!(
+            String::from_utf8(folded(text, level)).unwrap(),
+            expected,
+            "{level:?} of {text:?}"
+        );
     }
 
     #[test]
@@ -251,7 +284,10 @@ mod tests {
     fn the_fold_of_the_whole_is_the_sum_of_its_characters() {
         let text = "x\u{301}É ﷺ-ßﬁ\u{200D}Ж🔑ｱ9";
         for level in [Level::Tight, Level::Dense, Level::Bare] {
-            let parts: Vec<u8> = text.chars().flat_map(|c| folded(&c.to_string(), level)).collect();
+            let parts: Vec<u8> = text
+                .chars()
+                .flat_map(|c| folded(&c.to_string(), level))
+                .collect();
             assert_eq!(folded(text, level), parts, "{level:?}");
         }
     }

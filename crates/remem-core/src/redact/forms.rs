@@ -57,7 +57,11 @@ impl Form {
 
     /// The value with its punctuation kept in the needle, so that there is none left to take in.
     pub(super) fn punctuated(self) -> Form {
-        Form { part: Part::Punctuated, edges: Default::default(), ..self }
+        Form {
+            part: Part::Punctuated,
+            edges: Default::default(),
+            ..self
+        }
     }
 
     /// The bare skeleton to search for; the form does not need it any more.
@@ -68,9 +72,16 @@ impl Form {
     fn new(value: usize, part: Part, text: &str, rest: &str) -> Form {
         let start_trimmed = text.trim_start_matches(|c| !is_kept(c));
         let trimmed = start_trimmed.trim_end_matches(|c| !is_kept(c));
-        let (before, after) = (&text[..text.len() - start_trimmed.len()], &start_trimmed[trimmed.len()..]);
+        let (before, after) = (
+            &text[..text.len() - start_trimmed.len()],
+            &start_trimmed[trimmed.len()..],
+        );
         // A head or tail ends in the middle of the value, where punctuation is no edge.
-        let compared = if matches!(part, Part::Head | Part::Tail) { trimmed } else { text };
+        let compared = if matches!(part, Part::Head | Part::Tail) {
+            trimmed
+        } else {
+            text
+        };
         Form {
             value,
             part,
@@ -79,16 +90,24 @@ impl Form {
             dense: Zeroizing::new(folded(compared, Level::Dense)),
             chars: text.chars().filter(|&c| is_kept(c)).count(),
             strong: class_changes(text) >= 3,
-            wordy: class_changes(text) == 0 && !text.contains(|c: char| c.is_whitespace() || c.is_numeric()),
+            wordy: class_changes(text) == 0
+                && !text.contains(|c: char| c.is_whitespace() || c.is_numeric()),
             rest: Zeroizing::new(folded(rest, Level::Bare)),
-            edges: (Zeroizing::new(before.to_owned()), Zeroizing::new(after.to_owned())),
+            edges: (
+                Zeroizing::new(before.to_owned()),
+                Zeroizing::new(after.to_owned()),
+            ),
         }
     }
 
     /// The range to hide for a match of the needle, or `None` if it is to be turned down.
     pub(super) fn judge(&self, text: &str, range: Range<usize>) -> Option<Range<usize>> {
         let grown = self.grow(text, range.clone());
-        let compared = if matches!(self.part, Part::Head | Part::Tail) { range } else { grown.clone() };
+        let compared = if matches!(self.part, Part::Head | Part::Tail) {
+            range
+        } else {
+            grown.clone()
+        };
         self.accepts(&text[compared]).then_some(grown)
     }
 
@@ -104,7 +123,9 @@ impl Form {
             Part::Whole if self.strong || self.chars >= 12 => same_but_case() || same_but_space(),
             Part::Whole => same_but_case(),
             Part::Punctuated => true,
-            Part::Mirror => (self.strong || self.chars >= 12) && (self.chars >= 16 || same_but_space()),
+            Part::Mirror => {
+                (self.strong || self.chars >= 12) && (self.chars >= 16 || same_but_space())
+            }
             Part::Head | Part::Tail => self.chars >= 12 || same_but_space(),
         }
     }
@@ -115,9 +136,13 @@ impl Form {
         let (before, after) = (&text[..range.start], &text[range.end..]);
         match self.part {
             Part::Head => range.start..range.end + agreeing_len(after.chars(), &self.rest, true),
-            Part::Tail => range.start - agreeing_len(before.chars().rev(), &self.rest, false)..range.end,
+            Part::Tail => {
+                range.start - agreeing_len(before.chars().rev(), &self.rest, false)..range.end
+            }
             _ => {
-                let start = before.strip_suffix(self.edges.0.as_str()).map_or(range.start, str::len);
+                let start = before
+                    .strip_suffix(self.edges.0.as_str())
+                    .map_or(range.start, str::len);
                 let after = after.strip_prefix(self.edges.1.as_str()).unwrap_or(after);
                 start..text.len() - after.len()
             }
@@ -129,11 +154,16 @@ impl Form {
 /// makes shorter ones.
 fn reads_as_words(text: &str) -> bool {
     // Most matches have no space in them, and that is seen at once.
-    if ![b' ', b'\n'].iter().any(|space| text.as_bytes().contains(space)) {
+    if ![b' ', b'\n']
+        .iter()
+        .any(|space| text.as_bytes().contains(space))
+    {
         return false;
     }
     let pieces = text.split_whitespace();
-    let (count, chars) = pieces.fold((0, 0), |(count, chars), piece| (count + 1, chars + piece.chars().count()));
+    let (count, chars) = pieces.fold((0, 0), |(count, chars), piece| {
+        (count + 1, chars + piece.chars().count())
+    });
     count > 1 && chars >= count * 3
 }
 
@@ -143,8 +173,14 @@ fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: 
     let (mut seen, mut agreeing) = (0, 0);
     for c in chars {
         let skeleton = folded(c.encode_utf8(&mut [0; 4]), Level::Bare);
-        let left = if from_start { rest.strip_prefix(&skeleton[..]) } else { rest.strip_suffix(&skeleton[..]) };
-        let Some(left) = left.filter(|_| !rest.is_empty()) else { break };
+        let left = if from_start {
+            rest.strip_prefix(&skeleton[..])
+        } else {
+            rest.strip_suffix(&skeleton[..])
+        };
+        let Some(left) = left.filter(|_| !rest.is_empty()) else {
+            break;
+        };
         rest = left;
         seen += c.len_utf8();
         if !skeleton.is_empty() {
@@ -158,7 +194,10 @@ fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: 
 pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
     let reversed = Zeroizing::new(value.chars().rev().collect::<String>());
     let turned = Zeroizing::new(value.chars().map(rot13).collect::<String>());
-    let mut forms = vec![Form::new(number, Part::Mirror, &reversed, ""), Form::new(number, Part::Mirror, &turned, "")];
+    let mut forms = vec![
+        Form::new(number, Part::Mirror, &reversed, ""),
+        Form::new(number, Part::Mirror, &turned, ""),
+    ];
     // A palindrome needs no mirror.
     forms.retain(|mirror| mirror.bare != whole.bare);
     forms.push(whole);
@@ -166,7 +205,12 @@ pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
         forms.push(Form::new(number, Part::Head, &value[..end], &value[end..]));
     }
     if let Some(start) = telling_tail(value) {
-        forms.push(Form::new(number, Part::Tail, &value[start..], &value[..start]));
+        forms.push(Form::new(
+            number,
+            Part::Tail,
+            &value[start..],
+            &value[..start],
+        ));
     }
     forms.retain(|form| form.chars >= FLOOR_CHARS);
     forms
@@ -176,19 +220,35 @@ pub(super) fn forms_of(number: usize, value: &str, whole: Form) -> Vec<Form> {
 fn telling_head(value: &str) -> Option<usize> {
     let ends: Vec<usize> = value.char_indices().map(|(at, _)| at).skip(1).collect();
     let half = value.chars().count().div_ceil(2);
-    ends.into_iter().skip(half - 1).take(PART_STEPS_MAX).find(|&end| is_telling(value, &value[..end]))
+    ends.into_iter()
+        .skip(half - 1)
+        .take(PART_STEPS_MAX)
+        .find(|&end| is_telling(value, &value[..end]))
 }
 
 /// Byte offset where the shortest such tail starts.
 fn telling_tail(value: &str) -> Option<usize> {
     let half = value.chars().count().div_ceil(2);
-    let starts = value.char_indices().rev().map(|(at, _)| at).skip(half - 1).take(PART_STEPS_MAX);
-    starts.take_while(|&start| start > 0).find(|&start| is_telling(value, &value[start..]))
+    let starts = value
+        .char_indices()
+        .rev()
+        .map(|(at, _)| at)
+        .skip(half - 1)
+        .take(PART_STEPS_MAX);
+    starts
+        .take_while(|&start| start > 0)
+        .find(|&start| is_telling(value, &value[start..]))
 }
 
 fn is_telling(value: &str, part: &str) -> bool {
-    let weight: usize = part.chars().map(|c| if c >= '\u{800}' { 2 } else { 1 }).sum();
-    let words = value.split_whitespace().filter(|word| word.len() >= 3 && word.chars().all(char::is_alphabetic)).count();
+    let weight: usize = part
+        .chars()
+        .map(|c| if c >= '\u{800}' { 2 } else { 1 })
+        .sum();
+    let words = value
+        .split_whitespace()
+        .filter(|word| word.len() >= 3 && word.chars().all(char::is_alphabetic))
+        .count();
     let phrase = words >= PHRASE_WORDS_MIN && part.chars().count() >= PHRASE_PART_CHARS_MIN;
     weight >= PART_WEIGHT_MIN && (phrase || is_telling_part(part))
 }

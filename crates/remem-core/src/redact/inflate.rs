@@ -12,9 +12,21 @@ const BYTES_MAX: u64 = 256 * 1024;
 
 /// The unpacked data of every packed stretch, with the range it was packed in.
 pub(super) fn unpack_all(layer: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
-    let possible = layer.iter().enumerate().filter(|(_, byte)| matches!(byte, 0x1F | 0x78)).map(|(start, _)| start);
-    let starts = possible.filter(|&start| matches!(layer[start..], [0x1F, 0x8B, 8, ..] | [0x78, 1 | 0x5E | 0x9C | 0xDA, ..]));
-    starts.take(TRIES_MAX).filter_map(|start| unpack(layer, start)).collect()
+    let possible = layer
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| matches!(byte, 0x1F | 0x78))
+        .map(|(start, _)| start);
+    let starts = possible.filter(|&start| {
+        matches!(
+            layer[start..],
+            [0x1F, 0x8B, 8, ..] | [0x78, 1 | 0x5E | 0x9C | 0xDA, ..]
+        )
+    });
+    starts
+        .take(TRIES_MAX)
+        .filter_map(|start| unpack(layer, start))
+        .collect()
 }
 
 fn unpack(layer: &[u8], start: usize) -> Option<(Vec<u8>, Range<usize>)> {
@@ -41,9 +53,13 @@ mod tests {
     fn packed(text: &[u8], gzip: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         if gzip {
-            read::GzEncoder::new(text, Compression::default()).read_to_end(&mut bytes).unwrap();
+            read::GzEncoder::new(text, Compression::default())
+                .read_to_end(&mut bytes)
+                .unwrap();
         } else {
-            read::ZlibEncoder::new(text, Compression::default()).read_to_end(&mut bytes).unwrap();
+            read::ZlibEncoder::new(text, Compression::default())
+                .read_to_end(&mut bytes)
+                .unwrap();
         }
         bytes
     }
@@ -53,7 +69,11 @@ mod tests {
         for gzip in [true, false] {
             let packed = packed(b"hello hello", gzip);
             let layer = [b"..", &packed[..], b"tail"].concat();
-            assert_eq!(unpack_all(&layer), [(b"hello hello".to_vec(), 2..2 + packed.len())], "gzip {gzip}");
+            assert_eq!(
+                unpack_all(&layer),
+                [(b"hello hello".to_vec(), 2..2 + packed.len())],
+                "gzip {gzip}"
+            );
         }
     }
 

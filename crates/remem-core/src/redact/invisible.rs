@@ -15,7 +15,9 @@ pub(super) fn write_invisible(layer: &[u8], sink: &mut impl Sink) {
             [0xF3, 0xA0, 0x80, low @ 0xA0..=0xBF, ..] => (4, Some(low & 0x3F)),
             [0xF3, 0xA0, 0x81, low @ 0x80..=0xBE, ..] => (4, Some(0x40 | (low & 0x3F))),
             [0xEF, 0xB8, low @ 0x80..=0x8F, ..] => (3, Some(low & 0x0F)),
-            [0xF3, 0xA0, block @ 0x84..=0x87, low @ 0x80..=0xBF, ..] => (4, ((block & 3) << 6 | (low & 0x3F)).checked_add(16)),
+            [0xF3, 0xA0, block @ 0x84..=0x87, low @ 0x80..=0xBF, ..] => {
+                (4, ((block & 3) << 6 | (low & 0x3F)).checked_add(16))
+            }
             _ => (1, None),
         };
         if byte.is_some() || !after_break {
@@ -32,8 +34,14 @@ mod tests {
 
     #[test]
     fn invisible_text_is_read() {
-        let tags: String = "secret-1".chars().filter_map(|c| char::from_u32(0xE0000 + c as u32)).collect();
-        let selectors: String = "secret-1".bytes().filter_map(|byte| char::from_u32(0xE0100 + u32::from(byte) - 16)).collect();
+        let tags: String = "secret-1"
+            .chars()
+            .filter_map(|c| char::from_u32(0xE0000 + c as u32))
+            .collect();
+        let selectors: String = "secret-1"
+            .bytes()
+            .filter_map(|byte| char::from_u32(0xE0100 + u32::from(byte) - 16))
+            .collect();
         for hidden in [tags, selectors] {
             let mut bytes = Vec::new();
             write_invisible(format!("ab{hidden}cd").as_bytes(), &mut bytes);

@@ -12,9 +12,18 @@ impl Redactor {
             Value::String(text) => Value::String(self.clean(&text, shapes).text.into_string()),
             Value::Number(number) => {
                 let cleaned = self.clean(&number.to_string(), ShapePolicy::Off);
-                if cleaned.values == 0 { Value::Number(number) } else { Value::String(cleaned.text.into_string()) }
+                if cleaned.values == 0 {
+                    Value::Number(number)
+                } else {
+                    Value::String(cleaned.text.into_string())
+                }
             }
-            Value::Array(items) => Value::Array(items.into_iter().map(|item| self.clean_json(item, shapes)).collect()),
+            Value::Array(items) => Value::Array(
+                items
+                    .into_iter()
+                    .map(|item| self.clean_json(item, shapes))
+                    .collect(),
+            ),
             Value::Object(fields) => Value::Object(self.clean_fields(fields, shapes)),
             other => other,
         }
@@ -44,7 +53,10 @@ mod tests {
 
     #[test]
     fn strings_keys_and_numbers_are_cleaned() {
-        let redactor = Redactor::new([SecretValue::new("k", "hunter2-hunter2"), SecretValue::new("n", "4499901188104591")]);
+        let redactor = Redactor::new([
+            SecretValue::new("k", "hunter2-hunter2"),
+            SecretValue::new("n", "4499901188104591"),
+        ]);
         let value = json!({"a": ["x hunter2-hunter2"], "hunter2-hunter2": 1, "HUNTER2-HUNTER2": 2, "n": 4_499_901_188_104_591_u64, "t": true, "f": 1.5});
         let cleaned = redactor.clean_json(value, ShapePolicy::Off);
         assert_eq!(cleaned["a"][0], "x [REDACTED:k]");

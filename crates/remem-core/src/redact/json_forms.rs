@@ -7,8 +7,17 @@ use zeroize::Zeroizing;
 pub(super) fn json_forms(value: &str) -> Vec<Zeroizing<String>> {
     let mut forms: Vec<Zeroizing<String>> = Vec::new();
     for slash in ["/", "\\/"] {
-        for wide in [|c: char| c.to_string(), |c: char| utf16_escapes(c), |c: char| utf16_escapes(c).to_uppercase().replace('U', "u")] {
-            let form = Zeroizing::new(value.chars().map(|c| json_char(c, slash, wide)).collect::<String>());
+        for wide in [
+            |c: char| c.to_string(),
+            |c: char| utf16_escapes(c),
+            |c: char| utf16_escapes(c).to_uppercase().replace('U', "u"),
+        ] {
+            let form = Zeroizing::new(
+                value
+                    .chars()
+                    .map(|c| json_char(c, slash, wide))
+                    .collect::<String>(),
+            );
             if form.as_str() != value && !forms.contains(&form) {
                 forms.push(form);
             }
@@ -34,7 +43,10 @@ fn json_char(c: char, slash: &str, wide: fn(char) -> String) -> String {
 }
 
 fn utf16_escapes(c: char) -> String {
-    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    c.encode_utf16(&mut [0; 2])
+        .iter()
+        .map(|unit| format!("\\u{unit:04x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -42,7 +54,10 @@ mod tests {
     use super::*;
 
     fn forms(value: &str) -> Vec<String> {
-        json_forms(value).into_iter().map(|form| form.to_string()).collect()
+        json_forms(value)
+            .into_iter()
+            .map(|form| form.to_string())
+            .collect()
     }
 
     #[test]
@@ -56,7 +71,13 @@ mod tests {
         assert_eq!(forms("a\"\\\n\t\u{1}"), [r#"a\"\\\n\t\u0001"#]);
         assert_eq!(
             forms("é/🔑"),
-            [r"\u00e9/\ud83d\udd11", r"\u00E9/\uD83D\uDD11", r"é\/🔑", r"\u00e9\/\ud83d\udd11", r"\u00E9\/\uD83D\uDD11"]
+            [
+                r"\u00e9/\ud83d\udd11",
+                r"\u00E9/\uD83D\uDD11",
+                r"é\/🔑",
+                r"\u00e9\/\ud83d\udd11",
+                r"\u00E9\/\uD83D\uDD11"
+            ]
         );
     }
 

@@ -75,22 +75,40 @@ enum Merge {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Answer<'a> {
-    Output { id: &'a str, output: String },
-    Rejected { id: &'a str, rejected: bool, error: &'static str },
-    Parts { id: &'a str, outputs: Vec<String>, merged: Option<String> },
+    Output {
+        id: &'a str,
+        output: String,
+    },
+    Rejected {
+        id: &'a str,
+        rejected: bool,
+        error: &'static str,
+    },
+    Parts {
+        id: &'a str,
+        outputs: Vec<String>,
+        merged: Option<String>,
+    },
 }
 
 /// Answers one request line.
 pub fn answer(line: &str) -> Result<String, JsonlError> {
     let request: Request = serde_json::from_str(line).map_err(|_| JsonlError::Malformed)?;
-    let secrets = request.secrets.into_iter().map(|secret| SecretValue::new(secret.secret_id, secret.secret));
+    let secrets = request
+        .secrets
+        .into_iter()
+        .map(|secret| SecretValue::new(secret.secret_id, secret.secret));
     let redactor = Redactor::new(secrets);
     let id = &request.id;
     let answer = match (request.content, request.parts) {
         (_, Some(parts)) => answer_parts(&redactor, id, &parts, request.merge),
         (Some(content), None) => match clean_channel(&redactor, request.channel, &content) {
             Some(output) => Answer::Output { id, output },
-            None => Answer::Rejected { id, rejected: true, error: REFUSED },
+            None => Answer::Rejected {
+                id,
+                rejected: true,
+                error: REFUSED,
+            },
         },
         (None, None) => return Err(JsonlError::Empty),
     };
@@ -101,7 +119,9 @@ pub fn answer(line: &str) -> Result<String, JsonlError> {
 fn clean_channel(redactor: &Redactor, channel: Channel, content: &str) -> Option<String> {
     let clean = |text: &str| redactor.clean(text, ShapePolicy::Redact).text.into_string();
     match channel {
-        Channel::Ref => (!redactor.touches(content, ShapePolicy::Redact)).then(|| content.to_owned()),
+        Channel::Ref => {
+            (!redactor.touches(content, ShapePolicy::Redact)).then(|| content.to_owned())
+        }
         Channel::Metadata => Some(match serde_json::from_str(content) {
             Ok(json) => redactor.clean_json(json, ShapePolicy::Redact).to_string(),
             Err(_) => clean(content),
@@ -111,16 +131,32 @@ fn clean_channel(redactor: &Redactor, channel: Channel, content: &str) -> Option
 }
 
 /// Each part is kept on its own; a refused one leaves nothing behind.
-fn answer_parts<'a>(redactor: &Redactor, id: &'a str, parts: &[RequestPart], merge: Merge) -> Answer<'a> {
-    let cleaned = parts.iter().map(|part| clean_channel(redactor, part.channel, &part.content).unwrap_or_default());
+fn answer_parts<'a>(
+    redactor: &Redactor,
+    id: &'a str,
+    parts: &[RequestPart],
+    merge: Merge,
+) -> Answer<'a> {
+    let cleaned = parts
+        .iter()
+        .map(|part| clean_channel(redactor, part.channel, &part.content).unwrap_or_default());
     let outputs: Vec<String> = cleaned.collect();
     let joined = match merge {
         Merge::Fields => None,
         Merge::Concat => Some(outputs.concat()),
         Merge::Newline => Some(outputs.join("\n")),
     };
-    let merged = joined.map(|text| redactor.clean_derived(&text, ShapePolicy::Redact).text.into_string());
-    Answer::Parts { id, outputs, merged }
+    let merged = joined.map(|text| {
+        redactor
+            .clean_derived(&text, ShapePolicy::Redact)
+            .text
+            .into_string()
+    });
+    Answer::Parts {
+        id,
+        outputs,
+        merged,
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +168,8 @@ mod tests {
         let mut request = request;
         request["id"] = json!("1");
         request["secrets"] = json!([{"secretId": "k", "secret": "hunter2-hunter2"}]);
-        let mut answer: Value = serde_json::from_str(&answer(&request.to_string()).unwrap()).unwrap();
+        let mut answer: Value =
+            serde_json::from_str(&answer(&request.to_string()).unwrap()).unwrap();
         assert_eq!(answer["id"].take(), "1");
         answer.as_object_mut().unwrap().remove("id");
         assert_eq!(answer, expected, "{request}");
@@ -141,12 +178,27 @@ mod tests {
     #[test]
     fn each_channel_answers_in_its_way() {
         for channel in ["content", "tag", "query"] {
-            check(json!({"channel": channel, "content": "x hunter2-hunter2"}), json!({"output": "x [REDACTED:k]"}));
+            check(
+                json!({"channel": channel, "content": "x hunter2-hunter2"}),
+                json!({"output": "x [REDACTED:k]"}),
+            );
         }
-        check(json!({"channel": "ref", "content": "mem://hunter2-hunter2"}), json!({"rejected": true, "error": REFUSED}));
-        check(json!({"channel": "ref", "content": "mem://tenant/agent"}), json!({"output": "mem://tenant/agent"}));
-        check(json!({"channel": "metadata", "content": r#"{"a":"hunter2-hunter2"}"#}), json!({"output": r#"{"a":"[REDACTED:k]"}"#}));
-        check(json!({"channel": "metadata", "content": "no json hunter2-hunter2"}), json!({"output": "no json [REDACTED:k]"}));
+        check(
+            json!({"channel": "ref", "content": "mem://hunter2-hunter2"}),
+            json!({"rejected": true, "error": REFUSED}),
+        );
+        check(
+            json!({"channel": "ref", "content": "mem://tenant/agent"}),
+            json!({"output": "mem://tenant/agent"}),
+        );
+        check(
+            json!({"channel": "metadata", "content": r#"{"a":"hunter2-hunter2"}"#}),
+            json!({"output": r#"{"a":"[REDACTED:k]"}"#}),
+        );
+        check(
+            json!({"channel": "metadata", "content": "no json hunter2-hunter2"}),
+            json!({"output": "no json [REDACTED:k]"}),
+        );
     }
 
     #[test]
@@ -156,12 +208,18 @@ mod tests {
             json!({"parts": parts, "merge": "concat"}),
             json!({"outputs": ["a hunter2", "-hunter2 [BYOK:z]"], "merged": "a [REDACTED:k] [REDACTED:z]"}),
         );
-        check(json!({"parts": parts, "merge": "fields"}), json!({"outputs": ["a hunter2", "-hunter2 [BYOK:z]"], "merged": null}));
+        check(
+            json!({"parts": parts, "merge": "fields"}),
+            json!({"outputs": ["a hunter2", "-hunter2 [BYOK:z]"], "merged": null}),
+        );
     }
 
     #[test]
     fn errors_do_not_echo() {
         assert_eq!(answer("hunter2-hunter2"), Err(JsonlError::Malformed));
-        assert_eq!(answer(r#"{"id":"1","channel":"content"}"#), Err(JsonlError::Empty));
+        assert_eq!(
+            answer(r#"{"id":"1","channel":"content"}"#),
+            Err(JsonlError::Empty)
+        );
     }
 }

@@ -21,9 +21,18 @@ const BUDGET_EXTRA: usize = 64 * 1024;
 
 /// Finds registered values in a text and in what it decodes to.
 pub(super) fn find(needles: &Needles, text: &str) -> Vec<Hit> {
-    let budget = text.len().saturating_mul(BUDGET_FACTOR).saturating_add(BUDGET_EXTRA);
+    let budget = text
+        .len()
+        .saturating_mul(BUDGET_FACTOR)
+        .saturating_add(BUDGET_EXTRA);
     let mut search = Search { needles, budget };
-    let mut hits = search.layer(text.as_bytes(), Place { depth: 0, notation: 0 });
+    let mut hits = search.layer(
+        text.as_bytes(),
+        Place {
+            depth: 0,
+            notation: 0,
+        },
+    );
     for hit in &mut hits {
         hit.range = on_char_boundaries(text, &hit.range);
     }
@@ -49,7 +58,10 @@ impl Search<'_> {
         if place.depth == DEPTH_MAX || bytes.len() < WINDOW {
             return hits;
         }
-        let below = Place { depth: place.depth + 1, notation: 0 };
+        let below = Place {
+            depth: place.depth + 1,
+            notation: 0,
+        };
         let leads = Leads::of(bytes);
         for (notation, escape) in Escape::ALL.into_iter().enumerate().skip(place.notation) {
             if let Some(unescaped) = Unescaped::new(escape, bytes, &leads, self.needles.reach()) {
@@ -78,7 +90,11 @@ impl Search<'_> {
             if !found.is_empty() {
                 let mut origin = Origin::default();
                 view.write(part, &mut origin);
-                hits.extend(found.into_iter().map(|hit| hit.moved(origin.of(&hit.range))));
+                hits.extend(
+                    found
+                        .into_iter()
+                        .map(|hit| hit.moved(origin.of(&hit.range))),
+                );
             }
         }
     }
@@ -94,16 +110,31 @@ impl Search<'_> {
         self.needles.scan_exact(&decoded, &mut found);
         for stretch in printable(&decoded) {
             let inner = self.layer(&decoded[stretch.clone()], place);
-            found.extend(inner.into_iter().map(|hit| hit.moved(stretch.start + hit.range.start..stretch.start + hit.range.end)));
+            found.extend(inner.into_iter().map(|hit| {
+                hit.moved(stretch.start + hit.range.start..stretch.start + hit.range.end)
+            }));
         }
         for (unpacked, range) in inflate::unpack_all(&decoded) {
-            let inner = if self.spend(unpacked.len()) { self.layer(&unpacked, place) } else { Vec::new() };
+            let inner = if self.spend(unpacked.len()) {
+                self.layer(&unpacked, place)
+            } else {
+                Vec::new()
+            };
             // Nothing inside packed data can be replaced, so all of it goes.
-            found.extend(inner.into_iter().take(1).map(|hit| hit.moved(range.clone())));
+            found.extend(
+                inner
+                    .into_iter()
+                    .take(1)
+                    .map(|hit| hit.moved(range.clone())),
+            );
         }
         if !found.is_empty() {
             let origin = symbols.origin(phase);
-            hits.extend(found.into_iter().map(|hit| hit.moved(origin.of(&hit.range))));
+            hits.extend(
+                found
+                    .into_iter()
+                    .map(|hit| hit.moved(origin.of(&hit.range))),
+            );
         }
     }
 

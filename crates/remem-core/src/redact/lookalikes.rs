@@ -8,7 +8,10 @@ pub(super) fn lookalike(c: char) -> Option<char> {
     if let Ok(found) = TWINS.binary_search_by_key(&c, |&(from, _)| from) {
         return Some(TWINS[found].1);
     }
-    LETTER_BLOCKS.iter().find(|&&first| (first..first + 26).contains(&(c as u32))).map(|first| char::from(b'a' + (c as u32 - first) as u8))
+    LETTER_BLOCKS
+        .iter()
+        .find(|&&first| (first..first + 26).contains(&(c as u32)))
+        .map(|first| char::from(b'a' + (c as u32 - first) as u8))
 }
 
 /// Emoji alphabets without a compatibility mapping: negative circled, negative squared, regional indicators.
@@ -49,8 +52,16 @@ mod tests {
 
     #[test]
     fn the_table_is_sorted_and_maps_to_lower_case_ascii() {
-        assert!(TWINS.windows(2).all(|pair| pair[0].0 < pair[1].0), "{:?}", TWINS.windows(2).find(|p| p[0].0 >= p[1].0));
-        assert!(TWINS.iter().all(|(from, to)| !from.is_ascii() && to.is_ascii() && !to.is_ascii_uppercase()));
+        assert!(
+            TWINS.windows(2).all(|pair| pair[0].0 < pair[1].0),
+            "{:?}",
+            TWINS.windows(2).find(|p| p[0].0 >= p[1].0)
+        );
+        assert!(
+            TWINS
+                .iter()
+                .all(|(from, to)| !from.is_ascii() && to.is_ascii() && !to.is_ascii_uppercase())
+        );
     }
 
     #[test]

@@ -25,9 +25,13 @@ pub(super) struct Marker {
 }
 
 // Wider than what we write: markers of older releases and other hosts are kept as well.
-static MARKER: LazyLock<Regex> = LazyLock::new(|| constant(r#"\[REDACTED:([^\[\]<>"\x00-\x1F\x7F]{1,64})\]"#));
-static FOREIGN: LazyLock<Regex> =
-    LazyLock::new(|| constant(r#"<REDACTED:([^\[\]<>"\x00-\x1F\x7F]{1,256})>|\[BYOK:([^\[\]<>"\x00-\x1F\x7F]{1,256})\]"#));
+static MARKER: LazyLock<Regex> =
+    LazyLock::new(|| constant(r#"\[REDACTED:([^\[\]<>"\x00-\x1F\x7F]{1,64})\]"#));
+static FOREIGN: LazyLock<Regex> = LazyLock::new(|| {
+    constant(
+        r#"<REDACTED:([^\[\]<>"\x00-\x1F\x7F]{1,256})>|\[BYOK:([^\[\]<>"\x00-\x1F\x7F]{1,256})\]"#,
+    )
+});
 
 fn constant(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern compiles")
@@ -46,7 +50,14 @@ pub(super) fn write_shape(kind: &str) -> String {
 /// All well-formed markers, in order.
 pub(super) fn find_all(text: &str) -> Vec<Marker> {
     let found = MARKER.captures_iter(text);
-    found.filter_map(|c| Some(Marker { whole: c.get(0)?.range(), id: c.get(1)?.range() })).collect()
+    found
+        .filter_map(|c| {
+            Some(Marker {
+                whole: c.get(0)?.range(),
+                id: c.get(1)?.range(),
+            })
+        })
+        .collect()
 }
 
 /// Whether an id can be shown in a marker: a closed alphabet, a length, no dots or slashes in front.
@@ -55,7 +66,9 @@ pub(super) fn is_fit_id(id: &str) -> bool {
     id.len() <= ID_CHARS_MAX
         && !id.starts_with(SHAPE_PREFIX)
         && !id.contains("..")
-        && bytes.next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && bytes
+            .next()
+            .is_some_and(|first| first.is_ascii_alphanumeric())
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"._:/@-".contains(&byte))
 }
 
@@ -71,7 +84,10 @@ pub(super) fn canonical(text: &str, is_clean: impl Fn(&str) -> bool) -> Option<S
         return None;
     }
     let rewritten = FOREIGN.replace_all(text, |found: &Captures<'_>| {
-        let label = found.get(1).or(found.get(2)).map_or("", |label| label.as_str());
+        let label = found
+            .get(1)
+            .or(found.get(2))
+            .map_or("", |label| label.as_str());
         // A label is kept for the reader, but only if it cannot itself be the credential.
         let keep = is_fit_id(label) && !is_telling_part(label) && is_clean(label);
         write(if keep { label } else { "placeholder" })
@@ -128,12 +144,24 @@ mod tests {
         let clean = |_: &str| true;
         for (text, expected) in [
             ("x [BYOK:team-key] y", "x [REDACTED:team-key] y"),
-            ("x [BYOK:hk_test_Kq7zP2mW9x4L] y", "x [REDACTED:placeholder] y"),
-            ("x <REDACTED:db creds> <REDACTED:db> y", "x [REDACTED:placeholder] [REDACTED:db] y"),
+            (
+                "x [BYOK:hk_test_Kq7zP2mW9x4L] y",
+                "x [REDACTED:placeholder] y",
+            ),
+            (
+                "x <REDACTED:db creds> <REDACTED:db> y",
+                "x [REDACTED:placeholder] [REDACTED:db] y",
+            ),
         ] {
             assert_eq!(canonical(text, clean).as_deref(), Some(expected));
         }
-        assert_eq!(canonical("[BYOK:] <REDACTED> <REDACTED:a[b> [REDACTED:x]", clean), None);
-        assert_eq!(canonical("[BYOK:team-key]", |_| false).as_deref(), Some("[REDACTED:placeholder]"));
+        assert_eq!(
+            canonical("[BYOK:] <REDACTED> <REDACTED:a[b> [REDACTED:x]", clean),
+            None
+        );
+        assert_eq!(
+            canonical("[BYOK:team-key]", |_| false).as_deref(),
+            Some("[REDACTED:placeholder]")
+        );
     }
 }

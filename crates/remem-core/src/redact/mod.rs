@@ -83,7 +83,14 @@ impl Redactor {
         }
         let needles = Needles::new(kept.iter().map(SecretValue::plain));
         let ids = safe_ids(&needles, &kept);
-        Redactor { inner: Arc::new(Inner { needles, ids, values: kept, ignored }) }
+        Redactor {
+            inner: Arc::new(Inner {
+                needles,
+                ids,
+                values: kept,
+                ignored,
+            }),
+        }
     }
 
     /// A redactor without values; it still knows secret shapes.
@@ -112,10 +119,14 @@ impl Redactor {
         let mut values: Vec<&str> = self.inner.values.iter().map(SecretValue::plain).collect();
         values.sort_unstable();
         let mut hasher = blake3::Hasher::new_keyed(key);
-        hasher.update(&SEARCH_VERSION.to_le_bytes()).update(&SHAPES_VERSION.to_le_bytes());
+        hasher
+            .update(&SEARCH_VERSION.to_le_bytes())
+            .update(&SHAPES_VERSION.to_le_bytes());
         for value in values {
             // Lengths keep ["ab", "c"] and ["a", "bc"] apart.
-            hasher.update(&(value.len() as u64).to_le_bytes()).update(value.as_bytes());
+            hasher
+                .update(&(value.len() as u64).to_le_bytes())
+                .update(value.as_bytes());
         }
         let mut first = [0; 8];
         hasher.finalize_xof().fill(&mut first);
@@ -140,26 +151,43 @@ impl Redactor {
     }
 
     fn cleaner(&self, shapes: ShapePolicy, derived: bool) -> Cleaner<'_> {
-        Cleaner { needles: &self.inner.needles, ids: &self.inner.ids, shapes, derived }
+        Cleaner {
+            needles: &self.inner.needles,
+            ids: &self.inner.ids,
+            shapes,
+            derived,
+        }
     }
 }
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor").field("len", &self.len()).field("ignored", &self.ignored()).finish()
+        f.debug_struct("Redactor")
+            .field("len", &self.len())
+            .field("ignored", &self.ignored())
+            .finish()
     }
 }
 
 /// The id each value's marker will show: its own if that is fit and holds no secret, else a number.
 fn safe_ids(needles: &Needles, values: &[SecretValue]) -> Vec<String> {
     let all: Vec<String> = values.iter().map(|value| value.id().to_owned()).collect();
-    let cleaner = Cleaner { needles, ids: &all, shapes: ShapePolicy::Redact, derived: false };
+    let cleaner = Cleaner {
+        needles,
+        ids: &all,
+        shapes: ShapePolicy::Redact,
+        derived: false,
+    };
     let safe = |(at, id): (usize, &String)| {
         if marker::is_fit_id(id) && cleaner.is_clean(id) {
             return id.clone();
         }
         let [named, short] = marker::generic_ids(at + 1);
-        if cleaner.is_clean(&named) { named } else { short }
+        if cleaner.is_clean(&named) {
+            named
+        } else {
+            short
+        }
     };
     all.iter().enumerate().map(safe).collect()
 }

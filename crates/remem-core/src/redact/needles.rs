@@ -21,7 +21,10 @@ pub(super) struct Hit {
 impl Hit {
     /// The same value at another place: a hit in a decoded layer, seen from the layer around it.
     pub(super) fn moved(&self, range: Range<usize>) -> Hit {
-        Hit { range, value: self.value }
+        Hit {
+            range,
+            value: self.value,
+        }
     }
 }
 
@@ -53,8 +56,18 @@ impl Needles {
             draft.add(number, value);
         }
         Needles {
-            longest: draft.exact.iter().map(|value| value.len()).max().unwrap_or(0),
-            shortest: draft.exact.iter().map(|value| value.len()).min().unwrap_or(0),
+            longest: draft
+                .exact
+                .iter()
+                .map(|value| value.len())
+                .max()
+                .unwrap_or(0),
+            shortest: draft
+                .exact
+                .iter()
+                .map(|value| value.len())
+                .min()
+                .unwrap_or(0),
             exact: Scanner::new(draft.exact),
             literal: Scanner::new(draft.literal),
             literal_values: draft.literal_values,
@@ -77,7 +90,8 @@ impl Needles {
 
     /// Finds the values as registered, and nothing else.
     pub(super) fn scan_exact(&self, text: &[u8], hits: &mut Vec<Hit>) {
-        self.exact.each_match(text, |value, range| push_hit(hits, value, range));
+        self.exact
+            .each_match(text, |value, range| push_hit(hits, value, range));
     }
 
     /// Finds all forms in a layer; bytes that are not UTF-8 end a match.
@@ -95,9 +109,17 @@ impl Needles {
     }
 
     fn scan_text(&self, text: &str, at: usize, hits: &mut Vec<Hit>) {
-        self.literal
-            .each_match(text.as_bytes(), |number, range| push_hit(hits, self.literal_values[number], at + range.start..at + range.end));
-        for (level, scanner, forms) in [(Level::Bare, &self.bare, &self.bare_forms), (Level::Dense, &self.dense, &self.dense_forms)] {
+        self.literal.each_match(text.as_bytes(), |number, range| {
+            push_hit(
+                hits,
+                self.literal_values[number],
+                at + range.start..at + range.end,
+            )
+        });
+        for (level, scanner, forms) in [
+            (Level::Bare, &self.bare, &self.bare_forms),
+            (Level::Dense, &self.dense, &self.dense_forms),
+        ] {
             if !scanner.is_empty() {
                 scan_skeleton(text, at, level, (scanner, forms), hits);
             }
@@ -105,7 +127,13 @@ impl Needles {
     }
 }
 
-fn scan_skeleton(text: &str, at: usize, level: Level, (scanner, forms): (&Scanner, &[Form]), hits: &mut Vec<Hit>) {
+fn scan_skeleton(
+    text: &str,
+    at: usize,
+    level: Level,
+    (scanner, forms): (&Scanner, &[Form]),
+    hits: &mut Vec<Hit>,
+) {
     let mut skeleton = Vec::new();
     fold::fold_into(text, level, &mut skeleton);
     // Most texts have no match, so where the skeleton comes from is worked out when one turns up.
@@ -118,9 +146,17 @@ fn scan_skeleton(text: &str, at: usize, level: Level, (scanner, forms): (&Scanne
         let origin = origin.get_or_insert_with(|| fold::origin(text, level));
         let form = &forms[number];
         if let Some(range) = form.judge(text, origin.of(&found)) {
-            push_hit(hits, form.value, at + range.start..at + riders_end(text, range.end));
+            push_hit(
+                hits,
+                form.value,
+                at + range.start..at + riders_end(text, range.end),
+            );
             let overlap = covered.start <= found.start && found.start <= covered.end;
-            covered = if overlap { covered.start..found.end.max(covered.end) } else { found };
+            covered = if overlap {
+                covered.start..found.end.max(covered.end)
+            } else {
+                found
+            };
         }
     });
 }
@@ -166,7 +202,11 @@ impl Draft {
 /// Occurrences of one value that overlap are one hit: a periodic text must not flood the list.
 fn push_hit(hits: &mut Vec<Hit>, value: usize, range: Range<usize>) {
     match hits.last_mut() {
-        Some(last) if last.value == value && last.range.start <= range.start && range.start <= last.range.end => {
+        Some(last)
+            if last.value == value
+                && last.range.start <= range.start
+                && range.start <= last.range.end =>
+        {
             last.range.end = last.range.end.max(range.end);
         }
         _ => hits.push(Hit { range, value }),

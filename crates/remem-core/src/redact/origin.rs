@@ -33,7 +33,11 @@ impl Origin {
     /// The source range that a range of decoded bytes came from.
     pub(super) fn of(&self, decoded: &Range<usize>) -> Range<usize> {
         let start = self.0.get(decoded.start).map_or(0, |from| from.0);
-        let end = decoded.end.checked_sub(1).and_then(|last| self.0.get(last)).map_or(start, |from| from.1);
+        let end = decoded
+            .end
+            .checked_sub(1)
+            .and_then(|last| self.0.get(last))
+            .map_or(start, |from| from.1);
         start..end.max(start)
     }
 }

@@ -45,8 +45,14 @@ pub(super) fn is_telling_part(text: &str) -> bool {
 pub(super) fn is_random_token(text: &str) -> bool {
     let alphanumeric = text.chars().filter(|c| c.is_ascii_alphanumeric()).count();
     let digits = text.chars().filter(char::is_ascii_digit).count();
-    let mixed = digits >= 2 && alphanumeric >= digits + 2 && class_changes(text) * 4 >= alphanumeric;
-    alphanumeric >= 16 && mixed && distinct(text) >= 10 && entropy_bits(text) >= 3.2 && !is_uuid(text) && !is_placeholder(text)
+    let mixed =
+        digits >= 2 && alphanumeric >= digits + 2 && class_changes(text) * 4 >= alphanumeric;
+    alphanumeric >= 16
+        && mixed
+        && distinct(text) >= 10
+        && entropy_bits(text) >= 3.2
+        && !is_uuid(text)
+        && !is_placeholder(text)
 }
 
 /// Different characters in the text.
@@ -57,7 +63,18 @@ pub(super) fn distinct(text: &str) -> usize {
 /// Words that documentation puts where a credential would stand.
 pub(super) fn is_placeholder(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    ["example", "placeholder", "changeme", "your-", "your_", "xxxx", "0000000", "1234567890abcdef"].iter().any(|word| lower.contains(word))
+    [
+        "example",
+        "placeholder",
+        "changeme",
+        "your-",
+        "your_",
+        "xxxx",
+        "0000000",
+        "1234567890abcdef",
+    ]
+    .iter()
+    .any(|word| lower.contains(word))
 }
 
 fn is_uuid(text: &str) -> bool {
@@ -78,7 +95,11 @@ fn counts(text: &str) -> BTreeMap<char, usize> {
 /// Shannon entropy per character.
 fn entropy_bits(text: &str) -> f64 {
     let total = text.chars().count() as f64;
-    counts(text).values().map(|&n| n as f64 / total).map(|share| -share * share.log2()).sum()
+    counts(text)
+        .values()
+        .map(|&n| n as f64 / total)
+        .map(|share| -share * share.log2())
+        .sum()
 }
 
 #[cfg(test)]
@@ -87,7 +108,11 @@ mod tests {
 
     #[test]
     fn random_tokens_and_what_is_not() {
-        for token in ["k3Jd9sLq2Xv7Bn4Mz8Tr", "9f86d081884c7d659a2feaa0c55ad015", "aB3_dE5-fG7.hI9jK1lM2"] {
+        for token in [
+            "k3Jd9sLq2Xv7Bn4Mz8Tr",
+            "9f86d081884c7d659a2feaa0c55ad015",
+            "aB3_dE5-fG7.hI9jK1lM2",
+        ] {
             assert!(is_random_token(token), "{token}");
         }
         for other in [
@@ -105,10 +130,22 @@ mod tests {
 
     #[test]
     fn parts_that_tell_and_parts_that_do_not() {
-        for part in ["Kq7zP2mW9x", "095f258e-badf-d640", "901188104591", "pw'CNRY3h", "postgres://svc:Kq7z6B26y2jOEv@db"] {
+        for part in [
+            "Kq7zP2mW9x",
+            "095f258e-badf-d640",
+            "901188104591",
+            "pw'CNRY3h",
+            "postgres://svc:Kq7z6B26y2jOEv@db",
+        ] {
             assert!(is_telling_part(part), "{part}");
         }
-        for part in ["@example.com", "https://hooks.slack.com", "db.internal:5432/app?sslmode=require", "90118810", "correct horse"] {
+        for part in [
+            "@example.com",
+            "https://hooks.slack.com",
+            "db.internal:5432/app?sslmode=require",
+            "90118810",
+            "correct horse",
+        ] {
             assert!(!is_telling_part(part), "{part}");
         }
     }

@@ -32,9 +32,30 @@ enum Outline {
 /// Base64 (standard and URL-safe, also wrapped), hex (either case; `61:62`, `61 62`, `0x61, 0x62`),
 /// base32, binary digits.
 static ALPHABETS: [Alphabet; 4] = [
-    Alphabet::new(Outline::Letters, 6, 4, &[b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"], b"-_", b"\r\n"),
-    Alphabet::new(Outline::Numbers, 4, 2, &[b"0123456789abcdef", b"0123456789ABCDEF"], b"", b": -,xX\r\n"),
-    Alphabet::new(Outline::Letters, 5, 8, &[b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"], b"", b"\r\n"),
+    Alphabet::new(
+        Outline::Letters,
+        6,
+        4,
+        &[b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"],
+        b"-_",
+        b"\r\n",
+    ),
+    Alphabet::new(
+        Outline::Numbers,
+        4,
+        2,
+        &[b"0123456789abcdef", b"0123456789ABCDEF"],
+        b"",
+        b": -,xX\r\n",
+    ),
+    Alphabet::new(
+        Outline::Letters,
+        5,
+        8,
+        &[b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"],
+        b"",
+        b"\r\n",
+    ),
     Alphabet::new(Outline::Numbers, 1, 8, &[b"01"], b"", b" _,\r\n"),
 ];
 
@@ -51,22 +72,37 @@ impl<'l> Outlines<'l> {
     pub(super) fn of(layer: &'l [u8], bytes_min: usize) -> Outlines<'l> {
         let bytes_min = bytes_min.max(BYTES_MIN);
         // The shortest encoding of each kind: base64, hex.
-        let letters = stretches(layer, (bytes_min * 8).div_ceil(6), |byte| is_in(Outline::Letters, byte));
+        let letters = stretches(layer, (bytes_min * 8).div_ceil(6), |byte| {
+            is_in(Outline::Letters, byte)
+        });
         let numbers = stretches(layer, bytes_min * 2, |byte| is_in(Outline::Numbers, byte));
-        Outlines { layer, bytes_min, letters, numbers }
+        Outlines {
+            layer,
+            bytes_min,
+            letters,
+            numbers,
+        }
     }
 
     /// The symbols of each alphabet that occurs.
     pub(super) fn symbols(&self) -> impl Iterator<Item = Symbols<'l>> {
-        ALPHABETS.iter().filter_map(|alphabet| alphabet.symbols(self))
+        ALPHABETS
+            .iter()
+            .filter_map(|alphabet| alphabet.symbols(self))
     }
 
     /// Writes the numbers up to 255 of lists such as `[115, 107, 45]`, with a break after each list.
     pub(super) fn write_byte_lists(&self, sink: &mut impl Sink) {
-        let is_list = |stretch: &&Range<usize>| self.layer[(*stretch).clone()].iter().any(|byte| b", ".contains(byte));
+        let is_list = |stretch: &&Range<usize>| {
+            self.layer[(*stretch).clone()]
+                .iter()
+                .any(|byte| b", ".contains(byte))
+        };
         for stretch in self.numbers.iter().filter(is_list) {
             for digits in digit_groups(self.layer, stretch) {
-                let number = std::str::from_utf8(&self.layer[digits.clone()]).ok().and_then(|digits| digits.parse().ok());
+                let number = std::str::from_utf8(&self.layer[digits.clone()])
+                    .ok()
+                    .and_then(|digits| digits.parse().ok());
                 sink.decoded(&[number.unwrap_or(BREAK)], digits);
             }
             sink.decoded(&[BREAK], stretch.end..stretch.end);
@@ -84,10 +120,26 @@ const fn class(outline: Outline) -> [bool; 256] {
     let mut byte = 0u8;
     loop {
         class[byte as usize] = match outline {
-            Outline::Letters => byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'\r' | b'\n'),
+            Outline::Letters => {
+                byte.is_ascii_alphanumeric()
+                    || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'\r' | b'\n')
+            }
             Outline::Numbers => {
                 byte.is_ascii_hexdigit()
-                    || matches!(byte, b':' | b' ' | b'-' | b',' | b';' | b'[' | b']' | b'_' | b'x' | b'X' | b'\r' | b'\n')
+                    || matches!(
+                        byte,
+                        b':' | b' '
+                            | b'-'
+                            | b','
+                            | b';'
+                            | b'['
+                            | b']'
+                            | b'_'
+                            | b'x'
+                            | b'X'
+                            | b'\r'
+                            | b'\n'
+                    )
             }
         };
         if byte == u8::MAX {
@@ -107,7 +159,14 @@ pub(super) struct Symbols<'l> {
 }
 
 impl Alphabet {
-    const fn new(outline: Outline, bits: usize, phases: usize, symbols: &[&[u8]], last_two_also: &[u8], between: &[u8]) -> Alphabet {
+    const fn new(
+        outline: Outline,
+        bits: usize,
+        phases: usize,
+        symbols: &[&[u8]],
+        last_two_also: &[u8],
+        between: &[u8],
+    ) -> Alphabet {
         let mut table = [OUTSIDE; 256];
         let mut at = 0;
         while at < between.len() {
@@ -128,17 +187,33 @@ impl Alphabet {
             table[last_two_also[extra] as usize] = 62 + extra as u8;
             extra += 1;
         }
-        Alphabet { bits, phases, table, outline }
+        Alphabet {
+            bits,
+            phases,
+            table,
+            outline,
+        }
     }
 
     /// `None` when no stretch is long enough.
     fn symbols<'l>(&'static self, outlines: &Outlines<'l>) -> Option<Symbols<'l>> {
         let layer = outlines.layer;
         let symbols_min = (outlines.bytes_min * 8).div_ceil(self.bits);
-        let mut symbols = Symbols { alphabet: self, layer, values: Vec::new(), stretches: Vec::new() };
-        let within = if self.outline == Outline::Letters { &outlines.letters } else { &outlines.numbers };
+        let mut symbols = Symbols {
+            alphabet: self,
+            layer,
+            values: Vec::new(),
+            stretches: Vec::new(),
+        };
+        let within = if self.outline == Outline::Letters {
+            &outlines.letters
+        } else {
+            &outlines.numbers
+        };
         for outline in within {
-            for stretch in stretches(&layer[outline.clone()], symbols_min, |byte| self.table[usize::from(byte)] != OUTSIDE) {
+            for stretch in stretches(&layer[outline.clone()], symbols_min, |byte| {
+                self.table[usize::from(byte)] != OUTSIDE
+            }) {
                 let stretch = outline.start + stretch.start..outline.start + stretch.end;
                 let before = symbols.values.len();
                 self.collect(layer, &stretch, &mut symbols.values);
@@ -164,7 +239,8 @@ impl Alphabet {
 
     fn is_symbol(&self, layer: &[u8], at: usize) -> bool {
         // In `0x61` the zero is not a digit of the byte.
-        let is_prefix = self.bits == 4 && layer[at] == b'0' && matches!(layer.get(at + 1), Some(b'x' | b'X'));
+        let is_prefix =
+            self.bits == 4 && layer[at] == b'0' && matches!(layer.get(at + 1), Some(b'x' | b'X'));
         self.table[usize::from(layer[at])] < BETWEEN && !is_prefix
     }
 }
@@ -177,10 +253,15 @@ impl Symbols<'_> {
 
     /// The bytes the symbols spell when the first `phase` of each stretch are left out; a break ends each stretch.
     pub(super) fn bytes(&self, phase: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.values.len() * self.alphabet.bits / 8 + self.stretches.len());
+        let mut bytes =
+            Vec::with_capacity(self.values.len() * self.alphabet.bits / 8 + self.stretches.len());
         let mut start = 0;
         for &(_, end) in &self.stretches {
-            spell(&self.values[(start + phase).min(end)..end], self.alphabet.bits, &mut bytes);
+            spell(
+                &self.values[(start + phase).min(end)..end],
+                self.alphabet.bits,
+                &mut bytes,
+            );
             bytes.push(BREAK);
             start = end;
         }
@@ -192,7 +273,11 @@ impl Symbols<'_> {
         let bits = self.alphabet.bits;
         let mut origin = Origin::default();
         for (stretch, _) in &self.stretches {
-            let positions: Vec<usize> = stretch.clone().filter(|&at| self.alphabet.is_symbol(self.layer, at)).skip(phase).collect();
+            let positions: Vec<usize> = stretch
+                .clone()
+                .filter(|&at| self.alphabet.is_symbol(self.layer, at))
+                .skip(phase)
+                .collect();
             let byte = |n: usize| (positions[n * 8 / bits], positions[(n * 8 + 7) / bits] + 1);
             origin.0.extend((0..positions.len() * bits / 8).map(byte));
             origin.0.push((stretch.end, stretch.end));
@@ -207,7 +292,9 @@ fn spell(symbols: &[u8], bits: usize, bytes: &mut Vec<u8>) {
         let groups = symbols.chunks_exact(4);
         let rest = groups.remainder();
         for group in groups {
-            let word = group.iter().fold(0u32, |word, &symbol| word << 6 | u32::from(symbol));
+            let word = group
+                .iter()
+                .fold(0u32, |word, &symbol| word << 6 | u32::from(symbol));
             bytes.extend_from_slice(&word.to_be_bytes()[1..]);
         }
         return spell_slowly(rest, bits, bytes);
@@ -233,7 +320,10 @@ fn digit_groups(layer: &[u8], stretch: &Range<usize>) -> impl Iterator<Item = Ra
     std::iter::from_fn(move || {
         at += layer[at..end].iter().position(u8::is_ascii_digit)?;
         let start = at;
-        at += layer[at..end].iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(end - at);
+        at += layer[at..end]
+            .iter()
+            .position(|byte| !byte.is_ascii_digit())
+            .unwrap_or(end - at);
         Some(start..at)
     })
 }
@@ -247,7 +337,9 @@ mod tests {
         let mut readings: Vec<(Vec<u8>, Origin)> = Vec::new();
         let outlines = Outlines::of(source.as_bytes(), 8);
         for symbols in outlines.symbols() {
-            readings.extend((0..symbols.phases()).map(|phase| (symbols.bytes(phase), symbols.origin(phase))));
+            readings.extend(
+                (0..symbols.phases()).map(|phase| (symbols.bytes(phase), symbols.origin(phase))),
+            );
         }
         let (mut bytes, mut origin) = (Vec::new(), Origin::default());
         outlines.write_byte_lists(&mut bytes);
@@ -255,7 +347,9 @@ mod tests {
         readings.push((bytes, origin));
         readings.into_iter().find_map(|(bytes, origin)| {
             assert_eq!(bytes.len(), origin.0.len(), "{source}");
-            let at = bytes.windows(plain.len()).position(|window| window == plain.as_bytes())?;
+            let at = bytes
+                .windows(plain.len())
+                .position(|window| window == plain.as_bytes())?;
             Some(source[origin.of(&(at..at + plain.len()))].to_string())
         })
     }
@@ -268,32 +362,61 @@ mod tests {
             ("c2Vjcm\nV0LTAw\r\nMQ", "secret-001", "c2Vjcm\nV0LTAw\r\nMQ"),
             ("Pj4-Pz8_Pj4-Pz8_", ">>>???>>>???", "Pj4-Pz8_Pj4-Pz8_"),
             ("7365637265742d303031", "secret-001", "7365637265742d303031"),
-            ("a 73:65:63:72:65:74:2D:30:30:31!", "secret-001", "73:65:63:72:65:74:2D:30:30:31"),
-            ("0x73, 0x65, 0x63, 0x72, 0x65, 0x74, 0x2d, 0x30", "secret-0", "73, 0x65, 0x63, 0x72, 0x65, 0x74, 0x2d, 0x30"),
+            (
+                "a 73:65:63:72:65:74:2D:30:30:31!",
+                "secret-001",
+                "73:65:63:72:65:74:2D:30:30:31",
+            ),
+            (
+                "0x73, 0x65, 0x63, 0x72, 0x65, 0x74, 0x2d, 0x30",
+                "secret-0",
+                "73, 0x65, 0x63, 0x72, 0x65, 0x74, 0x2d, 0x30",
+            ),
             ("ONSWG4TFOQWTAMBR", "secret-001", "ONSWG4TFOQWTAMBR"),
             (
                 "01110011 01100101 01100011 01110010 01100101 01110100 00101101 00110000",
                 "secret-0",
                 "01110011 01100101 01100011 01110010 01100101 01110100 00101101 00110000",
             ),
-            ("bytes=[115, 101, 99, 114, 101, 116, 45, 48]", "secret-0", "115, 101, 99, 114, 101, 116, 45, 48"),
+            (
+                "bytes=[115, 101, 99, 114, 101, 116, 45, 48]",
+                "secret-0",
+                "115, 101, 99, 114, 101, 116, 45, 48",
+            ),
         ] {
-            assert_eq!(source_of(source, plain).as_deref(), Some(held_in), "{source}");
+            assert_eq!(
+                source_of(source, plain).as_deref(),
+                Some(held_in),
+                "{source}"
+            );
         }
     }
 
     #[test]
     fn short_or_plain_text_has_no_readings() {
         for source in ["", "a short word or two", "2026-11-15 06:00", "[1, 2, 3]"] {
-            assert!(Outlines::of(source.as_bytes(), 8).symbols().next().is_none(), "{source}");
+            assert!(
+                Outlines::of(source.as_bytes(), 8)
+                    .symbols()
+                    .next()
+                    .is_none(),
+                "{source}"
+            );
         }
     }
 
     #[test]
     fn outlines_include_their_alphabets() {
         for alphabet in &ALPHABETS {
-            assert!((0..=u8::MAX).all(|byte| alphabet.table[usize::from(byte)] == OUTSIDE || is_in(alphabet.outline, byte)));
+            assert!(
+                (0..=u8::MAX).all(|byte| alphabet.table[usize::from(byte)] == OUTSIDE
+                    || is_in(alphabet.outline, byte))
+            );
         }
-        assert!(b"0123456789, ;[]\n".iter().all(|&byte| is_in(Outline::Numbers, byte)));
+        assert!(
+            b"0123456789, ;[]\n"
+                .iter()
+                .all(|&byte| is_in(Outline::Numbers, byte))
+        );
     }
 }

@@ -49,18 +49,37 @@ pub(super) struct Scanner<const W: usize = WINDOW, const CASELESS: bool = false>
 impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
     /// Builds the scanner; the position of a needle in the input is its number in `each_match`.
     pub(super) fn new(needles: Vec<Zeroizing<Vec<u8>>>) -> Self {
-        let shortest = needles.iter().map(|needle| needle.len()).filter(|&len| len >= W).min().unwrap_or(W);
+        let shortest = needles
+            .iter()
+            .map(|needle| needle.len())
+            .filter(|&len| len >= W)
+            .min()
+            .unwrap_or(W);
         let step = (shortest - W + 1).min(STEP_MAX);
-        let bits = (needles.len() * step * BITS_PER_WINDOW).next_power_of_two().clamp(FILTER_BITS_MIN, FILTER_BITS_MAX);
+        let bits = (needles.len() * step * BITS_PER_WINDOW)
+            .next_power_of_two()
+            .clamp(FILTER_BITS_MIN, FILTER_BITS_MAX);
         let shift = 64 - bits.trailing_zeros();
-        let mut scanner = Scanner { needles, windows: Vec::new(), filter: vec![0; bits / 64], shift, step };
+        let mut scanner = Scanner {
+            needles,
+            windows: Vec::new(),
+            filter: vec![0; bits / 64],
+            shift,
+            step,
+        };
         let mut used = HashSet::new();
         for number in 0..scanner.needles.len() {
             let place = scanner.choose_place(number, &used);
             for at in place..place + step {
-                let Some(bytes) = Self::window_of(&scanner.needles[number], at) else { break };
+                let Some(bytes) = Self::window_of(&scanner.needles[number], at) else {
+                    break;
+                };
                 used.insert(bytes);
-                scanner.windows.push(Window { bytes, needle: number as u32, at: at as u32 });
+                scanner.windows.push(Window {
+                    bytes,
+                    needle: number as u32,
+                    at: at as u32,
+                });
                 let bit = scanner.slot(bytes);
                 scanner.filter[bit / 64] |= 1 << (bit % 64);
             }
@@ -79,7 +98,10 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
             return;
         }
         // Whole words are loaded as long as there are eight bytes; the last few are copied to one.
-        let whole = text.len().saturating_sub(WORD - 1).next_multiple_of(self.step);
+        let whole = text
+            .len()
+            .saturating_sub(WORD - 1)
+            .next_multiple_of(self.step);
         for (number, word) in text.windows(WORD).step_by(self.step).enumerate() {
             self.look(text, number * self.step, Self::window(word), &mut found);
         }
@@ -91,7 +113,13 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
     }
 
     #[inline]
-    fn look(&self, text: &[u8], at: usize, window: u64, found: &mut impl FnMut(usize, Range<usize>)) {
+    fn look(
+        &self,
+        text: &[u8],
+        at: usize,
+        window: u64,
+        found: &mut impl FnMut(usize, Range<usize>),
+    ) {
         let bit = self.slot(window);
         if self.filter[bit / 64] >> (bit % 64) & 1 == 1 {
             self.verify(text, at, window, found);
@@ -99,13 +127,30 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
     }
 
     #[cold]
-    fn verify(&self, text: &[u8], at: usize, bytes: u64, found: &mut impl FnMut(usize, Range<usize>)) {
+    fn verify(
+        &self,
+        text: &[u8],
+        at: usize,
+        bytes: u64,
+        found: &mut impl FnMut(usize, Range<usize>),
+    ) {
         let first = self.windows.partition_point(|window| window.bytes < bytes);
-        for window in self.windows[first..].iter().take_while(|window| window.bytes == bytes) {
+        for window in self.windows[first..]
+            .iter()
+            .take_while(|window| window.bytes == bytes)
+        {
             let needle = &self.needles[window.needle as usize];
-            let Some(from) = at.checked_sub(window.at as usize) else { continue };
-            let Some(candidate) = text.get(from..from + needle.len()) else { continue };
-            let same = if CASELESS { candidate.eq_ignore_ascii_case(needle) } else { candidate == &needle[..] };
+            let Some(from) = at.checked_sub(window.at as usize) else {
+                continue;
+            };
+            let Some(candidate) = text.get(from..from + needle.len()) else {
+                continue;
+            };
+            let same = if CASELESS {
+                candidate.eq_ignore_ascii_case(needle)
+            } else {
+                candidate == &needle[..]
+            };
             if same {
                 found(window.needle as usize, from..from + needle.len());
             }
@@ -122,7 +167,11 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
     fn window(word: &[u8]) -> u64 {
         let word: [u8; WORD] = word.try_into().unwrap_or([0; WORD]);
         let window = u64::from_le_bytes(word) & (u64::MAX >> (64 - 8 * W));
-        if CASELESS { window | (0x2020_2020_2020_2020 >> (64 - 8 * W)) } else { window }
+        if CASELESS {
+            window | (0x2020_2020_2020_2020 >> (64 - 8 * W))
+        } else {
+            window
+        }
     }
 
     fn window_of(needle: &[u8], at: usize) -> Option<u64> {
@@ -135,13 +184,27 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
     /// share their first bytes.
     fn choose_place(&self, number: usize, used: &HashSet<u64>) -> usize {
         let needle = &self.needles[number];
-        let common = |place: usize| needle[place..place + self.step + W - 1].iter().map(|&byte| commonness(byte)).sum::<usize>();
-        let count = (needle.len() + 2).saturating_sub(W + self.step).min(PLACES_MAX);
-        let mut places: Vec<(usize, usize)> = (0..count).map(|place| (common(place), place)).collect();
+        let common = |place: usize| {
+            needle[place..place + self.step + W - 1]
+                .iter()
+                .map(|&byte| commonness(byte))
+                .sum::<usize>()
+        };
+        let count = (needle.len() + 2)
+            .saturating_sub(W + self.step)
+            .min(PLACES_MAX);
+        let mut places: Vec<(usize, usize)> =
+            (0..count).map(|place| (common(place), place)).collect();
         places.sort_unstable();
-        let is_free =
-            |place: usize| (place..place + self.step).filter_map(|at| Self::window_of(needle, at)).all(|window| !used.contains(&window));
-        let best = places.iter().find(|(_, place)| is_free(*place)).or(places.first());
+        let is_free = |place: usize| {
+            (place..place + self.step)
+                .filter_map(|at| Self::window_of(needle, at))
+                .all(|window| !used.contains(&window))
+        };
+        let best = places
+            .iter()
+            .find(|(_, place)| is_free(*place))
+            .or(places.first());
         best.map_or(0, |(_, place)| *place)
     }
 }
@@ -150,7 +213,18 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
 fn commonness(byte: u8) -> usize {
     match byte {
         b'0'..=b'9' | b'j' | b'q' | b'x' | b'z' | 0x80.. => 0,
-        b'b' | b'f' | b'g' | b'k' | b'v' | b'w' | b'y' | b'A'..=b'Z' | b'_' | b':' | b'/' | b'=' => 1,
+        b'b'
+        | b'f'
+        | b'g'
+        | b'k'
+        | b'v'
+        | b'w'
+        | b'y'
+        | b'A'..=b'Z'
+        | b'_'
+        | b':'
+        | b'/'
+        | b'=' => 1,
         b'-' | b'.' => 2,
         _ => 4,
     }
@@ -161,7 +235,10 @@ mod tests {
     use super::*;
 
     fn found(needles: &[&str], text: &str) -> Vec<(usize, Range<usize>)> {
-        let needles = needles.iter().map(|n| Zeroizing::new(n.as_bytes().to_vec())).collect();
+        let needles = needles
+            .iter()
+            .map(|n| Zeroizing::new(n.as_bytes().to_vec()))
+            .collect();
         let mut hits = Vec::new();
         <Scanner>::new(needles).each_match(text.as_bytes(), |n, range| hits.push((n, range)));
         hits.sort_by_key(|(n, range)| (range.start, *n));
@@ -170,32 +247,59 @@ mod tests {
 
     #[test]
     fn overlapping_occurrences_are_all_reported() {
-        assert_eq!(found(&["aaaaaaaa"], "aaaaaaaaaa"), [(0, 0..8), (0, 1..9), (0, 2..10)]);
-        assert_eq!(found(&["abcdefgh", "efghijkl"], "abcdefghijkl"), [(0, 0..8), (1, 4..12)]);
+        assert_eq!(
+            found(&["aaaaaaaa"], "aaaaaaaaaa"),
+            [(0, 0..8), (0, 1..9), (0, 2..10)]
+        );
+        assert_eq!(
+            found(&["abcdefgh", "efghijkl"], "abcdefghijkl"),
+            [(0, 0..8), (1, 4..12)]
+        );
     }
 
     #[test]
     fn needles_that_share_every_window_are_told_apart() {
         let text = "xx-aaaaaaaaaaaaaaaaaaaaaaaa1";
-        assert_eq!(found(&["aaaaaaaaaaaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaaaaaaaaaaa2"], text), [(0, 3..28)]);
+        assert_eq!(
+            found(
+                &["aaaaaaaaaaaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaaaaaaaaaaa2"],
+                text
+            ),
+            [(0, 3..28)]
+        );
     }
 
     #[test]
     fn a_thousand_keys_with_one_prefix_are_each_found() {
-        let keys: Vec<String> = (0..1000).map(|n| format!("vendor-prefix-{n:06}-tail")).collect();
+        let keys: Vec<String> = (0..1000)
+            .map(|n| format!("vendor-prefix-{n:06}-tail"))
+            .collect();
         let refs: Vec<&str> = keys.iter().map(String::as_str).collect();
         let text = keys.join(" ");
         let hits = found(&refs, &text);
         assert_eq!(hits.len(), 1000);
-        assert!(hits.iter().all(|(n, range)| text[range.clone()] == keys[*n]));
+        assert!(
+            hits.iter()
+                .all(|(n, range)| text[range.clone()] == keys[*n])
+        );
     }
 
     #[test]
     fn short_caseless_literals() {
-        let scanner: Scanner<3, true> = Scanner::new(["sk-", "://", "token"].map(|n| Zeroizing::new(n.as_bytes().to_vec())).into());
+        let scanner: Scanner<3, true> = Scanner::new(
+            ["sk-", "://", "token"]
+                .map(|n| Zeroizing::new(n.as_bytes().to_vec()))
+                .into(),
+        );
         let mut hits = Vec::new();
-        scanner.each_match(b"SK-1 ToKeN http://x sk_ toke sk-", |n, range| hits.push((n, range)));
-        assert_eq!(hits, [(0, 0..3), (2, 5..10), (1, 15..18), (0, 29..32)], "also in the last bytes");
+        scanner.each_match(b"SK-1 ToKeN http://x sk_ toke sk-", |n, range| {
+            hits.push((n, range))
+        });
+        assert_eq!(
+            hits,
+            [(0, 0..3), (2, 5..10), (1, 15..18), (0, 29..32)],
+            "also in the last bytes"
+        );
     }
 
     #[test]
@@ -203,7 +307,11 @@ mod tests {
         assert_eq!(found(&["0123456789"], "0123456789"), [(0, 0..10)]);
         assert_eq!(found(&["0123456789"], "123456789"), []);
         assert_eq!(found(&["0123456789"], ""), []);
-        assert_eq!(found(&["short"], "short"), [], "below the window nothing is promised");
+        assert_eq!(
+            found(&["short"], "short"),
+            [],
+            "below the window nothing is promised"
+        );
         assert_eq!(found(&[], "anything at all"), []);
     }
 }

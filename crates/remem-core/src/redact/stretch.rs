@@ -8,18 +8,28 @@ const PRINTABLE_MIN: usize = 8;
 /// Stretches that could be text; in a wrong reading there are next to none.
 pub(super) fn printable(decoded: &[u8]) -> Vec<Range<usize>> {
     // NUL counts: text in UTF-16 is every other byte.
-    stretches(decoded, PRINTABLE_MIN, |byte| matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n' | 0))
+    stretches(decoded, PRINTABLE_MIN, |byte| {
+        matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n' | 0)
+    })
 }
 
 /// Maximal stretches of at least `min` (eight or more) bytes of a class. Looks at the far end first, so
 /// that text without long stretches costs a fraction of a look per byte.
-pub(super) fn stretches(layer: &[u8], min: usize, is_inside: impl Fn(u8) -> bool) -> Vec<Range<usize>> {
+pub(super) fn stretches(
+    layer: &[u8],
+    min: usize,
+    is_inside: impl Fn(u8) -> bool,
+) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
     let ends_at_space = !is_inside(b' ');
     while let Some(candidate) = layer.get(start..start + min) {
         // Nearly all that ends a stretch in prose is a space, and spaces can be seen eight bytes at a time.
-        let space = if ends_at_space { candidate.last_chunk().and_then(last_space) } else { None };
+        let space = if ends_at_space {
+            candidate.last_chunk().and_then(last_space)
+        } else {
+            None
+        };
         if let Some(space) = space {
             start += min - 8 + space + 1;
             continue;
@@ -28,7 +38,9 @@ pub(super) fn stretches(layer: &[u8], min: usize, is_inside: impl Fn(u8) -> bool
             start += outside + 1;
             continue;
         }
-        let more = layer[start + min..].iter().position(|&byte| !is_inside(byte));
+        let more = layer[start + min..]
+            .iter()
+            .position(|&byte| !is_inside(byte));
         let end = more.map_or(layer.len(), |more| start + min + more);
         found.push(start..end);
         start = end + 1;
@@ -53,17 +65,27 @@ mod tests {
     fn stretches_are_maximal() {
         let digits = |byte: u8| byte.is_ascii_digit();
         assert_eq!(stretches(b"123456789", 8, digits).first(), Some(&(0..9)));
-        assert_eq!(stretches(b"12a34567890b 123456789", 8, digits), [3..11, 13..22]);
-        assert_eq!(stretches(b"12a34 45678901 123456789", 8, digits), [6..14, 15..24]);
+        assert_eq!(
+            stretches(b"12a34567890b 123456789", 8, digits),
+            [3..11, 13..22]
+        );
+        assert_eq!(
+            stretches(b"12a34 45678901 123456789", 8, digits),
+            [6..14, 15..24]
+        );
         assert!(stretches(b"1234567", 8, digits).is_empty());
         assert_eq!(printable(b"\x80ab\xFFreadable\x01").len(), 1);
     }
 
     #[test]
     fn the_last_space_of_eight_bytes() {
-        for (bytes, last) in
-            [(b"abcdefgh", None), (b" abcdefg", Some(0)), (b"a b c de", Some(5)), (b"abcdefg ", Some(7)), (b"\xA0!\x1F\0@`p\x20", Some(7))]
-        {
+        for (bytes, last) in [
+            (b"abcdefgh", None),
+            (b" abcdefg", Some(0)),
+            (b"a b c de", Some(5)),
+            (b"abcdefg ", Some(7)),
+            (b"\xA0!\x1F\0@`p\x20", Some(7)),
+        ] {
             assert_eq!(last_space(bytes), last, "{bytes:?}");
         }
     }

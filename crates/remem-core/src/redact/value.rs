@@ -18,7 +18,10 @@ pub struct SecretValue {
 impl SecretValue {
     /// Takes the id shown in markers and the plaintext, which is wiped when dropped.
     pub fn new(id: impl Into<String>, value: impl Into<String>) -> SecretValue {
-        SecretValue { id: id.into(), value: Zeroizing::new(value.into()) }
+        SecretValue {
+            id: id.into(),
+            value: Zeroizing::new(value.into()),
+        }
     }
 
     /// The id as registered; it may be unfit for a marker, see the `marker` module.
@@ -54,14 +57,26 @@ mod tests {
 
     #[test]
     fn debug_shows_neither_value_nor_id() {
-        let shown = format!("{:?}", SecretValue::new("id-hunter2hunter2", "hunter2hunter2"));
+        let shown = format!(
+            "{:?}",
+            SecretValue::new("id-hunter2hunter2", "hunter2hunter2")
+        );
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 
     #[test]
     fn the_floor_counts_characters() {
-        for (value, long_enough) in [("1234567", false), ("12345678", true), ("äöüßéñç", false), ("äöüßéñç!", true)] {
-            assert_eq!(SecretValue::new("x", value).is_long_enough(), long_enough, "{value}");
+        for (value, long_enough) in [
+            ("1234567", false),
+            ("12345678", true),
+            ("äöüßéñç", false),
+            ("äöüßéñç!", true),
+        ] {
+            assert_eq!(
+                SecretValue::new("x", value).is_long_enough(),
+                long_enough,
+                "{value}"
+            );
         }
     }
 }

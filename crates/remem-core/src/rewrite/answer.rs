@@ -40,13 +40,30 @@ pub(super) fn parse(answer: &str) -> Result<Vec<Line>, Refusal> {
 
 /// Many models wrap JSON in one fence, whatever they are asked.
 fn unfenced(text: &str) -> &str {
-    let inside = text.strip_prefix("```json").or_else(|| text.strip_prefix("```"));
-    inside.and_then(|inside| inside.strip_suffix("```")).map_or(text, str::trim)
+    let inside = text
+        .strip_prefix("```json")
+        .or_else(|| text.strip_prefix("```"));
+    inside
+        .and_then(|inside| inside.strip_suffix("```"))
+        .map_or(text, str::trim)
 }
 
 fn reason(text: &str) -> Refusal {
-    let Ok(Value::Object(answer)) = serde_json::from_str(text) else { return Refusal::NotJson };
-    let lines = answer.get("lines").and_then(Value::as_array).into_iter().flatten();
-    let unknown_in_line = lines.filter_map(Value::as_object).flat_map(|line| line.keys()).any(|key| key != "text" && key != "from");
-    if unknown_in_line || answer.keys().any(|key| key != "lines") { Refusal::UnknownField } else { Refusal::NotJson }
+    let Ok(Value::Object(answer)) = serde_json::from_str(text) else {
+        return Refusal::NotJson;
+    };
+    let lines = answer
+        .get("lines")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let unknown_in_line = lines
+        .filter_map(Value::as_object)
+        .flat_map(|line| line.keys())
+        .any(|key| key != "text" && key != "from");
+    if unknown_in_line || answer.keys().any(|key| key != "lines") {
+        Refusal::UnknownField
+    } else {
+        Refusal::NotJson
+    }
 }

@@ -157,26 +157,53 @@ const WORD_BYTES: usize = 64;
 /// Holds a model's answer against the evidence. The error names the first rule that it breaks.
 pub fn check(job: &Job, answer: &str) -> Result<Rewrite, Refusal> {
     let lines = answer::parse(answer)?;
-    let words: usize = lines.iter().map(|line| line.text.split_whitespace().count()).sum();
+    let words: usize = lines
+        .iter()
+        .map(|line| line.text.split_whitespace().count())
+        .sum();
     let bytes: usize = lines.iter().map(|line| line.text.len()).sum();
-    if lines.len() > LINES_MAX || words > job.words_max || bytes > job.words_max.saturating_mul(WORD_BYTES) {
+    if lines.len() > LINES_MAX
+        || words > job.words_max
+        || bytes > job.words_max.saturating_mul(WORD_BYTES)
+    {
         return Err(Refusal::TooLong);
     }
-    let evidence: Vec<Vec<words::Sentence>> = job.evidence.iter().map(|evidence| words::sentences(&evidence.text)).collect();
+    let evidence: Vec<Vec<words::Sentence>> = job
+        .evidence
+        .iter()
+        .map(|evidence| words::sentences(&evidence.text))
+        .collect();
     let mut diff = Vec::with_capacity(lines.len());
     for line in lines {
         let cited = cited(&line.from, evidence.len())?;
-        let sentences: Vec<(usize, &words::Sentence)> =
-            cited.into_iter().flat_map(|number| evidence[number].iter().map(move |sentence| (number, sentence))).collect();
+        let sentences: Vec<(usize, &words::Sentence)> = cited
+            .into_iter()
+            .flat_map(|number| {
+                evidence[number]
+                    .iter()
+                    .map(move |sentence| (number, sentence))
+            })
+            .collect();
         let mut spans: Vec<Span> = Vec::new();
         for (number, sentence) in entail::carriers(&line.text, &sentences)? {
-            spans.push(Span { source: job.evidence[number].source.clone(), start: sentence.start, end: sentence.end });
+            spans.push(Span {
+                source: job.evidence[number].source.clone(),
+                start: sentence.start,
+                end: sentence.end,
+            });
         }
         spans.sort();
         spans.dedup();
-        diff.push(DiffLine { text: line.text, spans });
+        diff.push(DiffLine {
+            text: line.text,
+            spans,
+        });
     }
-    let text = diff.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
+    let text = diff
+        .iter()
+        .map(|line| line.text.as_str())
+        .collect::<Vec<_>>()
+        .join("\n");
     Ok(Rewrite { text, diff })
 }
 
@@ -187,7 +214,10 @@ fn cited(from: &[u64], known: usize) -> Result<Vec<usize>, Refusal> {
     }
     let mut numbers = Vec::with_capacity(from.len().min(known));
     for number in from {
-        let number = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1)).filter(|number| *number < known);
+        let number = usize::try_from(*number)
+            .ok()
+            .and_then(|number| number.checked_sub(1))
+            .filter(|number| *number < known);
         let number = number.ok_or(Refusal::UnknownEvidence)?;
         if !numbers.contains(&number) {
             numbers.push(number);
@@ -199,18 +229,33 @@ fn cited(from: &[u64], known: usize) -> Result<Vec<usize>, Refusal> {
 // Memories are private: only sizes are printed.
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Job({} texts, {} words at most)", self.evidence.len(), self.words_max)
+        write!(
+            f,
+            "Job({} texts, {} words at most)",
+            self.evidence.len(),
+            self.words_max
+        )
     }
 }
 
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Message({}, {} bytes)", self.role.as_str(), self.content.len())
+        write!(
+            f,
+            "Message({}, {} bytes)",
+            self.role.as_str(),
+            self.content.len()
+        )
     }
 }
 
 impl fmt::Debug for Rewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rewrite({} lines, {} bytes)", self.diff.len(), self.text.len())
+        write!(
+            f,
+            "Rewrite({} lines, {} bytes)",
+            self.diff.len(),
+            self.text.len()
+        )
     }
 }

@@ -20,17 +20,43 @@ pub fn prompt(job: &Job) -> Vec<Message> {
     let mut material = String::new();
     for (number, evidence) in job.evidence.iter().enumerate() {
         // Writing to a string cannot fail.
-        let _ = write!(material, "{fence} note {} begins\n{}\n{fence} note {} ends\n", number + 1, evidence.text, number + 1);
+        let _ = write!(
+            material,
+            "{fence} note {} begins\n{}\n{fence} note {} ends\n",
+            number + 1,
+            evidence.text,
+            number + 1
+        );
     }
-    let _ = write!(material, "{fence} digest begins\n{}\n{fence} digest ends\n", job.plain);
-    vec![Message { role: Role::System, content: task }, Message { role: Role::User, content: material }]
+    let _ = write!(
+        material,
+        "{fence} digest begins\n{}\n{fence} digest ends\n",
+        job.plain
+    );
+    vec![
+        Message {
+            role: Role::System,
+            content: task,
+        },
+        Message {
+            role: Role::User,
+            content: material,
+        },
+    ]
 }
 
 /// A text would have to hold its own digest to forge this.
 fn fence(job: &Job) -> String {
     let mut hasher = blake3::Hasher::new();
-    for text in job.evidence.iter().map(|evidence| &evidence.text).chain([&job.plain]) {
-        hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    for text in job
+        .evidence
+        .iter()
+        .map(|evidence| &evidence.text)
+        .chain([&job.plain])
+    {
+        hasher
+            .update(&(text.len() as u64).to_le_bytes())
+            .update(text.as_bytes());
     }
     format!("=== {}", &hasher.finalize().to_hex()[..16])
 }

@@ -43,19 +43,26 @@ impl Token {
 
     /// Must stay where the evidence has it.
     pub fn is_special(&self) -> bool {
-        matches!(self.kind, Kind::Number | Kind::Identifier) || self.kind == Kind::Word && self.capital
+        matches!(self.kind, Kind::Number | Kind::Identifier)
+            || self.kind == Kind::Word && self.capital
     }
 
     /// Part of a date rather than of an amount.
     pub fn is_date(&self) -> bool {
-        let shape: String = self.lower.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        let shape: String = self
+            .lower
+            .chars()
+            .map(|c| if c.is_ascii_digit() { '0' } else { c })
+            .collect();
         self.kind == Kind::Number && (DATES.contains(self.lower.as_str()) || shape == "0000-00-00")
     }
 
     /// Whether `other`, a word of the evidence, is this one.
     pub fn is(&self, other: &Token) -> bool {
         let name = self.kind == Kind::Word && self.capital && !self.initial;
-        self.kind == other.kind && self.key == other.key && (!name || other.capital && self.lower == other.lower)
+        self.kind == other.kind
+            && self.key == other.key
+            && (!name || other.capital && self.lower == other.lower)
     }
 }
 
@@ -68,7 +75,9 @@ pub(super) struct Sentence {
 }
 
 static NEGATORS: Words = LazyLock::new(|| {
-    "not no never none nobody nothing nowhere neither nor without hardly barely rarely seldom".split_whitespace().collect()
+    "not no never none nobody nothing nowhere neither nor without hardly barely rarely seldom"
+        .split_whitespace()
+        .collect()
 });
 static FUNCTION: Words = LazyLock::new(|| {
     "a an the this that these those it its he she they them his her hers their theirs him we us our ours you your \
@@ -127,7 +136,8 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence> {
             start = at + c.len_utf8();
         }
         // A quotation mark or bracket may follow the stop.
-        ended = matches!(c, '.' | '!' | '?' | '…' | '。') || ended && matches!(c, '"' | '\'' | ')' | ']' | '”' | '’');
+        ended = matches!(c, '.' | '!' | '?' | '…' | '。')
+            || ended && matches!(c, '"' | '\'' | ')' | ']' | '”' | '’');
     }
     add(&mut found, text, start, text.len());
     found
@@ -139,7 +149,11 @@ fn add(found: &mut Vec<Sentence>, text: &str, start: usize, end: usize) {
     let start = start + (inside.len() - inside.trim_start().len());
     let tokens = tokens(trimmed);
     if tokens.iter().any(|token| token.kind != Kind::Function) {
-        found.push(Sentence { start, end: start + trimmed.len(), tokens });
+        found.push(Sentence {
+            start,
+            end: start + trimmed.len(),
+            tokens,
+        });
     }
 }
 
@@ -175,10 +189,15 @@ fn chunk_end(chars: &[char], start: usize) -> usize {
     let digit: fn(char) -> bool = char::is_numeric;
     let mut at = start;
     let free = start == 0 || !is(start - 1, char::is_alphanumeric);
-    if free && is(at, |c| "+-−".contains(c)) && (is(at + 1, digit) || is(at + 1, |c| "$€£¥".contains(c)) && is(at + 2, digit)) {
+    if free
+        && is(at, |c| "+-−".contains(c))
+        && (is(at + 1, digit) || is(at + 1, |c| "$€£¥".contains(c)) && is(at + 2, digit))
+    {
         at += 1;
     }
-    if is(at, |c| "$€£¥#".contains(c)) && is(at + 1, char::is_alphanumeric) || is(at, |c| c == '.') && free && is(at + 1, digit) {
+    if is(at, |c| "$€£¥#".contains(c)) && is(at + 1, char::is_alphanumeric)
+        || is(at, |c| c == '.') && free && is(at + 1, digit)
+    {
         at += 1;
     }
     if !is(at, char::is_alphanumeric) {
@@ -189,13 +208,20 @@ fn chunk_end(chars: &[char], start: usize) -> usize {
             at += 1;
         }
         let comma = is(at, |c| c == ',') && is(at - 1, digit) && is(at + 1, digit);
-        if comma || is(at, |c| "'’-./:@\\".contains(c)) && is(at + 1, |c| c.is_alphanumeric() || c == '_') {
+        if comma
+            || is(at, |c| "'’-./:@\\".contains(c))
+                && is(at + 1, |c| c.is_alphanumeric() || c == '_')
+        {
             at += 1;
         } else {
             break;
         }
     }
-    if is(at, |c| "%°‰".contains(c)) { at + 1 } else { at }
+    if is(at, |c| "%°‰".contains(c)) {
+        at + 1
+    } else {
+        at
+    }
 }
 
 fn words_of(chunk: &str, found: &mut Vec<Token>) {
@@ -221,18 +247,29 @@ fn push(word: &str, found: &mut Vec<Token>) {
         (Kind::Negator, lower.clone())
     } else if lower.ends_with("n't") || lower == "cannot" {
         (Kind::Negator, "not".to_owned())
-    } else if digits || NUMBERS.contains(lower.as_str()) || capital && (name || lower != "may") && DATES.contains(lower.as_str()) {
+    } else if digits
+        || NUMBERS.contains(lower.as_str())
+        || capital && (name || lower != "may") && DATES.contains(lower.as_str())
+    {
         (Kind::Number, lower.clone())
     } else if !name && QUALIFIERS.contains(lower.as_str()) {
         (Kind::Qualifier, qualifier(&lower))
-    } else if word.contains(|c: char| c.is_numeric() || "_./:@\\$€£¥#".contains(c)) || letters > 1 && inner_capital {
+    } else if word.contains(|c: char| c.is_numeric() || "_./:@\\$€£¥#".contains(c))
+        || letters > 1 && inner_capital
+    {
         (Kind::Identifier, word.to_owned())
     } else if FUNCTION.contains(lower.as_str()) {
         (Kind::Function, lower.clone())
     } else {
         (Kind::Word, stem(&lower))
     };
-    found.push(Token { kind, key, lower, capital, initial });
+    found.push(Token {
+        kind,
+        key,
+        lower,
+        capital,
+        initial,
+    });
 }
 
 /// One key for the forms of a qualifier.
@@ -251,9 +288,17 @@ fn stem(lower: &str) -> String {
     if stem.len() > 4 && stem.ends_with("ies") {
         stem.truncate(stem.len() - 3);
         stem.push('y');
-    } else if ["sses", "shes", "ches", "xes", "zes"].iter().any(|ending| stem.ends_with(ending)) {
+    } else if ["sses", "shes", "ches", "xes", "zes"]
+        .iter()
+        .any(|ending| stem.ends_with(ending))
+    {
         stem.truncate(stem.len() - 2);
-    } else if stem.len() > 3 && stem.ends_with('s') && !["ss", "us", "is"].iter().any(|ending| stem.ends_with(ending)) {
+    } else if stem.len() > 3
+        && stem.ends_with('s')
+        && !["ss", "us", "is"]
+            .iter()
+            .any(|ending| stem.ends_with(ending))
+    {
         stem.truncate(stem.len() - 1);
     }
     let rest = stem.strip_suffix("ing").unwrap_or_default();
@@ -268,7 +313,12 @@ fn stem(lower: &str) -> String {
         stem.truncate(stem.len() - 1);
     }
     let twice = stem.chars().rev().take(2).collect::<Vec<_>>();
-    if stem.len() > 3 && twice.first() == twice.get(1) && twice.first().is_some_and(|c| c.is_ascii_alphabetic() && !"aeiou".contains(*c)) {
+    if stem.len() > 3
+        && twice.first() == twice.get(1)
+        && twice
+            .first()
+            .is_some_and(|c| c.is_ascii_alphabetic() && !"aeiou".contains(*c))
+    {
         stem.pop();
     }
     stem

@@ -17,17 +17,30 @@ pub(super) struct Cron {
     either_day: bool,
 }
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: [&str; 12] = [
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// Days looked at: a day of a month that has to be a certain day of the week may be 40 years away.
 const DAYS_MAX: u32 = 366 * 41;
 
 impl Cron {
     pub fn parse(line: &str) -> Result<Cron, Rejection> {
-        let invalid = |rule| Rejection::Invalid { field: "cron", rule };
-        let malformed = || invalid("must be five fields: minute, hour, day of the month, month, day of the week");
-        let fields: Vec<&str> = if line.len() <= super::TEXT_MAX { line.split_whitespace().collect() } else { Vec::new() };
-        let [minute, hour, day, month, weekday] = fields[..] else { return Err(malformed()) };
+        let invalid = |rule| Rejection::Invalid {
+            field: "cron",
+            rule,
+        };
+        let malformed = || {
+            invalid("must be five fields: minute, hour, day of the month, month, day of the week")
+        };
+        let fields: Vec<&str> = if line.len() <= super::TEXT_MAX {
+            line.split_whitespace().collect()
+        } else {
+            Vec::new()
+        };
+        let [minute, hour, day, month, weekday] = fields[..] else {
+            return Err(malformed());
+        };
         let weekdays = field(weekday, 0, 7, &WEEKDAYS, 0).ok_or_else(malformed)?;
         let cron = Cron {
             minutes: field(minute, 0, 59, &[], 0).ok_or_else(malformed)?,
@@ -40,7 +53,9 @@ impl Cron {
         };
         let some_day = Date::constant(2000, 1, 1);
         if !days_from(some_day).any(|date| cron.has_day(date)) {
-            return Err(invalid("never comes up: no month that it names has such a day"));
+            return Err(invalid(
+                "never comes up: no month that it names has such a day",
+            ));
         }
         Ok(cron)
     }
@@ -48,21 +63,38 @@ impl Cron {
     /// The first tick after `now`. Ticks by the clock on the wall are in order as instants too, so that the first one that
     /// is later is it.
     pub fn next(&self, zone: &TimeZone, now: Timestamp) -> Option<Timestamp> {
-        let here = jiff::Timestamp::from_millisecond(now.0).ok()?.to_zoned(zone.clone()).date();
+        let here = jiff::Timestamp::from_millisecond(now.0)
+            .ok()?
+            .to_zoned(zone.clone())
+            .date();
         // What a gap swallows belongs to the day before it.
         let first = here.yesterday().ok()?;
-        days_from(first).filter(|date| self.has_day(*date)).find_map(|date| self.first_of_day(date, zone, now))
+        days_from(first)
+            .filter(|date| self.has_day(*date))
+            .find_map(|date| self.first_of_day(date, zone, now))
     }
 
     fn first_of_day(&self, date: Date, zone: &TimeZone, now: Timestamp) -> Option<Timestamp> {
-        let times = values(self.hours).flat_map(|hour| values(self.minutes).map(move |minute| date.at(hour, minute, 0, 0)));
-        times.filter_map(|time| instant(zone, time)).find(|tick| *tick > now)
+        let times = values(self.hours)
+            .flat_map(|hour| values(self.minutes).map(move |minute| date.at(hour, minute, 0, 0)));
+        times
+            .filter_map(|time| instant(zone, time))
+            .find(|tick| *tick > now)
     }
 
     fn has_day(&self, date: Date) -> bool {
-        let has = |bits: u64, value: i8| u32::try_from(value).is_ok_and(|value| bits & (1 << value) != 0);
-        let (day, weekday) = (has(self.days, date.day()), has(self.weekdays, date.weekday().to_sunday_zero_offset()));
-        has(self.months, date.month()) && if self.either_day { day || weekday } else { day && weekday }
+        let has =
+            |bits: u64, value: i8| u32::try_from(value).is_ok_and(|value| bits & (1 << value) != 0);
+        let (day, weekday) = (
+            has(self.days, date.day()),
+            has(self.weekdays, date.weekday().to_sunday_zero_offset()),
+        );
+        has(self.months, date.month())
+            && if self.either_day {
+                day || weekday
+            } else {
+                day && weekday
+            }
     }
 }
 
@@ -77,7 +109,9 @@ fn values(bits: u64) -> impl Iterator<Item = i8> {
 /// When the clocks of a zone show a time: the first time they do, or else the first instant after the gap that skips it.
 fn instant(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
     let found = match zone.to_ambiguous_timestamp(time).offset() {
-        AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => offset.to_timestamp(time).ok()?,
+        AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
+            offset.to_timestamp(time).ok()?
+        }
         AmbiguousOffset::Gap { after, .. } => {
             // By the later offset it is an instant before the gap, so that the change is what follows it.
             let before = after.to_timestamp(time).ok()?;
@@ -95,21 +129,34 @@ fn field(text: &str, min: u32, max: u32, names: &[&str], names_from: u32) -> Opt
             Some((range, step)) => (range, Some(number(step)?)),
         };
         let value = |text: &str| {
-            let named = names.iter().position(|name| name.eq_ignore_ascii_case(text));
-            let named = named.and_then(|place| u32::try_from(place).ok()).map(|place| place + names_from);
-            named.or_else(|| number(text)).filter(|value| (min..=max).contains(value))
+            let named = names
+                .iter()
+                .position(|name| name.eq_ignore_ascii_case(text));
+            let named = named
+                .and_then(|place| u32::try_from(place).ok())
+                .map(|place| place + names_from);
+            named
+                .or_else(|| number(text))
+                .filter(|value| (min..=max).contains(value))
         };
         let (from, to) = match range.split_once('-') {
             _ if range == "*" => (min, max),
             Some((from, to)) => (value(from)?, value(to)?),
             // A step without a range goes to the end.
-            None => (value(range)?, if step.is_some() { max } else { value(range)? }),
+            None => (
+                value(range)?,
+                if step.is_some() { max } else { value(range)? },
+            ),
         };
         let step = step.unwrap_or(1);
         if from > to || step == 0 {
             return None;
         }
-        Some((from..=to).step_by(usize::try_from(step).ok()?).fold(bits, |bits, value| bits | 1 << value))
+        Some(
+            (from..=to)
+                .step_by(usize::try_from(step).ok()?)
+                .fold(bits, |bits, value| bits | 1 << value),
+        )
     })
 }
 
@@ -135,10 +182,17 @@ mod tests {
             ("7,7", &[7]),
         ];
         for (text, expected) in rows {
-            assert_eq!(values(field(text, 0, 59, &[], 0).unwrap()).collect::<Vec<_>>(), expected, "{text}");
+            assert_eq!(
+                values(field(text, 0, 59, &[], 0).unwrap()).collect::<Vec<_>>(),
+                expected,
+                "{text}"
+            );
         }
         assert_eq!(Cron::parse("0 0 * * 7"), Cron::parse("0 0 * * SUN"));
-        assert_eq!(Cron::parse("0 0 * jan-mar mon-fri").map(|c| (c.months, c.weekdays)), Ok((0b1110, 0b11_1110)));
+        assert_eq!(
+            Cron::parse("0 0 * jan-mar mon-fri").map(|c| (c.months, c.weekdays)),
+            Ok((0b1110, 0b11_1110))
+        );
     }
 
     #[test]

@@ -14,17 +14,28 @@ fn values(start: u32, len: usize) -> Trigrams {
 
 #[test]
 fn a_word_has_two_spaces_before_and_one_behind() {
-    let text = |set: &Trigrams| set.to_bytes().chunks(3).map(|chunk| String::from_utf8_lossy(chunk).into_owned()).collect::<Vec<_>>();
+    let text = |set: &Trigrams| {
+        set.to_bytes()
+            .chunks(3)
+            .map(|chunk| String::from_utf8_lossy(chunk).into_owned())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(text(&of("Cat")), ["  c", " ca", "at ", "cat"]);
     assert_eq!(text(&of("a")), ["  a", " a "]);
-    assert_eq!(text(&of("x_y 7")), ["  7", "  x", "  y", " 7 ", " x ", " y "]);
+    assert_eq!(
+        text(&of("x_y 7")),
+        ["  7", "  x", "  y", " 7 ", " x ", " y "]
+    );
     assert!(of("").is_empty() && of(" -- !? ²³ 👍 \u{301}").is_empty());
 }
 
 #[test]
 fn wide_characters_are_hashed_as_the_server_does() {
     // As `show_trgm` prints them on a UTF-8 database.
-    assert_eq!(of("日本").to_bytes(), [0x1e, 0x22, 0xe9, 0x20, 0x3d, 0x17, 0x83, 0x6e, 0x53]);
+    assert_eq!(
+        of("日本").to_bytes(),
+        [0x1e, 0x22, 0xe9, 0x20, 0x3d, 0x17, 0x83, 0x6e, 0x53]
+    );
     assert_eq!(of("é").to_bytes(), [0xe6, 0x9b, 0x54, 0xe8, 0x2c, 0x48]);
 }
 
@@ -47,7 +58,10 @@ fn seventeen_of_twenty_is_let_through_and_the_next_fraction_is_not() {
     // Of all fractions with a denominator up to 400, the smallest above 17/20 and the largest below.
     let (above, below) = ((329, 387), (334, 393));
     assert!(values(0, above.1).shadows(&values(0, above.0)), "{above:?}");
-    assert!(!values(0, below.1).shadows(&values(0, below.0)), "{below:?}");
+    assert!(
+        !values(0, below.1).shadows(&values(0, below.0)),
+        "{below:?}"
+    );
     assert!(!of("").shadows(&of("")), "nothing is like nothing");
 }
 
@@ -59,11 +73,19 @@ fn the_floor_counts_characters() {
 
 #[test]
 fn only_what_was_written_is_read() {
-    for bad in [&[1, 2][..], &[0, 0, 2, 0, 0, 1], &[0, 0, 1, 0, 0, 1], &[0, 0, 1, 0]] {
+    for bad in [
+        &[1, 2][..],
+        &[0, 0, 2, 0, 0, 1],
+        &[0, 0, 1, 0, 0, 1],
+        &[0, 0, 1, 0],
+    ] {
         assert_eq!(Trigrams::from_bytes(bad), None);
     }
     assert_eq!(Trigrams::from_bytes(&[]), Some(Trigrams::default()));
-    assert_eq!(Trigrams::from_bytes(&[0, 1, 0, 0, 1, 1]), Some(values(256, 2)));
+    assert_eq!(
+        Trigrams::from_bytes(&[0, 1, 0, 0, 1, 1]),
+        Some(values(256, 2))
+    );
 }
 
 #[test]

@@ -9,42 +9,83 @@ use crate::jobs::own_words;
 use crate::runs::{NewRun, Start};
 use remem_core::event::AutomationFired;
 use remem_core::proposal::automation::Target;
-use remem_core::{Batch, EventBody, Fence, Precondition, PrincipalId, Record, RecordKind, TenantId, Ties, Timestamp};
+use remem_core::{
+    Batch, EventBody, Fence, Precondition, PrincipalId, Record, RecordKind, TenantId, Ties,
+    Timestamp,
+};
 use remem_store::StoreError;
 use serde_json::json;
 
 impl Engine {
-    pub(crate) async fn fire_automation(&self, tenant: &TenantId, record: Record, fence: Option<&Fence>) -> Result<Fired, EngineError> {
+    pub(crate) async fn fire_automation(
+        &self,
+        tenant: &TenantId,
+        record: Record,
+        fence: Option<&Fence>,
+    ) -> Result<Fired, EngineError> {
         let now = self.now_for(tenant).await?;
         let (policy, rules) = (self.policy_for(tenant).await?, self.rules(tenant).await?);
         let admission = rules.admission(&policy, now);
         let batch = Batch::new(tenant.clone(), now).fenced(fence.cloned());
-        let (version, due) = (Precondition::Version(record.version), record.ties.due.unwrap_or(now));
+        let (version, due) = (
+            Precondition::Version(record.version),
+            record.ties.due.unwrap_or(now),
+        );
         let Some(mut known) = AutomationRecord::read(&record) else {
             // Something was taken out of it, so that nobody can tell what it was to start: it is not due any more.
-            let batch = batch.set(RecordKind::Automation, record.key, version, admission.record(record.body));
+            let batch = batch.set(
+                RecordKind::Automation,
+                record.key,
+                version,
+                admission.record(record.body),
+            );
             return settled(self.parts.store.commit(batch).await.map(|_| ()));
         };
         if self.runs.is_full(&policy) {
             return Ok(Fired::Held);
         }
-        let instant = known.automation.latest(known.anchor, due.plus_ms(-1), now).unwrap_or(due);
+        let instant = known
+            .automation
+            .latest(known.anchor, due.plus_ms(-1), now)
+            .unwrap_or(due);
         let ties = known.next_due(now).map(Ties::due).unwrap_or_default();
         let Some(start) = self.automated_run(tenant, &known, instant).await? else {
             tracing::warn!(tenant = %tenant, automation = known.automation.id, "what an automation is to start is not there; it waits for its next time");
-            let batch = batch.set_tied(RecordKind::Automation, record.key, version, known.body(&admission), ties);
+            let batch = batch.set_tied(
+                RecordKind::Automation,
+                record.key,
+                version,
+                known.body(&admission),
+                ties,
+            );
             return settled(self.parts.store.commit(batch).await.map(|_| ()));
         };
         let run_id = start.id.as_str().to_owned();
         (known.last_fired_at, known.last_run_id) = (Some(instant), Some(run_id.clone()));
         let (batch, run) = self.starting(&policy, tenant, start, batch).await?;
-        let batch = batch.set_tied(RecordKind::Automation, record.key, version, known.body(&admission), ties);
+        let batch = batch.set_tied(
+            RecordKind::Automation,
+            record.key,
+            version,
+            known.body(&admission),
+            ties,
+        );
         let note = json!({"automationId": known.automation.id, "scheduledAt": instant.0, "firedAt": now.0, "runId": run_id});
         let key = format!("automation/{}/t{}", known.automation.id, instant.0);
         let kept = Ties::due(now.plus_ms(policy.commitment_retention_ms));
-        let batch = batch.set_tied(RecordKind::Fire, key, Precondition::Absent, own_words(note), kept);
+        let batch = batch.set_tied(
+            RecordKind::Fire,
+            key,
+            Precondition::Absent,
+            own_words(note),
+            kept,
+        );
         let (automation_id, scheduled_at) = (known.automation.id, instant.0);
-        let event = EventBody::AutomationFired(AutomationFired { automation_id, scheduled_at, enqueued_run_id: run_id });
+        let event = EventBody::AutomationFired(AutomationFired {
+            automation_id,
+            scheduled_at,
+            enqueued_run_id: run_id,
+        });
         match self.parts.store.commit(batch.emit_apart(event)).await {
             Ok(committed) => {
                 self.carry(policy, tenant, &run, committed.revision);
@@ -57,8 +98,15 @@ impl Engine {
     }
 
     /// The run that it starts; `None` if that cannot be started.
-    async fn automated_run(&self, tenant: &TenantId, known: &AutomationRecord, instant: Timestamp) -> Result<Option<Start>, EngineError> {
-        let Some(host) = PrincipalId::parse(HOST) else { return Ok(None) };
+    async fn automated_run(
+        &self,
+        tenant: &TenantId,
+        known: &AutomationRecord,
+        instant: Timestamp,
+    ) -> Result<Option<Start>, EngineError> {
+        let Some(host) = PrincipalId::parse(HOST) else {
+            return Ok(None);
+        };
         let mut inputs = known.automation.inputs.clone();
         inputs.insert("automationId".to_owned(), json!(known.automation.id));
         inputs.insert("scheduledAt".to_owned(), json!(instant.rfc3339()));
@@ -67,9 +115,24 @@ impl Engine {
             Target::Agent(id) => (String::new(), Some(id.clone())),
         };
         let tags = vec!["source:automation".to_owned()];
-        match self.prepare_run(tenant, &host, NewRun { workflow_id, agent_id, inputs, tags, ..NewRun::default() }).await {
+        match self
+            .prepare_run(
+                tenant,
+                &host,
+                NewRun {
+                    workflow_id,
+                    agent_id,
+                    inputs,
+                    tags,
+                    ..NewRun::default()
+                },
+            )
+            .await
+        {
             Ok(start) => Ok(Some(start)),
-            Err(EngineError::UnknownWorkflow | EngineError::NotFound | EngineError::Rejected(_)) => Ok(None),
+            Err(
+                EngineError::UnknownWorkflow | EngineError::NotFound | EngineError::Rejected(_),
+            ) => Ok(None),
             Err(other) => Err(other),
         }
     }

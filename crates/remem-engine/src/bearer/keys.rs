@@ -6,9 +6,10 @@ use crate::ports::KeysetError;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
-    RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512, RsaParameters,
-    RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256,
+    RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512, RsaParameters, RsaPublicKeyComponents,
+    UnparsedPublicKey, VerificationAlgorithm,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -76,7 +77,9 @@ impl Algorithm {
     /// The algorithm of that name, letter by letter.
     #[must_use]
     pub fn parse(name: &str) -> Option<Algorithm> {
-        Algorithm::ALL.into_iter().find(|algorithm| algorithm.as_str() == name)
+        Algorithm::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.as_str() == name)
     }
 
     fn rsa(self) -> Option<&'static RsaParameters> {
@@ -142,13 +145,17 @@ impl PublicKeys {
     /// Reads a JWKS document. What cannot be used (encryption keys, shared secrets, other curves, private keys, which have no
     /// business there) is left out and counted.
     pub fn parse(document: &[u8]) -> Result<PublicKeys, KeysetError> {
-        let document: Document = serde_json::from_slice(document).map_err(|_| KeysetError::Malformed)?;
+        let document: Document =
+            serde_json::from_slice(document).map_err(|_| KeysetError::Malformed)?;
         if document.keys.len() > KEYS_MAX {
             return Err(KeysetError::TooLarge);
         }
         let all = document.keys.len();
         let keys: Vec<PublicKey> = document.keys.into_iter().filter_map(read).collect();
-        Ok(PublicKeys { left_out: all - keys.len(), keys })
+        Ok(PublicKeys {
+            left_out: all - keys.len(),
+            keys,
+        })
     }
 
     /// How many can be used.
@@ -177,7 +184,11 @@ impl PublicKeys {
     /// The keys that a token may mean: those of its name, or the only one there is if it names none.
     pub(super) fn named(&self, kid: Option<&str>) -> Vec<&PublicKey> {
         match kid {
-            Some(kid) => self.keys.iter().filter(|key| key.kid.as_deref() == Some(kid)).collect(),
+            Some(kid) => self
+                .keys
+                .iter()
+                .filter(|key| key.kid.as_deref() == Some(kid))
+                .collect(),
             None if self.keys.len() == 1 => self.keys.iter().collect(),
             None => Vec::new(),
         }
@@ -198,10 +209,14 @@ impl PublicKey {
 
     /// Whether the signature is this key's. One of another algorithm is not.
     pub(super) fn signed(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
-        let plain = |how: &'static dyn VerificationAlgorithm, point: &[u8]| UnparsedPublicKey::new(how, point).verify(message, signature);
+        let plain = |how: &'static dyn VerificationAlgorithm, point: &[u8]| {
+            UnparsedPublicKey::new(how, point).verify(message, signature)
+        };
         let verified = match (&self.material, algorithm.rsa()) {
             _ if !self.fits(algorithm) => return false,
-            (Material::Rsa { n, e }, Some(how)) => RsaPublicKeyComponents { n, e }.verify(how, message, signature),
+            (Material::Rsa { n, e }, Some(how)) => {
+                RsaPublicKeyComponents { n, e }.verify(how, message, signature)
+            }
             (Material::Rsa { .. }, None) => return false,
             (Material::P256(point), _) => plain(&ECDSA_P256_SHA256_FIXED, point),
             (Material::P384(point), _) => plain(&ECDSA_P384_SHA384_FIXED, point),
@@ -217,27 +232,47 @@ impl PublicKey {
 
 fn read(value: Value) -> Option<PublicKey> {
     let jwk: Jwk = serde_json::from_value(value).ok()?;
-    let for_signatures = jwk.purpose.as_deref().is_none_or(|purpose| purpose == "sig")
-        && jwk.key_ops.as_ref().is_none_or(|ops| ops.iter().any(|op| op == "verify"));
+    let for_signatures = jwk
+        .purpose
+        .as_deref()
+        .is_none_or(|purpose| purpose == "sig")
+        && jwk
+            .key_ops
+            .as_ref()
+            .is_none_or(|ops| ops.iter().any(|op| op == "verify"));
     if !for_signatures || jwk.d.is_some() {
         return None;
     }
-    let algorithm = jwk.alg.as_deref().map(|name| Algorithm::parse(name).ok_or(())).transpose().ok()?;
+    let algorithm = jwk
+        .alg
+        .as_deref()
+        .map(|name| Algorithm::parse(name).ok_or(()))
+        .transpose()
+        .ok()?;
     let material = material(&jwk)?;
     let print = print(&material);
-    let key = PublicKey { kid: jwk.kid, algorithm, material, print };
+    let key = PublicKey {
+        kid: jwk.kid,
+        algorithm,
+        material,
+        print,
+    };
     // A key whose two descriptions disagree is none.
     algorithm.is_none_or(|own| key.fits(own)).then_some(key)
 }
 
 fn material(jwk: &Jwk) -> Option<Material> {
     let bytes = |text: &Option<String>| URL_SAFE_NO_PAD.decode(text.as_deref()?).ok();
-    let part = |text: &Option<String>, length: usize| bytes(text).filter(|bytes| bytes.len() == length);
-    let point = |length: usize| Some([vec![4], part(&jwk.x, length)?, part(&jwk.y, length)?].concat());
+    let part =
+        |text: &Option<String>, length: usize| bytes(text).filter(|bytes| bytes.len() == length);
+    let point =
+        |length: usize| Some([vec![4], part(&jwk.x, length)?, part(&jwk.y, length)?].concat());
     match (jwk.kty.as_str(), jwk.crv.as_deref()) {
         ("RSA", _) => {
             let (n, e) = (bytes(&jwk.n)?, bytes(&jwk.e)?);
-            RSA_BYTES.contains(&n.len()).then_some(Material::Rsa { n, e })
+            RSA_BYTES
+                .contains(&n.len())
+                .then_some(Material::Rsa { n, e })
         }
         ("EC", Some("P-256")) => Some(Material::P256(point(32)?)),
         ("EC", Some("P-384")) => Some(Material::P384(point(48)?)),
@@ -254,6 +289,10 @@ fn print(material: &Material) -> KeyPrint {
         Material::Ed25519(point) => (b"ed25", point, &[]),
     };
     let mut digest = blake3::Hasher::new();
-    digest.update(kind).update(&(first.len() as u64).to_le_bytes()).update(first).update(second);
+    digest
+        .update(kind)
+        .update(&(first.len() as u64).to_le_bytes())
+        .update(first)
+        .update(second);
     *digest.finalize().as_bytes()
 }

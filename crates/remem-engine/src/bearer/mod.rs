@@ -74,43 +74,70 @@ impl Engine {
             Err(Refusal::UnknownKey) => {
                 // The issuer may have a new one. How often that is worth a look is the port's to say.
                 let keys = bearer.keyset.keys(true).await.map_err(no_keys)?;
-                token.prove(&bearer.rules, &keys, self.now()).map_err(refused)
+                token
+                    .prove(&bearer.rules, &keys, self.now())
+                    .map_err(refused)
             }
             other => other.map_err(refused),
         }
     }
 
     async fn caller_proven(&self, bearer: &Bearer, proven: Proven) -> Result<Caller, Denied> {
-        let found = self.parts.directory.tenant(&proven.tenant).await.map_err(|_| Denied::Unavailable)?;
+        let found = self
+            .parts
+            .directory
+            .tenant(&proven.tenant)
+            .await
+            .map_err(|_| Denied::Unavailable)?;
         let tenant = found.ok_or_else(|| refused(Refusal::Tenant))?;
         Ok(Caller {
             tenant: tenant.id,
             principal: self.principal_of(&bearer.rules.issuer, &proven.subject),
             permissions: proven.permissions,
             shapes: tenant.shapes,
-            proof: Proof::Token { until: proven.until, key: proven.key },
+            proof: Proof::Token {
+                until: proven.until,
+                key: proven.key,
+            },
         })
     }
 
     /// Whether a token that was accepted once is still good: its own time, and its key's.
-    pub(crate) async fn token_still_valid(&self, until: Timestamp, key: &KeyPrint) -> Result<(), Denied> {
+    pub(crate) async fn token_still_valid(
+        &self,
+        until: Timestamp,
+        key: &KeyPrint,
+    ) -> Result<(), Denied> {
         if until <= self.now() {
             return Err(Denied::Expired);
         }
         let bearer = self.parts.bearer.as_ref().ok_or(Denied::Revoked)?;
         let keys = bearer.keyset.keys(false).await.map_err(no_keys)?;
-        if keys.holds(key) { Ok(()) } else { Err(Denied::Revoked) }
+        if keys.holds(key) {
+            Ok(())
+        } else {
+            Err(Denied::Revoked)
+        }
     }
 
     /// Who a subject is here. A name that cannot be one, or that would be taken for a key, the host or such a digest, gets a
     /// digest: stable, and without what the issuer calls people (an address, say).
     fn principal_of(&self, issuer: &str, subject: &str) -> PrincipalId {
-        let taken = |name: &PrincipalId| is_of_the_host(name.as_str()) || ["key_", "jwt-"].iter().any(|own| name.as_str().starts_with(own));
+        let taken = |name: &PrincipalId| {
+            is_of_the_host(name.as_str())
+                || ["key_", "jwt-"]
+                    .iter()
+                    .any(|own| name.as_str().starts_with(own))
+        };
         if let Some(name) = PrincipalId::parse(subject).filter(|name| !taken(name)) {
             return name;
         }
-        let mut digest = blake3::Hasher::new_keyed(&self.parts.key.derive("remembrancer token subject v1"));
-        digest.update(&(issuer.len() as u64).to_le_bytes()).update(issuer.as_bytes()).update(subject.as_bytes());
+        let mut digest =
+            blake3::Hasher::new_keyed(&self.parts.key.derive("remembrancer token subject v1"));
+        digest
+            .update(&(issuer.len() as u64).to_le_bytes())
+            .update(issuer.as_bytes())
+            .update(subject.as_bytes());
         let hex = digest.finalize().to_hex();
         PrincipalId::parse(&format!("jwt-{}", &hex[..32])).expect("hex digits are a valid name")
     }
@@ -124,7 +151,10 @@ fn refused(why: Refusal) -> Denied {
 }
 
 fn no_keys(error: KeysetError) -> Denied {
-    tracing::warn!(reason = error.as_str(), "no token can be checked: there are no keys of the issuer");
+    tracing::warn!(
+        reason = error.as_str(),
+        "no token can be checked: there are no keys of the issuer"
+    );
     Denied::Unavailable
 }
 

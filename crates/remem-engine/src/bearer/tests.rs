@@ -11,15 +11,15 @@ use remem_core::{Permission, Seq, ShapePolicy};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
 use ring::rand::SystemRandom;
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair,
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
+    EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair,
 };
 use serde_json::{Value, json};
 
 const NOON: Timestamp = Timestamp(1_700_000_000_000);
 const ISSUER: &str = "https://issuer.example";
 /// What the RSA key's signatures are over, letter by letter.
-const RSA_CLAIMS: &str =
-    r#"{"iss":"https://issuer.example","aud":"remem","sub":"ana","tenant":"acme","scope":"memory:read","exp":1700000600}"#;
+const RSA_CLAIMS: &str = r#"{"iss":"https://issuer.example","aud":"remem","sub":"ana","tenant":"acme","scope":"memory:read","exp":1700000600}"#;
 
 fn b64(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
@@ -31,7 +31,12 @@ fn rsa() -> Value {
 
 fn rsa_token(algorithm: &str) -> String {
     let header = format!(r#"{{"alg":"{algorithm}","kid":"rsa","typ":"JWT"}}"#);
-    format!("{}.{}.{}", b64(header), b64(RSA_CLAIMS), rsa()["signatures"][algorithm].as_str().unwrap())
+    format!(
+        "{}.{}.{}",
+        b64(header),
+        b64(RSA_CLAIMS),
+        rsa()["signatures"][algorithm].as_str().unwrap()
+    )
 }
 
 fn ed25519(seed: u8) -> Ed25519KeyPair {
@@ -68,7 +73,10 @@ fn with(mut value: Value, changes: Value) -> Value {
     for (name, change) in changes.as_object().unwrap() {
         match change {
             Value::Null => value.as_object_mut().unwrap().remove(name),
-            other => value.as_object_mut().unwrap().insert(name.clone(), other.clone()),
+            other => value
+                .as_object_mut()
+                .unwrap()
+                .insert(name.clone(), other.clone()),
         };
     }
     value
@@ -81,7 +89,9 @@ fn signed_by(header: &Value, claims: &Value, sign: impl FnOnce(&[u8]) -> Vec<u8>
 }
 
 fn signed(header: &Value, claims: &Value) -> String {
-    signed_by(header, claims, |message| ed25519(1).sign(message).as_ref().to_vec())
+    signed_by(header, claims, |message| {
+        ed25519(1).sign(message).as_ref().to_vec()
+    })
 }
 
 fn token(changes: Value) -> String {
@@ -126,14 +136,33 @@ impl World {
     async fn new(rules: TokenRules) -> World {
         let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
         let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
-        let (clock, keyset) = (Arc::new(FixedClock::at(NOON)), Arc::new(SetKeyset::default()));
-        let parts = Parts::new(store, directory, clock.clone(), Arc::new(CountedIds::default()), HostKey::new([3; 32]));
-        let bearer = Some(Bearer { rules, keyset: keyset.clone() });
+        let (clock, keyset) = (
+            Arc::new(FixedClock::at(NOON)),
+            Arc::new(SetKeyset::default()),
+        );
+        let parts = Parts::new(
+            store,
+            directory,
+            clock.clone(),
+            Arc::new(CountedIds::default()),
+            HostKey::new([3; 32]),
+        );
+        let bearer = Some(Bearer {
+            rules,
+            keyset: keyset.clone(),
+        });
         let engine = Arc::new(Engine::new(Parts { bearer, ..parts }));
-        engine.ensure_tenant(TenantId::parse("acme").unwrap(), ShapePolicy::Redact).await.unwrap();
+        engine
+            .ensure_tenant(TenantId::parse("acme").unwrap(), ShapePolicy::Redact)
+            .await
+            .unwrap();
         keyset.set(keys());
         keyset.look();
-        World { engine, clock, keyset }
+        World {
+            engine,
+            clock,
+            keyset,
+        }
     }
 
     async fn caller(&self, token: &str) -> Caller {
@@ -150,48 +179,146 @@ type Row = (&'static str, Refusal, String);
 
 fn badly_signed() -> Vec<Row> {
     let head = |changes| signed(&with(header(), changes), &claims());
-    let unsigned = |alg: &str| signed_by(&json!({"alg": alg, "kid": "ed"}), &claims(), |_| Vec::new());
+    let unsigned =
+        |alg: &str| signed_by(&json!({"alg": alg, "kid": "ed"}), &claims(), |_| Vec::new());
     // The public key, which everybody has, as if it were a shared secret.
     let public = |kid: &str, secret: &[u8]| {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
-        signed_by(&json!({"alg": "HS256", "kid": kid}), &claims(), |message| ring::hmac::sign(&key, message).as_ref().to_vec())
+        signed_by(&json!({"alg": "HS256", "kid": kid}), &claims(), |message| {
+            ring::hmac::sign(&key, message).as_ref().to_vec()
+        })
     };
     let good = token(json!({}));
     let (message, signature) = good.rsplit_once('.').unwrap();
     let (head_part, _) = message.split_once('.').unwrap();
     let other = b64(with(claims(), json!({"tenant": "other"})).to_string());
-    let with_rsa_header = format!("{}.{signature}", rsa_token("RS256").rsplit_once('.').unwrap().0);
+    let with_rsa_header = format!(
+        "{}.{signature}",
+        rsa_token("RS256").rsplit_once('.').unwrap().0
+    );
     vec![
         ("none", Refusal::Algorithm, unsigned("none")),
         ("NONE", Refusal::Algorithm, unsigned("NONE")),
         ("no algorithm named", Refusal::Algorithm, unsigned("")),
-        ("HS256 with the public key", Refusal::Algorithm, public("ed", ed25519(1).public_key().as_ref())),
-        ("HS256 with the modulus", Refusal::Algorithm, public("rsa", rsa()["n"].as_str().unwrap().as_bytes())),
-        ("an algorithm that is not on the list", Refusal::Algorithm, rsa_token("PS256")),
-        ("another spelling", Refusal::Algorithm, head(json!({"alg": "eddsa"}))),
-        ("RS256 for an Ed25519 key", Refusal::KeyMismatch, head(json!({"alg": "RS256"}))),
-        ("EdDSA for an RSA key", Refusal::KeyMismatch, head(json!({"kid": "rsa"}))),
-        ("ES256 for an Ed25519 key", Refusal::KeyMismatch, head(json!({"alg": "ES256"}))),
-        ("RS256 for a key of RS512", Refusal::KeyMismatch, head(json!({"alg": "RS256", "kid": "rsa-rs512"}))),
-        ("unknown kid", Refusal::UnknownKey, head(json!({"kid": "ed3"}))),
-        ("no kid among several keys", Refusal::UnknownKey, head(json!({"kid": null}))),
-        ("another key's signature", Refusal::Signature, head(json!({"kid": "ed2"}))),
+        (
+            "HS256 with the public key",
+            Refusal::Algorithm,
+            public("ed", ed25519(1).public_key().as_ref()),
+        ),
+        (
+            "HS256 with the modulus",
+            Refusal::Algorithm,
+            public("rsa", rsa()["n"].as_str().unwrap().as_bytes()),
+        ),
+        (
+            "an algorithm that is not on the list",
+            Refusal::Algorithm,
+            rsa_token("PS256"),
+        ),
+        (
+            "another spelling",
+            Refusal::Algorithm,
+            head(json!({"alg": "eddsa"})),
+        ),
+        (
+            "RS256 for an Ed25519 key",
+            Refusal::KeyMismatch,
+            head(json!({"alg": "RS256"})),
+        ),
+        (
+            "EdDSA for an RSA key",
+            Refusal::KeyMismatch,
+            head(json!({"kid": "rsa"})),
+        ),
+        (
+            "ES256 for an Ed25519 key",
+            Refusal::KeyMismatch,
+            head(json!({"alg": "ES256"})),
+        ),
+        (
+            "RS256 for a key of RS512",
+            Refusal::KeyMismatch,
+            head(json!({"alg": "RS256", "kid": "rsa-rs512"})),
+        ),
+        (
+            "unknown kid",
+            Refusal::UnknownKey,
+            head(json!({"kid": "ed3"})),
+        ),
+        (
+            "no kid among several keys",
+            Refusal::UnknownKey,
+            head(json!({"kid": null})),
+        ),
+        (
+            "another key's signature",
+            Refusal::Signature,
+            head(json!({"kid": "ed2"})),
+        ),
         ("no signature", Refusal::Signature, format!("{message}.")),
-        ("half a signature", Refusal::Signature, format!("{message}.{}", &signature[..43])),
-        ("a signature that is no base64url", Refusal::Signature, format!("{message}.!{}", &signature[1..])),
-        ("a padded signature", Refusal::Signature, format!("{good}==")),
-        ("an Ed25519 signature of an RSA token", Refusal::Signature, with_rsa_header),
-        ("another payload", Refusal::Signature, format!("{head_part}.{other}.{signature}")),
-        ("another header", Refusal::Signature, format!("{}.{}", b64(r#"{"alg":"EdDSA","kid":"ed"}"#), &good[head_part.len() + 1..])),
-        ("a key of its own in the header", Refusal::UnknownKey, head(json!({"kid": "own", "jwk": ed25519_jwk("own", 1)}))),
-        ("a token for logging out", Refusal::Type, head(json!({"typ": "logout+jwt"}))),
-        ("an extension that must be understood", Refusal::Critical, head(json!({"crit": ["b64"], "b64": false}))),
-        ("huge", Refusal::TooLarge, token(json!({"pad": "x".repeat(16 * 1024)}))),
+        (
+            "half a signature",
+            Refusal::Signature,
+            format!("{message}.{}", &signature[..43]),
+        ),
+        (
+            "a signature that is no base64url",
+            Refusal::Signature,
+            format!("{message}.!{}", &signature[1..]),
+        ),
+        (
+            "a padded signature",
+            Refusal::Signature,
+            format!("{good}=="),
+        ),
+        (
+            "an Ed25519 signature of an RSA token",
+            Refusal::Signature,
+            with_rsa_header,
+        ),
+        (
+            "another payload",
+            Refusal::Signature,
+            format!("{head_part}.{other}.{signature}"),
+        ),
+        (
+            "another header",
+            Refusal::Signature,
+            format!(
+                "{}.{}",
+                b64(r#"{"alg":"EdDSA","kid":"ed"}"#),
+                &good[head_part.len() + 1..]
+            ),
+        ),
+        (
+            "a key of its own in the header",
+            Refusal::UnknownKey,
+            head(json!({"kid": "own", "jwk": ed25519_jwk("own", 1)})),
+        ),
+        (
+            "a token for logging out",
+            Refusal::Type,
+            head(json!({"typ": "logout+jwt"})),
+        ),
+        (
+            "an extension that must be understood",
+            Refusal::Critical,
+            head(json!({"crit": ["b64"], "b64": false})),
+        ),
+        (
+            "huge",
+            Refusal::TooLarge,
+            token(json!({"pad": "x".repeat(16 * 1024)})),
+        ),
         ("no JSON", Refusal::Malformed, {
             let message = format!("{head_part}.{}", b64("sub=ana"));
             format!("{message}.{}", b64(ed25519(1).sign(message.as_bytes())))
         }),
-        ("a list", Refusal::Malformed, signed(&header(), &json!([claims()]))),
+        (
+            "a list",
+            Refusal::Malformed,
+            signed(&header(), &json!([claims()])),
+        ),
     ]
 }
 
@@ -202,29 +329,77 @@ fn badly_claimed() -> Vec<Row> {
         row("expired", Refusal::Expired, json!({"exp": now - 60})),
         row("expired long ago", Refusal::Expired, json!({"exp": 0})),
         row("no exp", Refusal::NoExpiry, json!({"exp": null})),
-        row("exp as a text", Refusal::Malformed, json!({"exp": "1900000000"})),
-        row("exp beyond all time", Refusal::Malformed, json!({"exp": 1e300})),
-        row("exp before all time", Refusal::Malformed, json!({"exp": -1})),
-        row("exp beyond the milliseconds there are", Refusal::Malformed, json!({"exp": i64::MAX})),
+        row(
+            "exp as a text",
+            Refusal::Malformed,
+            json!({"exp": "1900000000"}),
+        ),
+        row(
+            "exp beyond all time",
+            Refusal::Malformed,
+            json!({"exp": 1e300}),
+        ),
+        row(
+            "exp before all time",
+            Refusal::Malformed,
+            json!({"exp": -1}),
+        ),
+        row(
+            "exp beyond the milliseconds there are",
+            Refusal::Malformed,
+            json!({"exp": i64::MAX}),
+        ),
         row("not yet", Refusal::NotYet, json!({"nbf": now + 61})),
         row("nbf as a text", Refusal::Malformed, json!({"nbf": "soon"})),
-        row("another issuer", Refusal::Issuer, json!({"iss": "https://issuer.example/"})),
+        row(
+            "another issuer",
+            Refusal::Issuer,
+            json!({"iss": "https://issuer.example/"}),
+        ),
         row("no issuer", Refusal::Issuer, json!({"iss": null})),
         row("several issuers", Refusal::Issuer, json!({"iss": [ISSUER]})),
-        row("another audience", Refusal::Audience, json!({"aud": "remem2"})),
-        row("other audiences", Refusal::Audience, json!({"aud": ["a", "b"]})),
+        row(
+            "another audience",
+            Refusal::Audience,
+            json!({"aud": "remem2"}),
+        ),
+        row(
+            "other audiences",
+            Refusal::Audience,
+            json!({"aud": ["a", "b"]}),
+        ),
         row("no audience", Refusal::Audience, json!({"aud": null})),
-        row("audience of another kind", Refusal::Audience, json!({"aud": {"remem": true}})),
+        row(
+            "audience of another kind",
+            Refusal::Audience,
+            json!({"aud": {"remem": true}}),
+        ),
         row("no tenant", Refusal::Tenant, json!({"tenant": null})),
-        row("malformed tenant", Refusal::Tenant, json!({"tenant": "../acme"})),
-        row("tenant as a list", Refusal::Tenant, json!({"tenant": ["acme"]})),
+        row(
+            "malformed tenant",
+            Refusal::Tenant,
+            json!({"tenant": "../acme"}),
+        ),
+        row(
+            "tenant as a list",
+            Refusal::Tenant,
+            json!({"tenant": ["acme"]}),
+        ),
         row("no subject", Refusal::Principal, json!({"sub": null})),
         row("empty subject", Refusal::Principal, json!({"sub": ""})),
         row("blank subject", Refusal::Principal, json!({"sub": " \t"})),
         row("subject as a number", Refusal::Principal, json!({"sub": 7})),
         row("no scope", Refusal::NoPermission, json!({"scope": null})),
-        row("no scope of ours", Refusal::NoPermission, json!({"scope": "openid profile memory:reads Memory:Read"})),
-        row("scope of another kind", Refusal::NoPermission, json!({"scope": {"memory:read": true}})),
+        row(
+            "no scope of ours",
+            Refusal::NoPermission,
+            json!({"scope": "openid profile memory:reads Memory:Read"}),
+        ),
+        row(
+            "scope of another kind",
+            Refusal::NoPermission,
+            json!({"scope": {"memory:read": true}}),
+        ),
     ]
 }
 
@@ -233,21 +408,58 @@ async fn every_bad_token_is_refused_for_its_own_reason_and_all_look_alike() {
     let world = World::new(rules()).await;
     let rows = [badly_signed(), badly_claimed()].concat();
     assert!(rows.len() >= 50, "{}", rows.len());
-    let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/identity.md")).unwrap();
+    let documented = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/identity.md"
+    ))
+    .unwrap();
     for (what, expected, token) in rows {
         assert_eq!(why(&token), Some(expected), "{what}");
-        assert_eq!(world.engine.authenticate(&token).await.unwrap_err(), Denied::Unknown, "{what}");
-        assert!(documented.contains(&format!("| `{}` |", expected.as_str())), "docs/identity.md lacks {}", expected.as_str());
+        assert_eq!(
+            world.engine.authenticate(&token).await.unwrap_err(),
+            Denied::Unknown,
+            "{what}"
+        );
+        assert!(
+            documented.contains(&format!("| `{}` |", expected.as_str())),
+            "docs/identity.md lacks {}",
+            expected.as_str()
+        );
     }
     // Good in itself; the tenant is not there, and does not come into being by it.
     let stranger = token(json!({"tenant": "nobody"}));
     assert_eq!(why(&stranger), None);
-    assert_eq!(world.engine.authenticate(&stranger).await.unwrap_err(), Denied::Unknown);
+    assert_eq!(
+        world.engine.authenticate(&stranger).await.unwrap_err(),
+        Denied::Unknown
+    );
     let nobody = TenantId::parse("nobody").unwrap();
-    assert!(world.engine.parts.directory.tenant(&nobody).await.unwrap().is_none());
-    for garbage in ["", ".", "..", "a.b.c", "e30.e30.e30", "....", "eyJhbGciOiJFZERTQSJ9", "\u{0}.\u{0}.\u{0}"] {
+    assert!(
+        world
+            .engine
+            .parts
+            .directory
+            .tenant(&nobody)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    for garbage in [
+        "",
+        ".",
+        "..",
+        "a.b.c",
+        "e30.e30.e30",
+        "....",
+        "eyJhbGciOiJFZERTQSJ9",
+        "\u{0}.\u{0}.\u{0}",
+    ] {
         assert!(Token::of(garbage).is_none(), "{garbage}");
-        assert_eq!(world.engine.authenticate(garbage).await.unwrap_err(), Denied::Unknown, "{garbage}");
+        assert_eq!(
+            world.engine.authenticate(garbage).await.unwrap_err(),
+            Denied::Unknown,
+            "{garbage}"
+        );
     }
 }
 
@@ -256,39 +468,83 @@ async fn a_good_token_is_who_it_says_and_may_what_it_says() {
     let world = World::new(rules()).await;
     for good in [token(json!({})), rsa_token("RS256")] {
         let caller = world.caller(&good).await;
-        assert_eq!((caller.tenant().as_str(), caller.principal().as_str()), ("acme", "ana"));
+        assert_eq!(
+            (caller.tenant().as_str(), caller.principal().as_str()),
+            ("acme", "ana")
+        );
         assert!(caller.may(Permission::MemoryRead) && !caller.may(Permission::HostAdmin));
-        assert_eq!(caller.may(Permission::MemoryWrite), good != rsa_token("RS256"));
+        assert_eq!(
+            caller.may(Permission::MemoryWrite),
+            good != rsa_token("RS256")
+        );
     }
     let now = NOON.0 / 1000;
     for (what, changes) in [
-        ("a list of scopes", json!({"scope": ["memory:read", "memory:write openid", 7]})),
+        (
+            "a list of scopes",
+            json!({"scope": ["memory:read", "memory:write openid", 7]}),
+        ),
         ("one audience", json!({"aud": "remem"})),
-        ("a moment too late, by clocks that differ", json!({"exp": now - 59})),
-        ("a moment too early, by clocks that differ", json!({"nbf": now + 60})),
-        ("fractions of seconds", json!({"exp": now as f64 + 0.9, "nbf": now as f64 - 0.9})),
-        ("claims that mean something elsewhere", json!({"azp": "x", "iat": now, "nested": {"scope": "host:admin"}})),
+        (
+            "a moment too late, by clocks that differ",
+            json!({"exp": now - 59}),
+        ),
+        (
+            "a moment too early, by clocks that differ",
+            json!({"nbf": now + 60}),
+        ),
+        (
+            "fractions of seconds",
+            json!({"exp": now as f64 + 0.9, "nbf": now as f64 - 0.9}),
+        ),
+        (
+            "claims that mean something elsewhere",
+            json!({"azp": "x", "iat": now, "nested": {"scope": "host:admin"}}),
+        ),
     ] {
         let caller = world.caller(&token(changes)).await;
-        assert_eq!(caller.permissions, [Permission::MemoryRead, Permission::MemoryWrite], "{what}");
+        assert_eq!(
+            caller.permissions,
+            [Permission::MemoryRead, Permission::MemoryWrite],
+            "{what}"
+        );
     }
     for kind in ["jwt", "at+jwt", "application/AT+JWT"] {
-        world.caller(&signed(&with(header(), json!({"typ": kind})), &claims())).await;
+        world
+            .caller(&signed(&with(header(), json!({"typ": kind})), &claims()))
+            .await;
     }
 }
 
 /// Every algorithm verifies what was signed with it, and nothing else.
 #[tokio::test]
 async fn every_algorithm_that_can_be_listed_works() {
-    let (p256, p384) = (ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING), ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING));
+    let (p256, p384) = (
+        ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING),
+        ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING),
+    );
     let sign = |name: &str, kid: &str, pair: &EcdsaKeyPair| {
         let head = json!({"alg": name, "kid": kid});
-        signed_by(&head, &claims(), |message| pair.sign(&SystemRandom::new(), message).unwrap().as_ref().to_vec())
+        signed_by(&head, &claims(), |message| {
+            pair.sign(&SystemRandom::new(), message)
+                .unwrap()
+                .as_ref()
+                .to_vec()
+        })
     };
     let rsa_key = json!({"kty": "RSA", "kid": "rsa", "n": rsa()["n"], "e": rsa()["e"]});
-    let all = json!([rsa_key, ecdsa_jwk("p256", "P-256", &p256), ecdsa_jwk("p384", "P-384", &p384), ed25519_jwk("ed", 1)]);
+    let all = json!([
+        rsa_key,
+        ecdsa_jwk("p256", "P-256", &p256),
+        ecdsa_jwk("p384", "P-384", &p384),
+        ed25519_jwk("ed", 1)
+    ]);
     for algorithm in Algorithm::ALL {
-        let world = World::new(TokenRules { algorithms: vec![algorithm], ..rules() }).await;
+        let world = World::new(TokenRules {
+            algorithms: vec![algorithm],
+            ..rules()
+        })
+        .await;
         world.keyset.set(document(all.clone()));
         world.keyset.look();
         for other in Algorithm::ALL {
@@ -302,7 +558,9 @@ async fn every_algorithm_that_can_be_listed_works() {
             assert_eq!(accepted, algorithm == other, "{algorithm:?} {other:?}");
         }
     }
-    for never in ["HS256", "HS384", "HS512", "none", "None", "", "ES512", "RSA1_5"] {
+    for never in [
+        "HS256", "HS384", "HS512", "none", "None", "", "ES512", "RSA1_5",
+    ] {
         assert_eq!(Algorithm::parse(never), None, "{never}");
     }
 }
@@ -331,12 +589,22 @@ fn a_document_holds_only_keys_that_verify() {
         let read = document(json!([key, ed(json!({}))]));
         assert_eq!((read.len(), read.left_out()), (1, 1), "{key}");
     }
-    assert!(document(json!([])).is_empty(), "a document without keys is one: nobody comes in");
+    assert!(
+        document(json!([])).is_empty(),
+        "a document without keys is one: nobody comes in"
+    );
     for bad in ["", "[]", "{}", r#"{"keys": {}}"#, "<html>"] {
-        assert_eq!(PublicKeys::parse(bad.as_bytes()).err(), Some(KeysetError::Malformed), "{bad}");
+        assert_eq!(
+            PublicKeys::parse(bad.as_bytes()).err(),
+            Some(KeysetError::Malformed),
+            "{bad}"
+        );
     }
     let many = json!({ "keys": vec![ed(json!({})); 101] }).to_string();
-    assert_eq!(PublicKeys::parse(many.as_bytes()).err(), Some(KeysetError::TooLarge));
+    assert_eq!(
+        PublicKeys::parse(many.as_bytes()).err(),
+        Some(KeysetError::TooLarge)
+    );
 }
 
 #[tokio::test]
@@ -346,29 +614,68 @@ async fn the_only_key_needs_no_name_and_two_of_one_name_are_none() {
     let show = async |keys| {
         world.keyset.set(document(keys));
         world.keyset.look();
-        (world.engine.authenticate(&nameless).await.is_ok(), world.engine.authenticate(&token(json!({}))).await.is_ok())
+        (
+            world.engine.authenticate(&nameless).await.is_ok(),
+            world.engine.authenticate(&token(json!({}))).await.is_ok(),
+        )
     };
     assert_eq!(show(json!([ed25519_jwk("ed", 1)])).await, (true, true));
-    assert_eq!(show(json!([ed25519_jwk("ed", 1), ed25519_jwk("ed2", 2)])).await, (false, true));
-    assert_eq!(show(json!([ed25519_jwk("ed", 1), ed25519_jwk("ed", 2)])).await, (false, false), "which one is meant?");
+    assert_eq!(
+        show(json!([ed25519_jwk("ed", 1), ed25519_jwk("ed2", 2)])).await,
+        (false, true)
+    );
+    assert_eq!(
+        show(json!([ed25519_jwk("ed", 1), ed25519_jwk("ed", 2)])).await,
+        (false, false),
+        "which one is meant?"
+    );
     let rsa_of_that_name = json!({"kty": "RSA", "kid": "ed", "n": rsa()["n"], "e": rsa()["e"]});
-    assert_eq!(show(json!([ed25519_jwk("ed", 1), rsa_of_that_name])).await, (false, true), "of two types, one can be meant");
+    assert_eq!(
+        show(json!([ed25519_jwk("ed", 1), rsa_of_that_name])).await,
+        (false, true),
+        "of two types, one can be meant"
+    );
 }
 
 /// Nobody outside takes a name that something else acts under, and what cannot be a name is none.
 #[tokio::test]
 async fn a_subject_is_a_name_or_a_digest() {
     let world = World::new(rules()).await;
-    let name = async |subject: &str| world.caller(&token(json!({"sub": subject}))).await.principal().as_str().to_owned();
-    for plain in ["ana", "7", "auth0:ana.b", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"] {
+    let name = async |subject: &str| {
+        world
+            .caller(&token(json!({"sub": subject})))
+            .await
+            .principal()
+            .as_str()
+            .to_owned()
+    };
+    for plain in [
+        "ana",
+        "7",
+        "auth0:ana.b",
+        "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+    ] {
         assert_eq!(name(plain).await, plain);
     }
     let mut digests = Vec::new();
     let long = "x".repeat(129);
-    for odd in ["ana@example.org", "auth0|ana", "Ána", "local", "remembrancer", "key_000001", "jwt-00000000000000000000000000000000", &long]
-    {
+    for odd in [
+        "ana@example.org",
+        "auth0|ana",
+        "Ána",
+        "local",
+        "remembrancer",
+        "key_000001",
+        "jwt-00000000000000000000000000000000",
+        &long,
+    ] {
         let digest = name(odd).await;
-        assert!(digest.len() == 36 && digest.starts_with("jwt-") && digest[4..].bytes().all(|b| b.is_ascii_hexdigit()), "{digest}");
+        assert!(
+            digest.len() == 36
+                && digest.starts_with("jwt-")
+                && digest[4..].bytes().all(|b| b.is_ascii_hexdigit()),
+            "{digest}"
+        );
         assert_ne!(digest, odd);
         assert_eq!(name(odd).await, digest, "the same one every time");
         digests.push(digest);
@@ -377,7 +684,11 @@ async fn a_subject_is_a_name_or_a_digest() {
     digests.dedup();
     assert_eq!(digests.len(), 8);
     let one = world.engine.principal_of("a", "b@c");
-    assert_ne!(one, world.engine.principal_of("ab", "@c"), "where the issuer ends is part of it");
+    assert_ne!(
+        one,
+        world.engine.principal_of("ab", "@c"),
+        "where the issuer ends is part of it"
+    );
 }
 
 #[tokio::test]
@@ -388,37 +699,70 @@ async fn claims_have_the_names_that_the_operator_says() {
         principal_claim: "client_id".to_owned(),
         ..rules()
     };
-    let changes =
-        json!({"https://example.org/org": "acme", "scp": ["memory:admin"], "client_id": "batch", "tenant": "x", "scope": "host:admin"});
-    let caller = World::new(named).await.caller(&token(changes.clone())).await;
-    assert_eq!((caller.principal().as_str(), caller.permissions.as_slice()), ("batch", &[Permission::MemoryAdmin][..]));
-    let fixed = TokenRules { tenant: TenantId::parse("acme"), ..rules() };
+    let changes = json!({"https://example.org/org": "acme", "scp": ["memory:admin"], "client_id": "batch", "tenant": "x", "scope": "host:admin"});
+    let caller = World::new(named)
+        .await
+        .caller(&token(changes.clone()))
+        .await;
+    assert_eq!(
+        (caller.principal().as_str(), caller.permissions.as_slice()),
+        ("batch", &[Permission::MemoryAdmin][..])
+    );
+    let fixed = TokenRules {
+        tenant: TenantId::parse("acme"),
+        ..rules()
+    };
     let world = World::new(fixed).await;
     for tenant in [json!(null), json!("elsewhere"), json!(7)] {
-        assert_eq!(world.caller(&token(json!({ "tenant": tenant }))).await.tenant().as_str(), "acme");
+        assert_eq!(
+            world
+                .caller(&token(json!({ "tenant": tenant })))
+                .await
+                .tenant()
+                .as_str(),
+            "acme"
+        );
     }
 }
 
 #[tokio::test]
 async fn an_unknown_key_is_looked_for_once_and_a_removed_one_counts_no_more() {
     let world = World::new(rules()).await;
-    let (old, new) =
-        (token(json!({})), signed_by(&with(header(), json!({"kid": "new"})), &claims(), |m| ed25519(9).sign(m).as_ref().to_vec()));
+    let (old, new) = (
+        token(json!({})),
+        signed_by(&with(header(), json!({"kid": "new"})), &claims(), |m| {
+            ed25519(9).sign(m).as_ref().to_vec()
+        }),
+    );
     let caller = world.caller(&old).await;
-    assert_eq!(world.engine.authenticate(&new).await.unwrap_err(), Denied::Unknown);
+    assert_eq!(
+        world.engine.authenticate(&new).await.unwrap_err(),
+        Denied::Unknown
+    );
     assert_eq!(world.keyset.looked(), 1);
     world.keyset.set(document(json!([ed25519_jwk("new", 9)])));
     world.caller(&old).await;
     assert_eq!(world.keyset.looked(), 1, "a known key is no reason to look");
     let fresh = world.caller(&new).await;
     assert_eq!(world.keyset.looked(), 2);
-    assert_eq!(world.engine.authenticate(&old).await.unwrap_err(), Denied::Unknown, "the issuer took the key back");
-    assert_eq!(world.engine.still_valid(&caller).await, Err(Denied::Revoked), "and streams that came by it end");
+    assert_eq!(
+        world.engine.authenticate(&old).await.unwrap_err(),
+        Denied::Unknown,
+        "the issuer took the key back"
+    );
+    assert_eq!(
+        world.engine.still_valid(&caller).await,
+        Err(Denied::Revoked),
+        "and streams that came by it end"
+    );
     assert_eq!(world.engine.still_valid(&fresh).await, Ok(()));
     // Another key under the old name is not the old key.
     world.keyset.set(document(json!([ed25519_jwk("ed", 8)])));
     world.keyset.look();
-    assert_eq!(world.engine.still_valid(&caller).await, Err(Denied::Revoked));
+    assert_eq!(
+        world.engine.still_valid(&caller).await,
+        Err(Denied::Revoked)
+    );
 }
 
 #[tokio::test]
@@ -426,21 +770,55 @@ async fn without_keys_of_the_issuer_tokens_wait_and_keys_go_on() {
     let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
     let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
     let clock = Arc::new(FixedClock::at(NOON));
-    let parts = || Parts::new(store.clone(), directory.clone(), clock.clone(), Arc::new(CountedIds::default()), HostKey::new([3; 32]));
-    let bearer = Some(Bearer { rules: rules(), keyset: Arc::new(SetKeyset::default()) });
+    let parts = || {
+        Parts::new(
+            store.clone(),
+            directory.clone(),
+            clock.clone(),
+            Arc::new(CountedIds::default()),
+            HostKey::new([3; 32]),
+        )
+    };
+    let bearer = Some(Bearer {
+        rules: rules(),
+        keyset: Arc::new(SetKeyset::default()),
+    });
     let engine = Engine::new(Parts { bearer, ..parts() });
     let tenant = TenantId::parse("acme").unwrap();
-    let request = KeyRequest { tenant, label: String::new(), permissions: vec![Permission::MemoryRead], expires_at: None, principal: None };
+    let request = KeyRequest {
+        tenant,
+        label: String::new(),
+        permissions: vec![Permission::MemoryRead],
+        expires_at: None,
+        principal: None,
+    };
     let dotted = "a.chosen.key-with-two-dots";
     engine.add_key(dotted, request).await.unwrap();
-    assert!(engine.authenticate(dotted).await.is_ok(), "dots alone make no token");
-    assert_eq!(engine.authenticate(&token(json!({}))).await.unwrap_err(), Denied::Unavailable);
+    assert!(
+        engine.authenticate(dotted).await.is_ok(),
+        "dots alone make no token"
+    );
+    assert_eq!(
+        engine.authenticate(&token(json!({}))).await.unwrap_err(),
+        Denied::Unavailable
+    );
     let none = signed_by(&json!({"alg": "none"}), &claims(), |_| Vec::new());
-    assert_eq!(engine.authenticate(&none).await.unwrap_err(), Denied::Unknown, "for this no key is needed");
-    assert!(matches!(engine.token_keys().await, Some(Err(KeysetError::Unreachable))));
+    assert_eq!(
+        engine.authenticate(&none).await.unwrap_err(),
+        Denied::Unknown,
+        "for this no key is needed"
+    );
+    assert!(matches!(
+        engine.token_keys().await,
+        Some(Err(KeysetError::Unreachable))
+    ));
     let plain = Engine::new(parts());
     assert!(plain.token_keys().await.is_none());
-    assert_eq!(plain.authenticate(&token(json!({}))).await.unwrap_err(), Denied::Unknown, "a host that takes none");
+    assert_eq!(
+        plain.authenticate(&token(json!({}))).await.unwrap_err(),
+        Denied::Unknown,
+        "a host that takes none"
+    );
 }
 
 /// The leeway is for the moment when a token is shown; a stream ends when the token does.
@@ -450,17 +828,33 @@ async fn a_stream_ends_with_its_token() {
     let short = token(json!({"exp": NOON.0 / 1000 + 10}));
     let caller = world.caller(&short).await;
     let mut feed = world.engine.feed(&caller, Seq(0)).await.unwrap();
-    let draft = remem_core::Draft { content: "x".into(), ..Default::default() };
-    world.engine.put(&caller, "m", vec![draft], None).await.unwrap();
-    assert_eq!(feed.next().await.unwrap().map(|events| events.len()), Some(1));
+    let draft = remem_core::Draft {
+        content: "x".into(),
+        ..Default::default()
+    };
+    world
+        .engine
+        .put(&caller, "m", vec![draft], None)
+        .await
+        .unwrap();
+    assert_eq!(
+        feed.next().await.unwrap().map(|events| events.len()),
+        Some(1)
+    );
     world.clock.set(NOON.plus_ms(9_999));
     assert_eq!(world.engine.still_valid(&caller).await, Ok(()));
     world.clock.set(NOON.plus_ms(10_000));
-    assert_eq!(world.engine.still_valid(&caller).await, Err(Denied::Expired));
+    assert_eq!(
+        world.engine.still_valid(&caller).await,
+        Err(Denied::Expired)
+    );
     assert!(feed.next().await.unwrap().is_none());
     world.caller(&short).await;
     world.clock.set(NOON.plus_ms(70_000));
-    assert_eq!(world.engine.authenticate(&short).await.unwrap_err(), Denied::Unknown);
+    assert_eq!(
+        world.engine.authenticate(&short).await.unwrap_err(),
+        Denied::Unknown
+    );
 }
 
 proptest! {

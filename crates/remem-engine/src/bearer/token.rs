@@ -108,20 +108,34 @@ impl<'a> Token<'a> {
     /// `None` for what is not shaped like one, such as an API key that somebody chose with dots in it.
     pub(super) fn of(text: &'a str) -> Option<Token<'a>> {
         let (signed, signature) = text.rsplit_once('.')?;
-        let (header, payload) = signed.split_once('.').filter(|(_, payload)| !payload.contains('.'))?;
+        let (header, payload) = signed
+            .split_once('.')
+            .filter(|(_, payload)| !payload.contains('.'))?;
         let header = serde_json::from_slice(&decoded(header)?).ok()?;
-        Some(Token { header, text, signed, payload, signature })
+        Some(Token {
+            header,
+            text,
+            signed,
+            payload,
+            signature,
+        })
     }
 
     /// What it proves, at `now`.
-    pub(super) fn prove(&self, rules: &TokenRules, keys: &PublicKeys, now: Timestamp) -> Result<Proven, Refusal> {
+    pub(super) fn prove(
+        &self,
+        rules: &TokenRules,
+        keys: &PublicKeys,
+        now: Timestamp,
+    ) -> Result<Proven, Refusal> {
         let algorithm = self.algorithm(rules)?;
         let key = self.key(keys, algorithm)?;
         let signature = decoded(self.signature).ok_or(Refusal::Signature)?;
         if !key.signed(algorithm, self.signed.as_bytes(), &signature) {
             return Err(Refusal::Signature);
         }
-        let claims: Option<Map<String, Value>> = decoded(self.payload).and_then(|payload| serde_json::from_slice(&payload).ok());
+        let claims: Option<Map<String, Value>> =
+            decoded(self.payload).and_then(|payload| serde_json::from_slice(&payload).ok());
         let claims = claims.ok_or(Refusal::Malformed)?;
         let until = in_time(&claims, rules, now)?;
         if claims.get("iss").and_then(Value::as_str) != Some(rules.issuer.as_str()) {
@@ -130,8 +144,14 @@ impl<'a> Token<'a> {
         if !texts(claims.get("aud")).any(|audience| audience == rules.audience) {
             return Err(Refusal::Audience);
         }
-        let tenant = rules.tenant.clone().or_else(|| TenantId::parse(claims.get(&rules.tenant_claim)?.as_str()?));
-        let subject = claims.get(&rules.principal_claim).and_then(Value::as_str).filter(|subject| !subject.trim().is_empty());
+        let tenant = rules
+            .tenant
+            .clone()
+            .or_else(|| TenantId::parse(claims.get(&rules.tenant_claim)?.as_str()?));
+        let subject = claims
+            .get(&rules.principal_claim)
+            .and_then(Value::as_str)
+            .filter(|subject| !subject.trim().is_empty());
         Ok(Proven {
             tenant: tenant.ok_or(Refusal::Tenant)?,
             subject: subject.ok_or(Refusal::Principal)?.to_owned(),
@@ -146,8 +166,14 @@ impl<'a> Token<'a> {
         if self.text.len() > TOKEN_BYTES_MAX {
             return Err(Refusal::TooLarge);
         }
-        let algorithm = Algorithm::parse(&self.header.alg).filter(|algorithm| rules.algorithms.contains(algorithm));
-        if self.header.typ.as_ref().is_some_and(|kind| !TYPES.contains(&kind.to_ascii_lowercase().as_str())) {
+        let algorithm = Algorithm::parse(&self.header.alg)
+            .filter(|algorithm| rules.algorithms.contains(algorithm));
+        if self
+            .header
+            .typ
+            .as_ref()
+            .is_some_and(|kind| !TYPES.contains(&kind.to_ascii_lowercase().as_str()))
+        {
             return Err(Refusal::Type);
         }
         if self.header.crit.is_some() {
@@ -157,7 +183,11 @@ impl<'a> Token<'a> {
     }
 
     /// The one key that it means.
-    fn key<'k>(&self, keys: &'k PublicKeys, algorithm: Algorithm) -> Result<&'k PublicKey, Refusal> {
+    fn key<'k>(
+        &self,
+        keys: &'k PublicKeys,
+        algorithm: Algorithm,
+    ) -> Result<&'k PublicKey, Refusal> {
         let named = keys.named(self.header.kid.as_deref());
         let mut fitting = named.iter().filter(|key| key.fits(algorithm));
         match (fitting.next(), fitting.next()) {
@@ -173,7 +203,11 @@ fn decoded(part: &str) -> Option<Vec<u8>> {
 }
 
 /// Until when it is good. The leeway is for clocks that differ; it is no part of the token's time.
-fn in_time(claims: &Map<String, Value>, rules: &TokenRules, now: Timestamp) -> Result<Timestamp, Refusal> {
+fn in_time(
+    claims: &Map<String, Value>,
+    rules: &TokenRules,
+    now: Timestamp,
+) -> Result<Timestamp, Refusal> {
     let until = instant(claims.get("exp").ok_or(Refusal::NoExpiry)?)?;
     if until.0.saturating_add(rules.leeway_ms) <= now.0 {
         return Err(Refusal::Expired);
@@ -187,14 +221,29 @@ fn in_time(claims: &Map<String, Value>, rules: &TokenRules, now: Timestamp) -> R
 
 /// Seconds since 1970. Fractions are dropped: some issuers write them.
 fn instant(seconds: &Value) -> Result<Timestamp, Refusal> {
-    let whole = seconds.as_i64().or_else(|| seconds.as_f64().filter(|s| (0.0..1e15).contains(s)).map(|s| s as i64));
-    whole.filter(|s| *s >= 0).and_then(|s| s.checked_mul(1_000)).map(Timestamp).ok_or(Refusal::Malformed)
+    let whole = seconds.as_i64().or_else(|| {
+        seconds
+            .as_f64()
+            .filter(|s| (0.0..1e15).contains(s))
+            .map(|s| s as i64)
+    });
+    whole
+        .filter(|s| *s >= 0)
+        .and_then(|s| s.checked_mul(1_000))
+        .map(Timestamp)
+        .ok_or(Refusal::Malformed)
 }
 
 /// A text, or several.
 fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
-    let several = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    value.and_then(Value::as_str).into_iter().chain(several.iter().filter_map(Value::as_str))
+    let several = value
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    value
+        .and_then(Value::as_str)
+        .into_iter()
+        .chain(several.iter().filter_map(Value::as_str))
 }
 
 /// What it allows, of what there is to do here. Names that mean something elsewhere are passed over.
@@ -203,5 +252,9 @@ fn permissions(value: Option<&Value>) -> Result<Vec<Permission>, Refusal> {
     let mut permissions: Vec<Permission> = names.filter_map(|name| name.parse().ok()).collect();
     permissions.sort_unstable();
     permissions.dedup();
-    if permissions.is_empty() { Err(Refusal::NoPermission) } else { Ok(permissions) }
+    if permissions.is_empty() {
+        Err(Refusal::NoPermission)
+    } else {
+        Ok(permissions)
+    }
 }

@@ -10,8 +10,8 @@ use crate::runs::{NewRun, Run};
 use remem_core::commitment::Delivery;
 use remem_core::event::CommitmentFired;
 use remem_core::{
-    Batch, Commitment, EntryId, EventBody, Fence, MemoryRef, Policy, Precondition, PrincipalId, RecordKind, RunId, RunStatus, Scope,
-    TenantId, Ties, Timestamp,
+    Batch, Commitment, EntryId, EventBody, Fence, MemoryRef, Policy, Precondition, PrincipalId,
+    RecordKind, RunId, RunStatus, Scope, TenantId, Ties, Timestamp,
 };
 use remem_store::{Committed, ReadAt, StoreError, Tie};
 use serde_json::{Value, json};
@@ -58,24 +58,52 @@ pub(crate) struct Rooms {
 
 /// What notes of fires whose runs may go on are found by.
 fn open_runs(memory_ref: &str) -> String {
-    format!("runs/{}", &blake3::hash(memory_ref.as_bytes()).to_hex()[..32])
+    format!(
+        "runs/{}",
+        &blake3::hash(memory_ref.as_bytes()).to_hex()[..32]
+    )
 }
 
 impl Engine {
-    pub(crate) async fn fire(&self, tenant: &TenantId, firing: Firing<'_>, rooms: &Rooms) -> Result<Fired, EngineError> {
-        let Firing { info, mut next, instant, scheduled_at, fence } = firing;
+    pub(crate) async fn fire(
+        &self,
+        tenant: &TenantId,
+        firing: Firing<'_>,
+        rooms: &Rooms,
+    ) -> Result<Fired, EngineError> {
+        let Firing {
+            info,
+            mut next,
+            instant,
+            scheduled_at,
+            fence,
+        } = firing;
         let now = self.now_for(tenant).await?;
-        let memory_ref = MemoryRef::parse(&next.memory_ref).ok_or(StoreError::Damaged("a commitment names no memory"))?;
-        let delivery =
-            if next.delivery == Delivery::default() { self.delivery_of(tenant, &memory_ref, rooms).await? } else { next.delivery.clone() };
+        let memory_ref = MemoryRef::parse(&next.memory_ref)
+            .ok_or(StoreError::Damaged("a commitment names no memory"))?;
+        let delivery = if next.delivery == Delivery::default() {
+            self.delivery_of(tenant, &memory_ref, rooms).await?
+        } else {
+            next.delivery.clone()
+        };
         let starts = delivery.workflow_id.is_some() || delivery.agent_id.is_some();
         if starts && !self.has_room(tenant, &next.memory_ref, rooms).await? {
             return Ok(Fired::Held);
         }
         let policy = self.policy_for(tenant).await?;
         let batch = Batch::new(tenant.clone(), now).fenced(fence);
-        let given = Given { id: &info.id, commitment: &next, source: info.source.as_ref(), scheduled_at };
-        let (batch, run) = if starts { self.with_run(&policy, tenant, delivery, &given, batch).await? } else { (batch, None) };
+        let given = Given {
+            id: &info.id,
+            commitment: &next,
+            source: info.source.as_ref(),
+            scheduled_at,
+        };
+        let (batch, run) = if starts {
+            self.with_run(&policy, tenant, delivery, &given, batch)
+                .await?
+        } else {
+            (batch, None)
+        };
         let run_id = run.as_ref().map(|run| run.id.as_str().to_owned());
         if run_id.is_some() {
             next.last_run_id.clone_from(&run_id);
@@ -95,23 +123,57 @@ impl Engine {
         };
         let rules = self.rules(tenant).await?;
         let admission = rules.admission(&policy, now);
-        let (version, place) = (Precondition::Version(info.version), ties(&next, info.ties.source.clone(), policy.commitment_retention_ms));
+        let (version, place) = (
+            Precondition::Version(info.version),
+            ties(
+                &next,
+                info.ties.source.clone(),
+                policy.commitment_retention_ms,
+            ),
+        );
         let batch = set(batch, &admission, &info.id, &next, place, version);
         let key = format!("{}/{instant}", info.id);
-        let batch = batch.set_tied(RecordKind::Fire, key.clone(), Precondition::Absent, own_words(note), note_ties).emit_apart(event);
+        let batch = batch
+            .set_tied(
+                RecordKind::Fire,
+                key.clone(),
+                Precondition::Absent,
+                own_words(note),
+                note_ties,
+            )
+            .emit_apart(event);
         match self.parts.store.commit(batch).await {
-            Ok(committed) => Ok(self.has_fired(tenant, policy, run, &next, scheduled_at, &committed)),
+            Ok(committed) => {
+                Ok(self.has_fired(tenant, policy, run, &next, scheduled_at, &committed))
+            }
             Err(StoreError::Conflict) => self.not_fired(tenant, info, &key).await,
             Err(other) => Err(other.into()),
         }
     }
 
     /// Why nothing came of it. One that is as it was read and has this instant noted already would be tried for ever.
-    async fn not_fired(&self, tenant: &TenantId, info: &CommitmentInfo, note: &str) -> Result<Fired, EngineError> {
-        let is_as_read =
-            self.load_commitment(tenant, &info.id).await?.is_some_and(|now| (now.version, &now.ties) == (info.version, &info.ties));
-        let is_noted = is_as_read && self.parts.store.record(tenant, RecordKind::Fire, note).await?.is_some();
-        Ok(if is_noted { Fired::Before } else { Fired::Elsewhere })
+    async fn not_fired(
+        &self,
+        tenant: &TenantId,
+        info: &CommitmentInfo,
+        note: &str,
+    ) -> Result<Fired, EngineError> {
+        let is_as_read = self
+            .load_commitment(tenant, &info.id)
+            .await?
+            .is_some_and(|now| (now.version, &now.ties) == (info.version, &info.ties));
+        let is_noted = is_as_read
+            && self
+                .parts
+                .store
+                .record(tenant, RecordKind::Fire, note)
+                .await?
+                .is_some();
+        Ok(if is_noted {
+            Fired::Before
+        } else {
+            Fired::Elsewhere
+        })
     }
 
     fn has_fired(
@@ -126,9 +188,14 @@ impl Engine {
         if let Some(run) = run {
             self.carry(policy, tenant, &run, committed.revision);
         }
-        metrics::counter!("remem_commitments_fired_total", "condition" => next.condition()).increment(1);
-        #[expect(clippy::cast_precision_loss, reason = "a lag of centuries need not be exact")]
-        metrics::histogram!("remem_commitment_lag_seconds").record((committed.at.0 - scheduled_at.0).max(0) as f64 / 1_000.0);
+        metrics::counter!("remem_commitments_fired_total", "condition" => next.condition())
+            .increment(1);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a lag of centuries need not be exact"
+        )]
+        metrics::histogram!("remem_commitment_lag_seconds")
+            .record((committed.at.0 - scheduled_at.0).max(0) as f64 / 1_000.0);
         self.has_deliveries(tenant);
         Fired::Now
     }
@@ -142,7 +209,9 @@ impl Engine {
         given: &Given<'_>,
         batch: Batch,
     ) -> Result<(Batch, Option<Run>), EngineError> {
-        let Some(host) = PrincipalId::parse(HOST) else { return Ok((batch, None)) };
+        let Some(host) = PrincipalId::parse(HOST) else {
+            return Ok((batch, None));
+        };
         let mut inputs = delivery.inputs;
         inputs.extend(given.names());
         let new = NewRun {
@@ -159,7 +228,9 @@ impl Engine {
                 let (batch, run) = self.starting(policy, tenant, start, batch).await?;
                 Ok((batch, Some(run)))
             }
-            Err(EngineError::UnknownWorkflow | EngineError::NotFound | EngineError::Rejected(_)) => {
+            Err(
+                EngineError::UnknownWorkflow | EngineError::NotFound | EngineError::Rejected(_),
+            ) => {
                 tracing::warn!(tenant = %tenant, commitment = given.id, "what a commitment is to start cannot be started; it only tells");
                 Ok((batch, None))
             }
@@ -168,7 +239,12 @@ impl Engine {
     }
 
     /// What is started for all of a memory. Asks once for everything that shares the rooms.
-    async fn delivery_of(&self, tenant: &TenantId, memory_ref: &MemoryRef, rooms: &Rooms) -> Result<Delivery, EngineError> {
+    async fn delivery_of(
+        &self,
+        tenant: &TenantId,
+        memory_ref: &MemoryRef,
+        rooms: &Rooms,
+    ) -> Result<Delivery, EngineError> {
         let mut known = rooms.rules.lock().await;
         if let Some(rules) = known.get(memory_ref.as_str()) {
             return Ok(rules.delivery.clone());
@@ -180,10 +256,18 @@ impl Engine {
     }
 
     /// Whether one more run of this memory may be started. Looks at the store once for everything that shares the rooms.
-    async fn has_room(&self, tenant: &TenantId, memory_ref: &str, rooms: &Rooms) -> Result<bool, EngineError> {
+    async fn has_room(
+        &self,
+        tenant: &TenantId,
+        memory_ref: &str,
+        rooms: &Rooms,
+    ) -> Result<bool, EngineError> {
         let mut rooms = rooms.free.lock().await;
         if !rooms.contains_key(memory_ref) {
-            rooms.insert(memory_ref.to_owned(), self.free_runs(tenant, memory_ref).await?);
+            rooms.insert(
+                memory_ref.to_owned(),
+                self.free_runs(tenant, memory_ref).await?,
+            );
         }
         let room = rooms.get_mut(memory_ref).filter(|room| **room > 0);
         Ok(room.map(|room| *room -= 1).is_some())
@@ -193,23 +277,54 @@ impl Engine {
     /// too many.
     async fn free_runs(&self, tenant: &TenantId, memory_ref: &str) -> Result<usize, EngineError> {
         let limit = self.parts.policy.commitment_runs_max;
-        let tie = Tie::Topic { topic: open_runs(memory_ref), after: None };
-        let open = self.parts.store.tied(tenant, RecordKind::Fire, &tie, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
+        let tie = Tie::Topic {
+            topic: open_runs(memory_ref),
+            after: None,
+        };
+        let open = self
+            .parts
+            .store
+            .tied(
+                tenant,
+                RecordKind::Fire,
+                &tie,
+                u32::try_from(limit).unwrap_or(u32::MAX),
+            )
+            .await?;
         if open.len() < limit {
             return Ok(limit - open.len());
         }
         let mut batch = Batch::new(tenant.clone(), self.now_for(tenant).await?);
         let mut ended = 0;
         for note in open.into_iter().take(LOOKED_AT_MAX) {
-            let run = note.body.get("runId").and_then(Value::as_str).and_then(RunId::parse);
+            let run = note
+                .body
+                .get("runId")
+                .and_then(Value::as_str)
+                .and_then(RunId::parse);
             let goes_on = match &run {
-                Some(run) => self.load_run(tenant, run).await?.is_some_and(|(run, _)| run.state.status == RunStatus::Running),
+                Some(run) => self
+                    .load_run(tenant, run)
+                    .await?
+                    .is_some_and(|(run, _)| run.state.status == RunStatus::Running),
                 None => false,
             };
             if !goes_on {
                 ended += 1;
-                let (version, ties) = (Precondition::Version(note.version), Ties { topic: None, ..note.ties });
-                batch = batch.set_tied(RecordKind::Fire, note.key, version, own_words(Value::Object(note.body)), ties);
+                let (version, ties) = (
+                    Precondition::Version(note.version),
+                    Ties {
+                        topic: None,
+                        ..note.ties
+                    },
+                );
+                batch = batch.set_tied(
+                    RecordKind::Fire,
+                    note.key,
+                    version,
+                    own_words(Value::Object(note.body)),
+                    ties,
+                );
             }
         }
         if ended > 0 {
@@ -237,8 +352,17 @@ impl Engine {
                 if !self.source_stands(tenant, info, now).await? {
                     return Ok(Fired::Elsewhere);
                 }
-                let passed = Commitment { fired: info.commitment.fired, ..(*next).clone() };
-                let firing = Firing { info, next: *next, instant: format!("t{}", instant.0), scheduled_at: instant, fence: fence.cloned() };
+                let passed = Commitment {
+                    fired: info.commitment.fired,
+                    ..(*next).clone()
+                };
+                let firing = Firing {
+                    info,
+                    next: *next,
+                    instant: format!("t{}", instant.0),
+                    scheduled_at: instant,
+                    fence: fence.cloned(),
+                };
                 match self.fire(tenant, firing, rooms).await? {
                     Fired::Before => self.end_commitment(tenant, info, &passed, fence).await,
                     other => Ok(other),
@@ -247,17 +371,33 @@ impl Engine {
             Step::GiveUp(ended) => self.end_commitment(tenant, info, &ended, fence).await,
             Step::Forget => {
                 let batch = Batch::new(tenant.clone(), now).fenced(fence.cloned());
-                let batch = batch.unset(RecordKind::Commitment, info.id.clone(), Precondition::Version(info.version));
+                let batch = batch.unset(
+                    RecordKind::Commitment,
+                    info.id.clone(),
+                    Precondition::Version(info.version),
+                );
                 settled(self.parts.store.commit(batch).await)
             }
         }
     }
 
     /// What has expired promises nothing any more, even before the purge pass has taken it away.
-    pub(super) async fn source_stands(&self, tenant: &TenantId, info: &CommitmentInfo, now: Timestamp) -> Result<bool, EngineError> {
-        let Some((memory_ref, id)) = &info.ties.source else { return Ok(true) };
+    pub(super) async fn source_stands(
+        &self,
+        tenant: &TenantId,
+        info: &CommitmentInfo,
+        now: Timestamp,
+    ) -> Result<bool, EngineError> {
+        let Some((memory_ref, id)) = &info.ties.source else {
+            return Ok(true);
+        };
         let scope = Scope::new(tenant.clone(), memory_ref.clone()).as_host();
-        Ok(self.parts.store.get(&scope, id, &ReadAt::Now(now)).await?.is_some())
+        Ok(self
+            .parts
+            .store
+            .get(&scope, id, &ReadAt::Now(now))
+            .await?
+            .is_some())
     }
 
     /// Writes that it goes on, or ends, without having fired.
@@ -268,12 +408,35 @@ impl Engine {
         ended: &Commitment,
         fence: Option<&Fence>,
     ) -> Result<Fired, EngineError> {
-        let (now, policy, rules) = (self.now_for(tenant).await?, self.policy_for(tenant).await?, self.rules(tenant).await?);
+        let (now, policy, rules) = (
+            self.now_for(tenant).await?,
+            self.policy_for(tenant).await?,
+            self.rules(tenant).await?,
+        );
         let batch = Batch::new(tenant.clone(), now).fenced(fence.cloned());
-        let place = ties(ended, info.ties.source.clone(), policy.commitment_retention_ms);
-        let batch = set(batch, &rules.admission(&policy, now), &info.id, ended, place, Precondition::Version(info.version));
-        let told = CommitmentInfo { commitment: ended.clone(), ..info.clone() }.named();
-        let event = if ended.state.is_open() { EventBody::CommitmentChanged(told) } else { EventBody::CommitmentEnded(told) };
+        let place = ties(
+            ended,
+            info.ties.source.clone(),
+            policy.commitment_retention_ms,
+        );
+        let batch = set(
+            batch,
+            &rules.admission(&policy, now),
+            &info.id,
+            ended,
+            place,
+            Precondition::Version(info.version),
+        );
+        let told = CommitmentInfo {
+            commitment: ended.clone(),
+            ..info.clone()
+        }
+        .named();
+        let event = if ended.state.is_open() {
+            EventBody::CommitmentChanged(told)
+        } else {
+            EventBody::CommitmentEnded(told)
+        };
         settled(self.parts.store.commit(batch.emit(event)).await)
     }
 }
@@ -296,7 +459,9 @@ pub(crate) struct Given<'a> {
 
 impl Given<'_> {
     fn owner(&self) -> Option<String> {
-        MemoryRef::parse(&self.commitment.memory_ref)?.owner().map(str::to_owned)
+        MemoryRef::parse(&self.commitment.memory_ref)?
+            .owner()
+            .map(str::to_owned)
     }
 
     fn names(&self) -> serde_json::Map<String, Value> {
@@ -307,6 +472,10 @@ impl Given<'_> {
             "condition": self.commitment.condition(),
             "scheduledAt": self.scheduled_at.rfc3339(),
         });
-        if let Value::Object(map) = names { map } else { serde_json::Map::new() }
+        if let Value::Object(map) = names {
+            map
+        } else {
+            serde_json::Map::new()
+        }
     }
 }

@@ -7,12 +7,18 @@ use crate::error::EngineError;
 use remem_core::commitment::{Delivery, Spans, State, When};
 use remem_core::infer::{self, Condition, Promise, Reading, Recurrence, Verdict};
 use remem_core::{
-    Admission, Batch, Commitment, Entry, EventBody, MemoryRef, Policy, Precondition, RecordKind, TenantId, Timestamp, schedule,
+    Admission, Batch, Commitment, Entry, EventBody, MemoryRef, Policy, Precondition, RecordKind,
+    TenantId, Timestamp, schedule,
 };
 use std::ops::Range;
 
 /// Tags by which a writer says that nobody vouches for a text. What such a text promises is never armed by itself.
-pub const UNTRUSTED_TAGS: [&str; 4] = ["source:untrusted", "source:web", "source:document", "source:tool"];
+pub const UNTRUSTED_TAGS: [&str; 4] = [
+    "source:untrusted",
+    "source:web",
+    "source:document",
+    "source:tool",
+];
 /// Tags of texts that promise nothing of their own: what passes made of others, notes of runs, and what was told to be a
 /// commitment when it was written.
 const DERIVED_TAGS: [&str; 3] = ["compacted-from:", "source:run", HAND_MADE];
@@ -29,17 +35,32 @@ pub(crate) fn may_promise<'a>(mut tags: impl Iterator<Item = &'a str>) -> bool {
 
 /// Whether somebody vouches for a text.
 pub(crate) fn is_trusted(entry: &Entry) -> bool {
-    !entry.tags.iter().any(|tag| UNTRUSTED_TAGS.contains(&tag.as_str()))
+    !entry
+        .tags
+        .iter()
+        .any(|tag| UNTRUSTED_TAGS.contains(&tag.as_str()))
 }
 
 /// The zone that the writer names, else the memory's.
 fn zone_of<'a>(entry: &'a Entry, rules: &'a CommitmentRules) -> &'a str {
-    let named = entry.metadata.as_ref().and_then(|metadata| metadata.get("timeZone")).and_then(|zone| zone.as_str());
-    named.filter(|zone| schedule::zone(zone).is_ok()).unwrap_or(&rules.zone)
+    let named = entry
+        .metadata
+        .as_ref()
+        .and_then(|metadata| metadata.get("timeZone"))
+        .and_then(|zone| zone.as_str());
+    named
+        .filter(|zone| schedule::zone(zone).is_ok())
+        .unwrap_or(&rules.zone)
 }
 
 /// A promise of an entry as a commitment; `None` if nothing comes of it.
-fn commitment(promise: &Promise, entry: &Entry, rules: &CommitmentRules, zone: &str, policy: &Policy) -> Option<Commitment> {
+fn commitment(
+    promise: &Promise,
+    entry: &Entry,
+    rules: &CommitmentRules,
+    zone: &str,
+    policy: &Policy,
+) -> Option<Commitment> {
     let state = match (promise.verdict, rules.arm) {
         (Verdict::Refused(_), _) | (_, Arm::Off) => return None,
         (Verdict::Arm, Arm::Auto) => State::Armed,
@@ -47,7 +68,11 @@ fn commitment(promise: &Promise, entry: &Entry, rules: &CommitmentRules, zone: &
     };
     let (when, next_at) = condition(&promise.condition, zone);
     let at = entry.created_at;
-    let wait = if state == State::Pending { policy.commitment_confirm_ms } else { policy.commitment_wait_ms };
+    let wait = if state == State::Pending {
+        policy.commitment_confirm_ms
+    } else {
+        policy.commitment_wait_ms
+    };
     let span = |range: &Range<usize>| [range.start, range.end];
     Some(Commitment {
         memory_ref: entry.memory_ref.as_str().to_owned(),
@@ -57,7 +82,11 @@ fn commitment(promise: &Promise, entry: &Entry, rules: &CommitmentRules, zone: &
         give_up_at: at.plus_ms(wait).0,
         rules: Some(infer::RULES.to_owned()),
         confidence: promise.confidence,
-        spans: Some(Spans { sentence: span(&promise.sentence), cue: span(&promise.cue), condition: span(&promise.condition_words) }),
+        spans: Some(Spans {
+            sentence: span(&promise.sentence),
+            cue: span(&promise.cue),
+            condition: span(&promise.condition_words),
+        }),
         delivery: Delivery::default(),
         created_at: at.0,
         updated_at: at.0,
@@ -78,18 +107,39 @@ pub(super) fn condition(condition: &Condition, zone: &str) -> (When, Option<Time
                 Recurrence::Every(every) => (Some(every.clone()), None),
                 Recurrence::Cron(cron) => (None, Some(cron.clone())),
             };
-            (When::Recurring { every, cron, zone: zone.to_owned(), anchor: first.0 }, Some(*first))
+            (
+                When::Recurring {
+                    every,
+                    cron,
+                    zone: zone.to_owned(),
+                    anchor: first.0,
+                },
+                Some(*first),
+            )
         }
-        Condition::Predicate { key } => (When::Predicate { key: key.clone(), once: true }, None),
+        Condition::Predicate { key } => (
+            When::Predicate {
+                key: key.clone(),
+                once: true,
+            },
+            None,
+        ),
     }
 }
 
 impl Engine {
     /// The name of a commitment: the same promise of the same memory has the same, however often it is read. Keyed, so that a
     /// name tells nothing about the words.
-    pub(crate) fn commitment_id(&self, tenant: &TenantId, commitment: &Commitment, action: &str) -> String {
-        let mut hasher = blake3::Hasher::new_keyed(&self.parts.key.derive("remembrancer commitment v1"));
-        let when = serde_json::to_string(&(&commitment.when, commitment.next_at)).unwrap_or_default();
+    pub(crate) fn commitment_id(
+        &self,
+        tenant: &TenantId,
+        commitment: &Commitment,
+        action: &str,
+    ) -> String {
+        let mut hasher =
+            blake3::Hasher::new_keyed(&self.parts.key.derive("remembrancer commitment v1"));
+        let when =
+            serde_json::to_string(&(&commitment.when, commitment.next_at)).unwrap_or_default();
         for part in [tenant.as_str(), &commitment.memory_ref, &when, action] {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
@@ -98,16 +148,35 @@ impl Engine {
     }
 
     /// What an entry promises, by name, as it would be armed.
-    pub(crate) fn promises_of(&self, tenant: &TenantId, entry: &Entry, rules: &CommitmentRules) -> Vec<(String, Commitment)> {
+    pub(crate) fn promises_of(
+        &self,
+        tenant: &TenantId,
+        entry: &Entry,
+        rules: &CommitmentRules,
+    ) -> Vec<(String, Commitment)> {
         let tags = entry.tags.iter().map(String::as_str);
         let zone = zone_of(entry, rules);
-        let (Ok(clocks), true) = (schedule::zone(zone), rules.arm != Arm::Off && may_promise(tags)) else { return Vec::new() };
+        let (Ok(clocks), true) = (
+            schedule::zone(zone),
+            rules.arm != Arm::Off && may_promise(tags),
+        ) else {
+            return Vec::new();
+        };
         let policy = &self.parts.policy;
         let (text, at, trusted) = (entry.content.as_str(), entry.created_at, is_trusted(entry));
-        let reading = Reading { text, at, zone: &clocks, trusted, horizon_ms: policy.horizon_ms_max };
+        let reading = Reading {
+            text,
+            at,
+            zone: &clocks,
+            trusted,
+            horizon_ms: policy.horizon_ms_max,
+        };
         let found = infer::infer(&reading).into_iter().filter_map(|promise| {
             let commitment = commitment(&promise, entry, rules, zone, policy)?;
-            Some((self.commitment_id(tenant, &commitment, &promise.action), commitment))
+            Some((
+                self.commitment_id(tenant, &commitment, &promise.action),
+                commitment,
+            ))
         });
         found.collect()
     }
@@ -125,15 +194,22 @@ impl Engine {
         let mut armed = 0;
         for (id, mut commitment) in self.promises_of(tenant, entry, rules) {
             let missed = Timestamp(admission.now.0.saturating_sub(LATE_MS_MAX));
-            let past = |at: i64| at <= written_at.max(missed).0 && matches!(commitment.when, When::Once);
-            let late = commitment.next_at.is_some_and(past) || commitment.give_up_at <= admission.now.0;
-            let known = self.parts.store.record(tenant, RecordKind::Commitment, &id).await?;
+            let past =
+                |at: i64| at <= written_at.max(missed).0 && matches!(commitment.when, When::Once);
+            let late =
+                commitment.next_at.is_some_and(past) || commitment.give_up_at <= admission.now.0;
+            let known = self
+                .parts
+                .store
+                .record(tenant, RecordKind::Commitment, &id)
+                .await?;
             if late || batch_holds(&batch, &id) {
                 continue;
             }
             let mut as_known = Precondition::Absent;
             if let Some(earlier) = known {
-                let (version, earlier) = (earlier.version, CommitmentInfo::read(earlier)?.commitment);
+                let (version, earlier) =
+                    (earlier.version, CommitmentInfo::read(earlier)?.commitment);
                 // What was said before that one ended is what it was made of; what was said since is meant anew.
                 if earlier.state.is_open() || entry.created_at.0 <= earlier.updated_at {
                     continue;
@@ -142,13 +218,21 @@ impl Engine {
                 as_known = Precondition::Version(version);
             }
             let source: (MemoryRef, _) = (entry.memory_ref.clone(), entry.id.clone());
-            let ties = ties(&commitment, Some(source), self.parts.policy.commitment_retention_ms);
+            let ties = ties(
+                &commitment,
+                Some(source),
+                self.parts.policy.commitment_retention_ms,
+            );
             let event = EventBody::CommitmentCreated(named(&id, &commitment, Some(&entry.id)));
             batch = set(batch, admission, &id, &commitment, ties, as_known).emit(event);
             armed += 1;
         }
         if armed > 0 {
-            batch = batch.expect(entry.memory_ref.clone(), entry.id.clone(), entry.visible.from);
+            batch = batch.expect(
+                entry.memory_ref.clone(),
+                entry.id.clone(),
+                entry.visible.from,
+            );
         }
         Ok((batch, armed))
     }

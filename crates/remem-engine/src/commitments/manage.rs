@@ -7,7 +7,10 @@ use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::commitment::{Delivery, Refusal, Spans, State, When, check_instant};
 use remem_core::infer::{self, Reading, Verdict};
-use remem_core::{Batch, Commitment, Draft, EventBody, Permission, Precondition, Rejection, Scope, TenantId, Timestamp, Timing, schedule};
+use remem_core::{
+    Batch, Commitment, Draft, EventBody, Permission, Precondition, Rejection, Scope, TenantId,
+    Timestamp, Timing, schedule,
+};
 use remem_store::{Outcome, StoreError};
 use serde_json::Value;
 
@@ -72,10 +75,18 @@ impl Engine {
         let (now, policy) = (self.now_for(caller.tenant()).await?, self.policy_of(caller));
         let rules = self.rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, now);
-        let draft = Draft { content: new.text.clone(), tags: vec![HAND_MADE.to_owned()], subjects, ..Draft::default() };
+        let draft = Draft {
+            content: new.text.clone(),
+            tags: vec![HAND_MADE.to_owned()],
+            subjects,
+            ..Draft::default()
+        };
         let admitted = admission.admit(&scope, draft)?;
-        let mut commitment = self.by_hand(caller.tenant(), &scope, &new, admitted.content(), now).await?;
-        let action = infer::observation_key(admitted.content()).unwrap_or_else(|| admitted.content().to_owned());
+        let mut commitment = self
+            .by_hand(caller.tenant(), &scope, &new, admitted.content(), now)
+            .await?;
+        let action = infer::observation_key(admitted.content())
+            .unwrap_or_else(|| admitted.content().to_owned());
         let id = self.commitment_id(caller.tenant(), &commitment, &action);
         let entry = self.parts.ids.entry();
         let source = (scope.memory_ref.clone(), entry.clone());
@@ -84,19 +95,40 @@ impl Engine {
             let known = self.load_commitment(caller.tenant(), &id).await?;
             if let Some(earlier) = &known {
                 if earlier.commitment.state.is_open() {
-                    return Ok(Created { info: self.written_commitment(caller, &id).await?, replayed: true });
+                    return Ok(Created {
+                        info: self.written_commitment(caller, &id).await?,
+                        replayed: true,
+                    });
                 }
                 commitment.follow(&earlier.commitment);
             }
             // Another caller may make the same at the same time, and it may have fired since.
-            let as_found = known.map_or(Precondition::Absent, |info| Precondition::Version(info.version));
-            let batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone()).idempotent(idempotency.clone());
-            let batch = set(batch.put(entry.clone(), admitted.clone()), &admission, &id, &commitment, place.clone(), as_found);
-            let batch = batch.emit(EventBody::CommitmentCreated(named(&id, &commitment, Some(&entry))));
+            let as_found = known.map_or(Precondition::Absent, |info| {
+                Precondition::Version(info.version)
+            });
+            let batch = Batch::new(scope.tenant.clone(), now)
+                .by(caller.principal().clone())
+                .idempotent(idempotency.clone());
+            let batch = set(
+                batch.put(entry.clone(), admitted.clone()),
+                &admission,
+                &id,
+                &commitment,
+                place.clone(),
+                as_found,
+            );
+            let batch = batch.emit(EventBody::CommitmentCreated(named(
+                &id,
+                &commitment,
+                Some(&entry),
+            )));
             match self.parts.store.commit(batch).await {
                 Ok(committed) => {
                     let id = committed.outcomes.iter().find_map(recorded).unwrap_or(id);
-                    return Ok(Created { info: self.written_commitment(caller, &id).await?, replayed: committed.replayed });
+                    return Ok(Created {
+                        info: self.written_commitment(caller, &id).await?,
+                        replayed: committed.replayed,
+                    });
                 }
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
@@ -124,29 +156,71 @@ impl Engine {
             }
             (None, None, None, Some(predicate)) => {
                 let key = infer::observation_key(predicate);
-                let key = key.ok_or(Rejection::Invalid { field: "predicate", rule: "must be a short statement of what can become so" })?;
+                let key = key.ok_or(Rejection::Invalid {
+                    field: "predicate",
+                    rule: "must be a short statement of what can become so",
+                })?;
                 (When::Predicate { key, once: true }, None, None)
             }
             (None, None, None, None) => {
-                let reading = Reading { text, at: now, zone: &clocks, trusted: true, horizon_ms };
+                let reading = Reading {
+                    text,
+                    at: now,
+                    zone: &clocks,
+                    trusted: true,
+                    horizon_ms,
+                };
                 let promise = infer::infer(&reading).into_iter().next();
-                let untold = Rejection::Invalid { field: "text", rule: "must tell when, or give at, every, cron or predicate" };
+                let untold = Rejection::Invalid {
+                    field: "text",
+                    rule: "must tell when, or give at, every, cron or predicate",
+                };
                 let promise = promise.ok_or(untold)?;
                 if let Verdict::Refused(_) = promise.verdict {
                     return Err(Rejection::TooFar { field: "text" }.into());
                 }
                 let (when, next_at) = condition(&promise.condition, &zone);
                 let span = |range: &std::ops::Range<usize>| [range.start, range.end];
-                let (sentence, cue, words) = (span(&promise.sentence), span(&promise.cue), span(&promise.condition_words));
-                (when, next_at, Some(Spans { sentence, cue, condition: words }))
+                let (sentence, cue, words) = (
+                    span(&promise.sentence),
+                    span(&promise.cue),
+                    span(&promise.condition_words),
+                );
+                (
+                    when,
+                    next_at,
+                    Some(Spans {
+                        sentence,
+                        cue,
+                        condition: words,
+                    }),
+                )
             }
             (None, every, cron, None) => {
                 let timing = Timing::parse(every.as_deref(), cron.as_deref(), &zone)?;
-                let first = timing.next(now, now).ok_or(Rejection::Invalid { field: "cron", rule: "must be due at some time" })?;
+                let first = timing.next(now, now).ok_or(Rejection::Invalid {
+                    field: "cron",
+                    rule: "must be due at some time",
+                })?;
                 check_instant("cron", first, now, horizon_ms)?;
-                (When::Recurring { every: every.clone(), cron: cron.clone(), zone, anchor: now.0 }, Some(first), None)
+                (
+                    When::Recurring {
+                        every: every.clone(),
+                        cron: cron.clone(),
+                        zone,
+                        anchor: now.0,
+                    },
+                    Some(first),
+                    None,
+                )
             }
-            _ => return Err(Rejection::Invalid { field: "at", rule: "every, cron and predicate exclude each other: give one" }.into()),
+            _ => {
+                return Err(Rejection::Invalid {
+                    field: "at",
+                    rule: "every, cron and predicate exclude each other: give one",
+                }
+                .into());
+            }
         };
         let rules = spans.is_some().then(|| infer::RULES.to_owned());
         Ok(Commitment {
@@ -171,7 +245,12 @@ impl Engine {
     }
 
     /// Confirms one, takes it back or puts it off.
-    pub async fn change_commitment(&self, caller: &Caller, id: &str, change: Changed) -> Result<CommitmentInfo, EngineError> {
+    pub async fn change_commitment(
+        &self,
+        caller: &Caller,
+        id: &str,
+        change: Changed,
+    ) -> Result<CommitmentInfo, EngineError> {
         caller.require(Permission::MemoryWrite)?;
         let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
         for _ in 0..TRIES {
@@ -186,11 +265,31 @@ impl Engine {
                 Refusal::State(state) => EngineError::CommitmentState { state },
                 Refusal::Rejected(rejection) => EngineError::Rejected(rejection),
             })?;
-            let told = CommitmentInfo { commitment: next.clone(), ..info.clone() }.named();
-            let event = if next.state.is_open() { EventBody::CommitmentChanged(told) } else { EventBody::CommitmentEnded(told) };
-            let place = ties(&next, info.ties.source.clone(), policy.commitment_retention_ms);
+            let told = CommitmentInfo {
+                commitment: next.clone(),
+                ..info.clone()
+            }
+            .named();
+            let event = if next.state.is_open() {
+                EventBody::CommitmentChanged(told)
+            } else {
+                EventBody::CommitmentEnded(told)
+            };
+            let place = ties(
+                &next,
+                info.ties.source.clone(),
+                policy.commitment_retention_ms,
+            );
             let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
-            let batch = set(batch, &rules.admission(&policy, now), id, &next, place, Precondition::Version(info.version)).emit(event);
+            let batch = set(
+                batch,
+                &rules.admission(&policy, now),
+                id,
+                &next,
+                place,
+                Precondition::Version(info.version),
+            )
+            .emit(event);
             match self.parts.store.commit(batch).await {
                 Ok(_) => return self.written_commitment(caller, id).await,
                 Err(StoreError::Conflict) => {}
@@ -202,7 +301,11 @@ impl Engine {
 }
 
 fn recorded(outcome: &Outcome) -> Option<String> {
-    if let Outcome::Recorded { key, .. } = outcome { Some(key.clone()) } else { None }
+    if let Outcome::Recorded { key, .. } = outcome {
+        Some(key.clone())
+    } else {
+        None
+    }
 }
 
 fn digest(scope: &Scope, new: &NewCommitment) -> Digest {
@@ -210,10 +313,21 @@ fn digest(scope: &Scope, new: &NewCommitment) -> Digest {
     digest.part(scope.memory_ref.as_str().as_bytes());
     digest.part(new.text.as_bytes());
     digest.part(&new.at.map_or([0; 8], |at| at.0.to_le_bytes()));
-    for text in [&new.every, &new.cron, &new.predicate, &new.zone, &new.delivery.workflow_id, &new.delivery.agent_id] {
+    for text in [
+        &new.every,
+        &new.cron,
+        &new.predicate,
+        &new.zone,
+        &new.delivery.workflow_id,
+        &new.delivery.agent_id,
+    ] {
         digest.part(text.as_deref().unwrap_or_default().as_bytes());
     }
-    digest.part(Value::Object(new.delivery.inputs.clone()).to_string().as_bytes());
+    digest.part(
+        Value::Object(new.delivery.inputs.clone())
+            .to_string()
+            .as_bytes(),
+    );
     digest.part(Value::from(new.subjects.clone()).to_string().as_bytes());
     digest
 }

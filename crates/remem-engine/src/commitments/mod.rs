@@ -22,8 +22,8 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use remem_core::commitment::{self, EndedBy, State};
 use remem_core::event::CommitmentRef;
 use remem_core::{
-    Admission, Batch, Commitment, Entry, EntryId, MemoryRef, Permission, Precondition, Record, RecordKind, Rejection, TenantId, Ties,
-    Timestamp,
+    Admission, Batch, Commitment, Entry, EntryId, MemoryRef, Permission, Precondition, Record,
+    RecordKind, Rejection, TenantId, Ties, Timestamp,
 };
 use remem_store::{StoreError, Tie};
 
@@ -88,12 +88,28 @@ pub struct FireNote {
 
 impl FireNote {
     fn read(record: &Record, prefix: &str) -> FireNote {
-        let time = |name: &str| Timestamp(record.body.get(name).and_then(serde_json::Value::as_i64).unwrap_or_default());
+        let time = |name: &str| {
+            Timestamp(
+                record
+                    .body
+                    .get(name)
+                    .and_then(serde_json::Value::as_i64)
+                    .unwrap_or_default(),
+            )
+        };
         FireNote {
-            instant: record.key.strip_prefix(prefix).unwrap_or_default().to_owned(),
+            instant: record
+                .key
+                .strip_prefix(prefix)
+                .unwrap_or_default()
+                .to_owned(),
             scheduled_at: time("scheduledAt"),
             fired_at: time("firedAt"),
-            run_id: record.body.get("runId").and_then(serde_json::Value::as_str).map(str::to_owned),
+            run_id: record
+                .body
+                .get("runId")
+                .and_then(serde_json::Value::as_str)
+                .map(str::to_owned),
         }
     }
 }
@@ -106,9 +122,16 @@ const ENTRIES_AT_ONCE: usize = 8;
 
 impl CommitmentInfo {
     pub(crate) fn read(record: Record) -> Result<CommitmentInfo, EngineError> {
-        let commitment = Commitment::from_map(record.body).ok_or(StoreError::Damaged("a commitment cannot be read"))?;
+        let commitment = Commitment::from_map(record.body)
+            .ok_or(StoreError::Damaged("a commitment cannot be read"))?;
         let source = record.ties.source.as_ref().map(|(_, id)| id.clone());
-        let info = CommitmentInfo { id: record.key, commitment, source, version: record.version, ties: record.ties };
+        let info = CommitmentInfo {
+            id: record.key,
+            commitment,
+            source,
+            version: record.version,
+            ties: record.ties,
+        };
         Ok(info.in_truth(record.at))
     }
 
@@ -122,7 +145,8 @@ impl CommitmentInfo {
 
     /// Whether the caller may know of it. One whose memory cannot be read is nobody's to see.
     fn is_shown_to(&self, caller: &Caller) -> bool {
-        MemoryRef::parse(&self.commitment.memory_ref).is_some_and(|memory_ref| caller.may_see(&memory_ref))
+        MemoryRef::parse(&self.commitment.memory_ref)
+            .is_some_and(|memory_ref| caller.may_see(&memory_ref))
     }
 
     pub(crate) fn named(&self) -> CommitmentRef {
@@ -142,34 +166,79 @@ pub(crate) fn named(id: &str, commitment: &Commitment, source: Option<&EntryId>)
 
 /// What finds a commitment: when something is to be done about it, the predicate it waits for, and what it was made from. One
 /// that has ended keeps its source only as long as that may be read.
-pub(crate) fn ties(commitment: &Commitment, source: Option<(MemoryRef, EntryId)>, retention_ms: i64) -> Ties {
-    Ties { due: Some(commitment.due(retention_ms)), topic: commitment.awaits().map(commitment::topic), source }
+pub(crate) fn ties(
+    commitment: &Commitment,
+    source: Option<(MemoryRef, EntryId)>,
+    retention_ms: i64,
+) -> Ties {
+    Ties {
+        due: Some(commitment.due(retention_ms)),
+        topic: commitment.awaits().map(commitment::topic),
+        source,
+    }
 }
 
 /// Writes a commitment.
-pub(crate) fn set(batch: Batch, admission: &Admission<'_>, id: &str, commitment: &Commitment, ties: Ties, if_so: Precondition) -> Batch {
-    batch.set_tied(RecordKind::Commitment, id.to_owned(), if_so, admission.record(commitment.to_map()), ties)
+pub(crate) fn set(
+    batch: Batch,
+    admission: &Admission<'_>,
+    id: &str,
+    commitment: &Commitment,
+    ties: Ties,
+    if_so: Precondition,
+) -> Batch {
+    batch.set_tied(
+        RecordKind::Commitment,
+        id.to_owned(),
+        if_so,
+        admission.record(commitment.to_map()),
+        ties,
+    )
 }
 
 impl Engine {
     /// The caller's commitments: those of a state or memory, in the order of what happens next, or all by name.
-    pub async fn commitments(&self, caller: &Caller, query: &CommitmentQuery) -> Result<CommitmentPage, EngineError> {
+    pub async fn commitments(
+        &self,
+        caller: &Caller,
+        query: &CommitmentQuery,
+    ) -> Result<CommitmentPage, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let limit = self.parts.policy.list_limit(query.limit) as usize;
-        let unknown = Rejection::Invalid { field: "cursor", rule: "must be the nextCursor of an earlier page" };
-        let after = query.after.as_deref().map(|cursor| place(cursor).ok_or(unknown)).transpose()?;
+        let unknown = Rejection::Invalid {
+            field: "cursor",
+            rule: "must be the nextCursor of an earlier page",
+        };
+        let after = query
+            .after
+            .as_deref()
+            .map(|cursor| place(cursor).ok_or(unknown))
+            .transpose()?;
         let memory_ref = match &query.memory_ref {
             None => None,
             Some(name) => match caller.memory_ref(name) {
                 Some(memory_ref) => Some(memory_ref),
-                None => return Ok(CommitmentPage { commitments: Vec::new(), next: None }),
+                None => {
+                    return Ok(CommitmentPage {
+                        commitments: Vec::new(),
+                        next: None,
+                    });
+                }
             },
         };
         // Where to go on is a place that the caller may know of; what is hidden counts for nothing.
-        let (mut reached, mut after, mut found, mut looked_at) = (after.clone(), after, Vec::new(), 0);
+        let (mut reached, mut after, mut found, mut looked_at) =
+            (after.clone(), after, Vec::new(), 0);
         while looked_at < LOOKED_AT_MAX {
-            let tie = Tie::Due { until: Timestamp(i64::MAX), after: after.clone() };
-            let page = self.parts.store.tied(caller.tenant(), RecordKind::Commitment, &tie, PAGE).await?;
+            let tie = Tie::Due {
+                until: Timestamp(i64::MAX),
+                after: after.clone(),
+            };
+            let page = self
+                .parts
+                .store
+                .tied(caller.tenant(), RecordKind::Commitment, &tie, PAGE)
+                .await?;
             let full = page.len() == PAGE as usize;
             for record in page {
                 after = record.ties.due.map(|due| (due, record.key.clone()));
@@ -183,71 +252,139 @@ impl Engine {
                     found.push(info);
                 }
                 if found.len() == limit {
-                    return Ok(CommitmentPage { commitments: found, next: reached.map(cursor) });
+                    return Ok(CommitmentPage {
+                        commitments: found,
+                        next: reached.map(cursor),
+                    });
                 }
             }
             if !full {
-                return Ok(CommitmentPage { commitments: found, next: None });
+                return Ok(CommitmentPage {
+                    commitments: found,
+                    next: None,
+                });
             }
         }
-        Ok(CommitmentPage { commitments: found, next: reached.map(cursor) })
+        Ok(CommitmentPage {
+            commitments: found,
+            next: reached.map(cursor),
+        })
     }
 
     /// The commitment of that name.
-    pub async fn commitment(&self, caller: &Caller, id: &str) -> Result<CommitmentInfo, EngineError> {
+    pub async fn commitment(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<CommitmentInfo, EngineError> {
         caller.require(Permission::MemoryRead)?;
         self.written_commitment(caller, id).await
     }
 
     /// The same for whoever just wrote it, and may be allowed no more than that.
-    pub(crate) async fn written_commitment(&self, caller: &Caller, id: &str) -> Result<CommitmentInfo, EngineError> {
+    pub(crate) async fn written_commitment(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<CommitmentInfo, EngineError> {
         let info = self.commitment_of(caller, id).await?;
         self.shown_commitment(caller, info).await
     }
 
     /// The commitment of that name, if the caller may know of its memory.
-    pub(super) async fn commitment_of(&self, caller: &Caller, id: &str) -> Result<CommitmentInfo, EngineError> {
-        self.load_commitment(caller.tenant(), id).await?.filter(|info| info.is_shown_to(caller)).ok_or(EngineError::NotFound)
+    pub(super) async fn commitment_of(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<CommitmentInfo, EngineError> {
+        self.load_commitment(caller.tenant(), id)
+            .await?
+            .filter(|info| info.is_shown_to(caller))
+            .ok_or(EngineError::NotFound)
     }
 
     /// Which words of which entry led to a commitment.
-    pub async fn explain_commitment(&self, caller: &Caller, id: &str) -> Result<Explanation, EngineError> {
+    pub async fn explain_commitment(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Explanation, EngineError> {
         let info = self.commitment(caller, id).await?;
         self.explain(caller, info).await
     }
 
     /// The same for several, in their order.
-    pub async fn explain_all(&self, caller: &Caller, found: Vec<CommitmentInfo>) -> Result<Vec<Explanation>, EngineError> {
-        stream::iter(found).map(|info| self.explain(caller, info)).buffered(ENTRIES_AT_ONCE).try_collect().await
+    pub async fn explain_all(
+        &self,
+        caller: &Caller,
+        found: Vec<CommitmentInfo>,
+    ) -> Result<Vec<Explanation>, EngineError> {
+        stream::iter(found)
+            .map(|info| self.explain(caller, info))
+            .buffered(ENTRIES_AT_ONCE)
+            .try_collect()
+            .await
     }
 
     /// The same for one at hand. Who may not read memory is told no words.
-    pub async fn explain(&self, caller: &Caller, info: CommitmentInfo) -> Result<Explanation, EngineError> {
-        let scope = caller.scope(&info.commitment.memory_ref).filter(|_| caller.may(Permission::MemoryRead));
+    pub async fn explain(
+        &self,
+        caller: &Caller,
+        info: CommitmentInfo,
+    ) -> Result<Explanation, EngineError> {
+        let scope = caller
+            .scope(&info.commitment.memory_ref)
+            .filter(|_| caller.may(Permission::MemoryRead));
         let entry = match scope.zip(info.source.clone()) {
-            Some((scope, source)) => self.get(caller, scope.memory_ref.as_str(), source.as_str(), None).await?,
+            Some((scope, source)) => {
+                self.get(caller, scope.memory_ref.as_str(), source.as_str(), None)
+                    .await?
+            }
             None => None,
         };
-        let words = entry.as_ref().zip(info.commitment.spans).and_then(|(entry, spans)| {
-            let part = |span: [usize; 2]| entry.content.get(span[0]..span[1]).map(str::to_owned);
-            Some([part(spans.sentence)?, part(spans.cue)?, part(spans.condition)?])
-        });
+        let words = entry
+            .as_ref()
+            .zip(info.commitment.spans)
+            .and_then(|(entry, spans)| {
+                let part =
+                    |span: [usize; 2]| entry.content.get(span[0]..span[1]).map(str::to_owned);
+                Some([
+                    part(spans.sentence)?,
+                    part(spans.cue)?,
+                    part(spans.condition)?,
+                ])
+            });
         Ok(Explanation { info, entry, words })
     }
 
-    pub(crate) async fn load_commitment(&self, tenant: &TenantId, id: &str) -> Result<Option<CommitmentInfo>, EngineError> {
+    pub(crate) async fn load_commitment(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Option<CommitmentInfo>, EngineError> {
         if id.len() > remem_core::record::RECORD_KEY_BYTES_MAX {
             return Ok(None);
         }
-        let record = self.parts.store.record(tenant, RecordKind::Commitment, id).await?;
+        let record = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Commitment, id)
+            .await?;
         record.map(CommitmentInfo::read).transpose()
     }
 
     /// Rules may have changed since it was written: nothing leaves without a second look.
-    async fn shown_commitment(&self, caller: &Caller, mut info: CommitmentInfo) -> Result<CommitmentInfo, EngineError> {
+    async fn shown_commitment(
+        &self,
+        caller: &Caller,
+        mut info: CommitmentInfo,
+    ) -> Result<CommitmentInfo, EngineError> {
         let (rules, now) = (self.rules(caller.tenant()).await?, self.now());
-        let shown = rules.admission(&self.policy_of(caller), now).record(info.commitment.to_map());
-        info.commitment = Commitment::from_map(shown.map().clone()).ok_or(StoreError::Damaged("a commitment cannot be read"))?;
+        let shown = rules
+            .admission(&self.policy_of(caller), now)
+            .record(info.commitment.to_map());
+        info.commitment = Commitment::from_map(shown.map().clone())
+            .ok_or(StoreError::Damaged("a commitment cannot be read"))?;
         Ok(info)
     }
 
@@ -262,8 +399,21 @@ impl Engine {
         let info = self.commitment(caller, id).await?;
         let (prefix, limit) = (format!("{}/", info.id), self.parts.policy.list_limit(limit));
         let after = after.map(|instant| format!("{prefix}{instant}"));
-        let notes = self.parts.store.records(caller.tenant(), RecordKind::Fire, &prefix, after.as_deref(), limit).await?;
-        Ok(notes.iter().map(|note| FireNote::read(note, &prefix)).collect())
+        let notes = self
+            .parts
+            .store
+            .records(
+                caller.tenant(),
+                RecordKind::Fire,
+                &prefix,
+                after.as_deref(),
+                limit,
+            )
+            .await?;
+        Ok(notes
+            .iter()
+            .map(|note| FireNote::read(note, &prefix))
+            .collect())
     }
 }
 

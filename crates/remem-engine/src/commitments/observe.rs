@@ -7,7 +7,9 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::commitment::topic;
-use remem_core::{Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, TenantId, infer};
+use remem_core::{
+    Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, TenantId, infer,
+};
 use remem_store::{StoreError, Tie};
 
 /// What an observation did.
@@ -29,25 +31,59 @@ const KEY_CHARS_MAX: usize = 400;
 
 impl Engine {
     /// Tells what has been seen to the commitments of a memory that wait for it.
-    pub async fn observe(&self, caller: &Caller, memory_ref: &str, key: &str, holds: bool) -> Result<Observed, EngineError> {
+    pub async fn observe(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+        key: &str,
+        holds: bool,
+    ) -> Result<Observed, EngineError> {
         caller.require(Permission::MemoryWrite)?;
         let scope = caller.scope_to_write(memory_ref)?;
-        let shape = Rejection::Invalid { field: "key", rule: "must be a short statement of what can be so, such as \"invoice cleared\"" };
-        let key = Some(key).filter(|key| key.chars().count() <= KEY_CHARS_MAX).and_then(infer::observation_key).ok_or(shape)?;
-        self.tell(caller.tenant(), &scope.memory_ref, key, holds).await
+        let shape = Rejection::Invalid {
+            field: "key",
+            rule: "must be a short statement of what can be so, such as \"invoice cleared\"",
+        };
+        let key = Some(key)
+            .filter(|key| key.chars().count() <= KEY_CHARS_MAX)
+            .and_then(infer::observation_key)
+            .ok_or(shape)?;
+        self.tell(caller.tenant(), &scope.memory_ref, key, holds)
+            .await
     }
 
     /// The same for whoever looks on behalf of the host. Should it fail midway, it can be repeated: who was told knows it.
-    pub(crate) async fn tell(&self, tenant: &TenantId, memory_ref: &MemoryRef, key: String, holds: bool) -> Result<Observed, EngineError> {
-        let (mut observed, mut after) = (Observed { key: key.clone(), ..Observed::default() }, None);
+    pub(crate) async fn tell(
+        &self,
+        tenant: &TenantId,
+        memory_ref: &MemoryRef,
+        key: String,
+        holds: bool,
+    ) -> Result<Observed, EngineError> {
+        let (mut observed, mut after) = (
+            Observed {
+                key: key.clone(),
+                ..Observed::default()
+            },
+            None,
+        );
         loop {
-            let tie = Tie::Topic { topic: topic(&key), after: after.clone() };
-            let page = self.parts.store.tied(tenant, RecordKind::Commitment, &tie, PAGE).await?;
+            let tie = Tie::Topic {
+                topic: topic(&key),
+                after: after.clone(),
+            };
+            let page = self
+                .parts
+                .store
+                .tied(tenant, RecordKind::Commitment, &tie, PAGE)
+                .await?;
             let full = page.len() == PAGE as usize;
             after = page.last().map(|record| record.key.clone());
             for record in page {
                 let info = CommitmentInfo::read(record)?;
-                if info.commitment.memory_ref != memory_ref.as_str() || info.commitment.awaits() != Some(key.as_str()) {
+                if info.commitment.memory_ref != memory_ref.as_str()
+                    || info.commitment.awaits() != Some(key.as_str())
+                {
                     continue;
                 }
                 observed.matched += 1;
@@ -61,16 +97,34 @@ impl Engine {
         }
     }
 
-    async fn tell_one(&self, tenant: &TenantId, mut info: CommitmentInfo, holds: bool) -> Result<bool, EngineError> {
+    async fn tell_one(
+        &self,
+        tenant: &TenantId,
+        mut info: CommitmentInfo,
+        holds: bool,
+    ) -> Result<bool, EngineError> {
         for _ in 0..TRIES {
             let now = self.now_for(tenant).await?;
-            let Some((next, fires)) = info.commitment.observe(holds, now) else { return Ok(false) };
+            let Some((next, fires)) = info.commitment.observe(holds, now) else {
+                return Ok(false);
+            };
             if fires && !self.source_stands(tenant, &info, now).await? {
                 return Ok(false);
             }
             let done = if fires {
                 let instant = format!("p{}", next.epoch);
-                self.fire(tenant, Firing { info: &info, next, instant, scheduled_at: now, fence: None }, &Rooms::default()).await?
+                self.fire(
+                    tenant,
+                    Firing {
+                        info: &info,
+                        next,
+                        instant,
+                        scheduled_at: now,
+                        fence: None,
+                    },
+                    &Rooms::default(),
+                )
+                .await?
             } else {
                 self.note(tenant, &info, &next).await?
             };
@@ -78,7 +132,11 @@ impl Engine {
                 Fired::Now => return Ok(fires),
                 // Nobody will tell of it again: it becomes due, and is fired when there is room.
                 Fired::Held => {
-                    if self.note(tenant, &info, &info.commitment.deferred(now)).await? == Fired::Now {
+                    if self
+                        .note(tenant, &info, &info.commitment.deferred(now))
+                        .await?
+                        == Fired::Now
+                    {
                         return Ok(false);
                     }
                 }
@@ -89,7 +147,9 @@ impl Engine {
                 }
                 Fired::Elsewhere => {}
             }
-            let Some(again) = self.load_commitment(tenant, &info.id).await? else { return Ok(false) };
+            let Some(again) = self.load_commitment(tenant, &info.id).await? else {
+                return Ok(false);
+            };
             info = again;
         }
         Err(StoreError::Busy.into())
@@ -99,8 +159,14 @@ impl Engine {
     async fn last_epoch(&self, tenant: &TenantId, id: &str) -> Result<u64, EngineError> {
         let (prefix, mut after, mut last) = (format!("{id}/p"), None, 0);
         loop {
-            let page = self.parts.store.records(tenant, RecordKind::Fire, &prefix, after.as_deref(), PAGE).await?;
-            let numbers = page.iter().filter_map(|note| note.key.strip_prefix(&prefix)?.parse::<u64>().ok());
+            let page = self
+                .parts
+                .store
+                .records(tenant, RecordKind::Fire, &prefix, after.as_deref(), PAGE)
+                .await?;
+            let numbers = page
+                .iter()
+                .filter_map(|note| note.key.strip_prefix(&prefix)?.parse::<u64>().ok());
             last = numbers.max().unwrap_or(0).max(last);
             after = page.last().map(|note| note.key.clone());
             if page.len() < PAGE as usize {
@@ -110,11 +176,31 @@ impl Engine {
     }
 
     /// What was seen, without firing.
-    async fn note(&self, tenant: &TenantId, info: &CommitmentInfo, next: &remem_core::Commitment) -> Result<Fired, EngineError> {
-        let (now, policy, rules) = (self.now_for(tenant).await?, self.policy_for(tenant).await?, self.rules(tenant).await?);
-        let place = ties(next, info.ties.source.clone(), policy.commitment_retention_ms);
+    async fn note(
+        &self,
+        tenant: &TenantId,
+        info: &CommitmentInfo,
+        next: &remem_core::Commitment,
+    ) -> Result<Fired, EngineError> {
+        let (now, policy, rules) = (
+            self.now_for(tenant).await?,
+            self.policy_for(tenant).await?,
+            self.rules(tenant).await?,
+        );
+        let place = ties(
+            next,
+            info.ties.source.clone(),
+            policy.commitment_retention_ms,
+        );
         let batch = Batch::new(tenant.clone(), now);
-        let batch = set(batch, &rules.admission(&policy, now), &info.id, next, place, Precondition::Version(info.version));
+        let batch = set(
+            batch,
+            &rules.admission(&policy, now),
+            &info.id,
+            next,
+            place,
+            Precondition::Version(info.version),
+        );
         match self.parts.store.commit(batch).await {
             Ok(_) => Ok(Fired::Now),
             Err(StoreError::Conflict) => Ok(Fired::Elsewhere),

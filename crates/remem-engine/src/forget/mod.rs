@@ -15,7 +15,9 @@ use crate::error::EngineError;
 use crate::jobs::manage::memory_pass;
 use crate::webhook::send::hex;
 use remem_core::event::SubjectForgotten;
-use remem_core::{Batch, EventBody, MemoryRef, Permission, Precondition, RecordKind, Subject, TenantId};
+use remem_core::{
+    Batch, EventBody, MemoryRef, Permission, Precondition, RecordKind, Subject, TenantId,
+};
 use remem_store::{StoreError, Tie, Trace, Traced};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -73,14 +75,25 @@ impl Engine {
 
     /// The same for several.
     pub fn subjects(&self, caller: &Caller, words: &[String]) -> Result<Vec<Subject>, EngineError> {
-        words.iter().map(|words| self.subject(caller.tenant(), words)).collect()
+        words
+            .iter()
+            .map(|words| self.subject(caller.tenant(), words))
+            .collect()
     }
 
     /// Forgets a subject in all memories of the caller's tenant. Once more does nothing more.
-    pub async fn forget(&self, caller: &Caller, words: &str, dry_run: bool) -> Result<Forgotten, EngineError> {
+    pub async fn forget(
+        &self,
+        caller: &Caller,
+        words: &str,
+        dry_run: bool,
+    ) -> Result<Forgotten, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let (tenant, subject) = (caller.tenant(), self.subject(caller.tenant(), words)?);
-        let mut done = Done { id: format!("era_{}", self.parts.ids.holder()), ..Done::default() };
+        let mut done = Done {
+            id: format!("era_{}", self.parts.ids.holder()),
+            ..Done::default()
+        };
         if dry_run {
             let trace = self.parts.store.trace(tenant, &subject).await?;
             let carried = self.carried(tenant, &trace).await?.1;
@@ -89,23 +102,40 @@ impl Engine {
         } else {
             self.forget_all(caller, &subject, &mut done).await?;
         }
-        let (report, changed) = (self.report(tenant, &subject, &done).await?, done.has_changed());
+        let (report, changed) = (
+            self.report(tenant, &subject, &done).await?,
+            done.has_changed(),
+        );
         if dry_run || !changed {
-            return Ok(Forgotten { report: report.unsigned(), changed });
+            return Ok(Forgotten {
+                report: report.unsigned(),
+                changed,
+            });
         }
         self.distil_again(caller, &done).await;
-        metrics::counter!("remem_entries_forgotten_total").increment(done.erased.len() as u64 + done.own.erased);
+        metrics::counter!("remem_entries_forgotten_total")
+            .increment(done.erased.len() as u64 + done.own.erased);
         let report = done.signed.unwrap_or_else(|| report.unsigned());
         Ok(Forgotten { report, changed })
     }
 
     /// Until nothing is left. Somebody who writes archives or the index at the same time only makes it a round more.
-    async fn forget_all(&self, caller: &Caller, subject: &Subject, done: &mut Done) -> Result<(), EngineError> {
+    async fn forget_all(
+        &self,
+        caller: &Caller,
+        subject: &Subject,
+        done: &mut Done,
+    ) -> Result<(), EngineError> {
         self.go_on(caller.tenant(), subject, done).await?;
         for _ in 0..ROUNDS {
             let trace = self.parts.store.trace(caller.tenant(), subject).await?;
             let (distilled, carried) = self.carried(caller.tenant(), &trace).await?;
-            if trace.entries.iter().all(|entry| entry.erased && !entry.direct) && carried.is_empty() {
+            if trace
+                .entries
+                .iter()
+                .all(|entry| entry.erased && !entry.direct)
+                && carried.is_empty()
+            {
                 if done.parts.is_empty() {
                     return Ok(());
                 }
@@ -114,7 +144,10 @@ impl Engine {
                 self.parts.store.commit(batch).await?;
                 return Ok(());
             }
-            match self.forget_archives(caller, subject, &distilled, &carried, done).await {
+            match self
+                .forget_archives(caller, subject, &distilled, &carried, done)
+                .await
+            {
                 Err(EngineError::Store(StoreError::Conflict)) => continue,
                 other => other?,
             }
@@ -126,12 +159,29 @@ impl Engine {
     async fn forgetting(&self, caller: &Caller) -> Result<Batch, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
         // A subject is forgotten wherever it is, also where the caller may not look.
-        Ok(Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).as_host())
+        Ok(Batch::new(caller.tenant().clone(), now)
+            .by(caller.principal().clone())
+            .as_host())
     }
 
     /// What calls that did not come to their end have done already: this one's report tells of it.
-    async fn go_on(&self, tenant: &TenantId, subject: &Subject, done: &mut Done) -> Result<(), EngineError> {
-        let found = self.parts.store.records(tenant, RecordKind::Progress, &parts_prefix(subject), None, PARTS_MAX).await?;
+    async fn go_on(
+        &self,
+        tenant: &TenantId,
+        subject: &Subject,
+        done: &mut Done,
+    ) -> Result<(), EngineError> {
+        let found = self
+            .parts
+            .store
+            .records(
+                tenant,
+                RecordKind::Progress,
+                &parts_prefix(subject),
+                None,
+                PARTS_MAX,
+            )
+            .await?;
         for record in found {
             done.take(Report::from_map(&record.body).unwrap_or_default());
             done.parts.push(record.key);
@@ -140,21 +190,43 @@ impl Engine {
     }
 
     /// A transaction that is not the last says what it does, for the report to come.
-    async fn keep_part(&self, caller: &Caller, subject: &Subject, part: Done, done: &mut Done, batch: Batch) -> Result<Batch, EngineError> {
+    async fn keep_part(
+        &self,
+        caller: &Caller,
+        subject: &Subject,
+        part: Done,
+        done: &mut Done,
+        batch: Batch,
+    ) -> Result<Batch, EngineError> {
         let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
         let report = self.report(caller.tenant(), subject, &part).await?;
         let body = rules.admission(&policy, self.now()).record(report.to_map());
-        let key = format!("{}{}-{:06}", parts_prefix(subject), done.id, done.parts.len());
+        let key = format!(
+            "{}{}-{:06}",
+            parts_prefix(subject),
+            done.id,
+            done.parts.len()
+        );
         done.take(report);
         done.parts.push(key.clone());
         Ok(batch.set(RecordKind::Progress, key, Precondition::None, body))
     }
 
     /// All distillations, and those among them whose digest carries the subject.
-    async fn carried(&self, tenant: &TenantId, trace: &Trace) -> Result<(Vec<Distilled>, Vec<Distilled>), EngineError> {
-        let names: HashSet<(&str, &str)> = trace.entries.iter().map(|e| (e.memory_ref.as_str(), e.id.as_str())).collect();
+    async fn carried(
+        &self,
+        tenant: &TenantId,
+        trace: &Trace,
+    ) -> Result<(Vec<Distilled>, Vec<Distilled>), EngineError> {
+        let names: HashSet<(&str, &str)> = trace
+            .entries
+            .iter()
+            .map(|e| (e.memory_ref.as_str(), e.id.as_str()))
+            .collect();
         let all = self.distillations(tenant).await?;
-        let carries = |one: &Distilled| !one.erased && names.contains(&(one.memory_ref.as_str(), one.entry_id.as_str()));
+        let carries = |one: &Distilled| {
+            !one.erased && names.contains(&(one.memory_ref.as_str(), one.entry_id.as_str()))
+        };
         let carried = all.iter().filter(|one| carries(one)).cloned().collect();
         Ok((all, carried))
     }
@@ -175,17 +247,26 @@ impl Engine {
         let (policy, rules) = (self.policy_of(caller), self.rules(tenant).await?);
         let admission = rules.admission(&policy, now);
         let batch = self.forgetting(caller).await?;
-        let batch = carried.iter().fold(batch, |batch, one| archive::erase(batch, &admission, one));
-        let rest: Vec<Distilled> = all.iter().filter(|one| !carried.contains(one)).cloned().collect();
+        let batch = carried
+            .iter()
+            .fold(batch, |batch, one| archive::erase(batch, &admission, one));
+        let rest: Vec<Distilled> = all
+            .iter()
+            .filter(|one| !carried.contains(one))
+            .cloned()
+            .collect();
         let batch = if carried.iter().any(Distilled::is_indexed) {
-            self.write_index(tenant, batch, &admission, &rest, archive::Index::Forgetting).await?
+            self.write_index(tenant, batch, &admission, &rest, archive::Index::Forgetting)
+                .await?
         } else {
             batch
         };
         let mut part = Done::default();
         part.note_archives(carried);
         let mut noted = done.clone();
-        let batch = self.keep_part(caller, subject, part, &mut noted, batch).await?;
+        let batch = self
+            .keep_part(caller, subject, part, &mut noted, batch)
+            .await?;
         self.parts.store.commit(batch).await?;
         *done = noted;
         Ok(())
@@ -193,9 +274,21 @@ impl Engine {
 
     /// Entries to which the subject was given go last, since the others are found through them; the report and its event
     /// come with the very last, so that whatever happens, either something is left to be found or all of it is told.
-    async fn forget_entries(&self, caller: &Caller, subject: &Subject, trace: &Trace, done: &mut Done) -> Result<(), EngineError> {
-        let (made, given): (Vec<&Traced>, Vec<&Traced>) = trace.entries.iter().partition(|entry| !entry.direct);
-        let order: Vec<Traced> = made.into_iter().filter(|e| !e.erased).chain(given).cloned().collect();
+    async fn forget_entries(
+        &self,
+        caller: &Caller,
+        subject: &Subject,
+        trace: &Trace,
+        done: &mut Done,
+    ) -> Result<(), EngineError> {
+        let (made, given): (Vec<&Traced>, Vec<&Traced>) =
+            trace.entries.iter().partition(|entry| !entry.direct);
+        let order: Vec<Traced> = made
+            .into_iter()
+            .filter(|e| !e.erased)
+            .chain(given)
+            .cloned()
+            .collect();
         let pages = order.chunks(FORGET_BATCH);
         let last = pages.len();
         for (number, page) in pages.enumerate() {
@@ -204,13 +297,23 @@ impl Engine {
                 batch = batch.forget(entry.memory_ref.clone(), entry.id.clone());
             }
             for (memory_ref, id, by) in &trace.innocent {
-                if page.iter().any(|entry| &entry.memory_ref == memory_ref && &entry.id == by) {
+                if page
+                    .iter()
+                    .any(|entry| &entry.memory_ref == memory_ref && &entry.id == by)
+                {
                     batch = batch.revive(memory_ref.clone(), id.clone());
                 }
             }
-            done.memories.extend(page.iter().filter(|entry| !entry.erased).map(|entry| entry.memory_ref.clone()));
+            done.memories.extend(
+                page.iter()
+                    .filter(|entry| !entry.erased)
+                    .map(|entry| entry.memory_ref.clone()),
+            );
             let commitments = self.open_commitments(caller.tenant(), page).await?;
-            let mut part = Done { commitments, ..Done::default() };
+            let mut part = Done {
+                commitments,
+                ..Done::default()
+            };
             part.note(self, page, trace, &[]);
             if number + 1 < last {
                 batch = self.keep_part(caller, subject, part, done, batch).await?;
@@ -225,11 +328,20 @@ impl Engine {
 
     /// How many commitments go with these entries: the store takes them away in the same transaction. One that is read out
     /// of an entry at this very moment goes uncounted.
-    async fn open_commitments(&self, tenant: &TenantId, page: &[Traced]) -> Result<u64, EngineError> {
+    async fn open_commitments(
+        &self,
+        tenant: &TenantId,
+        page: &[Traced],
+    ) -> Result<u64, EngineError> {
         let mut open = 0;
         for entry in page.iter().filter(|entry| !entry.erased) {
             let tie = Tie::Source(entry.memory_ref.clone(), entry.id.clone());
-            for record in self.parts.store.tied(tenant, RecordKind::Commitment, &tie, COMMITMENTS_MAX).await? {
+            for record in self
+                .parts
+                .store
+                .tied(tenant, RecordKind::Commitment, &tie, COMMITMENTS_MAX)
+                .await?
+            {
                 open += u64::from(CommitmentInfo::read(record)?.commitment.state.is_open());
             }
         }
@@ -238,7 +350,13 @@ impl Engine {
 
     /// The signed report and the event that tells of it. A later round puts a longer one in its place. It is signed as it is
     /// kept, that is, after redaction, or the copy that is kept would not hold.
-    async fn keep_report(&self, caller: &Caller, subject: &Subject, done: &mut Done, batch: Batch) -> Result<Batch, EngineError> {
+    async fn keep_report(
+        &self,
+        caller: &Caller,
+        subject: &Subject,
+        done: &mut Done,
+        batch: Batch,
+    ) -> Result<Batch, EngineError> {
         if !done.has_changed() {
             return Ok(batch);
         }
@@ -257,8 +375,15 @@ impl Engine {
             archives: done.archives.len() as u64 + done.own.archives,
         };
         let parts = std::mem::take(&mut done.parts).into_iter();
-        let batch = parts.fold(batch, |batch, key| batch.unset(RecordKind::Progress, key, Precondition::None));
-        let batch = batch.set(RecordKind::Erasure, done.id.clone(), Precondition::None, body);
+        let batch = parts.fold(batch, |batch, key| {
+            batch.unset(RecordKind::Progress, key, Precondition::None)
+        });
+        let batch = batch.set(
+            RecordKind::Erasure,
+            done.id.clone(),
+            Precondition::None,
+            body,
+        );
         done.signed = Some(signed);
         Ok(batch.emit(EventBody::SubjectForgotten(event)))
     }
@@ -272,13 +397,29 @@ impl Engine {
         }
     }
 
-    async fn ask_for_distillation(&self, caller: &Caller, memory_ref: &MemoryRef) -> Result<(), EngineError> {
-        let again =
-            self.distillations(caller.tenant()).await?.into_iter().filter(|one| one.memory_ref == memory_ref.as_str() && one.erased);
-        let Some(last) = again.max_by_key(|one| one.at) else { return Ok(()) };
+    async fn ask_for_distillation(
+        &self,
+        caller: &Caller,
+        memory_ref: &MemoryRef,
+    ) -> Result<(), EngineError> {
+        let again = self
+            .distillations(caller.tenant())
+            .await?
+            .into_iter()
+            .filter(|one| one.memory_ref == memory_ref.as_str() && one.erased);
+        let Some(last) = again.max_by_key(|one| one.at) else {
+            return Ok(());
+        };
         let mut options = Map::new();
         options.insert("tokenBudget".to_owned(), json!(last.budget));
-        self.ask_for(caller, memory_pass("distill")?, Some(memory_ref.clone()), options, None).await?;
+        self.ask_for(
+            caller,
+            memory_pass("distill")?,
+            Some(memory_ref.clone()),
+            options,
+            None,
+        )
+        .await?;
         Ok(())
     }
 
@@ -291,23 +432,44 @@ impl Engine {
     ) -> Result<(Vec<SignedReport>, bool), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let limit = self.parts.policy.list_limit(limit).min(REPORTS_MAX);
-        let mut records = self.parts.store.records(caller.tenant(), RecordKind::Erasure, "", after, limit + 1).await?;
+        let mut records = self
+            .parts
+            .store
+            .records(caller.tenant(), RecordKind::Erasure, "", after, limit + 1)
+            .await?;
         let more = records.len() > limit as usize;
         records.truncate(limit as usize);
-        Ok((records.iter().filter_map(|record| SignedReport::from_map(&record.body)).collect(), more))
+        Ok((
+            records
+                .iter()
+                .filter_map(|record| SignedReport::from_map(&record.body))
+                .collect(),
+            more,
+        ))
     }
 
     /// One report, word for word as it was signed.
-    pub async fn erasure(&self, caller: &Caller, id: &str) -> Result<Map<String, Value>, EngineError> {
+    pub async fn erasure(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Map<String, Value>, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let record = self.parts.store.record(caller.tenant(), RecordKind::Erasure, id).await?.ok_or(EngineError::NotFound)?;
+        let record = self
+            .parts
+            .store
+            .record(caller.tenant(), RecordKind::Erasure, id)
+            .await?
+            .ok_or(EngineError::NotFound)?;
         Ok(record.body)
     }
 }
 
 impl Done {
     fn has_changed(&self) -> bool {
-        !(self.erased.is_empty() && self.archives.is_empty() && self.own.erased + self.own.archives == 0)
+        !(self.erased.is_empty()
+            && self.archives.is_empty()
+            && self.own.erased + self.own.archives == 0)
     }
 
     fn take(&mut self, part: Report) {
@@ -327,9 +489,14 @@ impl Done {
             }
         }
         for (memory_ref, id, by) in &trace.innocent {
-            if page.iter().any(|entry| &entry.memory_ref == memory_ref && &entry.id == by) {
+            if page
+                .iter()
+                .any(|entry| &entry.memory_ref == memory_ref && &entry.id == by)
+            {
                 match memory_ref.owner() {
-                    None => self.revived.push((memory_ref.as_str().to_owned(), id.as_str().to_owned())),
+                    None => self
+                        .revived
+                        .push((memory_ref.as_str().to_owned(), id.as_str().to_owned())),
                     Some(_) => self.own.revived += 1,
                 }
             }
@@ -338,8 +505,10 @@ impl Done {
     }
 
     fn note_archives(&mut self, archives: &[Distilled]) {
-        let (shared, own): (Vec<&Distilled>, Vec<&Distilled>) = archives.iter().partition(|one| one.is_indexed());
-        self.archives.extend(shared.iter().map(|one| one.sha256.clone()));
+        let (shared, own): (Vec<&Distilled>, Vec<&Distilled>) =
+            archives.iter().partition(|one| one.is_indexed());
+        self.archives
+            .extend(shared.iter().map(|one| one.sha256.clone()));
         self.own.archives += own.len() as u64;
     }
 }

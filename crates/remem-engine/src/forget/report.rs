@@ -99,7 +99,8 @@ impl Report {
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         let erased = |one: &Erased| json!({"memoryRef": one.memory_ref, "id": one.id, "contentHash": one.content_hash});
-        let revived = |(memory_ref, id): &(String, String)| json!({"memoryRef": memory_ref, "id": id});
+        let revived =
+            |(memory_ref, id): &(String, String)| json!({"memoryRef": memory_ref, "id": id});
         let backups = match &self.backups_until {
             Some(until) => json!({"heldUntil": until}),
             None => json!({"heldUntil": null, "note": NO_BACKUPS}),
@@ -128,37 +129,70 @@ impl Report {
     }
 
     pub(super) fn from_map(map: &Map<String, Value>) -> Option<Report> {
-        let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let text =
+            |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let own = |name: &str| map.get(name).and_then(Value::as_str).map(str::to_owned);
         let list = |name: &str| map.get(name).and_then(Value::as_array).cloned();
         let erased = |one: &Value| {
-            Some(Erased { memory_ref: text(one, "memoryRef")?, id: text(one, "id")?, content_hash: text(one, "contentHash")? })
+            Some(Erased {
+                memory_ref: text(one, "memoryRef")?,
+                id: text(one, "id")?,
+                content_hash: text(one, "contentHash")?,
+            })
         };
         // What is counted and not named was in memories of single users.
-        let counted = |name: &str| map.get("counts").and_then(|counts| counts.get(name)).and_then(Value::as_u64).unwrap_or(0);
+        let counted = |name: &str| {
+            map.get("counts")
+                .and_then(|counts| counts.get(name))
+                .and_then(Value::as_u64)
+                .unwrap_or(0)
+        };
         let unnamed = |name: &str| Some(counted(name).saturating_sub(list(name)?.len() as u64));
         Some(Report {
-            own: Own { erased: unnamed("erased")?, revived: unnamed("revived")?, archives: unnamed("archives")? },
+            own: Own {
+                erased: unnamed("erased")?,
+                revived: unnamed("revived")?,
+                archives: unnamed("archives")?,
+            },
             id: own("id")?,
             tenant: own("tenant")?,
             at: own("at")?,
             subject: own("subject")?,
             erased: list("erased")?.iter().map(erased).collect::<Option<_>>()?,
-            revived: list("revived")?.iter().map(|one| Some((text(one, "memoryRef")?, text(one, "id")?))).collect::<Option<_>>()?,
-            archives: list("archives")?.iter().map(|one| one.as_str().map(str::to_owned)).collect::<Option<_>>()?,
-            commitments: map.get("counts").and_then(|counts| counts.get("commitments")).and_then(Value::as_u64),
-            backups_until: map.get("backups").and_then(|backups| text(backups, "heldUntil")),
+            revived: list("revived")?
+                .iter()
+                .map(|one| Some((text(one, "memoryRef")?, text(one, "id")?)))
+                .collect::<Option<_>>()?,
+            archives: list("archives")?
+                .iter()
+                .map(|one| one.as_str().map(str::to_owned))
+                .collect::<Option<_>>()?,
+            commitments: map
+                .get("counts")
+                .and_then(|counts| counts.get("commitments"))
+                .and_then(Value::as_u64),
+            backups_until: map
+                .get("backups")
+                .and_then(|backups| text(backups, "heldUntil")),
         })
     }
 
     pub(super) fn unsigned(self) -> SignedReport {
-        SignedReport { report: self, public_key: String::new(), signature: String::new() }
+        SignedReport {
+            report: self,
+            public_key: String::new(),
+            signature: String::new(),
+        }
     }
 
     pub(super) fn sign(self, key: &HostKey) -> SignedReport {
         let pair = key_pair(key);
         let signature = STANDARD.encode(pair.sign(canonical(self.to_map()).as_bytes()).as_ref());
-        SignedReport { report: self, public_key: STANDARD.encode(pair.public_key().as_ref()), signature }
+        SignedReport {
+            report: self,
+            public_key: STANDARD.encode(pair.public_key().as_ref()),
+            signature,
+        }
     }
 }
 
@@ -182,8 +216,18 @@ impl SignedReport {
     /// Reads what `to_map` wrote.
     #[must_use]
     pub fn from_map(map: &Map<String, Value>) -> Option<SignedReport> {
-        let part = |name: &str| map.get("signature").and_then(|s| s.get(name)).and_then(Value::as_str).unwrap_or_default().to_owned();
-        Some(SignedReport { report: Report::from_map(map)?, public_key: part("publicKey"), signature: part("value") })
+        let part = |name: &str| {
+            map.get("signature")
+                .and_then(|s| s.get(name))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        Some(SignedReport {
+            report: Report::from_map(map)?,
+            public_key: part("publicKey"),
+            signature: part("value"),
+        })
     }
 }
 
@@ -192,7 +236,10 @@ fn canonical(report: Map<String, Value>) -> String {
     fn sorted(value: Value) -> Value {
         match value {
             Value::Object(map) => {
-                let mut pairs: Vec<(String, Value)> = map.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+                let mut pairs: Vec<(String, Value)> = map
+                    .into_iter()
+                    .map(|(name, value)| (name, sorted(value)))
+                    .collect();
                 pairs.sort_by(|a, b| a.0.cmp(&b.0));
                 Value::Object(pairs.into_iter().collect())
             }
@@ -213,12 +260,20 @@ pub fn key_of(report: &Map<String, Value>) -> Option<&str> {
 /// but itself and `changed`, which the answer to a forget puts beside it.
 #[must_use]
 pub fn verify(report: &Map<String, Value>, public_key: &str) -> bool {
-    let signature = report.get("signature").and_then(|signature| signature.get("value")).and_then(Value::as_str).unwrap_or_default();
-    let (Ok(key), Ok(signature)) = (STANDARD.decode(public_key), STANDARD.decode(signature)) else { return false };
+    let signature = report
+        .get("signature")
+        .and_then(|signature| signature.get("value"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let (Ok(key), Ok(signature)) = (STANDARD.decode(public_key), STANDARD.decode(signature)) else {
+        return false;
+    };
     let mut signed = report.clone();
     signed.remove("signature");
     signed.remove("changed");
-    UnparsedPublicKey::new(&ED25519, key).verify(canonical(signed).as_bytes(), &signature).is_ok()
+    UnparsedPublicKey::new(&ED25519, key)
+        .verify(canonical(signed).as_bytes(), &signature)
+        .is_ok()
 }
 
 impl Engine {
@@ -228,9 +283,17 @@ impl Engine {
         STANDARD.encode(key_pair(&self.parts.key).public_key().as_ref())
     }
 
-    pub(super) async fn report(&self, tenant: &TenantId, subject: &Subject, done: &super::Done) -> Result<Report, EngineError> {
+    pub(super) async fn report(
+        &self,
+        tenant: &TenantId,
+        subject: &Subject,
+        done: &super::Done,
+    ) -> Result<Report, EngineError> {
         let now = self.now_for(tenant).await?;
-        let until = self.parts.backups_kept_ms.map(|kept| now.plus_ms(kept).rfc3339());
+        let until = self
+            .parts
+            .backups_kept_ms
+            .map(|kept| now.plus_ms(kept).rfc3339());
         Ok(Report {
             id: done.id.clone(),
             tenant: tenant.as_str().to_owned(),
@@ -254,12 +317,20 @@ mod tests {
 
     fn report() -> Report {
         Report {
-            own: Own { erased: 2, revived: 1, archives: 1 },
+            own: Own {
+                erased: 2,
+                revived: 1,
+                archives: 1,
+            },
             id: "era_1".into(),
             tenant: "t".into(),
             at: "2026-01-01T00:00:00.000Z".into(),
             subject: "00ff00ff".into(),
-            erased: vec![Erased { memory_ref: "m".into(), id: "e".into(), content_hash: "aa".into() }],
+            erased: vec![Erased {
+                memory_ref: "m".into(),
+                id: "e".into(),
+                content_hash: "aa".into(),
+            }],
             revived: vec![("m".into(), "f".into())],
             archives: vec!["ab".into()],
             commitments: Some(2),
@@ -269,14 +340,26 @@ mod tests {
 
     #[test]
     fn a_report_from_before_commitments_still_holds() {
-        let signed = Report { commitments: None, own: Own::default(), ..report() }.sign(&HostKey::new([7; 32]));
+        let signed = Report {
+            commitments: None,
+            own: Own::default(),
+            ..report()
+        }
+        .sign(&HostKey::new([7; 32]));
         let map = signed.to_map();
-        assert_eq!(map["counts"], json!({"erased": 1, "revived": 1, "archives": 1}), "word for word as it was");
+        assert_eq!(
+            map["counts"],
+            json!({"erased": 1, "revived": 1, "archives": 1}),
+            "word for word as it was"
+        );
         let read = SignedReport::from_map(&map).unwrap();
         assert!(read.report.commitments.is_none() && verify(&read.to_map(), &signed.public_key));
         let mut counted = map;
         counted["counts"]["commitments"] = json!(0);
-        assert!(!verify(&counted, &signed.public_key), "nobody adds a count to it");
+        assert!(
+            !verify(&counted, &signed.public_key),
+            "nobody adds a count to it"
+        );
     }
 
     #[test]
@@ -302,22 +385,36 @@ mod tests {
         ] {
             assert!(!verify(&with(name, value), &signed.public_key), "{name}");
         }
-        assert!(verify(&with("changed", json!(true)), &signed.public_key), "what stands beside the report is not part of it");
+        assert!(
+            verify(&with("changed", json!(true)), &signed.public_key),
+            "what stands beside the report is not part of it"
+        );
         assert!(!verify(&map, "not base64"));
         assert!(!verify(&report().unsigned().to_map(), &signed.public_key));
     }
 
     #[test]
     fn what_is_signed_has_its_keys_in_order() {
-        let map = json!({"b": [{"d": 1, "c": "é\n"}], "a": null}).as_object().unwrap().clone();
+        let map = json!({"b": [{"d": 1, "c": "é\n"}], "a": null})
+            .as_object()
+            .unwrap()
+            .clone();
         assert_eq!(canonical(map), r#"{"a":null,"b":[{"c":"é\n","d":1}]}"#);
     }
 
     #[test]
     fn no_redaction_takes_a_report_for_a_secret() {
         let redactor = Redactor::empty();
-        let policy = Policy { shapes: ShapePolicy::Redact, ..Policy::default() };
-        let admission = Admission { policy: &policy, redactor: &redactor, scan: 1, now: Timestamp(0) };
+        let policy = Policy {
+            shapes: ShapePolicy::Redact,
+            ..Policy::default()
+        };
+        let admission = Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 1,
+            now: Timestamp(0),
+        };
         for seed in 0..=255 {
             let key = HostKey::new([seed; 32]);
             let digest = blake3::hash(&[seed]).to_hex().to_string();

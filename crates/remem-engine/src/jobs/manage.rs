@@ -1,13 +1,17 @@
 //! What callers do with jobs: start, look, list, cancel; and have work done while they wait.
 
 use super::work::{Held, Job, WorkError, WorkReport};
-use super::{ENDED, JobInfo, JobState, Trigger, active_prefix, carry, ended_key, fresh_id, options};
+use super::{
+    ENDED, JobInfo, JobState, Trigger, active_prefix, carry, ended_key, fresh_id, options,
+};
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use crate::registry::{self, Mode, Over, PASSES, Pass};
 use remem_core::admission::check_name;
-use remem_core::{Actor, Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, Scope, TenantId};
+use remem_core::{
+    Actor, Batch, MemoryRef, Permission, Precondition, RecordKind, Rejection, Scope, TenantId,
+};
 use remem_store::{Outcome, ReadAt, StoreError};
 use serde_json::{Map, Value};
 
@@ -40,7 +44,9 @@ pub struct JobQuery {
 
 /// The pass of that name, if it works over memories.
 pub(crate) fn memory_pass(name: &str) -> Result<&'static Pass, EngineError> {
-    registry::find(name).filter(|pass| matches!(pass.over, Over::Memory { .. })).ok_or(EngineError::NotFound)
+    registry::find(name)
+        .filter(|pass| matches!(pass.over, Over::Memory { .. }))
+        .ok_or(EngineError::NotFound)
 }
 
 impl Engine {
@@ -56,7 +62,8 @@ impl Engine {
     ) -> Result<Started, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let memory_ref = named(caller, memory_ref)?;
-        self.ask_for(caller, memory_pass(pass)?, memory_ref, options, key).await
+        self.ask_for(caller, memory_pass(pass)?, memory_ref, options, key)
+            .await
     }
 
     /// The same for a memory that need not be the caller's.
@@ -69,27 +76,47 @@ impl Engine {
         key: Option<&str>,
     ) -> Result<Started, EngineError> {
         let tenant = caller.tenant();
-        let wanted = self.new_job(tenant, pass, memory_ref, options, Trigger::OnDemand).await?;
+        let wanted = self
+            .new_job(tenant, pass, memory_ref, options, Trigger::OnDemand)
+            .await?;
         let idempotency = self.idempotency("start-job", key, &digest(&wanted))?;
         for _ in 0..TRIES {
             let equal = self.equal_job(tenant, &wanted).await?;
             let (job, precondition) = match equal {
-                Some(job) if idempotency.is_none() => return Ok(Started { job, replayed: false }),
+                Some(job) if idempotency.is_none() => {
+                    return Ok(Started {
+                        job,
+                        replayed: false,
+                    });
+                }
                 // Written as it is, so that the key is remembered with it.
                 Some(job) => (job.clone(), Precondition::Version(job.version)),
                 None => (wanted.clone(), Precondition::Absent),
             };
             let now = self.now_for(tenant).await?;
-            let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone()).idempotent(idempotency.clone());
-            match self.parts.store.commit(batch.set(RecordKind::Job, job.key(), precondition, job.body())).await {
+            let batch = Batch::new(tenant.clone(), now)
+                .by(caller.principal().clone())
+                .idempotent(idempotency.clone());
+            match self
+                .parts
+                .store
+                .commit(batch.set(RecordKind::Job, job.key(), precondition, job.body()))
+                .await
+            {
                 Ok(committed) => {
                     let id = committed.outcomes.iter().find_map(|outcome| match outcome {
                         Outcome::Recorded { key, .. } => key.rsplit('/').next(),
                         _ => None,
                     });
-                    let job = self.find_job(tenant, id.unwrap_or(&job.id)).await?.ok_or(EngineError::NotFound)?;
+                    let job = self
+                        .find_job(tenant, id.unwrap_or(&job.id))
+                        .await?
+                        .ok_or(EngineError::NotFound)?;
                     self.has_work(pass.name, tenant);
-                    return Ok(Started { job, replayed: committed.replayed });
+                    return Ok(Started {
+                        job,
+                        replayed: committed.replayed,
+                    });
                 }
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
@@ -107,21 +134,38 @@ impl Engine {
         given: Map<String, Value>,
         trigger: Trigger,
     ) -> Result<JobInfo, EngineError> {
-        let Over::Memory { options: specs, .. } = pass.over else { return Err(EngineError::NotFound) };
+        let Over::Memory { options: specs, .. } = pass.over else {
+            return Err(EngineError::NotFound);
+        };
         let given = options::check(specs, given)?;
         if let Some(memory_ref) = &memory_ref {
-            check_name(self.rules(tenant).await?.redactor(), "memoryRef", memory_ref.as_str())?;
+            check_name(
+                self.rules(tenant).await?.redactor(),
+                "memoryRef",
+                memory_ref.as_str(),
+            )?;
         }
         let now = self.now_for(tenant).await?;
         let id = fresh_id(now, &self.parts.ids.holder());
-        Ok(JobInfo { memory_ref, options: given, ..JobInfo::new(pass.name, trigger, now, id) })
+        Ok(JobInfo {
+            memory_ref,
+            options: given,
+            ..JobInfo::new(pass.name, trigger, now, id)
+        })
     }
 
     /// A job that waits and does the same; refuses where too many wait.
-    pub(crate) async fn equal_job(&self, tenant: &TenantId, wanted: &JobInfo) -> Result<Option<JobInfo>, EngineError> {
+    pub(crate) async fn equal_job(
+        &self,
+        tenant: &TenantId,
+        wanted: &JobInfo,
+    ) -> Result<Option<JobInfo>, EngineError> {
         let active = self.active_jobs(tenant, wanted.pass).await?;
         let same = |job: &&JobInfo| {
-            job.state == JobState::Queued && !job.cancelling && job.memory_ref == wanted.memory_ref && job.options == wanted.options
+            job.state == JobState::Queued
+                && !job.cancelling
+                && job.memory_ref == wanted.memory_ref
+                && job.options == wanted.options
         };
         if let Some(equal) = active.iter().find(same) {
             return Ok(Some(equal.clone()));
@@ -129,26 +173,48 @@ impl Engine {
         let limit = self.parts.policy.jobs_active_max;
         if active.len() >= limit {
             let (limit, actual) = (limit as u64, active.len() as u64 + 1);
-            return Err(Rejection::TooLarge { field: "jobs", unit: "items", limit, actual }.into());
+            return Err(Rejection::TooLarge {
+                field: "jobs",
+                unit: "items",
+                limit,
+                actual,
+            }
+            .into());
         }
         Ok(None)
     }
 
     /// The jobs of a pass that have not ended, oldest first.
-    pub(crate) async fn active_jobs(&self, tenant: &TenantId, pass: &str) -> Result<Vec<JobInfo>, EngineError> {
+    pub(crate) async fn active_jobs(
+        &self,
+        tenant: &TenantId,
+        pass: &str,
+    ) -> Result<Vec<JobInfo>, EngineError> {
         let limit = u32::try_from(self.parts.policy.jobs_active_max).unwrap_or(u32::MAX);
-        let records = self.parts.store.records(tenant, RecordKind::Job, &active_prefix(pass), None, limit).await?;
+        let records = self
+            .parts
+            .store
+            .records(tenant, RecordKind::Job, &active_prefix(pass), None, limit)
+            .await?;
         Ok(records.iter().filter_map(JobInfo::read).collect())
     }
 
-    pub(crate) async fn find_job(&self, tenant: &TenantId, id: &str) -> Result<Option<JobInfo>, EngineError> {
+    pub(crate) async fn find_job(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Option<JobInfo>, EngineError> {
         if id.len() > 64 || !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
             return Ok(None);
         }
         // Those that have not ended come first, and once more at the end: it may move from one place to the other meanwhile.
         let active = memory_passes().map(|pass| format!("{}{id}", active_prefix(pass.name)));
         for key in active.chain([ended_key(id)]) {
-            let record = self.parts.store.record(tenant, RecordKind::Job, &key).await?;
+            let record = self
+                .parts
+                .store
+                .record(tenant, RecordKind::Job, &key)
+                .await?;
             if let Some(job) = record.as_ref().and_then(JobInfo::read) {
                 return Ok(Some(job));
             }
@@ -159,27 +225,49 @@ impl Engine {
     /// One job.
     pub async fn job(&self, caller: &Caller, id: &str) -> Result<JobInfo, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        self.find_job(caller.tenant(), id).await?.filter(|job| job.is_shown_to(caller)).ok_or(EngineError::NotFound)
+        self.find_job(caller.tenant(), id)
+            .await?
+            .filter(|job| job.is_shown_to(caller))
+            .ok_or(EngineError::NotFound)
     }
 
     /// The tenant's jobs, newest first, and whether there are more.
-    pub async fn jobs(&self, caller: &Caller, query: &JobQuery) -> Result<(Vec<JobInfo>, bool), EngineError> {
+    pub async fn jobs(
+        &self,
+        caller: &Caller,
+        query: &JobQuery,
+    ) -> Result<(Vec<JobInfo>, bool), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let (tenant, limit) = (caller.tenant(), self.parts.policy.list_limit(query.limit) as usize);
+        let (tenant, limit) = (
+            caller.tenant(),
+            self.parts.policy.list_limit(query.limit) as usize,
+        );
         let wanted = |job: &JobInfo| {
             job.is_shown_to(caller)
                 && query.pass.as_deref().is_none_or(|pass| pass == job.pass)
                 && query.state.is_none_or(|state| state == job.state)
-                && query.after.as_deref().is_none_or(|after| job.id.as_str() < after)
+                && query
+                    .after
+                    .as_deref()
+                    .is_none_or(|after| job.id.as_str() < after)
         };
         let mut found = Vec::new();
         for pass in memory_passes() {
-            found.extend(self.active_jobs(tenant, pass.name).await?.into_iter().filter(wanted));
+            found.extend(
+                self.active_jobs(tenant, pass.name)
+                    .await?
+                    .into_iter()
+                    .filter(wanted),
+            );
         }
         let mut after = query.after.as_deref().map(ended_key);
         let mut ended = 0;
         while ended <= limit {
-            let page = self.parts.store.records(tenant, RecordKind::Job, ENDED, after.as_deref(), PAGE).await?;
+            let page = self
+                .parts
+                .store
+                .records(tenant, RecordKind::Job, ENDED, after.as_deref(), PAGE)
+                .await?;
             after = page.last().map(|last| last.key.clone());
             let before = found.len();
             found.extend(page.iter().filter_map(JobInfo::read).filter(wanted));
@@ -204,17 +292,35 @@ impl Engine {
             let job = self.job(caller, id).await?;
             match job.state {
                 JobState::Cancelled => return Ok(job),
-                JobState::Done | JobState::Failed => return Err(EngineError::JobEnded { state: job.state }),
+                JobState::Done | JobState::Failed => {
+                    return Err(EngineError::JobEnded { state: job.state });
+                }
                 JobState::Running if job.cancelling => return Ok(job),
                 JobState::Queued | JobState::Running => {}
             }
             let now = self.now_for(tenant).await?;
             let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
             let batch = if job.state == JobState::Queued {
-                carry::ended(batch, &job, JobInfo { state: JobState::Cancelled, ended_at: Some(now), ..job.clone() })
+                carry::ended(
+                    batch,
+                    &job,
+                    JobInfo {
+                        state: JobState::Cancelled,
+                        ended_at: Some(now),
+                        ..job.clone()
+                    },
+                )
             } else {
-                let asked = JobInfo { cancelling: true, ..job.clone() };
-                batch.set(RecordKind::Job, job.key(), Precondition::Version(job.version), asked.body())
+                let asked = JobInfo {
+                    cancelling: true,
+                    ..job.clone()
+                };
+                batch.set(
+                    RecordKind::Job,
+                    job.key(),
+                    Precondition::Version(job.version),
+                    asked.body(),
+                )
             };
             match self.parts.store.commit(batch).await {
                 Ok(_) => {
@@ -238,18 +344,39 @@ impl Engine {
     ) -> Result<WorkReport, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let (tenant, pass) = (caller.tenant(), memory_pass(pass)?);
-        let Over::Memory { work, .. } = pass.over else { return Err(EngineError::NotFound) };
-        let job = self.new_job(tenant, pass, named(caller, memory_ref)?, options, Trigger::OnDemand).await?;
-        let job = JobInfo { id: String::new(), ..job };
+        let Over::Memory { work, .. } = pass.over else {
+            return Err(EngineError::NotFound);
+        };
+        let job = self
+            .new_job(
+                tenant,
+                pass,
+                named(caller, memory_ref)?,
+                options,
+                Trigger::OnDemand,
+            )
+            .await?;
+        let job = JobInfo {
+            id: String::new(),
+            ..job
+        };
         let (mut report, mut after) = (WorkReport::default(), None);
         loop {
             let memories = match &job.memory_ref {
                 Some(memory_ref) => vec![memory_ref.clone()],
                 None => self.memories_after(tenant, after.as_ref()).await?,
             };
-            let Some(last) = memories.last().cloned() else { return Ok(report) };
+            let Some(last) = memories.last().cloned() else {
+                return Ok(report);
+            };
             for memory_ref in memories {
-                let one = Job::new(self, Scope::new(tenant.clone(), memory_ref).as_host(), job.clone(), Mode::DryRun, None);
+                let one = Job::new(
+                    self,
+                    Scope::new(tenant.clone(), memory_ref).as_host(),
+                    job.clone(),
+                    Mode::DryRun,
+                    None,
+                );
                 report = report.and(work(self, &one).await.map_err(refusal)?);
             }
             if job.memory_ref.is_some() {
@@ -260,9 +387,20 @@ impl Engine {
     }
 
     /// Names of the memories that are the tenant's, in order. Those of one user are worked on when that user says so.
-    pub(crate) async fn memories_after(&self, tenant: &TenantId, after: Option<&MemoryRef>) -> Result<Vec<MemoryRef>, EngineError> {
+    pub(crate) async fn memories_after(
+        &self,
+        tenant: &TenantId,
+        after: Option<&MemoryRef>,
+    ) -> Result<Vec<MemoryRef>, EngineError> {
         let at = ReadAt::Now(self.now_for(tenant).await?);
-        Ok(self.parts.store.scopes(tenant, &Actor::Nobody, after, PAGE, &at).await?.into_iter().map(|scope| scope.memory_ref).collect())
+        Ok(self
+            .parts
+            .store
+            .scopes(tenant, &Actor::Nobody, after, PAGE, &at)
+            .await?
+            .into_iter()
+            .map(|scope| scope.memory_ref)
+            .collect())
     }
 
     /// Has a pass work while the caller waits, after any other activation of it that is under way. Leaves a job behind that
@@ -276,14 +414,20 @@ impl Engine {
         trigger: Trigger,
     ) -> Result<WorkReport, WorkError> {
         let pass = memory_pass(pass)?;
-        let job = self.new_job(tenant, pass, memory_ref.cloned(), options, trigger).await?;
+        let job = self
+            .new_job(tenant, pass, memory_ref.cloned(), options, trigger)
+            .await?;
         let held = self.wait_for_lease(pass, tenant).await?;
         let result = carry::work_now(self, pass, tenant, &held, job).await;
         self.release(tenant, &held.fence).await;
         result
     }
 
-    async fn wait_for_lease(&self, pass: &'static Pass, tenant: &TenantId) -> Result<Held, EngineError> {
+    async fn wait_for_lease(
+        &self,
+        pass: &'static Pass,
+        tenant: &TenantId,
+    ) -> Result<Held, EngineError> {
         for _ in 0..registry::CLAIM_TRIES {
             if let Some(held) = self.claim(pass, tenant).await? {
                 return Ok(held);
@@ -295,12 +439,23 @@ impl Engine {
 }
 
 pub(crate) fn memory_passes() -> impl Iterator<Item = &'static Pass> {
-    PASSES.iter().filter(|pass| matches!(pass.over, Over::Memory { .. }))
+    PASSES
+        .iter()
+        .filter(|pass| matches!(pass.over, Over::Memory { .. }))
 }
 
 /// A malformed name is refused: what waits for ever for a memory that cannot be helps nobody.
-pub(crate) fn named(caller: &Caller, memory_ref: Option<&str>) -> Result<Option<MemoryRef>, Rejection> {
-    memory_ref.map(|text| caller.memory_ref(text).ok_or(Rejection::MalformedName { field: "memoryRef" })).transpose()
+pub(crate) fn named(
+    caller: &Caller,
+    memory_ref: Option<&str>,
+) -> Result<Option<MemoryRef>, Rejection> {
+    memory_ref
+        .map(|text| {
+            caller
+                .memory_ref(text)
+                .ok_or(Rejection::MalformedName { field: "memoryRef" })
+        })
+        .transpose()
 }
 
 /// What a caller who waits is told.
@@ -314,10 +469,23 @@ pub(crate) fn refusal(error: WorkError) -> EngineError {
 
 fn digest(job: &JobInfo) -> Digest {
     let mut digest = Digest::default();
-    let (pass, memory_ref) = (job.pass.as_bytes(), job.memory_ref.as_ref().map_or("", |memory_ref| memory_ref.as_str()).as_bytes());
+    let (pass, memory_ref) = (
+        job.pass.as_bytes(),
+        job.memory_ref
+            .as_ref()
+            .map_or("", |memory_ref| memory_ref.as_str())
+            .as_bytes(),
+    );
     // What is one user's begins with its name.
-    let is_own = job.memory_ref.as_ref().is_some_and(|memory_ref| memory_ref.owner().is_some());
-    for part in if is_own { [memory_ref, pass] } else { [pass, memory_ref] } {
+    let is_own = job
+        .memory_ref
+        .as_ref()
+        .is_some_and(|memory_ref| memory_ref.owner().is_some());
+    for part in if is_own {
+        [memory_ref, pass]
+    } else {
+        [pass, memory_ref]
+    } {
         digest.part(part);
     }
     // The names of a map are in order.

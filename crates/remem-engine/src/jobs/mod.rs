@@ -16,7 +16,9 @@ pub use work::{Job, Stop, WorkError, WorkFuture, WorkReport};
 
 use crate::caller::Caller;
 use crate::registry;
-use remem_core::{Admission, MemoryRef, Policy, Record, RecordBody, Redactor, ShapePolicy, Timestamp};
+use remem_core::{
+    Admission, MemoryRef, Policy, Record, RecordBody, Redactor, ShapePolicy, Timestamp,
+};
 use serde_json::{Map, Value, json};
 
 /// Who asked for the work, in the protocol's words.
@@ -62,7 +64,13 @@ pub enum JobState {
 
 impl JobState {
     /// Every state.
-    pub const ALL: [JobState; 5] = [JobState::Queued, JobState::Running, JobState::Done, JobState::Failed, JobState::Cancelled];
+    pub const ALL: [JobState; 5] = [
+        JobState::Queued,
+        JobState::Running,
+        JobState::Done,
+        JobState::Failed,
+        JobState::Cancelled,
+    ];
 
     /// The stable name.
     #[must_use]
@@ -79,7 +87,9 @@ impl JobState {
     /// The state of that name.
     #[must_use]
     pub fn parse(text: &str) -> Option<JobState> {
-        JobState::ALL.into_iter().find(|state| state.as_str() == text)
+        JobState::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
     }
 
     /// Whether nothing more happens to it.
@@ -157,8 +167,17 @@ pub(crate) const ENDED: &str = "ended/";
 
 /// A fresh name: the time first, so that names sort by it and old ones are found by name alone.
 pub(crate) fn fresh_id(now: Timestamp, holder: &str) -> String {
-    let tail: Vec<char> = holder.chars().rev().filter(char::is_ascii_alphanumeric).take(12).collect();
-    format!("{}{}", id_at(now), tail.into_iter().rev().collect::<String>())
+    let tail: Vec<char> = holder
+        .chars()
+        .rev()
+        .filter(char::is_ascii_alphanumeric)
+        .take(12)
+        .collect();
+    format!(
+        "{}{}",
+        id_at(now),
+        tail.into_iter().rev().collect::<String>()
+    )
 }
 
 /// What comes before every name of that instant or later.
@@ -168,7 +187,10 @@ pub(crate) fn id_at(at: Timestamp) -> String {
 
 /// The names turned round: later ones sort before earlier ones.
 pub(crate) fn ended_key(id: &str) -> String {
-    let turned: String = id.bytes().map(|byte| format!("{:02x}", 255 - byte)).collect();
+    let turned: String = id
+        .bytes()
+        .map(|byte| format!("{:02x}", 255 - byte))
+        .collect();
     format!("{ENDED}{turned}")
 }
 
@@ -203,7 +225,9 @@ impl JobInfo {
 
     /// Whether the caller may know of it.
     pub(crate) fn is_shown_to(&self, caller: &Caller) -> bool {
-        self.memory_ref.as_ref().is_none_or(|memory_ref| caller.may_see(memory_ref))
+        self.memory_ref
+            .as_ref()
+            .is_none_or(|memory_ref| caller.may_see(memory_ref))
     }
 
     /// How long it took so far, or in all.
@@ -214,7 +238,11 @@ impl JobInfo {
     }
 
     pub(crate) fn key(&self) -> String {
-        if self.state.has_ended() { ended_key(&self.id) } else { format!("{}{}", active_prefix(self.pass), self.id) }
+        if self.state.has_ended() {
+            ended_key(&self.id)
+        } else {
+            format!("{}{}", active_prefix(self.pass), self.id)
+        }
     }
 
     /// Reads a record; `None` if it is none that this version knows what to do with.
@@ -224,14 +252,21 @@ impl JobInfo {
         let number = |name: &str| body.get(name).and_then(Value::as_u64).unwrap_or(0);
         let small = |name: &str| u32::try_from(number(name)).unwrap_or(u32::MAX);
         let time = |name: &str| body.get(name).and_then(Value::as_i64).map(Timestamp);
-        let map = |name: &str| body.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
+        let map = |name: &str| {
+            body.get(name)
+                .and_then(Value::as_object)
+                .cloned()
+                .unwrap_or_default()
+        };
         let error = body.get("error").and_then(Value::as_object);
         Some(JobInfo {
             id: text("id")?.to_owned(),
             pass: registry::find(text("pass")?)?.name,
             memory_ref: text("memoryRef").and_then(MemoryRef::parse),
             options: map("options"),
-            trigger: Trigger::ALL.into_iter().find(|trigger| Some(trigger.as_str()) == text("trigger"))?,
+            trigger: Trigger::ALL
+                .into_iter()
+                .find(|trigger| Some(trigger.as_str()) == text("trigger"))?,
             state: JobState::parse(text("state")?)?,
             phase: text("phase").unwrap_or_default().to_owned(),
             done: number("done"),
@@ -240,15 +275,25 @@ impl JobInfo {
             changed: number("changed"),
             detail: map("detail"),
             error: error.and_then(|error| {
-                let details = error.get("details").and_then(Value::as_object).cloned().unwrap_or_default();
-                Some(JobFault { code: error.get("code")?.as_str()?.to_owned(), details })
+                let details = error
+                    .get("details")
+                    .and_then(Value::as_object)
+                    .cloned()
+                    .unwrap_or_default();
+                Some(JobFault {
+                    code: error.get("code")?.as_str()?.to_owned(),
+                    details,
+                })
             }),
             requested_at: time("requestedAt")?,
             started_at: time("startedAt"),
             ended_at: time("endedAt"),
             attempts: small("attempts"),
             failures: small("failures"),
-            cancelling: body.get("cancelling").and_then(Value::as_bool).unwrap_or(false),
+            cancelling: body
+                .get("cancelling")
+                .and_then(Value::as_bool)
+                .unwrap_or(false),
             not_before: time("notBefore"),
             after: text("after").and_then(MemoryRef::parse),
             version: record.version,
@@ -287,8 +332,16 @@ impl JobInfo {
 
 /// A record of the host's own words, as it is.
 pub(crate) fn own_words(body: Value) -> RecordBody {
-    let policy = Policy { shapes: ShapePolicy::Off, ..Policy::default() };
-    let admission = Admission { policy: &policy, redactor: &Redactor::empty(), scan: 0, now: Timestamp(0) };
+    let policy = Policy {
+        shapes: ShapePolicy::Off,
+        ..Policy::default()
+    };
+    let admission = Admission {
+        policy: &policy,
+        redactor: &Redactor::empty(),
+        scan: 0,
+        now: Timestamp(0),
+    };
     admission.record(body.as_object().cloned().unwrap_or_default())
 }
 
@@ -300,24 +353,50 @@ mod tests {
 
     #[test]
     fn a_job_is_read_as_it_was_written() {
-        let mut job = JobInfo::new("compact", Trigger::Scheduled, Timestamp(1_700_000_000_000), "job_1".to_owned());
+        let mut job = JobInfo::new(
+            "compact",
+            Trigger::Scheduled,
+            Timestamp(1_700_000_000_000),
+            "job_1".to_owned(),
+        );
         job.memory_ref = MemoryRef::parse("a/b");
         job.options = json!({"include": "all"}).as_object().cloned().unwrap();
-        job.error = Some(JobFault { code: "c".to_owned(), details: Map::new() });
-        (job.started_at, job.not_before, job.after) = (Some(Timestamp(1)), Some(Timestamp(2)), MemoryRef::parse("m"));
+        job.error = Some(JobFault {
+            code: "c".to_owned(),
+            details: Map::new(),
+        });
+        (job.started_at, job.not_before, job.after) = (
+            Some(Timestamp(1)),
+            Some(Timestamp(2)),
+            MemoryRef::parse("m"),
+        );
         (job.attempts, job.failures, job.cancelling, job.version) = (3, 2, true, 7);
         for state in JobState::ALL {
             job.state = state;
             let body = job.body().map().clone();
-            let record = Record { kind: RecordKind::Job, key: job.key(), version: 7, at: Timestamp(0), body, ties: Ties::default() };
+            let record = Record {
+                kind: RecordKind::Job,
+                key: job.key(),
+                version: 7,
+                at: Timestamp(0),
+                body,
+                ties: Ties::default(),
+            };
             assert_eq!(JobInfo::read(&record), Some(job.clone()));
         }
     }
 
     #[test]
     fn later_jobs_come_first_among_those_that_ended() {
-        let ids = [fresh_id(Timestamp(5), "holder_000001"), fresh_id(Timestamp(5), "holder_000002"), fresh_id(Timestamp(1 << 40), "x")];
-        assert!(ids.is_sorted() && ids[0] > id_at(Timestamp(5)) && ids[0] < id_at(Timestamp(6)), "{ids:?}");
+        let ids = [
+            fresh_id(Timestamp(5), "holder_000001"),
+            fresh_id(Timestamp(5), "holder_000002"),
+            fresh_id(Timestamp(1 << 40), "x"),
+        ];
+        assert!(
+            ids.is_sorted() && ids[0] > id_at(Timestamp(5)) && ids[0] < id_at(Timestamp(6)),
+            "{ids:?}"
+        );
         assert!(ids.map(|id| ended_key(&id)).is_sorted_by(|a, b| a > b));
     }
 }

@@ -45,7 +45,9 @@ impl OptionKind {
 
     fn takes(self, value: &Value) -> bool {
         match self {
-            OptionKind::Integer { min, max } => value.as_u64().is_some_and(|number| (min..=max).contains(&number)),
+            OptionKind::Integer { min, max } => value
+                .as_u64()
+                .is_some_and(|number| (min..=max).contains(&number)),
             OptionKind::Word(words) => value.as_str().is_some_and(|text| words.contains(&text)),
             OptionKind::Flag => value.is_boolean(),
         }
@@ -53,14 +55,23 @@ impl OptionKind {
 }
 
 /// Refuses what the pass does not take. `null` is as good as absent.
-pub fn check(specs: &'static [OptionSpec], mut options: Map<String, Value>) -> Result<Map<String, Value>, Rejection> {
+pub fn check(
+    specs: &'static [OptionSpec],
+    mut options: Map<String, Value>,
+) -> Result<Map<String, Value>, Rejection> {
     options.retain(|_, value| !value.is_null());
     for (name, value) in &options {
         let spec = specs.iter().find(|spec| spec.name == name);
-        let unknown = Rejection::Invalid { field: "options", rule: "holds a name that this pass does not know; see the list of passes" };
+        let unknown = Rejection::Invalid {
+            field: "options",
+            rule: "holds a name that this pass does not know; see the list of passes",
+        };
         let spec = spec.ok_or(unknown)?;
         if !spec.kind.takes(value) {
-            return Err(Rejection::Invalid { field: spec.name, rule: spec.rule });
+            return Err(Rejection::Invalid {
+                field: spec.name,
+                rule: spec.rule,
+            });
         }
     }
     Ok(options)
@@ -72,15 +83,35 @@ mod tests {
     use serde_json::json;
 
     static SPECS: [OptionSpec; 3] = [
-        OptionSpec { name: "n", kind: OptionKind::Integer { min: 2, max: 4 }, doc: "", rule: "must be 2 to 4" },
-        OptionSpec { name: "w", kind: OptionKind::Word(&["a", "b"]), doc: "", rule: "must be a or b" },
-        OptionSpec { name: "f", kind: OptionKind::Flag, doc: "", rule: "must be true or false" },
+        OptionSpec {
+            name: "n",
+            kind: OptionKind::Integer { min: 2, max: 4 },
+            doc: "",
+            rule: "must be 2 to 4",
+        },
+        OptionSpec {
+            name: "w",
+            kind: OptionKind::Word(&["a", "b"]),
+            doc: "",
+            rule: "must be a or b",
+        },
+        OptionSpec {
+            name: "f",
+            kind: OptionKind::Flag,
+            doc: "",
+            rule: "must be true or false",
+        },
     ];
 
     #[test]
     fn only_what_a_pass_takes_is_accepted() {
         let tried = |options: Value| check(&SPECS, options.as_object().cloned().unwrap());
-        for good in [json!({}), json!({"n": 2, "w": "b", "f": false}), json!({"n": 4}), json!({"f": true})] {
+        for good in [
+            json!({}),
+            json!({"n": 2, "w": "b", "f": false}),
+            json!({"n": 4}),
+            json!({"f": true}),
+        ] {
             assert_eq!(Value::Object(tried(good.clone()).unwrap()), good);
         }
         assert_eq!(tried(json!({"n": null})).unwrap(), Map::new());

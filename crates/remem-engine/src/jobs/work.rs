@@ -6,7 +6,10 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{LEASE_MS, Mode};
 use remem_core::event::PassProgress;
-use remem_core::{Batch, EventBody, Fence, MemoryRef, Precondition, RecordKind, Rejection, Scope, TenantId, Timestamp};
+use remem_core::{
+    Batch, EventBody, Fence, MemoryRef, Precondition, RecordKind, Rejection, Scope, TenantId,
+    Timestamp,
+};
 use remem_store::{Outcome, ReadAt, StoreError};
 use serde_json::{Map, Value};
 use std::pin::Pin;
@@ -31,10 +34,19 @@ impl WorkReport {
     #[must_use]
     pub fn and(mut self, other: WorkReport) -> WorkReport {
         for (name, value) in other.detail {
-            let sum = self.detail.get(&name).and_then(Value::as_u64).zip(value.as_u64()).map(|(a, b)| Value::from(a.saturating_add(b)));
+            let sum = self
+                .detail
+                .get(&name)
+                .and_then(Value::as_u64)
+                .zip(value.as_u64())
+                .map(|(a, b)| Value::from(a.saturating_add(b)));
             self.detail.insert(name, sum.unwrap_or(value));
         }
-        WorkReport { examined: self.examined + other.examined, changed: self.changed + other.changed, detail: self.detail }
+        WorkReport {
+            examined: self.examined + other.examined,
+            changed: self.changed + other.changed,
+            detail: self.detail,
+        }
     }
 }
 
@@ -125,17 +137,41 @@ pub(crate) struct Kept {
 
 impl<'a> Job<'a> {
     /// Of a job that was taken up; without a lease, work that leaves no trace.
-    pub(crate) fn new(engine: &'a Engine, scope: Scope, info: JobInfo, mode: Mode, lease: Option<&'a Held>) -> Job<'a> {
+    pub(crate) fn new(
+        engine: &'a Engine,
+        scope: Scope,
+        info: JobInfo,
+        mode: Mode,
+        lease: Option<&'a Held>,
+    ) -> Job<'a> {
         let now = engine.now();
         let (id, options, trigger) = (info.id.clone(), info.options.clone(), info.trigger);
         // The lease may have been taken a while ago, over another memory: prolonged with the first progress.
-        let kept = Kept { info, claimed_at: Timestamp(0), written_at: now, told: None };
-        Job { engine, scope, id, options, trigger, mode, lease, seen: None, kept: Mutex::new(kept) }
+        let kept = Kept {
+            info,
+            claimed_at: Timestamp(0),
+            written_at: now,
+            told: None,
+        };
+        Job {
+            engine,
+            scope,
+            id,
+            options,
+            trigger,
+            mode,
+            lease,
+            seen: None,
+            kept: Mutex::new(kept),
+        }
     }
 
     /// Work that is a part of a run: it reads what the run sees, and the run tells of it.
     pub(crate) fn of_run(engine: &'a Engine, scope: Scope, info: JobInfo, seen: ReadAt) -> Job<'a> {
-        Job { seen: Some(seen), ..Job::new(engine, scope, info, Mode::Apply, None) }
+        Job {
+            seen: Some(seen),
+            ..Job::new(engine, scope, info, Mode::Apply, None)
+        }
     }
 
     /// What a run sees, if the work is a part of one.
@@ -188,7 +224,10 @@ impl<'a> Job<'a> {
     /// Whether the caller set a flag.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
-        self.options.get(name).and_then(Value::as_bool).unwrap_or(false)
+        self.options
+            .get(name)
+            .and_then(Value::as_bool)
+            .unwrap_or(false)
     }
 
     /// Who asked.
@@ -211,16 +250,34 @@ impl<'a> Job<'a> {
 
     /// Tells how far the work has come and whether to go on. To be called with every page of entries, and before a commit
     /// that follows a long computation: it also keeps the lease.
-    pub async fn progress(&self, phase: &'static str, done: u64, total: u64) -> Result<(), WorkError> {
+    pub async fn progress(
+        &self,
+        phase: &'static str,
+        done: u64,
+        total: u64,
+    ) -> Result<(), WorkError> {
         if self.engine.passes.is_stopping() {
             return Err(Stop::Stopping.into());
         }
-        let Some(lease) = self.lease else { return Ok(()) };
+        let Some(lease) = self.lease else {
+            return Ok(());
+        };
         let mut kept = self.kept.lock().await;
         self.look(&mut kept).await?;
         let now = self.engine.now();
         if now.0 - kept.claimed_at.0 >= PROLONG_AFTER_MS {
-            let claimed = self.engine.parts.store.claim(self.tenant(), lease.fence.pass, &lease.holder, now, LEASE_MS).await?;
+            let claimed = self
+                .engine
+                .parts
+                .store
+                .claim(
+                    self.tenant(),
+                    lease.fence.pass,
+                    &lease.holder,
+                    now,
+                    LEASE_MS,
+                )
+                .await?;
             if claimed.as_ref() != Some(&lease.fence) {
                 return Err(Stop::Fenced.into());
             }
@@ -241,25 +298,57 @@ impl<'a> Job<'a> {
 
     /// What others did to the record meanwhile: a caller may want the job to stop, another node may have taken it up.
     async fn look(&self, kept: &mut Kept) -> Result<(), WorkError> {
-        let record = self.engine.parts.store.record(self.tenant(), RecordKind::Job, &kept.info.key()).await?;
-        let Some(found) = record.as_ref().and_then(JobInfo::read) else { return Err(Stop::Fenced.into()) };
+        let record = self
+            .engine
+            .parts
+            .store
+            .record(self.tenant(), RecordKind::Job, &kept.info.key())
+            .await?;
+        let Some(found) = record.as_ref().and_then(JobInfo::read) else {
+            return Err(Stop::Fenced.into());
+        };
         if found.attempts != kept.info.attempts {
             return Err(Stop::Fenced.into());
         }
         (kept.info.version, kept.info.cancelling) = (found.version, found.cancelling);
-        if found.cancelling { Err(Stop::Cancelled.into()) } else { Ok(()) }
+        if found.cancelling {
+            Err(Stop::Cancelled.into())
+        } else {
+            Ok(())
+        }
     }
 
     /// An event where a tenth more is done, or another phase has begun.
     fn event(&self, kept: &mut Kept) -> Option<EventBody> {
-        let JobInfo { phase, done, total, pass, .. } = &kept.info;
-        let tenth = if *total == 0 { 0 } else { done.saturating_mul(10) / total };
+        let JobInfo {
+            phase,
+            done,
+            total,
+            pass,
+            ..
+        } = &kept.info;
+        let tenth = if *total == 0 {
+            0
+        } else {
+            done.saturating_mul(10) / total
+        };
         if kept.told.as_ref() == Some(&(phase.clone(), tenth)) {
             return None;
         }
         let (job_id, pass) = (self.id.clone(), (*pass).to_owned());
-        let memory_ref = kept.info.memory_ref.as_ref().map(|memory_ref| memory_ref.as_str().to_owned());
-        let body = EventBody::PassProgress(PassProgress { job_id, pass, memory_ref, phase: phase.clone(), done: *done, total: *total });
+        let memory_ref = kept
+            .info
+            .memory_ref
+            .as_ref()
+            .map(|memory_ref| memory_ref.as_str().to_owned());
+        let body = EventBody::PassProgress(PassProgress {
+            job_id,
+            pass,
+            memory_ref,
+            phase: phase.clone(),
+            done: *done,
+            total: *total,
+        });
         kept.told = Some((phase.clone(), tenth));
         Some(body)
     }
@@ -268,13 +357,19 @@ impl<'a> Job<'a> {
         let now = self.engine.now_for(self.tenant()).await?;
         let info = &kept.info;
         let batch = Batch::new(self.tenant().clone(), now).fenced(self.fence());
-        let mut batch = batch.set(RecordKind::Job, info.key(), Precondition::Version(info.version), info.body());
+        let mut batch = batch.set(
+            RecordKind::Job,
+            info.key(),
+            Precondition::Version(info.version),
+            info.body(),
+        );
         if let Some(event) = event {
             batch = batch.emit(event);
         }
         match self.engine.parts.store.commit(batch).await {
             Ok(committed) => {
-                kept.info.version = version_of(&committed.outcomes).unwrap_or(kept.info.version + 1);
+                kept.info.version =
+                    version_of(&committed.outcomes).unwrap_or(kept.info.version + 1);
                 Ok(())
             }
             // Somebody cancelled it, or took it up. The next look tells which; if neither, only a line of progress is lost.

@@ -10,10 +10,20 @@ use remem_core::{Batch, Fence, TenantId};
 /// Archives of one transaction.
 const BATCH: usize = 100;
 
-async fn over(engine: &Engine, tenant: &TenantId) -> Result<(Vec<Distilled>, Vec<Distilled>), EngineError> {
-    let before = engine.now_for(tenant).await?.plus_ms(-engine.parts.policy.archive_retention_ms).0;
+async fn over(
+    engine: &Engine,
+    tenant: &TenantId,
+) -> Result<(Vec<Distilled>, Vec<Distilled>), EngineError> {
+    let before = engine
+        .now_for(tenant)
+        .await?
+        .plus_ms(-engine.parts.policy.archive_retention_ms)
+        .0;
     let all = engine.distillations(tenant).await?;
-    Ok(all.into_iter().filter(|one| !one.erased).partition(|one| one.at < before))
+    Ok(all
+        .into_iter()
+        .filter(|one| !one.erased)
+        .partition(|one| one.at < before))
 }
 
 /// Whether an archive's time is over.
@@ -22,21 +32,37 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
 }
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     let (over, rest) = over(engine, tenant).await?;
     let (page, later) = over.split_at(over.len().min(BATCH));
-    let report = PassReport { examined: (over.len() + rest.len()) as u64, changed: page.len() as u64, more: !later.is_empty() };
+    let report = PassReport {
+        examined: (over.len() + rest.len()) as u64,
+        changed: page.len() as u64,
+        more: !later.is_empty(),
+    };
     if page.is_empty() || mode == Mode::DryRun {
         return Ok(report);
     }
-    let (policy, rules) = (engine.policy_for(tenant).await?, engine.rules(tenant).await?);
+    let (policy, rules) = (
+        engine.policy_for(tenant).await?,
+        engine.rules(tenant).await?,
+    );
     let now = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let batch = Batch::new(tenant.clone(), now).fenced(fence);
-    let batch = page.iter().fold(batch, |batch, one| archive::erase(batch, &admission, one));
+    let batch = page
+        .iter()
+        .fold(batch, |batch, one| archive::erase(batch, &admission, one));
     let left: Vec<Distilled> = later.iter().chain(&rest).cloned().collect();
     let batch = if page.iter().any(Distilled::is_indexed) {
-        engine.write_index(tenant, batch, &admission, &left, Index::Forgetting).await?
+        engine
+            .write_index(tenant, batch, &admission, &left, Index::Forgetting)
+            .await?
     } else {
         batch
     };

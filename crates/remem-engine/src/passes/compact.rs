@@ -29,7 +29,14 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
     let (mut entries, examined) = gather::sources(engine, job, &at, wanted).await?;
     entries.reverse(); // oldest first
     let taken = entries.len() as u64;
-    let (mut report, mut outputs, mut done) = (WorkReport { examined, ..WorkReport::default() }, Vec::new(), 0);
+    let (mut report, mut outputs, mut done) = (
+        WorkReport {
+            examined,
+            ..WorkReport::default()
+        },
+        Vec::new(),
+        0,
+    );
     while !entries.is_empty() {
         let rest = entries.split_off(group_end(&entries));
         let group = std::mem::replace(&mut entries, rest);
@@ -44,7 +51,10 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
         }
     }
     let detail = json!({"leftOut": examined - taken, "outputs": outputs});
-    Ok(WorkReport { detail: detail.as_object().cloned().unwrap_or_default(), ..report })
+    Ok(WorkReport {
+        detail: detail.as_object().cloned().unwrap_or_default(),
+        ..report
+    })
 }
 
 /// How many of the first entries are one group.
@@ -54,7 +64,12 @@ fn group_end(entries: &[Entry]) -> usize {
         bytes += entry.content.len();
         bytes <= GROUP_BYTES
     };
-    entries.iter().take(GROUP_ENTRIES).take_while(fits).count().max(1)
+    entries
+        .iter()
+        .take(GROUP_ENTRIES)
+        .take_while(fits)
+        .count()
+        .max(1)
 }
 
 /// The new entry, its lineage, the end of its sources and the event: one transaction, on the condition that all sources are
@@ -64,19 +79,34 @@ async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<Val
     let tokens: usize = group.iter().map(|entry| O200k::count(&entry.content)).sum();
     // Every token that is kept is charged twice: half of them are as many as there are.
     let budget = (tokens as u64).max(BUDGET_MIN);
-    let digest = gather::plan(group, budget, making.policy.content_bytes_max).await.map_err(|refusal| gather::refused(&refusal))?;
-    let (id, admitted) = (engine.parts.ids.entry(), making.admit(job, digest.text, "compaction", group)?);
+    let digest = gather::plan(group, budget, making.policy.content_bytes_max)
+        .await
+        .map_err(|refusal| gather::refused(&refusal))?;
+    let (id, admitted) = (
+        engine.parts.ids.entry(),
+        making.admit(job, digest.text, "compaction", group)?,
+    );
     let (memory_ref, byte_size) = (job.memory_ref(), admitted.content().len() as u64);
     let mut batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());
     batch = batch.put_from(id.clone(), admitted, gather::names(memory_ref, group));
     for entry in group {
         batch = batch.expect(memory_ref.clone(), entry.id.clone(), entry.visible.from);
-        batch = batch.retire(memory_ref.clone(), entry.id.clone(), Reason::Compacted, id.clone());
+        batch = batch.retire(
+            memory_ref.clone(),
+            entry.id.clone(),
+            Reason::Compacted,
+            id.clone(),
+        );
     }
     let event = Compacted {
         memory_ref: memory_ref.as_str().to_owned(),
         output_id: id.as_str().to_owned(),
-        source_ids: (group.len() <= NAMES_MAX).then(|| group.iter().map(|entry| entry.id.as_str().to_owned()).collect()),
+        source_ids: (group.len() <= NAMES_MAX).then(|| {
+            group
+                .iter()
+                .map(|entry| entry.id.as_str().to_owned())
+                .collect()
+        }),
         source_count: group.len() as u64,
         trigger: "host-managed".to_owned(),
         byte_size,

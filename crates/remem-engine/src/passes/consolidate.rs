@@ -11,7 +11,9 @@ use crate::jobs::{Job, WorkError, WorkReport};
 use crate::registry::Mode;
 use remem_core::consolidate::{Decision, Handle, Item, Planner, Signature, order_key};
 use remem_core::event::Consolidated;
-use remem_core::{Batch, Entry, EntryId, EventBody, Precondition, Reason, Record, RecordKind, Typology};
+use remem_core::{
+    Batch, Entry, EntryId, EventBody, Precondition, Reason, Record, RecordKind, Typology,
+};
 use remem_store::{Outcome, ReadAt, RowCursor};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -48,7 +50,9 @@ impl Plan {
 }
 
 fn cursors(home: i64, rows: &[u64]) -> Vec<RowCursor> {
-    rows.iter().map(|row| RowCursor(home, row.cast_signed())).collect()
+    rows.iter()
+        .map(|row| RowCursor(home, row.cast_signed()))
+        .collect()
 }
 
 /// What was done.
@@ -64,7 +68,10 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
     let at = ReadAt::Now(engine.now_for(job.tenant()).await?);
     let mut before = look_back(engine, job).await?;
     let input = engine.parts.store.stats(job.scope(), &at).await?.entries;
-    let mut planner = Plan { planner: Planner::with_capacity(usize::try_from(input).unwrap_or(0)), home: 0 };
+    let mut planner = Plan {
+        planner: Planner::with_capacity(usize::try_from(input).unwrap_or(0)),
+        home: 0,
+    };
     let fresh = sign(engine, job, &mut before, &mut planner, input).await?;
     let done = if fresh || before.open {
         load(engine, job, &before, &mut planner, input).await?;
@@ -75,68 +82,128 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
     if job.mode() == Mode::Apply {
         conclude(engine, job, &before, input, &done).await?;
     }
-    let (changed, output) = (done.merged + done.superseded, input.saturating_sub(done.merged + done.superseded));
+    let (changed, output) = (
+        done.merged + done.superseded,
+        input.saturating_sub(done.merged + done.superseded),
+    );
     let detail = json!({"inputCount": input, "outputCount": output, "merged": done.merged, "superseded": done.superseded});
-    Ok(WorkReport { examined: input, changed, detail: detail.as_object().cloned().unwrap_or_default() })
+    Ok(WorkReport {
+        examined: input,
+        changed,
+        detail: detail.as_object().cloned().unwrap_or_default(),
+    })
 }
 
 fn key(job: &Job<'_>) -> String {
-    format!("consolidate/{}", blake3::hash(job.memory_ref().as_str().as_bytes()).to_hex())
+    format!(
+        "consolidate/{}",
+        blake3::hash(job.memory_ref().as_str().as_bytes()).to_hex()
+    )
 }
 
 async fn look_back(engine: &Engine, job: &Job<'_>) -> Result<Before, EngineError> {
-    let record = engine.parts.store.record(job.tenant(), RecordKind::Progress, &key(job)).await?;
+    let record = engine
+        .parts
+        .store
+        .record(job.tenant(), RecordKind::Progress, &key(job))
+        .await?;
     let field = |name: &str| record.as_ref().and_then(|record| record.body.get(name));
     let completed = field("pass").and_then(Value::as_u64).unwrap_or(0);
     let open = field("open").and_then(Value::as_bool).unwrap_or(false);
-    Ok(Before { record, completed, open })
+    Ok(Before {
+        record,
+        completed,
+        open,
+    })
 }
 
 /// Notes the state of passes over this memory. Somebody else's note means that somebody else is at it.
-async fn note(engine: &Engine, job: &Job<'_>, batch: Batch, before: &Before, pass: u64, open: bool) -> Result<Batch, EngineError> {
-    let (policy, rules) = (engine.policy_for(job.tenant()).await?, engine.rules(job.tenant()).await?);
+async fn note(
+    engine: &Engine,
+    job: &Job<'_>,
+    batch: Batch,
+    before: &Before,
+    pass: u64,
+    open: bool,
+) -> Result<Batch, EngineError> {
+    let (policy, rules) = (
+        engine.policy_for(job.tenant()).await?,
+        engine.rules(job.tenant()).await?,
+    );
     let mut body = Map::new();
     body.insert("pass".to_owned(), json!(pass));
     body.insert("open".to_owned(), json!(open));
     let body = rules.admission(&policy, engine.now()).record(body);
-    let precondition = before.record.as_ref().map_or(Precondition::Absent, |record| Precondition::Version(record.version));
+    let precondition = before
+        .record
+        .as_ref()
+        .map_or(Precondition::Absent, |record| {
+            Precondition::Version(record.version)
+        });
     Ok(batch.set(RecordKind::Progress, key(job), precondition, body))
 }
 
 /// Notes that a pass is under way: should it not come to its end, the next one compares what this one signed.
 async fn begin(engine: &Engine, job: &Job<'_>, before: &Before) -> Result<Before, WorkError> {
-    let batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
-    engine.parts.store.commit(note(engine, job, batch, before, before.completed, true).await?).await?;
+    let batch =
+        Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
+    engine
+        .parts
+        .store
+        .commit(note(engine, job, batch, before, before.completed, true).await?)
+        .await?;
     Ok(look_back(engine, job).await?)
 }
 
 /// Computes and stores what is missing; in a dry run it goes to the planner instead. Answers whether there was any.
-async fn sign(engine: &Engine, job: &Job<'_>, before: &mut Before, planner: &mut Plan, total: u64) -> Result<bool, WorkError> {
+async fn sign(
+    engine: &Engine,
+    job: &Job<'_>,
+    before: &mut Before,
+    planner: &mut Plan,
+    total: u64,
+) -> Result<bool, WorkError> {
     let (mut after, mut signed) = (None, 0u64);
     loop {
         job.progress("signing", signed, total).await?;
-        let page = engine.parts.store.unsigned(job.scope(), after, PAGE).await?;
-        let Some((last, _)) = page.last() else { return Ok(signed > 0) };
+        let page = engine
+            .parts
+            .store
+            .unsigned(job.scope(), after, PAGE)
+            .await?;
+        let Some((last, _)) = page.last() else {
+            return Ok(signed > 0);
+        };
         after = Some(*last);
         signed += page.len() as u64;
         let page = signatures(page).await?;
         if job.mode() != Mode::Apply {
-            page.iter().for_each(|(row, entry, signature)| planner.add(*row, handle(*row, entry, *signature, true)));
+            page.iter().for_each(|(row, entry, signature)| {
+                planner.add(*row, handle(*row, entry, *signature, true))
+            });
             continue;
         }
         if !before.open {
             *before = begin(engine, job, before).await?;
         }
-        let mut batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
+        let mut batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?)
+            .fenced(job.fence());
         for (_, entry, signature) in &page {
-            batch = batch.sign(job.memory_ref().clone(), entry.id.clone(), before.completed + 1, signature.to_bytes().to_vec());
+            batch = batch.sign(
+                job.memory_ref().clone(),
+                entry.id.clone(),
+                before.completed + 1,
+                signature.to_bytes().to_vec(),
+            );
         }
         engine.parts.store.commit(batch).await?;
     }
 }
 
 /// A page's signatures, off the async threads.
-async fn signatures(page: Vec<(RowCursor, Entry)>) -> Result<Vec<(RowCursor, Entry, Signature)>, WorkError> {
+async fn signatures(
+    page: Vec<(RowCursor, Entry)>,
+) -> Result<Vec<(RowCursor, Entry, Signature)>, WorkError> {
     let work = move || {
         let signed = page.into_iter().map(|(row, entry)| {
             let signature = Signature::of(&item(&entry));
@@ -144,17 +211,33 @@ async fn signatures(page: Vec<(RowCursor, Entry)>) -> Result<Vec<(RowCursor, Ent
         });
         signed.collect::<Vec<_>>()
     };
-    Ok(tokio::task::spawn_blocking(work).await.expect("computing a signature does not panic"))
+    Ok(tokio::task::spawn_blocking(work)
+        .await
+        .expect("computing a signature does not panic"))
 }
 
 fn item(entry: &Entry) -> Item {
-    let metadata = entry.metadata.as_ref().map(|map| Value::Object(map.clone()).to_string());
-    Item { text: entry.content.clone(), tags: entry.tags.clone(), metadata }
+    let metadata = entry
+        .metadata
+        .as_ref()
+        .map(|map| Value::Object(map.clone()).to_string());
+    Item {
+        text: entry.content.clone(),
+        tags: entry.tags.clone(),
+        metadata,
+    }
 }
 
 fn handle(row: RowCursor, entry: &Entry, signature: Signature, fresh: bool) -> Handle {
     let (created_at, order) = (entry.created_at, order_key(entry.id.as_str()));
-    Handle { row: row.1.cast_unsigned(), created_at, order, class: class(entry.typology), fresh, signature }
+    Handle {
+        row: row.1.cast_unsigned(),
+        created_at,
+        order,
+        class: class(entry.typology),
+        fresh,
+        signature,
+    }
 }
 
 /// A fact and a procedure are never the same thing.
@@ -167,11 +250,21 @@ fn class(typology: Typology) -> u32 {
 }
 
 /// Tells the planner of every signature that is stored.
-async fn load(engine: &Engine, job: &Job<'_>, before: &Before, planner: &mut Plan, total: u64) -> Result<(), WorkError> {
+async fn load(
+    engine: &Engine,
+    job: &Job<'_>,
+    before: &Before,
+    planner: &mut Plan,
+    total: u64,
+) -> Result<(), WorkError> {
     let (mut after, mut read, mut strange) = (None, 0u64, Vec::new());
     loop {
         job.progress("reading", read, total).await?;
-        let page = engine.parts.store.signatures(job.scope(), after, SIGNATURES).await?;
+        let page = engine
+            .parts
+            .store
+            .signatures(job.scope(), after, SIGNATURES)
+            .await?;
         let Some(last) = page.last() else { break };
         after = Some(last.row);
         read += page.len() as u64;
@@ -180,18 +273,37 @@ async fn load(engine: &Engine, job: &Job<'_>, before: &Before, planner: &mut Pla
                 strange.push(signed.row);
                 continue;
             };
-            let (order, fresh) = (order_key(signed.id.as_str()), signed.pass > before.completed);
+            let (order, fresh) = (
+                order_key(signed.id.as_str()),
+                signed.pass > before.completed,
+            );
             let row = signed.row.1.cast_unsigned();
-            planner.add(signed.row, Handle { row, created_at: signed.created_at, order, class: class(signed.typology), fresh, signature });
+            planner.add(
+                signed.row,
+                Handle {
+                    row,
+                    created_at: signed.created_at,
+                    order,
+                    class: class(signed.typology),
+                    fresh,
+                    signature,
+                },
+            );
         }
     }
     // Signed by another version: computed anew.
     for rows in strange.chunks(PAGE as usize) {
         let page = signatures(engine.parts.store.entries_at(job.scope(), rows).await?).await?;
-        let mut batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
+        let mut batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?)
+            .fenced(job.fence());
         for (row, entry, signature) in &page {
             planner.add(*row, handle(*row, entry, *signature, true));
-            batch = batch.sign(job.memory_ref().clone(), entry.id.clone(), before.completed + 1, signature.to_bytes().to_vec());
+            batch = batch.sign(
+                job.memory_ref().clone(),
+                entry.id.clone(),
+                before.completed + 1,
+                signature.to_bytes().to_vec(),
+            );
         }
         if job.mode() == Mode::Apply {
             engine.parts.store.commit(batch).await?;
@@ -203,27 +315,50 @@ async fn load(engine: &Engine, job: &Job<'_>, before: &Before, planner: &mut Pla
 /// Reads the texts that matter, newest first, and carries the decisions out as they come.
 async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done, WorkError> {
     let (home, planner) = (planner.home, planner.planner);
-    let mut cover = tokio::task::spawn_blocking(move || planner.seal()).await.expect("planning does not panic");
+    let mut cover = tokio::task::spawn_blocking(move || planner.seal())
+        .await
+        .expect("planning does not panic");
     let (total, mut seen, mut done) = (cover.texts() as u64, 0u64, Done::default());
     let mut decisions = cover.take_decisions();
     loop {
         job.progress("comparing", seen, total).await?;
         let rows = cover.wanted(PAGE as usize);
         let last = rows.is_empty();
-        let found = if last { Vec::new() } else { engine.parts.store.entries_at(job.scope(), &cursors(home, &rows)).await? };
+        let found = if last {
+            Vec::new()
+        } else {
+            engine
+                .parts
+                .store
+                .entries_at(job.scope(), &cursors(home, &rows))
+                .await?
+        };
         seen += rows.len() as u64;
         let work = move || {
-            let mut items: HashMap<u64, Item> = found.iter().map(|(row, entry)| (row.1.cast_unsigned(), item(entry))).collect();
-            rows.into_iter().for_each(|row| cover.offer(row, items.remove(&row)));
+            let mut items: HashMap<u64, Item> = found
+                .iter()
+                .map(|(row, entry)| (row.1.cast_unsigned(), item(entry)))
+                .collect();
+            rows.into_iter()
+                .for_each(|row| cover.offer(row, items.remove(&row)));
             let decided = cover.take_decisions();
             (cover, decided)
         };
-        let (back, decided) = tokio::task::spawn_blocking(work).await.expect("comparing does not panic");
+        let (back, decided) = tokio::task::spawn_blocking(work)
+            .await
+            .expect("comparing does not panic");
         cover = back;
         decisions.extend(decided);
         while decisions.len() >= DECISIONS || (last && !decisions.is_empty()) {
             let rest = decisions.split_off(decisions.len().min(DECISIONS));
-            apply(engine, job, home, std::mem::replace(&mut decisions, rest), &mut done).await?;
+            apply(
+                engine,
+                job,
+                home,
+                std::mem::replace(&mut decisions, rest),
+                &mut done,
+            )
+            .await?;
             job.progress("comparing", seen, total).await?;
         }
         if last {
@@ -233,7 +368,13 @@ async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done
 }
 
 /// One transaction. An entry that is gone by now makes its decision void.
-async fn apply(engine: &Engine, job: &Job<'_>, home: i64, decisions: Vec<Decision>, done: &mut Done) -> Result<(), WorkError> {
+async fn apply(
+    engine: &Engine,
+    job: &Job<'_>,
+    home: i64,
+    decisions: Vec<Decision>,
+    done: &mut Done,
+) -> Result<(), WorkError> {
     let mut rows: Vec<u64> = decisions
         .iter()
         .flat_map(|decision| {
@@ -243,9 +384,17 @@ async fn apply(engine: &Engine, job: &Job<'_>, home: i64, decisions: Vec<Decisio
         .collect();
     rows.sort_unstable();
     rows.dedup();
-    let found = engine.parts.store.entries_at(job.scope(), &cursors(home, &rows)).await?;
-    let ids: HashMap<u64, EntryId> = found.into_iter().map(|(row, entry)| (row.1.cast_unsigned(), entry.id)).collect();
-    let mut batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
+    let found = engine
+        .parts
+        .store
+        .entries_at(job.scope(), &cursors(home, &rows))
+        .await?;
+    let ids: HashMap<u64, EntryId> = found
+        .into_iter()
+        .map(|(row, entry)| (row.1.cast_unsigned(), entry.id))
+        .collect();
+    let mut batch =
+        Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
     let mut retired = Vec::new();
     for decision in &decisions {
         let (gone, kept, reason) = parts(decision);
@@ -258,7 +407,11 @@ async fn apply(engine: &Engine, job: &Job<'_>, home: i64, decisions: Vec<Decisio
         Mode::Apply => engine.parts.store.commit(batch).await?.outcomes,
         _ => vec![Outcome::Removed; retired.len()],
     };
-    for ((id, reason), _) in retired.into_iter().zip(outcomes).filter(|(_, outcome)| *outcome == Outcome::Removed) {
+    for ((id, reason), _) in retired
+        .into_iter()
+        .zip(outcomes)
+        .filter(|(_, outcome)| *outcome == Outcome::Removed)
+    {
         done.merged += u64::from(reason == Reason::Merged);
         done.superseded += u64::from(reason == Reason::Superseded);
         if done.names.len() <= NAMES_MAX {
@@ -276,10 +429,18 @@ fn parts(decision: &Decision) -> (u64, u64, Reason) {
 }
 
 /// The pass counts from here on, and says so; also if there was nothing to do.
-async fn conclude(engine: &Engine, job: &Job<'_>, before: &Before, input: u64, done: &Done) -> Result<(), WorkError> {
-    let batch = Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
+async fn conclude(
+    engine: &Engine,
+    job: &Job<'_>,
+    before: &Before,
+    input: u64,
+    done: &Done,
+) -> Result<(), WorkError> {
+    let batch =
+        Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
     let batch = note(engine, job, batch, before, before.completed + 1, false).await?;
-    let names = (done.names.len() <= NAMES_MAX).then(|| done.names.iter().map(|id| id.as_str().to_owned()).collect());
+    let names = (done.names.len() <= NAMES_MAX)
+        .then(|| done.names.iter().map(|id| id.as_str().to_owned()).collect());
     let event = Consolidated {
         memory_ref: job.memory_ref().as_str().to_owned(),
         input_count: input,
@@ -287,6 +448,10 @@ async fn conclude(engine: &Engine, job: &Job<'_>, before: &Before, input: u64, d
         merged_ids: names,
         trigger: job.trigger().as_str().to_owned(),
     };
-    engine.parts.store.commit(batch.emit(EventBody::Consolidated(event))).await?;
+    engine
+        .parts
+        .store
+        .commit(batch.emit(EventBody::Consolidated(event)))
+        .await?;
     Ok(())
 }

@@ -60,18 +60,42 @@ impl Engine {
 
 /// A webhook.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
-    Ok(!engine.parts.store.records(tenant, RecordKind::Webhook, "", None, 1).await?.is_empty())
+    Ok(!engine
+        .parts
+        .store
+        .records(tenant, RecordKind::Webhook, "", None, 1)
+        .await?
+        .is_empty())
 }
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     let started = engine.now_for(tenant).await?;
-    let round = Round { engine, tenant, mode, fence, started, store_turns: Semaphore::new(STORE_TURNS) };
-    let (due, waiting): (Vec<Hook>, Vec<Hook>) = engine.hooks(tenant).await?.into_iter().partition(|hook| hook.is_due(started));
+    let round = Round {
+        engine,
+        tenant,
+        mode,
+        fence,
+        started,
+        store_turns: Semaphore::new(STORE_TURNS),
+    };
+    let (due, waiting): (Vec<Hook>, Vec<Hook>) = engine
+        .hooks(tenant)
+        .await?
+        .into_iter()
+        .partition(|hook| hook.is_due(started));
     let mut soon = waiting.iter().any(|hook| is_soon(hook, started));
     let mut report = PassReport::default();
     let mut failed = None;
-    for result in futures_util::future::join_all(due.into_iter().map(|hook| Box::pin(round.serve(hook)))).await {
+    for result in
+        futures_util::future::join_all(due.into_iter().map(|hook| Box::pin(round.serve(hook))))
+            .await
+    {
         match result {
             Ok((hook, one)) => {
                 report.examined += one.examined;
@@ -89,7 +113,11 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
 }
 
 fn is_soon(hook: &Hook, now: Timestamp) -> bool {
-    !hook.paused && hook.health.next_attempt_at.is_some_and(|at| at < now.plus_ms(SOON_MS))
+    !hook.paused
+        && hook
+            .health
+            .next_attempt_at
+            .is_some_and(|at| at < now.plus_ms(SOON_MS))
 }
 
 impl Round<'_> {
@@ -100,11 +128,16 @@ impl Round<'_> {
         for page in 1..=PAGES_MAX {
             let events = {
                 let _turn = self.store_turns.acquire().await;
-                self.engine.parts.store.events(self.tenant, hook.after, PAGE).await?
+                self.engine
+                    .parts
+                    .store
+                    .events(self.tenant, hook.after, PAGE)
+                    .await?
             };
             for event in &events {
                 let owner = if self.wants(&hook, event, &mut runs).await? {
-                    Some(sight.owner(self.engine, self.tenant, event).await?).filter(|owner| sight.sees(owner.as_deref()))
+                    Some(sight.owner(self.engine, self.tenant, event).await?)
+                        .filter(|owner| sight.sees(owner.as_deref()))
                 } else {
                     None
                 };
@@ -113,7 +146,13 @@ impl Round<'_> {
                     continue;
                 };
                 if self.is_over(&report) {
-                    return Ok((hook, PassReport { more: true, ..report }));
+                    return Ok((
+                        hook,
+                        PassReport {
+                            more: true,
+                            ..report
+                        },
+                    ));
                 }
                 report.examined += 1;
                 if self.mode == Mode::DryRun {
@@ -139,24 +178,48 @@ impl Round<'_> {
 
     fn is_over(&self, report: &PassReport) -> bool {
         let late = self.engine.now() > self.started.plus_ms(BEGIN_WITHIN_MS);
-        late || report.examined >= u64::from(self.engine.parts.policy.webhook_events_max) || self.engine.passes.is_stopping()
+        late || report.examined >= u64::from(self.engine.parts.policy.webhook_events_max)
+            || self.engine.passes.is_stopping()
     }
 
     /// Whether an event is for this webhook. The tags of a run are looked up once an activation.
-    async fn wants(&self, hook: &Hook, event: &Event, runs: &mut HashMap<RunId, Vec<String>>) -> Result<bool, EngineError> {
-        if !hook.events.iter().any(|kind| kind == event.body.kind().as_str()) {
+    async fn wants(
+        &self,
+        hook: &Hook,
+        event: &Event,
+        runs: &mut HashMap<RunId, Vec<String>>,
+    ) -> Result<bool, EngineError> {
+        if !hook
+            .events
+            .iter()
+            .any(|kind| kind == event.body.kind().as_str())
+        {
             return Ok(false);
         }
         // What no run caused carries no tags: a webhook that asks for some does not get it.
-        let Some(run) = &event.run else { return Ok(is_standing(event.body.kind()) && hook.tags.is_empty()) };
+        let Some(run) = &event.run else {
+            return Ok(is_standing(event.body.kind()) && hook.tags.is_empty());
+        };
         if hook.tags.is_empty() {
             return Ok(true);
         }
         if !runs.contains_key(&run.id) {
-            let record = self.engine.parts.store.record(self.tenant, RecordKind::Run, run.id.as_str()).await?;
-            runs.insert(run.id.clone(), record.map(|record| texts(&record.body, "tags")).unwrap_or_default());
+            let record = self
+                .engine
+                .parts
+                .store
+                .record(self.tenant, RecordKind::Run, run.id.as_str())
+                .await?;
+            runs.insert(
+                run.id.clone(),
+                record
+                    .map(|record| texts(&record.body, "tags"))
+                    .unwrap_or_default(),
+            );
         }
-        Ok(runs.get(&run.id).is_some_and(|tags| tags.iter().any(|tag| hook.tags.contains(tag))))
+        Ok(runs
+            .get(&run.id)
+            .is_some_and(|tags| tags.iter().any(|tag| hook.tags.contains(tag))))
     }
 
     /// One attempt at one event, and what it means for the webhook.
@@ -167,12 +230,19 @@ impl Round<'_> {
         only_for: Option<String>,
         report: &mut PassReport,
     ) -> Result<Next, EngineError> {
-        let (attempt, policy) = (self.engine.send(self.tenant, hook, event).await, &self.engine.parts.policy);
+        let (attempt, policy) = (
+            self.engine.send(self.tenant, hook, event).await,
+            &self.engine.parts.policy,
+        );
         let (now, is_own) = (self.engine.now(), only_for.is_some());
         let error = match attempt {
             Attempt::Delivered => {
                 hook.note(is_own, |health| {
-                    (health.attempts, health.next_attempt_at, health.last_success_at) = (0, None, Some(now));
+                    (
+                        health.attempts,
+                        health.next_attempt_at,
+                        health.last_success_at,
+                    ) = (0, None, Some(now));
                     health.deliveries += 1;
                 });
                 hook.after = event.seq;
@@ -181,7 +251,11 @@ impl Round<'_> {
             }
             Attempt::Gone => {
                 hook.paused = true;
-                tracing::warn!(webhook = hook.id, fingerprint = hook.fingerprint, "the receiver is gone; the webhook is paused");
+                tracing::warn!(
+                    webhook = hook.id,
+                    fingerprint = hook.fingerprint,
+                    "the receiver is gone; the webhook is paused"
+                );
                 "status_410".to_owned()
             }
             Attempt::Failed(error) => error,
@@ -198,8 +272,13 @@ impl Round<'_> {
             self.save(hook, None).await?;
             return Ok(Next::Stop);
         }
-        let letter = DeadLetter { only_for, ..dead_letter(event, attempts, error, now) };
-        hook.note(is_own, |health| (health.attempts, health.next_attempt_at) = (0, None));
+        let letter = DeadLetter {
+            only_for,
+            ..dead_letter(event, attempts, error, now)
+        };
+        hook.note(is_own, |health| {
+            (health.attempts, health.next_attempt_at) = (0, None)
+        });
         hook.after = event.seq;
         report.changed += 1;
         self.save(hook, Some(letter)).await
@@ -209,13 +288,27 @@ impl Round<'_> {
     async fn save(&self, hook: &mut Hook, letter: Option<DeadLetter>) -> Result<Next, EngineError> {
         let _turn = self.store_turns.acquire().await;
         let Round { engine, tenant, .. } = *self;
-        let (policy, rules, now) = (&engine.parts.policy, engine.rules(tenant).await?, engine.now());
+        let (policy, rules, now) = (
+            &engine.parts.policy,
+            engine.rules(tenant).await?,
+            engine.now(),
+        );
         let body = hook.body(policy, &rules, now);
         let mut batch = Batch::new(tenant.clone(), now).fenced(self.fence.clone());
-        batch = batch.set(RecordKind::Webhook, hook.id.clone(), Precondition::Version(hook.version), body);
+        batch = batch.set(
+            RecordKind::Webhook,
+            hook.id.clone(),
+            Precondition::Version(hook.version),
+            body,
+        );
         if let Some(letter) = &letter {
             let key = dead_letter_key(&hook.id, letter.seq);
-            batch = batch.set(RecordKind::DeadLetter, key, Precondition::None, letter.body(policy, &rules, now));
+            batch = batch.set(
+                RecordKind::DeadLetter,
+                key,
+                Precondition::None,
+                letter.body(policy, &rules, now),
+            );
             for key in self.too_many(hook).await? {
                 batch = batch.unset(RecordKind::DeadLetter, key, Precondition::None);
             }
@@ -228,8 +321,13 @@ impl Round<'_> {
                 });
                 hook.version = version.unwrap_or(hook.version + 1);
                 if letter.is_some() {
-                    metrics::counter!("remem_webhook_deliveries_total", "outcome" => "dead_letter").increment(1);
-                    tracing::warn!(webhook = hook.id, fingerprint = hook.fingerprint, "an event was given up; it is a dead letter");
+                    metrics::counter!("remem_webhook_deliveries_total", "outcome" => "dead_letter")
+                        .increment(1);
+                    tracing::warn!(
+                        webhook = hook.id,
+                        fingerprint = hook.fingerprint,
+                        "an event was given up; it is a dead letter"
+                    );
                 }
                 Ok(Next::Event)
             }
@@ -240,15 +338,42 @@ impl Round<'_> {
 
     /// The oldest dead letters, as far as one more would exceed the bound.
     async fn too_many(&self, hook: &Hook) -> Result<Vec<String>, EngineError> {
-        let (store, limit) = (&self.engine.parts.store, self.engine.parts.policy.dead_letters_max);
+        let (store, limit) = (
+            &self.engine.parts.store,
+            self.engine.parts.policy.dead_letters_max,
+        );
         let asked = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(1);
-        let kept = store.records(self.tenant, RecordKind::DeadLetter, &format!("{}/", hook.id), None, asked).await?;
+        let kept = store
+            .records(
+                self.tenant,
+                RecordKind::DeadLetter,
+                &format!("{}/", hook.id),
+                None,
+                asked,
+            )
+            .await?;
         let over = (kept.len() + 1).saturating_sub(limit);
-        Ok(kept.into_iter().take(over).map(|record| record.key).collect())
+        Ok(kept
+            .into_iter()
+            .take(over)
+            .map(|record| record.key)
+            .collect())
     }
 }
 
 fn dead_letter(event: &Event, attempts: u32, error: String, at: Timestamp) -> DeadLetter {
-    let run = event.run.as_ref().map(|run| run.id.as_str().to_owned()).unwrap_or_default();
-    DeadLetter { seq: Seq(event.seq.0), kind: event.body.kind().as_str().to_owned(), run, attempts, error, at, only_for: None }
+    let run = event
+        .run
+        .as_ref()
+        .map(|run| run.id.as_str().to_owned())
+        .unwrap_or_default();
+    DeadLetter {
+        seq: Seq(event.seq.0),
+        kind: event.body.kind().as_str().to_owned(),
+        run,
+        attempts,
+        error,
+        at,
+        only_for: None,
+    }
 }

@@ -29,10 +29,16 @@ const NAMES_MAX: usize = 100;
 /// One activation over one memory. Sources that change before it is written, or another writer of the index, have it read
 /// everything anew: a digest never tells of what is gone.
 pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkError> {
-    let mut draft = Draft { id: engine.parts.ids.entry(), of: String::new(), rewritten: None };
+    let mut draft = Draft {
+        id: engine.parts.ids.entry(),
+        of: String::new(),
+        rewritten: None,
+    };
     for _ in 0..TRIES {
         match once(engine, job, &mut draft).await {
-            Err(WorkError::Failed(EngineError::Store(StoreError::Conflict))) => job.progress("reading", 0, 1).await?,
+            Err(WorkError::Failed(EngineError::Store(StoreError::Conflict))) => {
+                job.progress("reading", 0, 1).await?
+            }
             other => return other,
         }
     }
@@ -49,33 +55,69 @@ struct Draft {
 
 async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkReport, WorkError> {
     let (limit, policy) = (engine.parts.policy.distill_tokens_max, &engine.parts.policy);
-    let budget = job.integer("tokenBudget").map_or(limit, |budget| budget.min(limit));
+    let budget = job
+        .integer("tokenBudget")
+        .map_or(limit, |budget| budget.min(limit));
     let (entries, examined) = sources(engine, job).await?;
     job.progress("selecting", 0, 1).await?;
-    let digest = gather::plan(&entries, budget, policy.content_bytes_max).await.map_err(|refusal| gather::refused(&refusal))?;
-    let report = WorkReport { examined, ..WorkReport::default() };
-    if let Some(done) = engine.distilled(job.tenant(), job.memory_ref(), &digest.source_digest, budget).await? {
-        return Ok(WorkReport { detail: detail(&done, false), ..report });
+    let digest = gather::plan(&entries, budget, policy.content_bytes_max)
+        .await
+        .map_err(|refusal| gather::refused(&refusal))?;
+    let report = WorkReport {
+        examined,
+        ..WorkReport::default()
+    };
+    if let Some(done) = engine
+        .distilled(
+            job.tenant(),
+            job.memory_ref(),
+            &digest.source_digest,
+            budget,
+        )
+        .await?
+    {
+        return Ok(WorkReport {
+            detail: detail(&done, false),
+            ..report
+        });
     }
-    let plan = Plan { digest: &digest, entries: &entries, budget };
+    let plan = Plan {
+        digest: &digest,
+        entries: &entries,
+        budget,
+    };
     if job.mode() != Mode::Apply {
-        return Ok(WorkReport { changed: 1, detail: detail(&plan.record(&digest.sha256, "", 0), false), ..report });
+        return Ok(WorkReport {
+            changed: 1,
+            detail: detail(&plan.record(&digest.sha256, "", 0), false),
+            ..report
+        });
     }
     if engine.has_model() && draft.of != digest.source_digest {
-        (draft.rewritten, draft.of) = (rewritten(engine, job, &plan, &draft.id).await?, digest.source_digest.clone());
+        (draft.rewritten, draft.of) = (
+            rewritten(engine, job, &plan, &draft.id).await?,
+            digest.source_digest.clone(),
+        );
     }
     let (batch, done) = compose(engine, job, &plan, draft).await?;
     engine.parts.store.commit(batch).await?;
-    Ok(WorkReport { changed: 1, detail: detail(&done, done.is_indexed()), ..report })
+    Ok(WorkReport {
+        changed: 1,
+        detail: detail(&done, done.is_indexed()),
+        ..report
+    })
 }
 
 /// What is distilled. A run reads its snapshot; what was taken away since is left out, or it would outlast its deletion.
 async fn sources(engine: &Engine, job: &Job<'_>) -> Result<(Vec<Entry>, u64), WorkError> {
     let (since, recursive) = (since(engine, job).await?, job.flag("recursive"));
-    let wanted =
-        |entry: &Entry| (recursive || !entry.tags.iter().any(|tag| tag == MADE)) && since.is_none_or(|from| entry.created_at.0 > from);
+    let wanted = |entry: &Entry| {
+        (recursive || !entry.tags.iter().any(|tag| tag == MADE))
+            && since.is_none_or(|from| entry.created_at.0 > from)
+    };
     let now = ReadAt::Now(engine.now_for(job.tenant()).await?);
-    let (mut entries, examined) = gather::sources(engine, job, job.seen().unwrap_or(&now), &wanted).await?;
+    let (mut entries, examined) =
+        gather::sources(engine, job, job.seen().unwrap_or(&now), &wanted).await?;
     if job.seen().is_some() {
         let (live, _) = gather::sources(engine, job, &now, wanted).await?;
         let live: HashSet<EntryId> = live.into_iter().map(|entry| entry.id).collect();
@@ -96,7 +138,11 @@ async fn since(engine: &Engine, job: &Job<'_>) -> Result<Option<i64>, EngineErro
         return Ok(None);
     }
     let all = engine.distillations(job.tenant()).await?;
-    Ok(all.iter().filter(|one| one.memory_ref == job.memory_ref().as_str()).map(|one| one.span.1).max())
+    Ok(all
+        .iter()
+        .filter(|one| one.memory_ref == job.memory_ref().as_str())
+        .map(|one| one.span.1)
+        .max())
 }
 
 fn detail(done: &Distilled, index_updated: bool) -> Map<String, Value> {
@@ -110,7 +156,11 @@ fn detail(done: &Distilled, index_updated: bool) -> Map<String, Value> {
 impl Plan<'_> {
     fn record(&self, sha256: &str, entry_id: &str, at: i64) -> Distilled {
         Distilled {
-            memory_ref: self.entries.first().map(|entry| entry.memory_ref.as_str().to_owned()).unwrap_or_default(),
+            memory_ref: self
+                .entries
+                .first()
+                .map(|entry| entry.memory_ref.as_str().to_owned())
+                .unwrap_or_default(),
             source_digest: self.digest.source_digest.clone(),
             budget: self.budget,
             sha256: sha256.to_owned(),
@@ -127,51 +177,110 @@ impl Plan<'_> {
 }
 
 /// What a model makes of the digest. It sees what was kept and nothing else.
-async fn rewritten(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>, id: &EntryId) -> Result<Option<ModelCall>, WorkError> {
+async fn rewritten(
+    engine: &Engine,
+    job: &Job<'_>,
+    plan: &Plan<'_>,
+    id: &EntryId,
+) -> Result<Option<ModelCall>, WorkError> {
     job.progress("rewriting", 0, 1).await?;
-    let evidence = |unit: &Unit| Evidence { source: unit.source.clone(), text: unit.text.clone() };
+    let evidence = |unit: &Unit| Evidence {
+        source: unit.source.clone(),
+        text: unit.text.clone(),
+    };
     let plain = plan.digest.text.clone();
     let words_max = plain.split_whitespace().count();
     let request = RewriteRequest {
-        job: rewrite::Job { evidence: plan.digest.units.iter().map(evidence).collect(), plain, words_max },
+        job: rewrite::Job {
+            evidence: plan.digest.units.iter().map(evidence).collect(),
+            plain,
+            words_max,
+        },
         memory_ref: job.memory_ref().clone(),
         output: Some(id.clone()),
-        undo: Undo { archive: plan.digest.sha256.clone(), replaces: Vec::new() },
+        undo: Undo {
+            archive: plan.digest.sha256.clone(),
+            replaces: Vec::new(),
+        },
     };
     Ok(engine.rewrite(job.tenant(), &request).await?)
 }
 
 /// Everything, or nothing: on the condition that all sources are there as they were read, or a subject that is forgotten at
 /// this moment would live on in the digest.
-async fn compose(engine: &Engine, job: &Job<'_>, plan: &Plan<'_>, draft: &Draft) -> Result<(Batch, Distilled), WorkError> {
+async fn compose(
+    engine: &Engine,
+    job: &Job<'_>,
+    plan: &Plan<'_>,
+    draft: &Draft,
+) -> Result<(Batch, Distilled), WorkError> {
     let (id, rewritten) = (&draft.id, draft.rewritten.as_ref());
     let making = Making::new(engine, job).await?;
     let admission = making.rules.admission(&making.policy, making.now);
     let bytes = clean(&making, &plan.digest.archive)?;
-    let sha256 = Archive::parse(bytes.as_bytes()).map(|archive| archive.sha256()).map_err(|_| broken())?;
+    let sha256 = Archive::parse(bytes.as_bytes())
+        .map(|archive| archive.sha256())
+        .map_err(|_| broken())?;
     let rewrite = rewritten.and_then(|call| call.rewrite.as_ref());
     let text = rewrite.map_or_else(|| plan.digest.text.clone(), |rewrite| rewrite.text.clone());
     let admitted = making.admit(job, text, "distillation", plan.entries)?;
     let byte_size = admitted.content().len() as u64;
-    let done = Distilled { byte_size, ..plan.record(&sha256, id.as_str(), making.now.0) };
+    let done = Distilled {
+        byte_size,
+        ..plan.record(&sha256, id.as_str(), making.now.0)
+    };
     let batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());
-    let mut batch = batch.put_from(id.clone(), admitted, gather::names(job.memory_ref(), plan.entries));
+    let mut batch = batch.put_from(
+        id.clone(),
+        admitted,
+        gather::names(job.memory_ref(), plan.entries),
+    );
     // What was deleted or forgotten since it was read must not come back in a digest.
     for entry in plan.entries {
-        batch = batch.expect(job.memory_ref().clone(), entry.id.clone(), entry.visible.from);
+        batch = batch.expect(
+            job.memory_ref().clone(),
+            entry.id.clone(),
+            entry.visible.from,
+        );
     }
-    batch = archive::keep(batch, &admission, &done, &bytes, engine.not_distilled(job.tenant(), &done).await?);
+    batch = archive::keep(
+        batch,
+        &admission,
+        &done,
+        &bytes,
+        engine.not_distilled(job.tenant(), &done).await?,
+    );
     let mut all = engine.distillations(job.tenant()).await?;
     all.push(done.clone());
     if done.is_indexed() {
-        batch = engine.write_index(job.tenant(), batch, &admission, &all, Index::Adding { markdown: job.flag("markdown") }).await?;
+        batch = engine
+            .write_index(
+                job.tenant(),
+                batch,
+                &admission,
+                &all,
+                Index::Adding {
+                    markdown: job.flag("markdown"),
+                },
+            )
+            .await?;
     }
     if let Some(call) = rewritten {
-        batch = batch.set(RecordKind::ModelCall, call.key.clone(), Precondition::Absent, call.body.clone());
+        batch = batch.set(
+            RecordKind::ModelCall,
+            call.key.clone(),
+            Precondition::Absent,
+            call.body.clone(),
+        );
     }
     if job.seen().is_none() {
         let named = plan.entries.len() <= NAMES_MAX;
-        let source_ids = named.then(|| plan.entries.iter().map(|entry| entry.id.as_str().to_owned()).collect());
+        let source_ids = named.then(|| {
+            plan.entries
+                .iter()
+                .map(|entry| entry.id.as_str().to_owned())
+                .collect()
+        });
         batch = batch.emit(EventBody::Compacted(event(&done, source_ids)));
     }
     Ok((batch, done))
@@ -186,7 +295,11 @@ fn event(done: &Distilled, source_ids: Option<Vec<String>>) -> Compacted {
         source_count: done.source_count,
         trigger: "host-managed".to_owned(),
         byte_size: done.byte_size,
-        distillation: Some(Distillation { token_budget: done.budget, tokens_used: done.tokens_used, index_updated: done.is_indexed() }),
+        distillation: Some(Distillation {
+            token_budget: done.budget,
+            tokens_used: done.tokens_used,
+            index_updated: done.is_indexed(),
+        }),
     }
 }
 
@@ -194,9 +307,17 @@ fn event(done: &Distilled, source_ids: Option<Vec<String>>) -> Compacted {
 /// nothing, unless a secret was registered in between: then what is left is what is archived.
 fn clean(making: &Making, archive: &[u8]) -> Result<String, WorkError> {
     let text = std::str::from_utf8(archive).map_err(|_| broken())?;
-    Ok(making.rules.redactor().clean_derived(text, making.policy.shapes).text.into_string())
+    Ok(making
+        .rules
+        .redactor()
+        .clean_derived(text, making.policy.shapes)
+        .text
+        .into_string())
 }
 
 fn broken() -> WorkError {
-    WorkError::Refused { code: "compaction_redaction_failed", details: Map::new() }
+    WorkError::Refused {
+        code: "compaction_redaction_failed",
+        details: Map::new(),
+    }
 }

@@ -10,7 +10,9 @@ use crate::error::EngineError;
 use crate::jobs::own_words;
 use crate::ports::Embedder;
 use crate::registry::{Mode, PassReport};
-use remem_core::{Actor, Batch, Entry, EntryId, Fence, ModelId, Precondition, Record, RecordKind, Scope, TenantId};
+use remem_core::{
+    Actor, Batch, Entry, EntryId, Fence, ModelId, Precondition, Record, RecordKind, Scope, TenantId,
+};
 use remem_store::{Filter, Page, Probe, ReadAt, RowCursor, StoreError};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -49,12 +51,18 @@ impl Comparison {
 
 /// Texts without a vector, or a model that does not serve yet.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
-    let Some(current) = engine.parts.embedders.current.clone() else { return Ok(false) };
+    let Some(current) = engine.parts.embedders.current.clone() else {
+        return Ok(false);
+    };
     let store = &engine.parts.store;
     if !store.features().vectors {
         return Ok(false);
     }
-    if !store.unembedded(tenant, current.id(), None, 1).await?.is_empty() {
+    if !store
+        .unembedded(tenant, current.id(), None, 1)
+        .await?
+        .is_empty()
+    {
         return Ok(true);
     }
     let (serving, held) = state(note(engine, tenant).await?.as_ref());
@@ -62,8 +70,15 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
 }
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
-    let Some(current) = engine.parts.embedders.current.clone() else { return Ok(PassReport::default()) };
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
+    let Some(current) = engine.parts.embedders.current.clone() else {
+        return Ok(PassReport::default());
+    };
     if !engine.parts.store.features().vectors {
         return Ok(PassReport::default());
     }
@@ -89,8 +104,14 @@ async fn fill(
     let begun = engine.now_for(tenant).await?;
     let (mut report, mut after): (PassReport, Option<RowCursor>) = (PassReport::default(), None);
     loop {
-        let page = engine.parts.store.unembedded(tenant, model.id(), after, PAGE).await?;
-        let Some((last, _)) = page.last() else { return Ok(report) };
+        let page = engine
+            .parts
+            .store
+            .unembedded(tenant, model.id(), after, PAGE)
+            .await?;
+        let Some((last, _)) = page.last() else {
+            return Ok(report);
+        };
         after = Some(*last);
         report.examined += page.len() as u64;
         report.more = page.len() == PAGE as usize;
@@ -100,7 +121,8 @@ async fn fill(
         }
         let entries: Vec<Entry> = page.into_iter().map(|(_, entry)| entry).collect();
         report.changed += keep(engine, tenant, model, &entries, fence.clone()).await?;
-        if !report.more || engine.now() > begun.plus_ms(TIME_MS_MAX) || engine.passes.is_stopping() {
+        if !report.more || engine.now() > begun.plus_ms(TIME_MS_MAX) || engine.passes.is_stopping()
+        {
             return Ok(report);
         }
     }
@@ -114,17 +136,28 @@ async fn keep(
     entries: &[Entry],
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
-    let (policy, rules) = (engine.policy_for(tenant).await?, engine.rules(tenant).await?);
+    let (policy, rules) = (
+        engine.policy_for(tenant).await?,
+        engine.rules(tenant).await?,
+    );
     let now = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
-    let texts: Vec<String> = entries.iter().map(|entry| admission.review(entry.clone()).content).collect();
+    let texts: Vec<String> = entries
+        .iter()
+        .map(|entry| admission.review(entry.clone()).content)
+        .collect();
     let vectors = embed_all(model, &texts).await.map_err(|error| {
         metrics::counter!("remem_embedder_errors", "class" => error.as_str()).increment(1);
         tracing::warn!(class = error.as_str(), "no vectors for entries");
         EngineError::NoEmbedder
     })?;
     let empty = Batch::new(tenant.clone(), now).as_host().fenced(fence);
-    let batch = entries.iter().zip(vectors).fold(empty, |batch, (entry, vector)| batch.embed(entry, model.id(), vector));
+    let batch = entries
+        .iter()
+        .zip(vectors)
+        .fold(empty, |batch, (entry, vector)| {
+            batch.embed(entry, model.id(), vector)
+        });
     engine.parts.store.commit(batch).await?;
     let done = engine.now();
     for entry in entries {
@@ -137,12 +170,21 @@ async fn keep(
 }
 
 /// All vectors are there: lets the model serve, if it may, and lets go of the others.
-async fn take_over(engine: &Engine, tenant: &TenantId, current: &Arc<dyn Embedder>, fence: Option<Fence>) -> Result<(), EngineError> {
+async fn take_over(
+    engine: &Engine,
+    tenant: &TenantId,
+    current: &Arc<dyn Embedder>,
+    fence: Option<Fence>,
+) -> Result<(), EngineError> {
     let known = note(engine, tenant).await?;
     let (serving, held) = state(known.as_ref());
     let previous = engine.parts.embedders.previous.clone();
     if serving == Some(current.id()) {
-        engine.parts.store.discard_vectors(tenant, &[current.id()], DISCARD).await?;
+        engine
+            .parts
+            .store
+            .discard_vectors(tenant, &[current.id()], DISCARD)
+            .await?;
         return Ok(());
     }
     if held == Some(current.id()) {
@@ -154,14 +196,34 @@ async fn take_over(engine: &Engine, tenant: &TenantId, current: &Arc<dyn Embedde
     };
     let passes = compared.is_none_or(Comparison::passes);
     let mut body = Map::new();
-    let served = if passes { Some(current.id()) } else { previous.map(|previous| previous.id()) };
+    let served = if passes {
+        Some(current.id())
+    } else {
+        previous.map(|previous| previous.id())
+    };
     body.insert("serving".into(), json!(served.map(|model| model.0)));
     body.insert("held".into(), json!((!passes).then_some(current.id().0)));
-    if let Some(Comparison { overlap, agreement, questions }) = compared {
-        body.insert("comparison".into(), json!({"overlap": overlap, "agreement": agreement, "questions": questions}));
-        tracing::info!(overlap, agreement, questions, passes, "a new embedding model was compared with the one that serves");
+    if let Some(Comparison {
+        overlap,
+        agreement,
+        questions,
+    }) = compared
+    {
+        body.insert(
+            "comparison".into(),
+            json!({"overlap": overlap, "agreement": agreement, "questions": questions}),
+        );
+        tracing::info!(
+            overlap,
+            agreement,
+            questions,
+            passes,
+            "a new embedding model was compared with the one that serves"
+        );
     }
-    let precondition = known.map_or(Precondition::Absent, |note| Precondition::Version(note.version));
+    let precondition = known.map_or(Precondition::Absent, |note| {
+        Precondition::Version(note.version)
+    });
     let now = engine.now_for(tenant).await?;
     let batch = Batch::new(tenant.clone(), now).fenced(fence).set(
         RecordKind::Progress,
@@ -180,53 +242,114 @@ async fn take_over(engine: &Engine, tenant: &TenantId, current: &Arc<dyn Embedde
 }
 
 /// Asks both models the same.
-async fn compare(engine: &Engine, tenant: &TenantId, old: &dyn Embedder, new: &dyn Embedder) -> Result<Comparison, EngineError> {
+async fn compare(
+    engine: &Engine,
+    tenant: &TenantId,
+    old: &dyn Embedder,
+    new: &dyn Embedder,
+) -> Result<Comparison, EngineError> {
     let mut questions = engine.parts.embedders.questions(tenant);
     if questions.len() < QUESTIONS_MIN {
         questions.extend(stand_ins(engine, tenant).await?);
     }
     let (mut overlap, mut agreement, mut asked) = (0, 0, 0u64);
     for question in &questions {
-        let (before, after) = (nearest(engine, tenant, old, question).await?, nearest(engine, tenant, new, question).await?);
-        let Some(first) = before.first() else { continue };
+        let (before, after) = (
+            nearest(engine, tenant, old, question).await?,
+            nearest(engine, tenant, new, question).await?,
+        );
+        let Some(first) = before.first() else {
+            continue;
+        };
         let both: HashSet<&EntryId> = before.iter().filter(|id| after.contains(id)).collect();
         overlap += 1_000 * both.len() as u64 / before.len() as u64;
         agreement += if after.contains(first) { 1_000 } else { 0 };
         asked += 1;
     }
     let mean = |sum: u64| sum.checked_div(asked).unwrap_or(0);
-    Ok(Comparison { overlap: mean(overlap), agreement: mean(agreement), questions: asked })
+    Ok(Comparison {
+        overlap: mean(overlap),
+        agreement: mean(agreement),
+        questions: asked,
+    })
 }
 
 /// What entries begin with, of a few memories.
 async fn stand_ins(engine: &Engine, tenant: &TenantId) -> Result<Vec<Question>, EngineError> {
-    let (store, at) = (&engine.parts.store, ReadAt::Now(engine.now_for(tenant).await?));
+    let (store, at) = (
+        &engine.parts.store,
+        ReadAt::Now(engine.now_for(tenant).await?),
+    );
     let mut questions = Vec::new();
     for summary in store.scopes(tenant, &Actor::Host, None, 4, &at).await? {
         let scope = Scope::new(tenant.clone(), summary.memory_ref).as_host();
-        for entry in store.list(&scope, &Filter::default(), &Page { limit: 4, after: None }, &at).await? {
-            let text = entry.content.split_whitespace().take(8).collect::<Vec<_>>().join(" ");
-            questions.push(Question { memory_ref: scope.memory_ref.clone(), text });
+        for entry in store
+            .list(
+                &scope,
+                &Filter::default(),
+                &Page {
+                    limit: 4,
+                    after: None,
+                },
+                &at,
+            )
+            .await?
+        {
+            let text = entry
+                .content
+                .split_whitespace()
+                .take(8)
+                .collect::<Vec<_>>()
+                .join(" ");
+            questions.push(Question {
+                memory_ref: scope.memory_ref.clone(),
+                text,
+            });
         }
     }
     Ok(questions)
 }
 
-async fn nearest(engine: &Engine, tenant: &TenantId, model: &dyn Embedder, question: &Question) -> Result<Vec<EntryId>, EngineError> {
-    let vector = embed_one(model, &question.text).await.map_err(|_| EngineError::NoEmbedder)?;
+async fn nearest(
+    engine: &Engine,
+    tenant: &TenantId,
+    model: &dyn Embedder,
+    question: &Question,
+) -> Result<Vec<EntryId>, EngineError> {
+    let vector = embed_one(model, &question.text)
+        .await
+        .map_err(|_| EngineError::NoEmbedder)?;
     let scope = Scope::new(tenant.clone(), question.memory_ref.clone()).as_host();
-    let probe = Probe { terms: Vec::new(), vector: Some((model.id(), vector)) };
+    let probe = Probe {
+        terms: Vec::new(),
+        vector: Some((model.id(), vector)),
+    };
     let at = ReadAt::Now(engine.now_for(tenant).await?);
-    let found = engine.parts.store.search(&scope, &probe, &Filter::default(), TOP, &at).await?;
-    Ok(found.candidates.into_iter().map(|one| one.entry.id).collect())
+    let found = engine
+        .parts
+        .store
+        .search(&scope, &probe, &Filter::default(), TOP, &at)
+        .await?;
+    Ok(found
+        .candidates
+        .into_iter()
+        .map(|one| one.entry.id)
+        .collect())
 }
 
 async fn note(engine: &Engine, tenant: &TenantId) -> Result<Option<Record>, EngineError> {
-    Ok(engine.parts.store.record(tenant, RecordKind::Progress, NAME).await?)
+    Ok(engine
+        .parts
+        .store
+        .record(tenant, RecordKind::Progress, NAME)
+        .await?)
 }
 
 /// The model that serves, and the one that was compared and did not pass.
 fn state(note: Option<&Record>) -> (Option<ModelId>, Option<ModelId>) {
-    let model = |name: &str| note.and_then(|note| note.body.get(name).and_then(Value::as_i64)).map(ModelId);
+    let model = |name: &str| {
+        note.and_then(|note| note.body.get(name).and_then(Value::as_i64))
+            .map(ModelId)
+    };
     (model("serving"), model("held"))
 }

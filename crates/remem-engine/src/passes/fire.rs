@@ -25,7 +25,12 @@ const AT_ONCE: usize = 32;
 /// Something due.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let now = engine.now_for(tenant).await?;
-    for kind in [RecordKind::Commitment, RecordKind::Automation, RecordKind::Heartbeat, RecordKind::Fire] {
+    for kind in [
+        RecordKind::Commitment,
+        RecordKind::Automation,
+        RecordKind::Heartbeat,
+        RecordKind::Fire,
+    ] {
         if !due(engine, tenant, kind, now, None, 1).await?.is_empty() {
             return Ok(true);
         }
@@ -41,15 +46,28 @@ async fn due(
     after: Option<(Timestamp, String)>,
     limit: u32,
 ) -> Result<Vec<Record>, StoreError> {
-    engine.parts.store.tied(tenant, kind, &Tie::Due { until, after }, limit).await
+    engine
+        .parts
+        .store
+        .tied(tenant, kind, &Tie::Due { until, after }, limit)
+        .await
 }
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     let begun = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
     let mut failed = None;
-    for kind in [RecordKind::Commitment, RecordKind::Automation, RecordKind::Heartbeat] {
+    for kind in [
+        RecordKind::Commitment,
+        RecordKind::Automation,
+        RecordKind::Heartbeat,
+    ] {
         match each_due(engine, tenant, kind, mode, fence.as_ref(), begun).await {
             Ok(one) => {
                 report = PassReport {
@@ -86,17 +104,25 @@ async fn each_due(
         let page = due(engine, tenant, kind, begun, after.clone(), PAGE).await?;
         let full = page.len() == PAGE as usize;
         // What stays due is passed over.
-        after = page.last().and_then(|record| Some((record.ties.due?, record.key.clone())));
+        after = page
+            .last()
+            .and_then(|record| Some((record.ties.due?, record.key.clone())));
         report.examined += page.len() as u64;
         if mode == Mode::DryRun {
             (report.changed, done) = (report.examined, report.examined);
         } else {
-            let outcomes: Vec<Result<Fired, EngineError>> =
-                stream::iter(page).map(|record| one(engine, tenant, record, fence, &rooms)).buffer_unordered(AT_ONCE).collect().await;
+            let outcomes: Vec<Result<Fired, EngineError>> = stream::iter(page)
+                .map(|record| one(engine, tenant, record, fence, &rooms))
+                .buffer_unordered(AT_ONCE)
+                .collect()
+                .await;
             for outcome in outcomes {
                 match outcome {
                     Ok(Fired::Held) => {}
-                    Ok(fired) => (done, report.changed) = (done + 1, report.changed + u64::from(fired == Fired::Now)),
+                    Ok(fired) => {
+                        (done, report.changed) =
+                            (done + 1, report.changed + u64::from(fired == Fired::Now))
+                    }
                     Err(error) => failed = Some(error),
                 }
             }
@@ -108,26 +134,49 @@ async fn each_due(
             break;
         }
     }
-    failed.map_or(Ok(PassReport { more: true, ..report }), Err)
+    failed.map_or(
+        Ok(PassReport {
+            more: true,
+            ..report
+        }),
+        Err,
+    )
 }
 
-async fn one(engine: &Engine, tenant: &TenantId, record: Record, fence: Option<&Fence>, rooms: &Rooms) -> Result<Fired, EngineError> {
+async fn one(
+    engine: &Engine,
+    tenant: &TenantId,
+    record: Record,
+    fence: Option<&Fence>,
+    rooms: &Rooms,
+) -> Result<Fired, EngineError> {
     match record.kind {
         RecordKind::Heartbeat => engine.beat(tenant, record, fence).await,
         RecordKind::Automation => engine.fire_automation(tenant, record, fence).await,
-        _ => engine.step_commitment(tenant, &CommitmentInfo::read(record)?, fence, rooms).await,
+        _ => {
+            engine
+                .step_commitment(tenant, &CommitmentInfo::read(record)?, fence, rooms)
+                .await
+        }
     }
 }
 
 /// Notes of what fired are kept as long as what ended.
-async fn forget_notes(engine: &Engine, tenant: &TenantId, fence: Option<Fence>, now: Timestamp) -> Result<u64, EngineError> {
+async fn forget_notes(
+    engine: &Engine,
+    tenant: &TenantId,
+    fence: Option<Fence>,
+    now: Timestamp,
+) -> Result<u64, EngineError> {
     let old = due(engine, tenant, RecordKind::Fire, now, None, PAGE).await?;
     if old.is_empty() {
         return Ok(0);
     }
     let count = old.len() as u64;
     let batch = Batch::new(tenant.clone(), now).fenced(fence);
-    let batch = old.into_iter().fold(batch, |batch, note| batch.unset(RecordKind::Fire, note.key, Precondition::None));
+    let batch = old.into_iter().fold(batch, |batch, note| {
+        batch.unset(RecordKind::Fire, note.key, Precondition::None)
+    });
     match engine.parts.store.commit(batch).await {
         Ok(_) => Ok(count),
         Err(StoreError::Conflict) => Ok(0),

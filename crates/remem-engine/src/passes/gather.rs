@@ -7,7 +7,9 @@ use crate::jobs::{Job, WorkError};
 use crate::secrets::Rules;
 use crate::tokens::O200k;
 use remem_core::distill::{self, Digest, Limits, Refusal, Source};
-use remem_core::{Admitted, Draft, Entry, EntryId, Facets, MemoryRef, Policy, Timestamp, Trust, WorldId};
+use remem_core::{
+    Admitted, Draft, Entry, EntryId, Facets, MemoryRef, Policy, Timestamp, Trust, WorldId,
+};
 use remem_store::{Filter, Page, Position, ReadAt};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -26,48 +28,97 @@ pub(crate) async fn sources(
     wanted: impl Fn(&Entry) -> bool,
 ) -> Result<(Vec<Entry>, u64), WorkError> {
     let (store, limit) = (&engine.parts.store, engine.parts.policy.distill_entries_max);
-    let (policy, rules) = (engine.policy_for(job.tenant()).await?, engine.rules(job.tenant()).await?);
+    let (policy, rules) = (
+        engine.policy_for(job.tenant()).await?,
+        engine.rules(job.tenant()).await?,
+    );
     let total = store.stats(job.scope(), at).await?.entries;
     let (mut taken, mut seen, mut after) = (Vec::new(), 0u64, None);
     loop {
         job.progress("reading", seen, total).await?;
-        let page = store.list(job.scope(), &Filter::default(), &Page { limit: PAGE, after }, at).await?;
+        let page = store
+            .list(
+                job.scope(),
+                &Filter::default(),
+                &Page { limit: PAGE, after },
+                at,
+            )
+            .await?;
         seen += page.len() as u64;
-        let Some(last) = page.last() else { return Ok((taken, seen)) };
-        after = Some(Position { created_at: last.created_at, id: last.id.clone() });
+        let Some(last) = page.last() else {
+            return Ok((taken, seen));
+        };
+        after = Some(Position {
+            created_at: last.created_at,
+            id: last.id.clone(),
+        });
         let admission = rules.admission(&policy, at.instant());
-        let kept = page.into_iter().filter(|entry| entry.expires_at.is_none() && wanted(entry));
+        let kept = page
+            .into_iter()
+            .filter(|entry| entry.expires_at.is_none() && wanted(entry));
         taken.extend(kept.map(|entry| derived(&rules, &policy, admission.review(entry))));
         if taken.len() > limit {
-            let details = json!({"limit": limit}).as_object().cloned().unwrap_or_default();
-            return Err(WorkError::Refused { code: "too_many_entries", details });
+            let details = json!({"limit": limit})
+                .as_object()
+                .cloned()
+                .unwrap_or_default();
+            return Err(WorkError::Refused {
+                code: "too_many_entries",
+                details,
+            });
         }
     }
 }
 
 /// A text that others are made of: markers in other notations, as models and other hosts write them, become this host's.
 fn derived(rules: &Rules, policy: &Policy, entry: Entry) -> Entry {
-    let content = rules.redactor().clean_derived(&entry.content, policy.shapes).text.into_string();
+    let content = rules
+        .redactor()
+        .clean_derived(&entry.content, policy.shapes)
+        .text
+        .into_string();
     Entry { content, ..entry }
 }
 
 /// The plan, off the async threads. Tokens are counted exactly.
-pub(crate) async fn plan(entries: &[Entry], budget: u64, bytes_max: usize) -> Result<Digest, Refusal> {
-    let source = |entry: &Entry| Source { id: entry.id.as_str().to_owned(), created_at: entry.created_at, text: entry.content.clone() };
+pub(crate) async fn plan(
+    entries: &[Entry],
+    budget: u64,
+    bytes_max: usize,
+) -> Result<Digest, Refusal> {
+    let source = |entry: &Entry| Source {
+        id: entry.id.as_str().to_owned(),
+        created_at: entry.created_at,
+        text: entry.content.clone(),
+    };
     let sources: Vec<Source> = entries.iter().map(source).collect();
-    let limits = Limits { output_bytes_max: bytes_max, tokenizer: O200k::NAME };
+    let limits = Limits {
+        output_bytes_max: bytes_max,
+        tokenizer: O200k::NAME,
+    };
     let work = move || distill::plan(&sources, budget, &limits, &O200k::count);
-    tokio::task::spawn_blocking(work).await.expect("planning does not panic")
+    tokio::task::spawn_blocking(work)
+        .await
+        .expect("planning does not panic")
 }
 
 /// Why there is no digest, as the protocol names it.
 pub(crate) fn refused(refusal: &Refusal) -> WorkError {
     let (code, details) = match refusal {
         Refusal::NothingToDistill => ("nothing_to_distill", json!({})),
-        Refusal::BudgetTooSmall { budget, minimum } => ("token_budget_exceeded", json!({"budget": budget, "minimumRequired": minimum})),
+        Refusal::BudgetTooSmall { budget, minimum } => (
+            "token_budget_exceeded",
+            json!({"budget": budget, "minimumRequired": minimum}),
+        ),
         Refusal::OutputTooLarge { limit } => ("output_too_large", json!({"limit": limit})),
     };
-    WorkError::Refused { code, details: details.as_object().cloned().unwrap_or_else(Map::<String, Value>::new) }
+    WorkError::Refused {
+        code,
+        details: details
+            .as_object()
+            .cloned()
+            .unwrap_or_else(Map::<String, Value>::new),
+    }
 }
 
 /// Everything that is needed to make the new entry.
@@ -81,27 +132,69 @@ pub(crate) struct Making {
 
 impl Making {
     pub async fn new(engine: &Engine, job: &Job<'_>) -> Result<Making, EngineError> {
-        let (policy, rules) = (engine.policy_for(job.tenant()).await?, engine.rules(job.tenant()).await?);
+        let (policy, rules) = (
+            engine.policy_for(job.tenant()).await?,
+            engine.rules(job.tenant()).await?,
+        );
         let world = engine.parts.profiles.of(job.memory_ref()).world.clone();
-        Ok(Making { policy, rules, now: engine.now_for(job.tenant()).await?, world })
+        Ok(Making {
+            policy,
+            rules,
+            now: engine.now_for(job.tenant()).await?,
+            world,
+        })
     }
 
     /// The entry, through the same door as everybody's: what a text is made of vouches for nothing. It is trusted no more than the
     /// least trusted of its sources.
-    pub fn admit(&self, job: &Job<'_>, content: String, source: &str, entries: &[Entry]) -> Result<Admitted, WorkError> {
+    pub fn admit(
+        &self,
+        job: &Job<'_>,
+        content: String,
+        source: &str,
+        entries: &[Entry],
+    ) -> Result<Admitted, WorkError> {
         let tags = vec![format!("{MADE_BY}{}", job.id()), format!("source:{source}")];
-        let content = self.rules.redactor().clean_derived(&content, self.policy.shapes).text.into_string();
-        let trust = entries.iter().map(|entry| entry.facets.trust).min().unwrap_or_default().meet(Trust::Model);
-        let facets = Facets { world: self.world.clone(), trust, ..Facets::default() };
-        let draft = Draft { content, tags, facets, ..Draft::default() };
-        self.rules.admission(&self.policy, self.now).admit(job.scope(), draft).map_err(|_| {
-            // A marker may be longer than what it replaces, so that the text does not fit any more.
-            WorkError::Refused { code: "compaction_redaction_failed", details: Map::new() }
-        })
+        let content = self
+            .rules
+            .redactor()
+            .clean_derived(&content, self.policy.shapes)
+            .text
+            .into_string();
+        let trust = entries
+            .iter()
+            .map(|entry| entry.facets.trust)
+            .min()
+            .unwrap_or_default()
+            .meet(Trust::Model);
+        let facets = Facets {
+            world: self.world.clone(),
+            trust,
+            ..Facets::default()
+        };
+        let draft = Draft {
+            content,
+            tags,
+            facets,
+            ..Draft::default()
+        };
+        self.rules
+            .admission(&self.policy, self.now)
+            .admit(job.scope(), draft)
+            .map_err(|_| {
+                // A marker may be longer than what it replaces, so that the text does not fit any more.
+                WorkError::Refused {
+                    code: "compaction_redaction_failed",
+                    details: Map::new(),
+                }
+            })
     }
 }
 
 /// The names of the sources, as lineage takes them.
 pub(crate) fn names(memory_ref: &MemoryRef, entries: &[Entry]) -> Vec<(MemoryRef, EntryId)> {
-    entries.iter().map(|entry| (memory_ref.clone(), entry.id.clone())).collect()
+    entries
+        .iter()
+        .map(|entry| (memory_ref.clone(), entry.id.clone()))
+        .collect()
 }

@@ -10,7 +10,8 @@ use crate::error::EngineError;
 use crate::jobs::own_words;
 use crate::registry::{Mode, PassReport};
 use remem_core::{
-    Batch, Entry, EntryId, Event, EventBody, Fence, MemoryRef, Precondition, RecordKind, Scope, Seq, TenantId, Timestamp, infer,
+    Batch, Entry, EntryId, Event, EventBody, Fence, MemoryRef, Precondition, RecordKind, Scope,
+    Seq, TenantId, Timestamp, infer,
 };
 use remem_store::{ReadAt, StoreError};
 use serde_json::{Value, json};
@@ -30,9 +31,18 @@ pub(crate) const LEASE_MS: u64 = 10_000;
 
 /// How far the log has been read, and the version of the note.
 async fn place(engine: &Engine, tenant: &TenantId) -> Result<(Seq, Precondition), EngineError> {
-    let note = engine.parts.store.record(tenant, RecordKind::Progress, NAME).await?;
-    let Some(note) = note else { return Ok((Seq(0), Precondition::Absent)) };
-    Ok((Seq(note.body.get("seq").and_then(Value::as_u64).unwrap_or(0)), Precondition::Version(note.version)))
+    let note = engine
+        .parts
+        .store
+        .record(tenant, RecordKind::Progress, NAME)
+        .await?;
+    let Some(note) = note else {
+        return Ok((Seq(0), Precondition::Absent));
+    };
+    Ok((
+        Seq(note.body.get("seq").and_then(Value::as_u64).unwrap_or(0)),
+        Precondition::Version(note.version),
+    ))
 }
 
 /// Events that were not looked at yet, and something in them. A few without anything are not worth the commits that an
@@ -44,34 +54,65 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         return Ok(true);
     }
     let entries = written(engine, tenant, &events).await?;
-    let stated = entries.iter().any(|told| states(&told.entry).next().is_some());
-    Ok(stated && has_commitments(engine, tenant).await? || promised(engine, tenant, &entries).await? > 0)
+    let stated = entries
+        .iter()
+        .any(|told| states(&told.entry).next().is_some());
+    Ok(stated && has_commitments(engine, tenant).await?
+        || promised(engine, tenant, &entries).await? > 0)
 }
 
 async fn has_commitments(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
-    Ok(!engine.parts.store.records(tenant, RecordKind::Commitment, "", None, 1).await?.is_empty())
+    Ok(!engine
+        .parts
+        .store
+        .records(tenant, RecordKind::Commitment, "", None, 1)
+        .await?
+        .is_empty())
 }
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     let begun = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
     for _ in 0..PAGES_MAX {
         let (after, version) = place(engine, tenant).await?;
         let events = engine.parts.store.events(tenant, after, PAGE).await?;
-        let Some(last) = events.last().map(|event| event.seq) else { return Ok(report) };
+        let Some(last) = events.last().map(|event| event.seq) else {
+            return Ok(report);
+        };
         let entries = written(engine, tenant, &events).await?;
         if mode == Mode::DryRun {
-            let (examined, changed) = (entries.len() as u64, promised(engine, tenant, &entries).await?);
-            return Ok(PassReport { examined, changed, more: events.len() == PAGE as usize });
+            let (examined, changed) = (
+                entries.len() as u64,
+                promised(engine, tenant, &entries).await?,
+            );
+            return Ok(PassReport {
+                examined,
+                changed,
+                more: events.len() == PAGE as usize,
+            });
         }
         let rules = rules(engine, tenant, &entries).await?;
         let (entries, last) = in_order(engine, tenant, entries, (last, &rules));
         report.examined += entries.len() as u64;
         tell(engine, tenant, &entries).await?;
-        report.changed += arm(engine, tenant, (&entries, &rules), (last, version), fence.clone()).await?;
-        report.more = events.len() == PAGE as usize || events.last().is_some_and(|event| event.seq > last);
-        if !report.more || engine.now() > begun.plus_ms(TIME_MS_MAX) || engine.passes.is_stopping() {
+        report.changed += arm(
+            engine,
+            tenant,
+            (&entries, &rules),
+            (last, version),
+            fence.clone(),
+        )
+        .await?;
+        report.more =
+            events.len() == PAGE as usize || events.last().is_some_and(|event| event.seq > last);
+        if !report.more || engine.now() > begun.plus_ms(TIME_MS_MAX) || engine.passes.is_stopping()
+        {
             break;
         }
     }
@@ -95,7 +136,10 @@ async fn rules(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<R
     let mut rules = Rules::new();
     for Told { entry, .. } in entries {
         if !rules.contains_key(entry.memory_ref.as_str()) {
-            rules.insert(entry.memory_ref.as_str().to_owned(), engine.rules_of(tenant, Some(&entry.memory_ref)).await?);
+            rules.insert(
+                entry.memory_ref.as_str().to_owned(),
+                engine.rules_of(tenant, Some(&entry.memory_ref)).await?,
+            );
         }
     }
     Ok(rules)
@@ -103,7 +147,12 @@ async fn rules(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<R
 
 /// As much of a page as can be done in one step, and the place where that ends. What is stated after something was promised
 /// may be what was waited for: it is told once the promise is armed.
-fn in_order(engine: &Engine, tenant: &TenantId, mut entries: Vec<Told>, (last, rules): (Seq, &Rules)) -> (Vec<Told>, Seq) {
+fn in_order(
+    engine: &Engine,
+    tenant: &TenantId,
+    mut entries: Vec<Told>,
+    (last, rules): (Seq, &Rules),
+) -> (Vec<Told>, Seq) {
     let mut awaited = false;
     for n in 0..entries.len() {
         let Told { entry, seq, .. } = &entries[n];
@@ -112,23 +161,41 @@ fn in_order(engine: &Engine, tenant: &TenantId, mut entries: Vec<Told>, (last, r
             entries.truncate(n);
             return (entries, before);
         }
-        let Some(rules) = rules.get(entry.memory_ref.as_str()) else { continue };
-        awaited |= engine.promises_of(tenant, entry, rules).iter().any(|(_, promise)| promise.condition() == "predicate");
+        let Some(rules) = rules.get(entry.memory_ref.as_str()) else {
+            continue;
+        };
+        awaited |= engine
+            .promises_of(tenant, entry, rules)
+            .iter()
+            .any(|(_, promise)| promise.condition() == "predicate");
     }
     (entries, last)
 }
 
 /// What an entry states, as far as somebody vouches for it.
 fn states(entry: &Entry) -> impl Iterator<Item = String> {
-    let stated = if is_trusted(entry) { infer::assertions(&entry.content) } else { Vec::new() };
+    let stated = if is_trusted(entry) {
+        infer::assertions(&entry.content)
+    } else {
+        Vec::new()
+    };
     stated.into_iter()
 }
 
 /// The entries that these events tell of, as far as they are still there. What a replay repeats was read the first time.
-async fn written(engine: &Engine, tenant: &TenantId, events: &[Event]) -> Result<Vec<Told>, EngineError> {
+async fn written(
+    engine: &Engine,
+    tenant: &TenantId,
+    events: &[Event],
+) -> Result<Vec<Told>, EngineError> {
     let at = ReadAt::Now(engine.now_for(tenant).await?);
     let mut entries = Vec::new();
-    for event in events.iter().filter(|event| event.run.as_ref().is_none_or(|run| run.recorded_at.is_none())) {
+    for event in events.iter().filter(|event| {
+        event
+            .run
+            .as_ref()
+            .is_none_or(|run| run.recorded_at.is_none())
+    }) {
         let name = match &event.body {
             EventBody::Written(written) if may_promise(written.tags.iter().map(String::as_str)) => {
                 (&written.memory_ref, &written.memory_id)
@@ -136,17 +203,36 @@ async fn written(engine: &Engine, tenant: &TenantId, events: &[Event]) -> Result
             EventBody::Revived(entry) => (&entry.memory_ref, &entry.memory_id),
             _ => continue,
         };
-        let Some((memory_ref, id)) = MemoryRef::parse(name.0).zip(EntryId::parse(name.1)) else { continue };
-        let entry = engine.parts.store.get(&Scope::new(tenant.clone(), memory_ref).as_host(), &id, &at).await?;
-        entries.extend(entry.map(|entry| Told { entry, seq: event.seq, at: event.at }));
+        let Some((memory_ref, id)) = MemoryRef::parse(name.0).zip(EntryId::parse(name.1)) else {
+            continue;
+        };
+        let entry = engine
+            .parts
+            .store
+            .get(&Scope::new(tenant.clone(), memory_ref).as_host(), &id, &at)
+            .await?;
+        entries.extend(entry.map(|entry| Told {
+            entry,
+            seq: event.seq,
+            at: event.at,
+        }));
     }
     Ok(entries)
 }
 
-async fn promised(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<u64, EngineError> {
+async fn promised(
+    engine: &Engine,
+    tenant: &TenantId,
+    entries: &[Told],
+) -> Result<u64, EngineError> {
     let rules = rules(engine, tenant, entries).await?;
-    let found =
-        |told: &Told| rules.get(told.entry.memory_ref.as_str()).map_or(0, |rules| engine.promises_of(tenant, &told.entry, rules).len());
+    let found = |told: &Told| {
+        rules
+            .get(told.entry.memory_ref.as_str())
+            .map_or(0, |rules| {
+                engine.promises_of(tenant, &told.entry, rules).len()
+            })
+    };
     Ok(entries.iter().map(found).sum::<usize>() as u64)
 }
 
@@ -158,18 +244,30 @@ async fn arm(
     (last, version): (Seq, Precondition),
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
-    let (policy, rules) = (engine.policy_for(tenant).await?, engine.rules(tenant).await?);
+    let (policy, rules) = (
+        engine.policy_for(tenant).await?,
+        engine.rules(tenant).await?,
+    );
     let now: Timestamp = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let mut batch = Batch::new(tenant.clone(), now).fenced(fence);
     let mut armed = 0;
     for Told { entry, at, .. } in entries {
-        let Some(rules) = of_memories.get(entry.memory_ref.as_str()) else { continue };
+        let Some(rules) = of_memories.get(entry.memory_ref.as_str()) else {
+            continue;
+        };
         let found;
-        (batch, found) = engine.arm_from(tenant, (entry, *at), (&admission, rules), batch).await?;
+        (batch, found) = engine
+            .arm_from(tenant, (entry, *at), (&admission, rules), batch)
+            .await?;
         armed += found;
     }
-    let batch = batch.set(RecordKind::Progress, NAME.to_owned(), version, own_words(json!({"seq": last.0})));
+    let batch = batch.set(
+        RecordKind::Progress,
+        NAME.to_owned(),
+        version,
+        own_words(json!({"seq": last.0})),
+    );
     match engine.parts.store.commit(batch).await {
         Ok(_) => Ok(armed),
         // An entry went, or somebody else was here: the page is read again.

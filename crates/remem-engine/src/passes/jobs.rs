@@ -18,19 +18,41 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
         return Ok(true);
     }
     let (store, policy) = (&engine.parts.store, &engine.parts.policy);
-    let too_old = store.records(tenant, RecordKind::Job, ENDED, Some(&too_old(engine, tenant).await?), 1).await?;
-    let limit = u32::try_from(policy.jobs_ended_max).unwrap_or(u32::MAX).saturating_add(1);
-    Ok(!too_old.is_empty() || store.records(tenant, RecordKind::Job, ENDED, None, limit).await?.len() == limit as usize)
+    let too_old = store
+        .records(
+            tenant,
+            RecordKind::Job,
+            ENDED,
+            Some(&too_old(engine, tenant).await?),
+            1,
+        )
+        .await?;
+    let limit = u32::try_from(policy.jobs_ended_max)
+        .unwrap_or(u32::MAX)
+        .saturating_add(1);
+    Ok(!too_old.is_empty()
+        || store
+            .records(tenant, RecordKind::Job, ENDED, None, limit)
+            .await?
+            .len()
+            == limit as usize)
 }
 
 /// The place among ended jobs after which they are too old.
 async fn too_old(engine: &Engine, tenant: &TenantId) -> Result<String, EngineError> {
     let now = engine.now_for(tenant).await?;
-    Ok(ended_key(&id_at(now.plus_ms(-engine.parts.policy.job_retention_ms))))
+    Ok(ended_key(&id_at(
+        now.plus_ms(-engine.parts.policy.job_retention_ms),
+    )))
 }
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     let ticked = engine.tick(tenant, mode).await?;
     let forgotten = forget(engine, tenant, mode, fence).await?;
     Ok(PassReport {
@@ -41,26 +63,53 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
 }
 
 /// Names of jobs sort by the time they were asked for at: what is too old, and what is too many, stands at the end.
-async fn forget(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+async fn forget(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     let (store, policy) = (&engine.parts.store, &engine.parts.policy);
     let now = engine.now_for(tenant).await?;
     let too_old = too_old(engine, tenant).await?;
-    let mut records = store.records(tenant, RecordKind::Job, ENDED, Some(&too_old), FORGET_MAX).await?;
+    let mut records = store
+        .records(tenant, RecordKind::Job, ENDED, Some(&too_old), FORGET_MAX)
+        .await?;
     let mut more = records.len() == FORGET_MAX as usize;
     if records.is_empty() {
         let kept = u32::try_from(policy.jobs_ended_max).unwrap_or(u32::MAX);
-        let mut all = store.records(tenant, RecordKind::Job, ENDED, None, kept.saturating_add(FORGET_MAX)).await?;
+        let mut all = store
+            .records(
+                tenant,
+                RecordKind::Job,
+                ENDED,
+                None,
+                kept.saturating_add(FORGET_MAX),
+            )
+            .await?;
         more = all.len() == (kept.saturating_add(FORGET_MAX)) as usize;
         records = all.split_off(all.len().min(kept as usize));
     }
     let changed = records.len() as u64;
     if mode != Mode::DryRun && !records.is_empty() {
         let empty = Batch::new(tenant.clone(), now).fenced(fence);
-        let drop = |batch: Batch, key: String| batch.unset(RecordKind::Job, key, Precondition::None);
-        store.commit(records.into_iter().map(|record| record.key).fold(empty, drop)).await?;
+        let drop =
+            |batch: Batch, key: String| batch.unset(RecordKind::Job, key, Precondition::None);
+        store
+            .commit(
+                records
+                    .into_iter()
+                    .map(|record| record.key)
+                    .fold(empty, drop),
+            )
+            .await?;
     }
     if more && mode != Mode::DryRun {
         engine.passes.again(NAME, tenant);
     }
-    Ok(PassReport { examined: changed, changed, more })
+    Ok(PassReport {
+        examined: changed,
+        changed,
+        more,
+    })
 }

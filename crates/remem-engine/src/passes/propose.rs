@@ -19,12 +19,25 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
 }
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     if !engine.parts.review.is_open() {
         return Ok(PassReport::default());
     }
     let now = engine.now_for(tenant).await?;
-    let over = if mode == Mode::DryRun { PassReport::default() } else { engine.expire_gates(tenant, now, fence.clone()).await? };
+    let over = if mode == Mode::DryRun {
+        PassReport::default()
+    } else {
+        engine.expire_gates(tenant, now, fence.clone()).await?
+    };
     let drafted = engine.propose(tenant, mode, fence).await?;
-    Ok(PassReport { examined: over.examined + drafted.examined, changed: over.changed + drafted.changed, more: over.more || drafted.more })
+    Ok(PassReport {
+        examined: over.examined + drafted.examined,
+        changed: over.changed + drafted.changed,
+        more: over.more || drafted.more,
+    })
 }

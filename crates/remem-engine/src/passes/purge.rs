@@ -14,7 +14,12 @@ use remem_store::Outcome;
 const BATCHES_MAX: u32 = 40;
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     let (store, policy) = (&engine.parts.store, &engine.parts.policy);
     let now = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
@@ -23,25 +28,42 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
         report.examined += expired.len() as u64;
         if mode == Mode::DryRun {
             let more = expired.len() as u32 == policy.purge_batch_max;
-            return Ok(PassReport { changed: report.examined, more, ..report });
+            return Ok(PassReport {
+                changed: report.examined,
+                more,
+                ..report
+            });
         }
         if expired.is_empty() {
             break;
         }
         let empty = Batch::new(tenant.clone(), now).fenced(fence.clone());
-        let batch = expired.into_iter().fold(empty, |batch, (memory_ref, id)| batch.expire(memory_ref, id));
+        let batch = expired.into_iter().fold(empty, |batch, (memory_ref, id)| {
+            batch.expire(memory_ref, id)
+        });
         let committed = store.commit(batch).await?;
-        report.changed += committed.outcomes.iter().filter(|o| **o == Outcome::Removed).count() as u64;
+        report.changed += committed
+            .outcomes
+            .iter()
+            .filter(|o| **o == Outcome::Removed)
+            .count() as u64;
         report.more = n + 1 == BATCHES_MAX;
     }
     report = erase_ended(engine, tenant, fence, report).await?;
     let keys_before = now.plus_ms(-policy.idempotency_retention_ms);
-    store.scrub(tenant, keys_before, mode == Mode::Compact).await?;
+    store
+        .scrub(tenant, keys_before, mode == Mode::Compact)
+        .await?;
     Ok(report)
 }
 
 /// What was deleted while a run could still read it.
-async fn erase_ended(engine: &Engine, tenant: &TenantId, fence: Option<Fence>, mut report: PassReport) -> Result<PassReport, EngineError> {
+async fn erase_ended(
+    engine: &Engine,
+    tenant: &TenantId,
+    fence: Option<Fence>,
+    mut report: PassReport,
+) -> Result<PassReport, EngineError> {
     let (store, limit) = (&engine.parts.store, engine.parts.policy.purge_batch_max);
     for _ in 0..BATCHES_MAX {
         let ended = store.ended(tenant, limit).await?;
@@ -50,9 +72,18 @@ async fn erase_ended(engine: &Engine, tenant: &TenantId, fence: Option<Fence>, m
             return Ok(report);
         }
         let empty = Batch::new(tenant.clone(), engine.now_for(tenant).await?).fenced(fence.clone());
-        let batch = ended.into_iter().fold(empty, |batch, (memory_ref, id)| batch.erase(memory_ref, id));
+        let batch = ended
+            .into_iter()
+            .fold(empty, |batch, (memory_ref, id)| batch.erase(memory_ref, id));
         let committed = store.commit(batch).await?;
-        report.changed += committed.outcomes.iter().filter(|o| **o == Outcome::Removed).count() as u64;
+        report.changed += committed
+            .outcomes
+            .iter()
+            .filter(|o| **o == Outcome::Removed)
+            .count() as u64;
     }
-    Ok(PassReport { more: true, ..report })
+    Ok(PassReport {
+        more: true,
+        ..report
+    })
 }

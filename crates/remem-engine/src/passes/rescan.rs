@@ -14,8 +14,8 @@ use crate::registry::{Mode, PassReport};
 use crate::secrets::Rules;
 use remem_core::event::FileRef;
 use remem_core::{
-    Admission, Admitted, Batch, Entry, EntryId, EventBody, Fence, Policy, Precondition, Record, RecordBody, RecordKind, Redactor,
-    ShapePolicy, TenantId, Timestamp,
+    Admission, Admitted, Batch, Entry, EntryId, EventBody, Fence, Policy, Precondition, Record,
+    RecordBody, RecordKind, Redactor, ShapePolicy, TenantId, Timestamp,
 };
 use remem_store::{RowCursor, StoreError};
 use serde_json::{Map, Value, json};
@@ -75,14 +75,26 @@ enum Place {
 
 /// Rules that what is stored was not yet held against.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
-    let scan = engine.rules(tenant).await?.scan(engine.policy_for(tenant).await?.shapes);
-    let known = engine.parts.store.record(tenant, RecordKind::Progress, NAME).await?;
+    let scan = engine
+        .rules(tenant)
+        .await?
+        .scan(engine.policy_for(tenant).await?.shapes);
+    let known = engine
+        .parts
+        .store
+        .record(tenant, RecordKind::Progress, NAME)
+        .await?;
     let known = known.and_then(|record| Progress::read(&record.body));
     Ok(known.is_none_or(|progress| progress.scan != scan || progress.walks < WALKS))
 }
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     let result = go_on(engine, tenant, mode, fence).await;
     if matches!(result, Err(EngineError::Store(_))) {
         engine.has_work(NAME, tenant);
@@ -90,14 +102,35 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
     result
 }
 
-async fn go_on(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
-    let Some(found) = engine.parts.directory.tenant(tenant).await? else { return Ok(PassReport::default()) };
+async fn go_on(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
+    let Some(found) = engine.parts.directory.tenant(tenant).await? else {
+        return Ok(PassReport::default());
+    };
     let (begun, rules) = (engine.now_for(tenant).await?, engine.rules(tenant).await?);
-    let policy = Policy { shapes: found.shapes, ..engine.parts.policy.clone() };
+    let policy = Policy {
+        shapes: found.shapes,
+        ..engine.parts.policy.clone()
+    };
     let scan = rules.scan(policy.shapes);
-    let known = engine.parts.store.record(tenant, RecordKind::Progress, NAME).await?;
-    let known = known.and_then(|record| Progress::read(&record.body)).filter(|progress| progress.scan == scan);
-    let progress = known.unwrap_or(Progress { scan, since: begun, walks: 0, place: Place::Entries(None) });
+    let known = engine
+        .parts
+        .store
+        .record(tenant, RecordKind::Progress, NAME)
+        .await?;
+    let known = known
+        .and_then(|record| Progress::read(&record.body))
+        .filter(|progress| progress.scan == scan);
+    let progress = known.unwrap_or(Progress {
+        scan,
+        since: begun,
+        walks: 0,
+        place: Place::Entries(None),
+    });
     if progress.walks >= WALKS {
         return Ok(PassReport::default());
     }
@@ -106,7 +139,16 @@ async fn go_on(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fen
         return Ok(PassReport::default());
     }
     let walks = progress.walks;
-    let mut walk = Walk { engine, tenant, mode, fence, rules, policy, progress, report: PassReport::default() };
+    let mut walk = Walk {
+        engine,
+        tenant,
+        mode,
+        fence,
+        rules,
+        policy,
+        progress,
+        report: PassReport::default(),
+    };
     for n in 1.. {
         walk.step().await?;
         if walk.progress.walks > walks {
@@ -125,7 +167,11 @@ async fn go_on(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fen
     }
     if walk.report.changed > 0 {
         let keys_before = begun.plus_ms(-engine.parts.policy.idempotency_retention_ms);
-        engine.parts.store.scrub(tenant, keys_before, mode == Mode::Compact).await?;
+        engine
+            .parts
+            .store
+            .scrub(tenant, keys_before, mode == Mode::Compact)
+            .await?;
     }
     Ok(walk.report)
 }
@@ -151,18 +197,32 @@ impl Walk<'_> {
 
     async fn entries(&mut self, after: Option<RowCursor>) -> Result<(), EngineError> {
         let store = &self.engine.parts.store;
-        let found = store.stale(self.tenant, self.progress.scan, after, self.policy.rescan_batch_max).await?;
-        let place = found.next.map_or(Place::Records(0, None), |next| Place::Entries(Some(next)));
+        let found = store
+            .stale(
+                self.tenant,
+                self.progress.scan,
+                after,
+                self.policy.rescan_batch_max,
+            )
+            .await?;
+        let place = found
+            .next
+            .map_or(Place::Records(0, None), |next| Place::Entries(Some(next)));
         self.report.examined += found.entries.len() as u64;
         let (admitted, changed) = self.readmit(found.entries).await;
-        let batch = admitted.into_iter().fold(self.batch().await?, |batch, (id, admitted)| batch.rewrite(id, admitted));
+        let batch = admitted
+            .into_iter()
+            .fold(self.batch().await?, |batch, (id, admitted)| {
+                batch.rewrite(id, admitted)
+            });
         self.commit(batch, place, changed).await
     }
 
     /// The entries as they are to be, and how many of them are another text by that. Off the async threads: this may redact
     /// megabytes at once.
     async fn readmit(&self, entries: Vec<Entry>) -> (Vec<(EntryId, Admitted)>, u64) {
-        let (rules, policy, tenant) = (self.rules.clone(), self.policy.clone(), self.tenant.clone());
+        let (rules, policy, tenant) =
+            (self.rules.clone(), self.policy.clone(), self.tenant.clone());
         let work = move || {
             let (admission, mut changed) = (rules.admission(&policy, Timestamp(0)), 0);
             let mut admitted = Vec::with_capacity(entries.len());
@@ -173,7 +233,9 @@ impl Walk<'_> {
             }
             (admitted, changed)
         };
-        tokio::task::spawn_blocking(work).await.expect("admission does not panic")
+        tokio::task::spawn_blocking(work)
+            .await
+            .expect("admission does not panic")
     }
 
     async fn records(&mut self, number: usize, after: Option<String>) -> Result<(), EngineError> {
@@ -185,16 +247,31 @@ impl Walk<'_> {
         for tried in 1.. {
             let limit = self.policy.rescan_batch_max;
             let found = if kind.is_inert() {
-                self.engine.inert_to_rescan(self.tenant, kind, after.as_deref(), limit).await?
+                self.engine
+                    .inert_to_rescan(self.tenant, kind, after.as_deref(), limit)
+                    .await?
             } else {
-                self.engine.parts.store.records(self.tenant, kind, "", after.as_deref(), limit).await?
+                self.engine
+                    .parts
+                    .store
+                    .records(self.tenant, kind, "", after.as_deref(), limit)
+                    .await?
             };
-            let last = found.last().filter(|_| found.len() == limit as usize).map(|last| last.key.clone());
-            let place = last.map_or(Place::Records(number + 1, None), |last| Place::Records(number, Some(last)));
+            let last = found
+                .last()
+                .filter(|_| found.len() == limit as usize)
+                .map(|last| last.key.clone());
+            let place = last.map_or(Place::Records(number + 1, None), |last| {
+                Place::Records(number, Some(last))
+            });
             let examined = found.len() as u64;
             let found = self.changed(found).await;
             let changed = found.len() as u64;
-            let batch = found.into_iter().fold(self.batch().await?, |batch, (record, body)| self.rewrite(batch, record, body));
+            let batch = found
+                .into_iter()
+                .fold(self.batch().await?, |batch, (record, body)| {
+                    self.rewrite(batch, record, body)
+                });
             match self.commit(batch, place, changed).await {
                 // Somebody wrote one of them in the meantime: look again.
                 Err(EngineError::Store(StoreError::Conflict)) if tried < TRIES => {}
@@ -213,30 +290,50 @@ impl Walk<'_> {
         let work = move || {
             let admission = rules.admission(&policy, Timestamp(0));
             // A run that goes on is written anew by its own next step; taking its version away would only hold it up.
-            let goes_on = |record: &Record| record.kind == RecordKind::Run && record.body.get("status") == Some(&json!("running"));
-            let anew = records.into_iter().filter(|record| !goes_on(record)).map(|record| (admission.record(record.body.clone()), record));
+            let goes_on = |record: &Record| {
+                record.kind == RecordKind::Run
+                    && record.body.get("status") == Some(&json!("running"))
+            };
+            let anew = records
+                .into_iter()
+                .filter(|record| !goes_on(record))
+                .map(|record| (admission.record(record.body.clone()), record));
             let changed = anew.filter(|(body, record)| *body.map() != record.body);
             // An archive is named by its bytes, an artifact known by their hash: others cannot take their place.
             let kept = |body, record: &Record| match record.kind {
                 RecordKind::Archive => archive::erased(&admission),
                 _ => proposals::erased(&admission, record).unwrap_or(body),
             };
-            changed.map(|(body, record)| (kept(body, &record), record)).map(|(body, record)| (record, body)).collect()
+            changed
+                .map(|(body, record)| (kept(body, &record), record))
+                .map(|(body, record)| (record, body))
+                .collect()
         };
-        tokio::task::spawn_blocking(work).await.expect("admission does not panic")
+        tokio::task::spawn_blocking(work)
+            .await
+            .expect("admission does not panic")
     }
 
     /// The record under another text. A file gets a new version by that, since who has the old one must not write over the
     /// new one unawares; like every version it is kept and told of.
     fn rewrite(&self, batch: Batch, record: Record, body: RecordBody) -> Batch {
         let version = Precondition::Version(record.version);
-        let batch = batch.set_tied(record.kind, record.key.clone(), version, body.clone(), record.ties);
+        let batch = batch.set_tied(
+            record.kind,
+            record.key.clone(),
+            version,
+            body.clone(),
+            record.ties,
+        );
         if record.kind != RecordKind::File {
             return batch;
         }
         let version = record.version + 1;
         let batch = self.engine.keep_version(batch, &record.key, version, body);
-        batch.emit(EventBody::WorkspaceUpdated(FileRef { path: record.key, version }))
+        batch.emit(EventBody::WorkspaceUpdated(FileRef {
+            path: record.key,
+            version,
+        }))
     }
 
     async fn batch(&self) -> Result<Batch, EngineError> {
@@ -245,10 +342,23 @@ impl Walk<'_> {
     }
 
     /// What was changed and the place that was reached, together.
-    async fn commit(&mut self, batch: Batch, place: Place, changed: u64) -> Result<(), EngineError> {
-        let reached = Progress { place, ..self.progress.clone() };
+    async fn commit(
+        &mut self,
+        batch: Batch,
+        place: Place,
+        changed: u64,
+    ) -> Result<(), EngineError> {
+        let reached = Progress {
+            place,
+            ..self.progress.clone()
+        };
         if self.mode != Mode::DryRun {
-            let noted = batch.set(RecordKind::Progress, NAME.to_owned(), Precondition::None, reached.written());
+            let noted = batch.set(
+                RecordKind::Progress,
+                NAME.to_owned(),
+                Precondition::None,
+                reached.written(),
+            );
             self.engine.parts.store.commit(noted).await?;
         }
         self.report.changed += changed;
@@ -258,8 +368,12 @@ impl Walk<'_> {
 }
 
 fn differ(entry: &Entry, anew: &Admitted) -> bool {
-    let metadata = anew.metadata().and_then(|text| serde_json::from_str(text).ok());
-    entry.content != anew.content() || !entry.tags.iter().map(String::as_str).eq(anew.tags()) || entry.metadata != metadata
+    let metadata = anew
+        .metadata()
+        .and_then(|text| serde_json::from_str(text).ok());
+    entry.content != anew.content()
+        || !entry.tags.iter().map(String::as_str).eq(anew.tags())
+        || entry.metadata != metadata
 }
 
 impl Progress {
@@ -267,11 +381,21 @@ impl Progress {
         let text = |name: &str| body.get(name).and_then(Value::as_str);
         let number = |name: &str| body.get(name).and_then(Value::as_i64);
         let place = match number("kind") {
-            Some(kind) => Place::Records(usize::try_from(kind).ok()?, text("after").map(str::to_owned)),
-            None => Place::Entries(number("row").map(|row| RowCursor(number("scope").unwrap_or(0), row))),
+            Some(kind) => Place::Records(
+                usize::try_from(kind).ok()?,
+                text("after").map(str::to_owned),
+            ),
+            None => Place::Entries(
+                number("row").map(|row| RowCursor(number("scope").unwrap_or(0), row)),
+            ),
         };
         let walks = u64::try_from(number("walks")?).ok()?;
-        Some(Progress { scan: u64::from_str_radix(text("scan")?, 16).ok()?, since: Timestamp(number("since")?), walks, place })
+        Some(Progress {
+            scan: u64::from_str_radix(text("scan")?, 16).ok()?,
+            since: Timestamp(number("since")?),
+            walks,
+            place,
+        })
     }
 
     /// Names and numbers of the host's own making, some of which look like a secret to whoever looks hard: kept as they are.
@@ -288,8 +412,16 @@ impl Progress {
                 body["after"] = json!(after);
             }
         }
-        let policy = Policy { shapes: ShapePolicy::Off, ..Policy::default() };
-        let admission = Admission { policy: &policy, redactor: &Redactor::empty(), scan: 0, now: Timestamp(0) };
+        let policy = Policy {
+            shapes: ShapePolicy::Off,
+            ..Policy::default()
+        };
+        let admission = Admission {
+            policy: &policy,
+            redactor: &Redactor::empty(),
+            scan: 0,
+            now: Timestamp(0),
+        };
         admission.record(body.as_object().cloned().unwrap_or_default())
     }
 }
@@ -307,7 +439,12 @@ mod tests {
             Place::Records(3, Some("run_1/000".to_owned())),
         ];
         for place in places {
-            let progress = Progress { scan: u64::MAX - 5, since: Timestamp(1_700_000_000_000), walks: 1, place };
+            let progress = Progress {
+                scan: u64::MAX - 5,
+                since: Timestamp(1_700_000_000_000),
+                walks: 1,
+                place,
+            };
             assert_eq!(Progress::read(progress.written().map()), Some(progress));
         }
         assert_eq!(Progress::read(&Map::new()), None);

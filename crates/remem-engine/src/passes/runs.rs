@@ -19,14 +19,25 @@ const READS_MAX: u32 = 100_000;
 
 /// An open snapshot, or a run that can be forgotten.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
-    let oldest = engine.parts.store.records(tenant, RecordKind::Run, "", None, 1).await?;
-    let Some(oldest) = oldest.first() else { return Ok(false) };
+    let oldest = engine
+        .parts
+        .store
+        .records(tenant, RecordKind::Run, "", None, 1)
+        .await?;
+    let Some(oldest) = oldest.first() else {
+        return Ok(false);
+    };
     let old = oldest.at.plus_ms(engine.parts.policy.run_retention_ms) < engine.now();
     Ok(old || !engine.parts.store.snapshots(tenant).await?.is_empty())
 }
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     let now = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
     for snapshot in engine.parts.store.snapshots(tenant).await? {
@@ -39,17 +50,33 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
 }
 
 /// Answers whether there was something to do.
-async fn take_up(engine: &Engine, tenant: &TenantId, snapshot: &Snapshot, now: Timestamp, mode: Mode) -> Result<bool, EngineError> {
+async fn take_up(
+    engine: &Engine,
+    tenant: &TenantId,
+    snapshot: &Snapshot,
+    now: Timestamp,
+    mode: Mode,
+) -> Result<bool, EngineError> {
     let policy = &engine.parts.policy;
-    let Some(record) = engine.parts.store.record(tenant, RecordKind::Run, snapshot.run.as_str()).await? else {
+    let Some(record) = engine
+        .parts
+        .store
+        .record(tenant, RecordKind::Run, snapshot.run.as_str())
+        .await?
+    else {
         return let_go(engine, tenant, &snapshot.run, now, mode).await;
     };
     let (stalled_since, state) = (record.at, RunState::from_map(record.body));
-    if state.as_ref().is_none_or(|state| state.status.is_terminal()) {
+    if state
+        .as_ref()
+        .is_none_or(|state| state.status.is_terminal())
+    {
         return let_go(engine, tenant, &snapshot.run, now, mode).await;
     }
     let parent = state.and_then(|state| state.parent);
-    if stalled_since.plus_ms(policy.run_stall_ms) > now || has_parent_that_goes_on(engine, tenant, parent.as_deref()).await? {
+    if stalled_since.plus_ms(policy.run_stall_ms) > now
+        || has_parent_that_goes_on(engine, tenant, parent.as_deref()).await?
+    {
         engine.passes.again(NAME, tenant); // somebody may be at it, or gone
         return Ok(false);
     }
@@ -57,27 +84,60 @@ async fn take_up(engine: &Engine, tenant: &TenantId, snapshot: &Snapshot, now: T
         return Ok(true);
     }
     if parent.is_some() {
-        let fault = Fault { code: "parent_ended".to_owned(), message: "the run that started this one has ended".to_owned() };
+        let fault = Fault {
+            code: "parent_ended".to_owned(),
+            message: "the run that started this one has ended".to_owned(),
+        };
         runs::give_up(engine, tenant, &snapshot.run, fault).await?;
     } else if snapshot.at.plus_ms(policy.run_duration_ms_max) < now {
-        let fault = Fault { code: "run_timeout".to_owned(), message: "the run took longer than this host allows".to_owned() };
+        let fault = Fault {
+            code: "run_timeout".to_owned(),
+            message: "the run took longer than this host allows".to_owned(),
+        };
         runs::give_up(engine, tenant, &snapshot.run, fault).await?;
     } else {
-        engine.runs.push(Turn { tenant: tenant.clone(), run: snapshot.run.clone(), fresh: None });
+        engine.runs.push(Turn {
+            tenant: tenant.clone(),
+            run: snapshot.run.clone(),
+            fresh: None,
+        });
     }
     Ok(true)
 }
 
 /// A part of another run is carried on with that one.
-async fn has_parent_that_goes_on(engine: &Engine, tenant: &TenantId, parent: Option<&str>) -> Result<bool, EngineError> {
-    let Some(parent) = parent.and_then(RunId::parse) else { return Ok(false) };
-    Ok(engine.load_run(tenant, &parent).await?.is_some_and(|(run, _)| !run.state.status.is_terminal()))
+async fn has_parent_that_goes_on(
+    engine: &Engine,
+    tenant: &TenantId,
+    parent: Option<&str>,
+) -> Result<bool, EngineError> {
+    let Some(parent) = parent.and_then(RunId::parse) else {
+        return Ok(false);
+    };
+    Ok(engine
+        .load_run(tenant, &parent)
+        .await?
+        .is_some_and(|(run, _)| !run.state.status.is_terminal()))
 }
 
 /// A snapshot without a run that goes on.
-async fn let_go(engine: &Engine, tenant: &TenantId, run: &RunId, now: Timestamp, mode: Mode) -> Result<bool, EngineError> {
+async fn let_go(
+    engine: &Engine,
+    tenant: &TenantId,
+    run: &RunId,
+    now: Timestamp,
+    mode: Mode,
+) -> Result<bool, EngineError> {
     if mode != Mode::DryRun {
-        engine.parts.store.commit(Batch::new(tenant.clone(), now).in_run(run.clone()).release()).await?;
+        engine
+            .parts
+            .store
+            .commit(
+                Batch::new(tenant.clone(), now)
+                    .in_run(run.clone())
+                    .release(),
+            )
+            .await?;
     }
     Ok(true)
 }
@@ -93,7 +153,9 @@ async fn forget(
 ) -> Result<PassReport, EngineError> {
     let (store, policy) = (&engine.parts.store, &engine.parts.policy);
     let oldest = now.plus_ms(-policy.run_retention_ms);
-    let runs = store.records(tenant, RecordKind::Run, "", None, FORGET_MAX).await?;
+    let runs = store
+        .records(tenant, RecordKind::Run, "", None, FORGET_MAX)
+        .await?;
     let full = runs.len() as u32 == FORGET_MAX;
     for record in runs {
         let ended = RunState::from_map(record.body).and_then(|state| state.completed_at);
@@ -107,11 +169,28 @@ async fn forget(
         if mode == Mode::DryRun {
             continue;
         }
-        let reads = store.records(tenant, RecordKind::RunRead, &format!("{}/", record.key), None, READS_MAX).await?;
+        let reads = store
+            .records(
+                tenant,
+                RecordKind::RunRead,
+                &format!("{}/", record.key),
+                None,
+                READS_MAX,
+            )
+            .await?;
         let batch = Batch::new(tenant.clone(), now).fenced(fence.clone());
-        let batch = batch.unset(RecordKind::Run, record.key, Precondition::Version(record.version));
-        let batch = reads.into_iter().fold(batch, |batch, read| batch.unset(RecordKind::RunRead, read.key, Precondition::None));
+        let batch = batch.unset(
+            RecordKind::Run,
+            record.key,
+            Precondition::Version(record.version),
+        );
+        let batch = reads.into_iter().fold(batch, |batch, read| {
+            batch.unset(RecordKind::RunRead, read.key, Precondition::None)
+        });
         store.commit(batch).await?;
     }
-    Ok(PassReport { more: full, ..report })
+    Ok(PassReport {
+        more: full,
+        ..report
+    })
 }

@@ -5,7 +5,10 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::registry::{Mode, PassReport};
 use crate::sessions::{Session, State};
-use remem_core::{Batch, Fence, MemoryRef, Precondition, Record, RecordKind, Scope, SessionId, TenantId, Timestamp};
+use remem_core::{
+    Batch, Fence, MemoryRef, Precondition, Record, RecordKind, Scope, SessionId, TenantId,
+    Timestamp,
+};
 use remem_store::{StoreError, Tie};
 
 /// The name in `PASSES`.
@@ -13,8 +16,25 @@ pub(crate) const NAME: &str = "sessions";
 /// Sessions of one activation.
 const PAGE: u32 = 50;
 
-async fn due(engine: &Engine, tenant: &TenantId, now: Timestamp, limit: u32) -> Result<Vec<Record>, StoreError> {
-    engine.parts.store.tied(tenant, RecordKind::Session, &Tie::Due { until: now, after: None }, limit).await
+async fn due(
+    engine: &Engine,
+    tenant: &TenantId,
+    now: Timestamp,
+    limit: u32,
+) -> Result<Vec<Record>, StoreError> {
+    engine
+        .parts
+        .store
+        .tied(
+            tenant,
+            RecordKind::Session,
+            &Tie::Due {
+                until: now,
+                after: None,
+            },
+            limit,
+        )
+        .await
 }
 
 /// Something due.
@@ -24,10 +44,19 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
 }
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     let now = engine.now_for(tenant).await?;
     let records = due(engine, tenant, now, PAGE).await?;
-    let mut report = PassReport { examined: records.len() as u64, more: records.len() as u32 == PAGE, ..PassReport::default() };
+    let mut report = PassReport {
+        examined: records.len() as u64,
+        more: records.len() as u32 == PAGE,
+        ..PassReport::default()
+    };
     for record in records {
         if mode == Mode::DryRun {
             report.changed += 1;
@@ -46,7 +75,13 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
     Ok(report)
 }
 
-async fn one(engine: &Engine, tenant: &TenantId, record: Record, fence: Option<Fence>, now: Timestamp) -> Result<bool, EngineError> {
+async fn one(
+    engine: &Engine,
+    tenant: &TenantId,
+    record: Record,
+    fence: Option<Fence>,
+    now: Timestamp,
+) -> Result<bool, EngineError> {
     let version = record.version;
     let session = Session::read(record)?;
     let damaged = || StoreError::Damaged("a session names no memory");
@@ -56,14 +91,27 @@ async fn one(engine: &Engine, tenant: &TenantId, record: Record, fence: Option<F
     if session.state == State::Open {
         let idle_ms = engine.parts.profiles.of(&memory_ref).session_idle_ms;
         if !engine.is_idle(&scope, &session, idle_ms, now).await? {
-            let session = Session { activity_at: now.0, ..session };
+            let session = Session {
+                activity_at: now.0,
+                ..session
+            };
             let batch = Batch::new(tenant.clone(), now).fenced(fence);
             let next = Some(now.plus_ms(idle_ms));
-            let batch = engine.set_session(tenant, batch, &session, Precondition::Version(version), next).await?;
+            let batch = engine
+                .set_session(
+                    tenant,
+                    batch,
+                    &session,
+                    Precondition::Version(version),
+                    next,
+                )
+                .await?;
             engine.parts.store.commit(batch).await?;
             return Ok(false);
         }
-        engine.move_to_closing(tenant, session, version, None).await?;
+        engine
+            .move_to_closing(tenant, session, version, None)
+            .await?;
     }
     engine.finish_session(tenant, &memory_ref, &id).await?;
     Ok(true)

@@ -17,21 +17,41 @@ const PAGE: u32 = 500;
 /// Something that faded. (What is counted besides is for whoever asks.)
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let now = engine.now_for(tenant).await?;
-    Ok(!engine.parts.store.faded(tenant, oldest(engine, now), 1).await?.is_empty())
+    Ok(!engine
+        .parts
+        .store
+        .faded(tenant, oldest(engine, now), 1)
+        .await?
+        .is_empty())
 }
 
 /// The shortest time that any profile keeps a text; each memory's own is looked at below.
 fn oldest(engine: &Engine, now: Timestamp) -> Timestamp {
-    let shortest = engine.parts.profiles.all().map(|(_, profile)| profile.strip_after_ms).min().unwrap_or(i64::MAX);
+    let shortest = engine
+        .parts
+        .profiles
+        .all()
+        .map(|(_, profile)| profile.strip_after_ms)
+        .min()
+        .unwrap_or(i64::MAX);
     now.plus_ms(-shortest)
 }
 
 /// One activation.
-pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+pub async fn run(
+    engine: &Engine,
+    tenant: &TenantId,
+    mode: Mode,
+    fence: Option<Fence>,
+) -> Result<PassReport, EngineError> {
     let now = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
     for n in 0..BATCHES_MAX {
-        let faded = engine.parts.store.faded(tenant, oldest(engine, now), PAGE).await?;
+        let faded = engine
+            .parts
+            .store
+            .faded(tenant, oldest(engine, now), PAGE)
+            .await?;
         let found = faded.len() as u64;
         report.examined += found;
         let mut batch = Batch::new(tenant.clone(), now).fenced(fence.clone());
@@ -44,7 +64,11 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
             break;
         }
         let committed = engine.parts.store.commit(batch).await?;
-        let stripped = committed.outcomes.iter().filter(|outcome| **outcome == Outcome::Removed).count() as u64;
+        let stripped = committed
+            .outcomes
+            .iter()
+            .filter(|outcome| **outcome == Outcome::Removed)
+            .count() as u64;
         report.changed += stripped;
         report.more = n + 1 == BATCHES_MAX;
         if stripped == 0 {
@@ -56,11 +80,23 @@ pub async fn run(engine: &Engine, tenant: &TenantId, mode: Mode, fence: Option<F
 }
 
 async fn count_orphans(engine: &Engine, tenant: &TenantId) -> Result<(), EngineError> {
-    let counts = engine.parts.store.retention(tenant, &Actor::Host, None).await?;
-    let orphans: u64 = counts.iter().filter(|count| count.state == RetentionState::Orphaned).map(|count| count.entries).sum();
+    let counts = engine
+        .parts
+        .store
+        .retention(tenant, &Actor::Host, None)
+        .await?;
+    let orphans: u64 = counts
+        .iter()
+        .filter(|count| count.state == RetentionState::Orphaned)
+        .map(|count| count.entries)
+        .sum();
     metrics::gauge!("remem_orphaned_entries").set(orphans as f64);
     if orphans > 0 {
-        tracing::warn!(tenant = tenant.as_str(), orphans, "entries hang on sessions that are not there");
+        tracing::warn!(
+            tenant = tenant.as_str(),
+            orphans,
+            "entries hang on sessions that are not there"
+        );
     }
     Ok(())
 }

@@ -37,7 +37,12 @@ impl Applied {
 impl Engine {
     /// Applies a proposal or, where that takes more than one, asks for it and approves it. `digest` is the hash of the artifact
     /// that the caller has seen.
-    pub async fn apply_proposal(&self, caller: &Caller, id: &str, digest: Option<&str>) -> Result<Applied, EngineError> {
+    pub async fn apply_proposal(
+        &self,
+        caller: &Caller,
+        id: &str,
+        digest: Option<&str>,
+    ) -> Result<Applied, EngineError> {
         for _ in 0..TRIES {
             if let Some(done) = settled(self.apply_once(caller, id, digest).await) {
                 return done;
@@ -46,7 +51,12 @@ impl Engine {
         busy()
     }
 
-    async fn apply_once(&self, caller: &Caller, id: &str, digest: Option<&str>) -> Result<Applied, EngineError> {
+    async fn apply_once(
+        &self,
+        caller: &Caller,
+        id: &str,
+        digest: Option<&str>,
+    ) -> Result<Applied, EngineError> {
         let proposal = self.to_decide(caller, id, Action::Apply).await?;
         step(&proposal, Step::Apply)?;
         is_seen(&proposal, digest)?;
@@ -57,11 +67,23 @@ impl Engine {
     }
 
     /// The proposal that a caller wants to decide about, if it may. Whoever may not learns nothing about what is there.
-    pub(super) async fn to_decide(&self, caller: &Caller, id: &str, action: Action) -> Result<Proposal, EngineError> {
+    pub(super) async fn to_decide(
+        &self,
+        caller: &Caller,
+        id: &str,
+        action: Action,
+    ) -> Result<Proposal, EngineError> {
         match self.find_proposal(caller.tenant(), id).await {
-            Ok(proposal) => self.authorize(caller, &proposal, action).await.map(|()| proposal),
+            Ok(proposal) => self
+                .authorize(caller, &proposal, action)
+                .await
+                .map(|()| proposal),
             Err(EngineError::NotFound) => {
-                let needed = if action == Action::Override { Permission::ProposalsOverride } else { Permission::ProposalsApply };
+                let needed = if action == Action::Override {
+                    Permission::ProposalsOverride
+                } else {
+                    Permission::ProposalsApply
+                };
                 caller.require(needed)?;
                 Err(EngineError::NotFound)
             }
@@ -69,14 +91,25 @@ impl Engine {
         }
     }
 
-    async fn apply_directly(&self, caller: &Caller, proposal: Proposal) -> Result<Applied, EngineError> {
+    async fn apply_directly(
+        &self,
+        caller: &Caller,
+        proposal: Proposal,
+    ) -> Result<Applied, EngineError> {
         let now = self.now_for(caller.tenant()).await?;
         let batch = self.activating(caller, &proposal, None, now).await?;
         // One that was opened when the host was configured otherwise.
         let who = Some(caller.principal().as_str());
-        let (batch, _) = self.ending_gate(batch, caller.tenant(), &proposal, GateState::Void, who).await?;
-        self.parts.store.commit(batch.emit(allowed(caller, &proposal, Action::Apply))).await?;
-        Ok(Applied::Installed(Box::new(self.reread(caller, &proposal.id).await?)))
+        let (batch, _) = self
+            .ending_gate(batch, caller.tenant(), &proposal, GateState::Void, who)
+            .await?;
+        self.parts
+            .store
+            .commit(batch.emit(allowed(caller, &proposal, Action::Apply)))
+            .await?;
+        Ok(Applied::Installed(Box::new(
+            self.reread(caller, &proposal.id).await?,
+        )))
     }
 
     /// A batch that installs the newest revision of a proposal, all of it or nothing.
@@ -90,22 +123,43 @@ impl Engine {
         let state = step(proposal, Step::Apply)?;
         let artifact = self.bytes_to_install(caller, proposal).await?;
         let installation = self.installation(caller, proposal, &artifact, now).await?;
-        let activated = Activated { approval_id: gate.map(str::to_owned), installed_ref: installation.reference.clone() };
+        let activated = Activated {
+            approval_id: gate.map(str::to_owned),
+            installed_ref: installation.reference.clone(),
+        };
         let event = ProposalActivated {
             proposal_id: proposal.id.clone(),
             kind: proposal.kind.as_str().to_owned(),
             installed_artifact_ref: installation.reference.clone(),
             approval_id: activated.approval_id.clone(),
         };
-        let next = Proposal { state, activated: Some(activated), updated_at: now, ..proposal.clone() };
+        let next = Proposal {
+            state,
+            activated: Some(activated),
+            updated_at: now,
+            ..proposal.clone()
+        };
         let batch = installation.add_to(changing(caller, proposal, &next, now));
         Ok(batch.emit(EventBody::ProposalActivated(event)))
     }
 
-    async fn bytes_to_install(&self, caller: &Caller, proposal: &Proposal) -> Result<Artifact, EngineError> {
+    async fn bytes_to_install(
+        &self,
+        caller: &Caller,
+        proposal: &Proposal,
+    ) -> Result<Artifact, EngineError> {
         // Erased, because a secret came to light, or damaged: either way they are not what was reviewed.
-        let artifact = self.parts.review.artifact(caller.tenant(), proposal).await?.ok_or(ProposalError::HoldsSecret)?;
-        still_clean(&*self.rules(caller.tenant()).await?, &self.policy_of(caller), &artifact)?;
+        let artifact = self
+            .parts
+            .review
+            .artifact(caller.tenant(), proposal)
+            .await?
+            .ok_or(ProposalError::HoldsSecret)?;
+        still_clean(
+            &*self.rules(caller.tenant()).await?,
+            &self.policy_of(caller),
+            &artifact,
+        )?;
         Ok(artifact)
     }
 }

@@ -40,7 +40,12 @@ enum Why {
     Rule(&'static str),
 }
 
-fn judge(caller: &Caller, settings: &Settings, proposal: &Proposal, action: Action) -> Result<(), Why> {
+fn judge(
+    caller: &Caller,
+    settings: &Settings,
+    proposal: &Proposal,
+    action: Action,
+) -> Result<(), Why> {
     if !caller.may(action.permission()) {
         return Err(Why::Scope(action.permission()));
     }
@@ -67,15 +72,26 @@ fn judge(caller: &Caller, settings: &Settings, proposal: &Proposal, action: Acti
 
 impl Engine {
     /// Refuses unless the caller may; a refusal is on record before it is answered.
-    pub(super) async fn authorize(&self, caller: &Caller, proposal: &Proposal, action: Action) -> Result<(), EngineError> {
-        let Err(why) = judge(caller, &self.parts.proposals, proposal, action) else { return Ok(()) };
+    pub(super) async fn authorize(
+        &self,
+        caller: &Caller,
+        proposal: &Proposal,
+        action: Action,
+    ) -> Result<(), EngineError> {
+        let Err(why) = judge(caller, &self.parts.proposals, proposal, action) else {
+            return Ok(());
+        };
         let (reason, error) = match why {
             Why::Scope(permission) => ("scope-missing", EngineError::Forbidden(permission)),
             Why::Rule(reason) => (reason, ProposalError::Denied(reason).into()),
         };
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let noted = self.parts.store.commit(batch.emit(decided(caller, proposal, action, Some(reason)))).await;
+        let noted = self
+            .parts
+            .store
+            .commit(batch.emit(decided(caller, proposal, action, Some(reason))))
+            .await;
         if let Err(error) = noted {
             tracing::warn!(proposal = proposal.id, %error, "a denial could not be put on record");
         }

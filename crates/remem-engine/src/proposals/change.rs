@@ -11,7 +11,9 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::event::ApprovalEnded;
 use remem_core::proposal::{State, Step};
-use remem_core::{Batch, EventBody, Permission, Precondition, RecordKind, Rejection, TenantId, Timestamp};
+use remem_core::{
+    Batch, EventBody, Permission, Precondition, RecordKind, Rejection, TenantId, Timestamp,
+};
 use remem_store::StoreError;
 use serde_json::{Map, Value};
 
@@ -31,16 +33,27 @@ pub struct Revise {
 // What a caller wrote.
 impl std::fmt::Debug for Revise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Revise").field("expected", &self.expected).finish_non_exhaustive()
+        f.debug_struct("Revise")
+            .field("expected", &self.expected)
+            .finish_non_exhaustive()
     }
 }
 
 impl Engine {
     /// Changes a proposal: a new revision, which nobody has approved yet.
-    pub async fn revise_proposal(&self, caller: &Caller, id: &str, revise: Revise) -> Result<Shown, EngineError> {
+    pub async fn revise_proposal(
+        &self,
+        caller: &Caller,
+        id: &str,
+        revise: Revise,
+    ) -> Result<Shown, EngineError> {
         caller.require(Permission::ProposalsWrite)?;
         if revise.title.is_none() && revise.rationale.is_none() && revise.artifact.is_none() {
-            return Err(Rejection::Invalid { field: "artifact", rule: "or title or rationale must be there" }.into());
+            return Err(Rejection::Invalid {
+                field: "artifact",
+                rule: "or title or rationale must be there",
+            }
+            .into());
         }
         for _ in 0..TRIES {
             if let Some(done) = settled(self.revise_once(caller, id, revise.clone()).await) {
@@ -51,21 +64,41 @@ impl Engine {
         busy()
     }
 
-    async fn revise_once(&self, caller: &Caller, id: &str, revise: Revise) -> Result<(), EngineError> {
+    async fn revise_once(
+        &self,
+        caller: &Caller,
+        id: &str,
+        revise: Revise,
+    ) -> Result<(), EngineError> {
         let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
         let proposal = self.find_proposal(tenant, id).await?;
         let state = step(&proposal, Step::Revise)?;
         is_seen(&proposal, revise.expected.as_deref())?;
         let (limit, actual) = (policy.proposal_revisions_max, proposal.revision + 1);
         if actual > limit {
-            return Err(Rejection::TooLarge { field: "revisions", unit: "items", limit, actual }.into());
+            return Err(Rejection::TooLarge {
+                field: "revisions",
+                unit: "items",
+                limit,
+                actual,
+            }
+            .into());
         }
         let artifact = match revise.artifact {
             Some(artifact) => artifact,
-            None => self.parts.review.artifact(tenant, &proposal).await?.ok_or(ProposalError::HoldsSecret)?.map(),
+            None => self
+                .parts
+                .review
+                .artifact(tenant, &proposal)
+                .await?
+                .ok_or(ProposalError::HoldsSecret)?
+                .map(),
         };
         let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
-        let (title, rationale) = (revise.title.or(proposal.title.clone()), revise.rationale.or(proposal.rationale.clone()));
+        let (title, rationale) = (
+            revise.title.or(proposal.title.clone()),
+            revise.rationale.or(proposal.rationale.clone()),
+        );
         let draft = draft::written(&rules.admission(&policy, now), title, rationale, artifact)?;
         let author = caller.principal().as_str();
         let next = Proposal {
@@ -73,17 +106,32 @@ impl Engine {
             title: draft.title,
             rationale: draft.rationale,
             author: Some(author.to_owned()),
-            duplicate_of: self.repeats(tenant, proposal.kind, &draft.artifact, Some(&proposal.id)).await?,
+            duplicate_of: self
+                .repeats(tenant, proposal.kind, &draft.artifact, Some(&proposal.id))
+                .await?,
             revision: actual,
             sha256: draft.artifact.sha256().to_owned(),
             updated_at: now,
             ..proposal.clone()
         };
-        let (key, body) = (revision_key(&next.id, next.revision), revision_body(&draft.artifact, Some(author), now));
-        let batch = changing(caller, &proposal, &next, now).set(RecordKind::ProposalRevision, key, Precondition::Absent, body);
+        let (key, body) = (
+            revision_key(&next.id, next.revision),
+            revision_body(&draft.artifact, Some(author), now),
+        );
+        let batch = changing(caller, &proposal, &next, now).set(
+            RecordKind::ProposalRevision,
+            key,
+            Precondition::Absent,
+            body,
+        );
         // What was approved is not what is there now.
-        let (batch, _) = self.ending_gate(batch, tenant, &proposal, GateState::Void, None).await?;
-        self.parts.store.commit(batch.emit(EventBody::ProposalRevised(next.told()))).await?;
+        let (batch, _) = self
+            .ending_gate(batch, tenant, &proposal, GateState::Void, None)
+            .await?;
+        self.parts
+            .store
+            .commit(batch.emit(EventBody::ProposalRevised(next.told())))
+            .await?;
         Ok(())
     }
 
@@ -97,7 +145,12 @@ impl Engine {
         self.close_proposal(caller, id, Step::Archive).await
     }
 
-    async fn close_proposal(&self, caller: &Caller, id: &str, closing: Step) -> Result<Shown, EngineError> {
+    async fn close_proposal(
+        &self,
+        caller: &Caller,
+        id: &str,
+        closing: Step,
+    ) -> Result<Shown, EngineError> {
         caller.require(Permission::ProposalsWrite)?;
         for _ in 0..TRIES {
             if let Some(done) = settled(self.close_once(caller, id, closing).await) {
@@ -108,21 +161,38 @@ impl Engine {
         busy()
     }
 
-    async fn close_once(&self, caller: &Caller, id: &str, closing: Step) -> Result<(), EngineError> {
+    async fn close_once(
+        &self,
+        caller: &Caller,
+        id: &str,
+        closing: Step,
+    ) -> Result<(), EngineError> {
         let tenant = caller.tenant();
         let proposal = self.find_proposal(tenant, id).await?;
         let now = self.now_for(tenant).await?;
-        let next = Proposal { state: step(&proposal, closing)?, updated_at: now, ..proposal.clone() };
+        let next = Proposal {
+            state: step(&proposal, closing)?,
+            updated_at: now,
+            ..proposal.clone()
+        };
         let batch = changing(caller, &proposal, &next, now);
         let who = Some(caller.principal().as_str());
         let (batch, event) = if closing == Step::Reject {
-            let (mut batch, gate) = self.ending_gate(batch, tenant, &proposal, GateState::Rejected, who).await?;
+            let (mut batch, gate) = self
+                .ending_gate(batch, tenant, &proposal, GateState::Rejected, who)
+                .await?;
             if let Some(gate) = gate {
-                batch = batch.emit(EventBody::ApprovalRejected(ended(&gate, caller.principal().as_str(), "rejected")));
+                batch = batch.emit(EventBody::ApprovalRejected(ended(
+                    &gate,
+                    caller.principal().as_str(),
+                    "rejected",
+                )));
             }
             (batch, EventBody::ProposalRejected(next.told()))
         } else {
-            let (batch, _) = self.ending_gate(batch, tenant, &proposal, GateState::Void, who).await?;
+            let (batch, _) = self
+                .ending_gate(batch, tenant, &proposal, GateState::Void, who)
+                .await?;
             (batch, EventBody::ProposalArchived(next.told()))
         };
         self.parts.store.commit(batch.emit(event)).await?;
@@ -143,9 +213,23 @@ impl Engine {
             Err(EngineError::Store(StoreError::Damaged(_))) => None,
             other => other?,
         };
-        let Some(gate) = gate.filter(|gate| gate.state == GateState::Open) else { return Ok((batch, None)) };
-        let ended = Gate { state, ended_by: by.map(str::to_owned), ..gate.clone() };
-        Ok((batch.set(RecordKind::Gate, gate.id.clone(), Precondition::Version(gate.version), ended.body()), Some(gate)))
+        let Some(gate) = gate.filter(|gate| gate.state == GateState::Open) else {
+            return Ok((batch, None));
+        };
+        let ended = Gate {
+            state,
+            ended_by: by.map(str::to_owned),
+            ..gate.clone()
+        };
+        Ok((
+            batch.set(
+                RecordKind::Gate,
+                gate.id.clone(),
+                Precondition::Version(gate.version),
+                ended.body(),
+            ),
+            Some(gate),
+        ))
     }
 
     pub(super) async fn reread(&self, caller: &Caller, id: &str) -> Result<Shown, EngineError> {
@@ -156,21 +240,42 @@ impl Engine {
 
 /// Where a step leads from here.
 pub(super) fn step(proposal: &Proposal, step: Step) -> Result<State, ProposalError> {
-    proposal.state.after(step).ok_or(ProposalError::State(proposal.state))
+    proposal
+        .state
+        .after(step)
+        .ok_or(ProposalError::State(proposal.state))
 }
 
 /// Refuses if the artifact is not the one that a caller names. A hash may be written with its kind.
 pub(super) fn is_seen(proposal: &Proposal, named: Option<&str>) -> Result<(), ProposalError> {
-    let same = named.is_none_or(|named| named.strip_prefix("sha256:").unwrap_or(named).eq_ignore_ascii_case(&proposal.sha256));
-    if same { Ok(()) } else { Err(ProposalError::Stale) }
+    let same = named.is_none_or(|named| {
+        named
+            .strip_prefix("sha256:")
+            .unwrap_or(named)
+            .eq_ignore_ascii_case(&proposal.sha256)
+    });
+    if same {
+        Ok(())
+    } else {
+        Err(ProposalError::Stale)
+    }
 }
 
 /// A batch that writes a proposal anew on the condition that it is as it was.
 pub(super) fn changing(caller: &Caller, was: &Proposal, next: &Proposal, now: Timestamp) -> Batch {
     let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-    batch.set(RecordKind::Proposal, was.id.clone(), Precondition::Version(was.version), next.body())
+    batch.set(
+        RecordKind::Proposal,
+        was.id.clone(),
+        Precondition::Version(was.version),
+        next.body(),
+    )
 }
 
 pub(super) fn ended(gate: &Gate, principal: &str, reason: &str) -> ApprovalEnded {
-    ApprovalEnded { gate_id: gate.id.clone(), principal: principal.to_owned(), reason: reason.to_owned() }
+    ApprovalEnded {
+        gate_id: gate.id.clone(),
+        principal: principal.to_owned(),
+        reason: reason.to_owned(),
+    }
 }

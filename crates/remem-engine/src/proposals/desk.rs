@@ -22,7 +22,12 @@ impl Desk {
         self.0.is_some()
     }
 
-    pub(in crate::proposals) async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+    pub(in crate::proposals) async fn record(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        key: &str,
+    ) -> Result<Option<Record>, StoreError> {
         match &self.0 {
             Some(review) => review.inert(tenant, kind, key).await,
             None => Ok(None),

@@ -28,53 +28,111 @@ pub(super) fn written(
 ) -> Result<Draft, Rejection> {
     let policy = admission.policy;
     bounded("title", title.as_deref(), policy.proposal_title_chars_max)?;
-    bounded("rationale", rationale.as_deref(), policy.proposal_text_chars_max)?;
-    if title.as_deref().is_some_and(|title| title.chars().any(char::is_control)) {
-        return Err(Rejection::Invalid { field: "title", rule: "must stand on one line" });
+    bounded(
+        "rationale",
+        rationale.as_deref(),
+        policy.proposal_text_chars_max,
+    )?;
+    if title
+        .as_deref()
+        .is_some_and(|title| title.chars().any(char::is_control))
+    {
+        return Err(Rejection::Invalid {
+            field: "title",
+            rule: "must stand on one line",
+        });
     }
     // Bounds what is redacted.
     Artifact::new(&artifact)?;
     let words = json!({"title": title, "rationale": rationale, "artifact": artifact});
     let clean = admission.record(words.as_object().cloned().unwrap_or_default());
-    let text = |name: &str| clean.map().get(name).and_then(Value::as_str).map(str::to_owned);
-    let mut artifact = Artifact::new(clean.map().get("artifact").and_then(Value::as_object).unwrap_or(&Map::new()))?;
+    let text = |name: &str| {
+        clean
+            .map()
+            .get(name)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    let mut artifact = Artifact::new(
+        clean
+            .map()
+            .get("artifact")
+            .and_then(Value::as_object)
+            .unwrap_or(&Map::new()),
+    )?;
     for _ in 0..LOOKS {
         // Field by field it is clean. As one text, which is how it is kept, something may still look like a secret.
         let again = cleaned(admission, artifact.text());
         if again == artifact.text() {
-            return Ok(Draft { title: text("title"), rationale: text("rationale"), artifact });
+            return Ok(Draft {
+                title: text("title"),
+                rationale: text("rationale"),
+                artifact,
+            });
         }
         match serde_json::from_str::<Map<String, Value>>(&again) {
             Ok(map) => artifact = Artifact::new(admission.record(map).map())?,
             Err(_) => break,
         }
     }
-    Err(Rejection::Invalid { field: "artifact", rule: "holds something like a secret at a place from which it cannot be taken out" })
+    Err(Rejection::Invalid {
+        field: "artifact",
+        rule: "holds something like a secret at a place from which it cannot be taken out",
+    })
 }
 
 pub(super) fn cleaned(admission: &Admission<'_>, text: &str) -> String {
     let body = admission.record(Map::from_iter([("text".to_owned(), json!(text))]));
-    body.map().get("text").and_then(Value::as_str).unwrap_or_default().to_owned()
+    body.map()
+        .get("text")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn bounded(field: &'static str, text: Option<&str>, limit: usize) -> Result<(), Rejection> {
     let chars = text.map_or(0, |text| text.chars().count());
     let (limit, actual) = (limit as u64, chars as u64);
-    if actual <= limit { Ok(()) } else { Err(Rejection::TooLarge { field, unit: "characters", limit, actual }) }
+    if actual <= limit {
+        Ok(())
+    } else {
+        Err(Rejection::TooLarge {
+            field,
+            unit: "characters",
+            limit,
+            actual,
+        })
+    }
 }
 
 /// A note on a decision, redacted.
-pub(super) fn note(admission: &Admission<'_>, note: Option<String>) -> Result<Option<String>, Rejection> {
-    bounded("note", note.as_deref(), admission.policy.proposal_text_chars_max)?;
+pub(super) fn note(
+    admission: &Admission<'_>,
+    note: Option<String>,
+) -> Result<Option<String>, Rejection> {
+    bounded(
+        "note",
+        note.as_deref(),
+        admission.policy.proposal_text_chars_max,
+    )?;
     Ok(note.map(|note| cleaned(admission, &note)))
 }
 
 /// Refuses bytes of which the rules of today would leave something else.
-pub(super) fn still_clean(rules: &Rules, policy: &Policy, artifact: &Artifact) -> Result<(), ProposalError> {
+pub(super) fn still_clean(
+    rules: &Rules,
+    policy: &Policy,
+    artifact: &Artifact,
+) -> Result<(), ProposalError> {
     let admission = rules.admission(policy, remem_core::Timestamp(0));
     let map = artifact.map();
-    let clean = cleaned(&admission, artifact.text()) == artifact.text() && *admission.record(map.clone()).map() == map;
-    if clean { Ok(()) } else { Err(ProposalError::HoldsSecret) }
+    let clean = cleaned(&admission, artifact.text()) == artifact.text()
+        && *admission.record(map.clone()).map() == map;
+    if clean {
+        Ok(())
+    } else {
+        Err(ProposalError::HoldsSecret)
+    }
 }
 
 impl Engine {
@@ -89,18 +147,34 @@ impl Engine {
         let mut known = Vec::new();
         let limit = u32::try_from(self.parts.policy.proposals_max).unwrap_or(u32::MAX);
         let prefix = format!("{}/", kind.as_str());
-        for record in self.parts.store.records(tenant, RecordKind::Installed, &prefix, None, limit).await? {
-            let text = record.body.get("artifact").and_then(Value::as_str).unwrap_or_default().to_owned();
+        for record in self
+            .parts
+            .store
+            .records(tenant, RecordKind::Installed, &prefix, None, limit)
+            .await?
+        {
+            let text = record
+                .body
+                .get("artifact")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned();
             known.push((record.key, text));
         }
         let desk = &self.parts.review;
-        let open = desk.proposals(tenant).await?.into_iter().filter(|other| other.kind == kind && other.state.is_open());
+        let open = desk
+            .proposals(tenant)
+            .await?
+            .into_iter()
+            .filter(|other| other.kind == kind && other.state.is_open());
         for other in open.filter(|other| Some(other.id.as_str()) != but) {
             if let Some(artifact) = desk.artifact(tenant, &other).await? {
                 known.push((other.id, artifact.text().to_owned()));
             }
         }
-        let known = known.iter().map(|(name, text)| (name.as_str(), kind, text.as_str()));
+        let known = known
+            .iter()
+            .map(|(name, text)| (name.as_str(), kind, text.as_str()));
         Ok(duplicate_of(kind, artifact, known).map(str::to_owned))
     }
 }
@@ -115,15 +189,40 @@ mod tests {
     fn what_is_kept_is_clean_and_so_is_its_hash() {
         let redactor = Redactor::new([SecretValue::new("pin", "tuesday-pin-4711")]);
         let policy = Policy::default();
-        let admission = Admission { policy: &policy, redactor: &redactor, scan: 0, now: Timestamp(0) };
-        let artifact = json!({"text": "say tuesday-pin-4711", "z": [{"tuesday-pin-4711": 1}], "a": 1.5});
+        let admission = Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 0,
+            now: Timestamp(0),
+        };
+        let artifact =
+            json!({"text": "say tuesday-pin-4711", "z": [{"tuesday-pin-4711": 1}], "a": 1.5});
         let artifact = artifact.as_object().cloned().unwrap();
-        let draft = written(&admission, Some("of tuesday-pin-4711".into()), Some("tuesday-pin-4711".into()), artifact).unwrap();
+        let draft = written(
+            &admission,
+            Some("of tuesday-pin-4711".into()),
+            Some("tuesday-pin-4711".into()),
+            artifact,
+        )
+        .unwrap();
         assert_eq!(draft.title.as_deref(), Some("of [REDACTED:pin]"));
         assert_eq!(draft.rationale.as_deref(), Some("[REDACTED:pin]"));
-        assert_eq!(draft.artifact.text(), r#"{"a":1.5,"text":"say [REDACTED:pin]","z":[{"[REDACTED:pin]":1}]}"#);
-        assert_eq!(Artifact::from_stored(draft.artifact.text().to_owned(), draft.artifact.sha256()).as_ref(), Some(&draft.artifact));
-        let again = written(&admission, draft.title, draft.rationale, draft.artifact.map()).unwrap();
+        assert_eq!(
+            draft.artifact.text(),
+            r#"{"a":1.5,"text":"say [REDACTED:pin]","z":[{"[REDACTED:pin]":1}]}"#
+        );
+        assert_eq!(
+            Artifact::from_stored(draft.artifact.text().to_owned(), draft.artifact.sha256())
+                .as_ref(),
+            Some(&draft.artifact)
+        );
+        let again = written(
+            &admission,
+            draft.title,
+            draft.rationale,
+            draft.artifact.map(),
+        )
+        .unwrap();
         assert_eq!(again.artifact, draft.artifact);
     }
 
@@ -131,8 +230,16 @@ mod tests {
     fn a_secret_across_fields_does_not_stay() {
         let redactor = Redactor::new([SecretValue::new("odd", r#"left","b":"right"#)]);
         let policy = Policy::default();
-        let admission = Admission { policy: &policy, redactor: &redactor, scan: 0, now: Timestamp(0) };
-        let artifact = json!({"a": "left", "b": "right"}).as_object().cloned().unwrap();
+        let admission = Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 0,
+            now: Timestamp(0),
+        };
+        let artifact = json!({"a": "left", "b": "right"})
+            .as_object()
+            .cloned()
+            .unwrap();
         match written(&admission, None, None, artifact) {
             Ok(draft) => assert!(!draft.artifact.text().contains(r#"left","b":"right"#)),
             Err(rejection) => assert_eq!(rejection.field(), Some("artifact")),
@@ -142,9 +249,21 @@ mod tests {
     #[test]
     fn texts_are_bounded() {
         let (policy, redactor) = (Policy::default(), Redactor::empty());
-        let admission = Admission { policy: &policy, redactor: &redactor, scan: 0, now: Timestamp(0) };
+        let admission = Admission {
+            policy: &policy,
+            redactor: &redactor,
+            scan: 0,
+            now: Timestamp(0),
+        };
         let field = |title: &str, rationale: &str| {
-            written(&admission, Some(title.to_owned()), Some(rationale.to_owned()), Map::new()).err().and_then(|error| error.field())
+            written(
+                &admission,
+                Some(title.to_owned()),
+                Some(rationale.to_owned()),
+                Map::new(),
+            )
+            .err()
+            .and_then(|error| error.field())
         };
         assert_eq!(field("", ""), None);
         assert_eq!(field(&"x".repeat(201), ""), Some("title"));

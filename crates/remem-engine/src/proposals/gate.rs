@@ -15,7 +15,10 @@ use crate::jobs::own_words;
 use crate::registry::PassReport;
 use remem_core::event::{ApprovalGranted, QuorumProgress};
 use remem_core::proposal::Step;
-use remem_core::{Batch, EventBody, Fence, Permission, Precondition, Record, RecordBody, RecordKind, Rejection, TenantId, Ties, Timestamp};
+use remem_core::{
+    Batch, EventBody, Fence, Permission, Precondition, Record, RecordBody, RecordKind, Rejection,
+    TenantId, Ties, Timestamp,
+};
 use remem_store::StoreError;
 use serde_json::{Map, Value, json};
 
@@ -81,7 +84,13 @@ pub enum GateState {
 }
 
 impl GateState {
-    const ALL: [GateState; 5] = [GateState::Open, GateState::Passed, GateState::Overridden, GateState::Rejected, GateState::Void];
+    const ALL: [GateState; 5] = [
+        GateState::Open,
+        GateState::Passed,
+        GateState::Overridden,
+        GateState::Rejected,
+        GateState::Void,
+    ];
 
     /// The stable name, as stored and sent.
     #[must_use]
@@ -99,7 +108,11 @@ impl GateState {
 // A note is what a caller wrote.
 impl std::fmt::Debug for Gate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gate").field("id", &self.id).field("state", &self.state).field("votes", &self.votes.len()).finish_non_exhaustive()
+        f.debug_struct("Gate")
+            .field("id", &self.id)
+            .field("state", &self.state)
+            .field("votes", &self.votes.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -109,22 +122,38 @@ fn gate_id(proposal: &Proposal) -> String {
 
 impl Gate {
     fn read(record: &Record) -> Option<Gate> {
-        let text = |body: &Map<String, Value>, name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
-        let (body, time) = (&record.body, |body: &Map<String, Value>, name: &str| body.get(name).and_then(Value::as_i64).map(Timestamp));
-        let vote = |vote: &Value| Some(Vote { principal: text(vote.as_object()?, "principal")?, at: time(vote.as_object()?, "at")? });
+        let text = |body: &Map<String, Value>, name: &str| {
+            body.get(name).and_then(Value::as_str).map(str::to_owned)
+        };
+        let (body, time) = (&record.body, |body: &Map<String, Value>, name: &str| {
+            body.get(name).and_then(Value::as_i64).map(Timestamp)
+        });
+        let vote = |vote: &Value| {
+            Some(Vote {
+                principal: text(vote.as_object()?, "principal")?,
+                at: time(vote.as_object()?, "at")?,
+            })
+        };
         let state = text(body, "state")?;
         Some(Gate {
             id: record.key.clone(),
             proposal: text(body, "proposal")?,
             revision: body.get("revision").and_then(Value::as_u64)?,
             sha256: text(body, "sha256")?,
-            state: GateState::ALL.into_iter().find(|known| known.as_str() == state)?,
+            state: GateState::ALL
+                .into_iter()
+                .find(|known| known.as_str() == state)?,
             quorum: body
                 .get("quorum")
                 .and_then(Value::as_u64)
                 .and_then(|quorum| u32::try_from(quorum).ok())
                 .filter(|quorum| *quorum > 0)?,
-            votes: body.get("votes")?.as_array()?.iter().map(vote).collect::<Option<_>>()?,
+            votes: body
+                .get("votes")?
+                .as_array()?
+                .iter()
+                .map(vote)
+                .collect::<Option<_>>()?,
             ended_by: text(body, "endedBy"),
             reason: text(body, "reason"),
             note: text(body, "note"),
@@ -135,7 +164,11 @@ impl Gate {
     }
 
     pub(super) fn body(&self) -> RecordBody {
-        let votes: Vec<Value> = self.votes.iter().map(|vote| json!({"principal": vote.principal, "at": vote.at.0})).collect();
+        let votes: Vec<Value> = self
+            .votes
+            .iter()
+            .map(|vote| json!({"principal": vote.principal, "at": vote.at.0}))
+            .collect();
         own_words(json!({
             "proposal": self.proposal, "revision": self.revision, "sha256": self.sha256, "state": self.state.as_str(),
             "quorum": self.quorum, "votes": votes, "endedBy": self.ended_by, "reason": self.reason, "note": self.note,
@@ -144,16 +177,36 @@ impl Gate {
     }
 
     fn add_to(&self, batch: Batch) -> Batch {
-        let precondition = if self.version == 0 { Precondition::Absent } else { Precondition::Version(self.version) };
-        let ties = if self.state == GateState::Open { Ties::due(self.due) } else { Ties::default() };
-        batch.set_tied(RecordKind::Gate, self.id.clone(), precondition, self.body(), ties)
+        let precondition = if self.version == 0 {
+            Precondition::Absent
+        } else {
+            Precondition::Version(self.version)
+        };
+        let ties = if self.state == GateState::Open {
+            Ties::due(self.due)
+        } else {
+            Ties::default()
+        };
+        batch.set_tied(
+            RecordKind::Gate,
+            self.id.clone(),
+            precondition,
+            self.body(),
+            ties,
+        )
     }
 
     /// The gate with one more approval; `None` if this principal has approved already.
     fn with_vote(&self, principal: &str, at: Timestamp) -> Option<Gate> {
         let known = self.votes.iter().any(|vote| vote.principal == principal);
-        let vote = Vote { principal: principal.to_owned(), at };
-        (!known).then(|| Gate { votes: self.votes.iter().cloned().chain([vote]).collect(), ..self.clone() })
+        let vote = Vote {
+            principal: principal.to_owned(),
+            at,
+        };
+        (!known).then(|| Gate {
+            votes: self.votes.iter().cloned().chain([vote]).collect(),
+            ..self.clone()
+        })
     }
 }
 
@@ -162,26 +215,54 @@ impl Engine {
     pub async fn proposal_gate(&self, caller: &Caller, id: &str) -> Result<Gate, EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let proposal = self.find_proposal(caller.tenant(), id).await?;
-        let gate = self.gate_of(caller.tenant(), &proposal).await?.ok_or(EngineError::NotFound)?;
+        let gate = self
+            .gate_of(caller.tenant(), &proposal)
+            .await?
+            .ok_or(EngineError::NotFound)?;
         // Rules may have changed since the note was written.
         let (rules, policy) = (self.rules(caller.tenant()).await?, self.policy_of(caller));
-        let note = gate.note.as_deref().map(|note| draft::cleaned(&rules.admission(&policy, self.now()), note));
+        let note = gate
+            .note
+            .as_deref()
+            .map(|note| draft::cleaned(&rules.admission(&policy, self.now()), note));
         Ok(Gate { note, ..gate })
     }
 
-    pub(super) async fn gate_of(&self, tenant: &TenantId, proposal: &Proposal) -> Result<Option<Gate>, EngineError> {
-        let Some(record) = self.parts.review.record(tenant, RecordKind::Gate, &gate_id(proposal)).await? else { return Ok(None) };
-        let gate = Gate::read(&record).filter(|gate| gate.sha256 == proposal.sha256 && gate.proposal == proposal.id);
-        Ok(Some(gate.ok_or(StoreError::Damaged("a gate cannot be read"))?))
+    pub(super) async fn gate_of(
+        &self,
+        tenant: &TenantId,
+        proposal: &Proposal,
+    ) -> Result<Option<Gate>, EngineError> {
+        let Some(record) = self
+            .parts
+            .review
+            .record(tenant, RecordKind::Gate, &gate_id(proposal))
+            .await?
+        else {
+            return Ok(None);
+        };
+        let gate = Gate::read(&record)
+            .filter(|gate| gate.sha256 == proposal.sha256 && gate.proposal == proposal.id);
+        Ok(Some(
+            gate.ok_or(StoreError::Damaged("a gate cannot be read"))?,
+        ))
     }
 
     /// The gate that is open now, or a new one.
-    async fn open_gate(&self, tenant: &TenantId, proposal: &Proposal, now: Timestamp) -> Result<Gate, EngineError> {
+    async fn open_gate(
+        &self,
+        tenant: &TenantId,
+        proposal: &Proposal,
+        now: Timestamp,
+    ) -> Result<Gate, EngineError> {
         let settings = &self.parts.proposals;
         match self.gate_of(tenant, proposal).await? {
             Some(gate) if gate.state == GateState::Open && gate.due > now => {
                 // A host that became stricter meanwhile means it.
-                Ok(Gate { quorum: gate.quorum.max(settings.quorum), ..gate })
+                Ok(Gate {
+                    quorum: gate.quorum.max(settings.quorum),
+                    ..gate
+                })
             }
             Some(_) => Err(ProposalError::NoGate.into()),
             None => Ok(Gate {
@@ -203,21 +284,34 @@ impl Engine {
     }
 
     /// Opens the gate. Whoever did not write the proposal approves it by that.
-    pub(super) async fn ask_or_grant(&self, caller: &Caller, proposal: Proposal) -> Result<Applied, EngineError> {
+    pub(super) async fn ask_or_grant(
+        &self,
+        caller: &Caller,
+        proposal: Proposal,
+    ) -> Result<Applied, EngineError> {
         let (tenant, now) = (caller.tenant(), self.now_for(caller.tenant()).await?);
         let gate = self.open_gate(tenant, &proposal, now).await?;
         if !proposal.is_of(caller.principal().as_str()) {
             return self.grant(caller, &proposal, gate, now).await;
         }
         if gate.version == 0 {
-            let batch = changing(caller, &proposal, &proposal, now).emit(allowed(caller, &proposal, Action::Apply));
+            let batch = changing(caller, &proposal, &proposal, now).emit(allowed(
+                caller,
+                &proposal,
+                Action::Apply,
+            ));
             self.parts.store.commit(gate.add_to(batch)).await?;
         }
         self.waiting(caller, &proposal).await
     }
 
     /// Approves a revision whose gate is open.
-    pub async fn approve_proposal(&self, caller: &Caller, id: &str, digest: Option<&str>) -> Result<Applied, EngineError> {
+    pub async fn approve_proposal(
+        &self,
+        caller: &Caller,
+        id: &str,
+        digest: Option<&str>,
+    ) -> Result<Applied, EngineError> {
         for _ in 0..TRIES {
             if let Some(done) = settled(self.approve_once(caller, id, digest).await) {
                 return done;
@@ -226,7 +320,12 @@ impl Engine {
         busy()
     }
 
-    async fn approve_once(&self, caller: &Caller, id: &str, digest: Option<&str>) -> Result<Applied, EngineError> {
+    async fn approve_once(
+        &self,
+        caller: &Caller,
+        id: &str,
+        digest: Option<&str>,
+    ) -> Result<Applied, EngineError> {
         let proposal = self.to_decide(caller, id, Action::Approve).await?;
         step(&proposal, Step::Apply)?;
         is_seen(&proposal, digest)?;
@@ -238,31 +337,65 @@ impl Engine {
         self.grant(caller, &proposal, gate, now).await
     }
 
-    async fn grant(&self, caller: &Caller, proposal: &Proposal, gate: Gate, now: Timestamp) -> Result<Applied, EngineError> {
+    async fn grant(
+        &self,
+        caller: &Caller,
+        proposal: &Proposal,
+        gate: Gate,
+        now: Timestamp,
+    ) -> Result<Applied, EngineError> {
         let principal = caller.principal().as_str();
         // Saying it twice is saying it once.
-        let Some(gate) = gate.with_vote(principal, now) else { return self.waiting(caller, proposal).await };
+        let Some(gate) = gate.with_vote(principal, now) else {
+            return self.waiting(caller, proposal).await;
+        };
         let granted = u32::try_from(gate.votes.len()).unwrap_or(u32::MAX);
-        let quorum_progress = Some(QuorumProgress { granted, required: gate.quorum });
-        let event = ApprovalGranted { gate_id: gate.id.clone(), principal: principal.to_owned(), quorum_progress };
+        let quorum_progress = Some(QuorumProgress {
+            granted,
+            required: gate.quorum,
+        });
+        let event = ApprovalGranted {
+            gate_id: gate.id.clone(),
+            principal: principal.to_owned(),
+            quorum_progress,
+        };
         let enough = granted >= gate.quorum;
         let (gate, batch) = if enough {
-            let batch = self.activating(caller, proposal, Some(&gate.id), now).await?;
-            (Gate { state: GateState::Passed, ended_by: Some(principal.to_owned()), ..gate }, batch)
+            let batch = self
+                .activating(caller, proposal, Some(&gate.id), now)
+                .await?;
+            (
+                Gate {
+                    state: GateState::Passed,
+                    ended_by: Some(principal.to_owned()),
+                    ..gate
+                },
+                batch,
+            )
         } else {
             (gate, changing(caller, proposal, proposal, now))
         };
-        let batch = batch.emit(allowed(caller, proposal, Action::Approve)).emit(EventBody::ApprovalGranted(event));
+        let batch = batch
+            .emit(allowed(caller, proposal, Action::Approve))
+            .emit(EventBody::ApprovalGranted(event));
         self.parts.store.commit(gate.add_to(batch)).await?;
         if enough {
-            return Ok(Applied::Installed(Box::new(self.reread(caller, &proposal.id).await?)));
+            return Ok(Applied::Installed(Box::new(
+                self.reread(caller, &proposal.id).await?,
+            )));
         }
         self.waiting(caller, proposal).await
     }
 
     async fn waiting(&self, caller: &Caller, proposal: &Proposal) -> Result<Applied, EngineError> {
-        let gate = self.gate_of(caller.tenant(), proposal).await?.ok_or(EngineError::NotFound)?;
-        Ok(Applied::Waiting(Box::new(self.reread(caller, &proposal.id).await?), Box::new(gate)))
+        let gate = self
+            .gate_of(caller.tenant(), proposal)
+            .await?
+            .ok_or(EngineError::NotFound)?;
+        Ok(Applied::Waiting(
+            Box::new(self.reread(caller, &proposal.id).await?),
+            Box::new(gate),
+        ))
     }
 
     /// Goes past the quorum: for who has that right, where the host allows it, with a reason.
@@ -275,7 +408,10 @@ impl Engine {
         digest: Option<&str>,
     ) -> Result<Applied, EngineError> {
         for _ in 0..TRIES {
-            if let Some(done) = settled(self.override_once(caller, id, reason, note.clone(), digest).await) {
+            if let Some(done) = settled(
+                self.override_once(caller, id, reason, note.clone(), digest)
+                    .await,
+            ) {
                 return done;
             }
         }
@@ -294,7 +430,10 @@ impl Engine {
         let known = OVERRIDE_REASONS.into_iter().find(|known| *known == reason);
         let proposal = self.to_decide(caller, id, Action::Override).await?;
         let rule = "must be urgent, reviewer-unavailable, policy or other";
-        let reason = known.ok_or(Rejection::Invalid { field: "reason", rule })?;
+        let reason = known.ok_or(Rejection::Invalid {
+            field: "reason",
+            rule,
+        })?;
         if self.parts.proposals.activation != Activation::ApprovalGate {
             return Err(ProposalError::NoGate.into());
         }
@@ -305,27 +444,63 @@ impl Engine {
         let principal = caller.principal().as_str();
         let gate = self.open_gate(tenant, &proposal, now).await?;
         let (ended_by, reason) = (Some(principal.to_owned()), Some(reason.to_owned()));
-        let gate = Gate { state: GateState::Overridden, ended_by, reason, note, ..gate };
+        let gate = Gate {
+            state: GateState::Overridden,
+            ended_by,
+            reason,
+            note,
+            ..gate
+        };
         let event = ended(&gate, principal, gate.reason.as_deref().unwrap_or_default());
-        let batch = self.activating(caller, &proposal, Some(&gate.id), now).await?;
-        let batch = batch.emit(allowed(caller, &proposal, Action::Override)).emit(EventBody::ApprovalOverridden(event));
+        let batch = self
+            .activating(caller, &proposal, Some(&gate.id), now)
+            .await?;
+        let batch = batch
+            .emit(allowed(caller, &proposal, Action::Override))
+            .emit(EventBody::ApprovalOverridden(event));
         self.parts.store.commit(gate.add_to(batch)).await?;
         Ok(Applied::Installed(Box::new(self.reread(caller, id).await?)))
     }
 
     /// Whether a gate's time is over.
-    pub(crate) async fn has_gates_due(&self, tenant: &TenantId, now: Timestamp) -> Result<bool, EngineError> {
-        Ok(!self.parts.review.due(tenant, RecordKind::Gate, now, 1).await?.is_empty())
+    pub(crate) async fn has_gates_due(
+        &self,
+        tenant: &TenantId,
+        now: Timestamp,
+    ) -> Result<bool, EngineError> {
+        Ok(!self
+            .parts
+            .review
+            .due(tenant, RecordKind::Gate, now, 1)
+            .await?
+            .is_empty())
     }
 
     /// Rejects what nobody decided about in time.
-    pub(crate) async fn expire_gates(&self, tenant: &TenantId, now: Timestamp, fence: Option<Fence>) -> Result<PassReport, EngineError> {
-        let records = self.parts.review.due(tenant, RecordKind::Gate, now, EXPIRE_MAX).await?;
-        let mut report = PassReport { more: records.len() == EXPIRE_MAX as usize, ..PassReport::default() };
+    pub(crate) async fn expire_gates(
+        &self,
+        tenant: &TenantId,
+        now: Timestamp,
+        fence: Option<Fence>,
+    ) -> Result<PassReport, EngineError> {
+        let records = self
+            .parts
+            .review
+            .due(tenant, RecordKind::Gate, now, EXPIRE_MAX)
+            .await?;
+        let mut report = PassReport {
+            more: records.len() == EXPIRE_MAX as usize,
+            ..PassReport::default()
+        };
         for record in records {
             report.examined += 1;
             let batch = Batch::new(tenant.clone(), now).fenced(fence.clone());
-            match self.parts.store.commit(self.expiring(batch, tenant, &record).await?).await {
+            match self
+                .parts
+                .store
+                .commit(self.expiring(batch, tenant, &record).await?)
+                .await
+            {
                 Ok(_) => report.changed += 1,
                 // Somebody decided at the last moment, or the lease is gone: the next activation sees which.
                 Err(StoreError::Conflict) => {}
@@ -335,23 +510,55 @@ impl Engine {
         Ok(report)
     }
 
-    async fn expiring(&self, batch: Batch, tenant: &TenantId, record: &Record) -> Result<Batch, EngineError> {
+    async fn expiring(
+        &self,
+        batch: Batch,
+        tenant: &TenantId,
+        record: &Record,
+    ) -> Result<Batch, EngineError> {
         let precondition = Precondition::Version(record.version);
         let Some(gate) = Gate::read(record) else {
             // It lets nobody pass as it is; from now on it is not looked at again either.
-            tracing::warn!(gate = record.key, "a gate cannot be read; it is closed for good");
-            let closed = own_words(json!({"state": GateState::Rejected.as_str(), "reason": "unreadable"}));
+            tracing::warn!(
+                gate = record.key,
+                "a gate cannot be read; it is closed for good"
+            );
+            let closed =
+                own_words(json!({"state": GateState::Rejected.as_str(), "reason": "unreadable"}));
             return Ok(batch.set(RecordKind::Gate, record.key.clone(), precondition, closed));
         };
         let now = batch.at();
-        let over = Gate { state: GateState::Rejected, ended_by: Some(HOST.to_owned()), reason: Some("timeout".to_owned()), ..gate.clone() };
+        let over = Gate {
+            state: GateState::Rejected,
+            ended_by: Some(HOST.to_owned()),
+            reason: Some("timeout".to_owned()),
+            ..gate.clone()
+        };
         let batch = batch.set(RecordKind::Gate, gate.id.clone(), precondition, over.body());
         let batch = batch.emit(EventBody::ApprovalRejected(ended(&gate, HOST, "timeout")));
-        let proposal = self.parts.review.proposal(tenant, &gate.proposal).await?.filter(|proposal| proposal.revision == gate.revision);
-        let Some(proposal) = proposal else { return Ok(batch) };
-        let Some(state) = proposal.state.after(Step::Reject) else { return Ok(batch) };
-        let next = Proposal { state, updated_at: now, ..proposal.clone() };
-        let batch = batch.set(RecordKind::Proposal, proposal.id.clone(), Precondition::Version(proposal.version), next.body());
+        let proposal = self
+            .parts
+            .review
+            .proposal(tenant, &gate.proposal)
+            .await?
+            .filter(|proposal| proposal.revision == gate.revision);
+        let Some(proposal) = proposal else {
+            return Ok(batch);
+        };
+        let Some(state) = proposal.state.after(Step::Reject) else {
+            return Ok(batch);
+        };
+        let next = Proposal {
+            state,
+            updated_at: now,
+            ..proposal.clone()
+        };
+        let batch = batch.set(
+            RecordKind::Proposal,
+            proposal.id.clone(),
+            Precondition::Version(proposal.version),
+            next.body(),
+        );
         Ok(batch.emit(EventBody::ProposalRejected(next.told())))
     }
 }
@@ -380,7 +587,14 @@ mod tests {
 
     fn record(body: RecordBody) -> Record {
         let (kind, key) = (RecordKind::Gate, "prop_1-r2".to_owned());
-        Record { kind, key, version: 1, at: Timestamp(0), body: body.map().clone(), ties: Ties::default() }
+        Record {
+            kind,
+            key,
+            version: 1,
+            at: Timestamp(0),
+            body: body.map().clone(),
+            ties: Ties::default(),
+        }
     }
 
     #[test]
@@ -394,10 +608,15 @@ mod tests {
     #[test]
     fn a_gate_that_says_too_little_is_none() {
         let whole = gate().body().map().clone();
-        for field in ["proposal", "revision", "sha256", "state", "quorum", "votes", "openedAt", "due"] {
+        for field in [
+            "proposal", "revision", "sha256", "state", "quorum", "votes", "openedAt", "due",
+        ] {
             let mut broken = whole.clone();
             broken.remove(field);
-            assert!(Gate::read(&record(own_words(Value::Object(broken)))).is_none(), "{field}");
+            assert!(
+                Gate::read(&record(own_words(Value::Object(broken)))).is_none(),
+                "{field}"
+            );
         }
         let mut zero = whole;
         zero.insert("quorum".to_owned(), json!(0));
@@ -408,6 +627,9 @@ mod tests {
     fn nobody_votes_twice() {
         let once = gate().with_vote("key_1", Timestamp(3)).unwrap();
         assert!(once.with_vote("key_1", Timestamp(4)).is_none());
-        assert_eq!(once.with_vote("key_2", Timestamp(4)).unwrap().votes.len(), 2);
+        assert_eq!(
+            once.with_vote("key_2", Timestamp(4)).unwrap().votes.len(),
+            2
+        );
     }
 }

@@ -10,7 +10,10 @@ use crate::error::EngineError;
 use crate::jobs::own_words;
 use remem_core::admission::check_name;
 use remem_core::proposal::{Artifact, Installable, Kind, check};
-use remem_core::{Agent, Batch, Permission, Precondition, Record, RecordBody, RecordKind, Rejection, TenantId, Ties, Timestamp, Workflow};
+use remem_core::{
+    Agent, Batch, Permission, Precondition, Record, RecordBody, RecordKind, Rejection, TenantId,
+    Ties, Timestamp, Workflow,
+};
 use serde_json::{Map, Value, json};
 
 /// What was installed from a proposal.
@@ -33,7 +36,10 @@ pub struct Installed {
 // The artifact is what somebody wrote.
 impl std::fmt::Debug for Installed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Installed").field("reference", &self.reference).field("sha256", &self.sha256).finish_non_exhaustive()
+        f.debug_struct("Installed")
+            .field("reference", &self.reference)
+            .field("sha256", &self.sha256)
+            .finish_non_exhaustive()
     }
 }
 
@@ -58,21 +64,47 @@ pub(super) struct Installation {
 impl Installation {
     /// All of it, on the condition that the names are still free.
     pub fn add_to(self, batch: Batch) -> Batch {
-        let add = |batch: Batch, effect: Effect| batch.set_tied(effect.kind, effect.key, Precondition::Absent, effect.body, effect.ties);
+        let add = |batch: Batch, effect: Effect| {
+            batch.set_tied(
+                effect.kind,
+                effect.key,
+                Precondition::Absent,
+                effect.body,
+                effect.ties,
+            )
+        };
         let batch = self.effects.into_iter().fold(batch, add);
-        batch.set(RecordKind::Installed, self.reference, self.precondition, self.installed)
+        batch.set(
+            RecordKind::Installed,
+            self.reference,
+            self.precondition,
+            self.installed,
+        )
     }
 }
 
 impl Engine {
     /// What was installed from proposals, by kind and name.
-    pub async fn installed_artifacts(&self, caller: &Caller) -> Result<Vec<Installed>, EngineError> {
+    pub async fn installed_artifacts(
+        &self,
+        caller: &Caller,
+    ) -> Result<Vec<Installed>, EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let limit = u32::try_from(self.parts.policy.proposals_max).unwrap_or(u32::MAX);
-        let records = self.parts.store.records(caller.tenant(), RecordKind::Installed, "", None, limit).await?;
+        let records = self
+            .parts
+            .store
+            .records(caller.tenant(), RecordKind::Installed, "", None, limit)
+            .await?;
         let (rules, policy) = (self.rules(caller.tenant()).await?, self.policy_of(caller));
         let read = |record: Record| {
-            let text = |name: &str| record.body.get(name).and_then(Value::as_str).map(str::to_owned);
+            let text = |name: &str| {
+                record
+                    .body
+                    .get(name)
+                    .and_then(Value::as_str)
+                    .map(str::to_owned)
+            };
             let shown = Map::from_iter([("artifact".to_owned(), json!(text("artifact")?))]);
             let shown = rules.admission(&policy, record.at).record(shown);
             Some(Installed {
@@ -96,7 +128,8 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Installation, EngineError> {
         let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
-        let what = check(proposal.kind, &artifact.map(), &policy).map_err(ProposalError::Malformed)?;
+        let what =
+            check(proposal.kind, &artifact.map(), &policy).map_err(ProposalError::Malformed)?;
         let reference = format!("{}/{}", proposal.kind.as_str(), what.name());
         let rules = self.rules(tenant).await?;
         let admission = rules.admission(&policy, now);
@@ -109,37 +142,73 @@ impl Engine {
         let effects: Vec<Effect> = match &what {
             Installable::Agents { agents, .. } => {
                 self.prompts_are_there(tenant, agents).await?;
-                agents.iter().map(|agent| plain(RecordKind::Agent, agent.id(), agent.body().clone())).collect()
+                agents
+                    .iter()
+                    .map(|agent| plain(RecordKind::Agent, agent.id(), agent.body().clone()))
+                    .collect()
             }
             Installable::Workflows { workflows, .. } => {
-                let definition = |workflow: &Workflow| plain(RecordKind::Workflow, &workflow.id, workflow.document.clone());
+                let definition = |workflow: &Workflow| {
+                    plain(
+                        RecordKind::Workflow,
+                        &workflow.id,
+                        workflow.document.clone(),
+                    )
+                };
                 workflows.iter().map(definition).collect()
             }
-            Installable::Prompt(template) => vec![plain(RecordKind::Prompt, template.id(), artifact.map())],
+            Installable::Prompt(template) => {
+                vec![plain(RecordKind::Prompt, template.id(), artifact.map())]
+            }
             Installable::Automation(automation) => {
-                let record = AutomationRecord::new(automation.clone(), now, Some(reference.clone()));
+                let record =
+                    AutomationRecord::new(automation.clone(), now, Some(reference.clone()));
                 let ties = record.next_due(now).map(Ties::due).unwrap_or_default();
-                vec![Effect { kind: RecordKind::Automation, key: automation.id.clone(), body: record.body(&admission), ties }]
+                vec![Effect {
+                    kind: RecordKind::Automation,
+                    key: automation.id.clone(),
+                    body: record.body(&admission),
+                    ties,
+                }]
             }
         };
         for effect in &effects {
             // Names are kept in clear and shown in events, whatever the tenant thinks of shapes elsewhere.
-            check_name(rules.redactor(), "artifact", &effect.key).map_err(|_| ProposalError::HoldsSecret)?;
+            check_name(rules.redactor(), "artifact", &effect.key)
+                .map_err(|_| ProposalError::HoldsSecret)?;
         }
-        let precondition = self.free_names(tenant, proposal, &reference, &effects).await?;
-        let items: Vec<Value> = effects.iter().map(|effect| json!([effect.kind.as_str(), effect.key])).collect();
+        let precondition = self
+            .free_names(tenant, proposal, &reference, &effects)
+            .await?;
+        let items: Vec<Value> = effects
+            .iter()
+            .map(|effect| json!([effect.kind.as_str(), effect.key]))
+            .collect();
         let installed = own_words(json!({
             "artifact": artifact.text(), "sha256": artifact.sha256(), "proposalId": proposal.id, "revision": proposal.revision,
             "items": items, "by": caller.principal().as_str(), "at": now.0,
         }));
-        Ok(Installation { reference, effects, installed, precondition })
+        Ok(Installation {
+            reference,
+            effects,
+            installed,
+            precondition,
+        })
     }
 
-    async fn prompts_are_there(&self, tenant: &TenantId, agents: &[Agent]) -> Result<(), EngineError> {
+    async fn prompts_are_there(
+        &self,
+        tenant: &TenantId,
+        agents: &[Agent],
+    ) -> Result<(), EngineError> {
         for agent in agents {
             if self.prompt_of(tenant, agent).await?.is_none() {
                 let rule = "must name a workspace file or a prompt template of the tenant";
-                return Err(ProposalError::Malformed(Rejection::Invalid { field: "systemPromptRef", rule }).into());
+                return Err(ProposalError::Malformed(Rejection::Invalid {
+                    field: "systemPromptRef",
+                    rule,
+                })
+                .into());
             }
         }
         Ok(())
@@ -155,22 +224,49 @@ impl Engine {
     ) -> Result<Precondition, EngineError> {
         for effect in effects {
             let of_the_host = match effect.kind {
-                RecordKind::Agent => self.parts.agents.iter().any(|agent| agent.id() == effect.key),
+                RecordKind::Agent => self
+                    .parts
+                    .agents
+                    .iter()
+                    .any(|agent| agent.id() == effect.key),
                 RecordKind::Workflow => self.host_workflow(&effect.key).is_some(),
                 _ => false,
             };
-            if of_the_host || self.parts.store.record(tenant, effect.kind, &effect.key).await?.is_some() {
+            if of_the_host
+                || self
+                    .parts
+                    .store
+                    .record(tenant, effect.kind, &effect.key)
+                    .await?
+                    .is_some()
+            {
                 return Err(ProposalError::InstallConflict.into());
             }
         }
-        self.room_for_effects(tenant, proposal.kind, effects).await?;
-        let Some(earlier) = self.parts.store.record(tenant, RecordKind::Installed, reference).await? else {
+        self.room_for_effects(tenant, proposal.kind, effects)
+            .await?;
+        let Some(earlier) = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Installed, reference)
+            .await?
+        else {
             return Ok(Precondition::Absent);
         };
         // What was installed under this name before may have been removed since; then the name is free.
-        for item in earlier.body.get("items").and_then(Value::as_array).into_iter().flatten() {
-            let kind = RecordKind::ALL.into_iter().find(|kind| item.get(0).and_then(Value::as_str) == Some(kind.as_str()));
-            let (Some(kind), Some(key)) = (kind, item.get(1).and_then(Value::as_str)) else { continue };
+        for item in earlier
+            .body
+            .get("items")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            let kind = RecordKind::ALL
+                .into_iter()
+                .find(|kind| item.get(0).and_then(Value::as_str) == Some(kind.as_str()));
+            let (Some(kind), Some(key)) = (kind, item.get(1).and_then(Value::as_str)) else {
+                continue;
+            };
             if self.parts.store.record(tenant, kind, key).await?.is_some() {
                 return Err(ProposalError::InstallConflict.into());
             }
@@ -178,17 +274,46 @@ impl Engine {
         Ok(Precondition::Version(earlier.version))
     }
 
-    async fn room_for_effects(&self, tenant: &TenantId, kind: Kind, effects: &[Effect]) -> Result<(), EngineError> {
+    async fn room_for_effects(
+        &self,
+        tenant: &TenantId,
+        kind: Kind,
+        effects: &[Effect],
+    ) -> Result<(), EngineError> {
         let policy = &self.parts.policy;
         let (record, field, limit) = match kind {
             Kind::AgentPack => (RecordKind::Agent, "agents", policy.agents_max),
-            Kind::WorkflowChainPack => (RecordKind::Workflow, "workflows", policy.workflows_max as usize),
+            Kind::WorkflowChainPack => (
+                RecordKind::Workflow,
+                "workflows",
+                policy.workflows_max as usize,
+            ),
             Kind::PromptTemplate => (RecordKind::Prompt, "prompts", policy.prompts_max),
-            Kind::Automation => (RecordKind::Automation, "automations", policy.automations_max),
+            Kind::Automation => (
+                RecordKind::Automation,
+                "automations",
+                policy.automations_max,
+            ),
         };
         let asked = u32::try_from(limit).unwrap_or(u32::MAX);
-        let actual = self.parts.store.records(tenant, record, "", None, asked).await?.len() + effects.len();
+        let actual = self
+            .parts
+            .store
+            .records(tenant, record, "", None, asked)
+            .await?
+            .len()
+            + effects.len();
         let (limit, actual) = (limit as u64, actual as u64);
-        if actual <= limit { Ok(()) } else { Err(Rejection::TooLarge { field, unit: "items", limit, actual }.into()) }
+        if actual <= limit {
+            Ok(())
+        } else {
+            Err(Rejection::TooLarge {
+                field,
+                unit: "items",
+                limit,
+                actual,
+            }
+            .into())
+        }
     }
 }

@@ -8,7 +8,9 @@ use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::event::ProposalCreated;
 use remem_core::proposal::{Artifact, Kind, State};
-use remem_core::{Batch, EventBody, Permission, Precondition, RecordKind, Rejection, RunId, TenantId, Timestamp};
+use remem_core::{
+    Batch, EventBody, Permission, Precondition, RecordKind, Rejection, RunId, TenantId, Timestamp,
+};
 use remem_store::{Outcome, StoreError};
 use serde_json::{Map, Value};
 
@@ -43,7 +45,9 @@ pub struct NewProposal {
 // What a caller wrote.
 impl std::fmt::Debug for NewProposal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NewProposal").field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("NewProposal")
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }
 
@@ -54,18 +58,38 @@ const SOURCES_MAX: usize = 50;
 
 impl Engine {
     /// Proposals, oldest first: what has waited longest comes first. The name after which to go on, if there may be more.
-    pub async fn proposals(&self, caller: &Caller, query: &ProposalQuery) -> Result<(Vec<Shown>, Option<String>), EngineError> {
+    pub async fn proposals(
+        &self,
+        caller: &Caller,
+        query: &ProposalQuery,
+    ) -> Result<(Vec<Shown>, Option<String>), EngineError> {
         caller.require(Permission::ProposalsRead)?;
-        if query.after.as_deref().is_some_and(|after| !is_proposal_id(after)) {
-            return Err(Rejection::Invalid { field: "cursor", rule: "is not one that this list gave out" }.into());
+        if query
+            .after
+            .as_deref()
+            .is_some_and(|after| !is_proposal_id(after))
+        {
+            return Err(Rejection::Invalid {
+                field: "cursor",
+                rule: "is not one that this list gave out",
+            }
+            .into());
         }
-        let (tenant, limit) = (caller.tenant(), self.parts.policy.list_limit(query.limit) as usize);
+        let (tenant, limit) = (
+            caller.tenant(),
+            self.parts.policy.list_limit(query.limit) as usize,
+        );
         let wanted = |proposal: &Proposal| {
-            query.state.is_none_or(|state| proposal.state == state) && query.kind.is_none_or(|kind| proposal.kind == kind)
+            query.state.is_none_or(|state| proposal.state == state)
+                && query.kind.is_none_or(|kind| proposal.kind == kind)
         };
         let (mut found, mut after) = (Vec::new(), query.after.clone());
         loop {
-            let page = self.parts.review.records(tenant, RecordKind::Proposal, "", after.as_deref(), PAGE).await?;
+            let page = self
+                .parts
+                .review
+                .records(tenant, RecordKind::Proposal, "", after.as_deref(), PAGE)
+                .await?;
             for proposal in page.iter().filter_map(Proposal::read).filter(wanted) {
                 if found.len() == limit {
                     let next = found.last().map(|shown: &Shown| shown.proposal.id.clone());
@@ -88,16 +112,29 @@ impl Engine {
     }
 
     /// Its revisions, oldest first.
-    pub async fn proposal_revisions(&self, caller: &Caller, id: &str) -> Result<Vec<Revision>, EngineError> {
+    pub async fn proposal_revisions(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Vec<Revision>, EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let tenant = caller.tenant();
         let proposal = self.find_proposal(tenant, id).await?;
         let limit = u32::try_from(self.parts.policy.proposal_revisions_max).unwrap_or(u32::MAX);
         let prefix = format!("{}/", proposal.id);
-        let records = self.parts.review.records(tenant, RecordKind::ProposalRevision, &prefix, None, limit).await?;
+        let records = self
+            .parts
+            .review
+            .records(tenant, RecordKind::ProposalRevision, &prefix, None, limit)
+            .await?;
         let mut revisions = Vec::with_capacity(records.len());
         for record in &records {
-            let number = record.key.rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or(0);
+            let number = record
+                .key
+                .rsplit('/')
+                .next()
+                .and_then(|number| number.parse().ok())
+                .unwrap_or(0);
             revisions.push(self.shown_revision(tenant, number, record).await?);
         }
         Ok(revisions)
@@ -105,30 +142,65 @@ impl Engine {
 
     /// Puts a caller's own draft under review; once, however often it is repeated with the same key. Answers whether it was
     /// there already.
-    pub async fn submit_proposal(&self, caller: &Caller, new: NewProposal, key: Option<&str>) -> Result<(Shown, bool), EngineError> {
+    pub async fn submit_proposal(
+        &self,
+        caller: &Caller,
+        new: NewProposal,
+        key: Option<&str>,
+    ) -> Result<(Shown, bool), EngineError> {
         caller.require(Permission::ProposalsWrite)?;
-        if new.source_runs.len() > SOURCES_MAX || new.source_runs.iter().any(|run| RunId::parse(run).is_none()) {
-            return Err(Rejection::Invalid { field: "sourceRunIds", rule: "must be at most 50 names of runs" }.into());
+        if new.source_runs.len() > SOURCES_MAX
+            || new
+                .source_runs
+                .iter()
+                .any(|run| RunId::parse(run).is_none())
+        {
+            return Err(Rejection::Invalid {
+                field: "sourceRunIds",
+                rule: "must be at most 50 names of runs",
+            }
+            .into());
         }
         let idempotency = self.idempotency("submit-proposal", key, &digest(&new))?;
         let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
         let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
-        let draft = draft::written(&rules.admission(&policy, now), new.title, new.rationale, new.artifact)?;
+        let draft = draft::written(
+            &rules.admission(&policy, now),
+            new.title,
+            new.rationale,
+            new.artifact,
+        )?;
         for run in &new.source_runs {
             remem_core::admission::check_name(rules.redactor(), "sourceRunIds", run)?;
         }
         self.room_for_a_proposal(tenant).await?;
         let owner = Some(caller.principal().as_str().to_owned());
         let proposal = self.new_proposal(tenant, new.kind, &draft, now).await?;
-        let proposal = Proposal { source_runs: new.source_runs, author: owner.clone(), owner, ..proposal };
-        let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone()).idempotent(idempotency);
-        let committed = self.parts.store.commit(creating(batch, &proposal, &draft.artifact, now)).await?;
+        let proposal = Proposal {
+            source_runs: new.source_runs,
+            author: owner.clone(),
+            owner,
+            ..proposal
+        };
+        let batch = Batch::new(tenant.clone(), now)
+            .by(caller.principal().clone())
+            .idempotent(idempotency);
+        let committed = self
+            .parts
+            .store
+            .commit(creating(batch, &proposal, &draft.artifact, now))
+            .await?;
         let named = committed.outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Recorded { key, .. } => Some(key.as_str()),
             _ => None,
         });
-        let stored = self.find_proposal(tenant, named.unwrap_or(&proposal.id)).await?;
-        Ok((self.shown_proposal(tenant, stored).await?, committed.replayed))
+        let stored = self
+            .find_proposal(tenant, named.unwrap_or(&proposal.id))
+            .await?;
+        Ok((
+            self.shown_proposal(tenant, stored).await?,
+            committed.replayed,
+        ))
     }
 
     /// A proposal that is not stored yet.
@@ -166,22 +238,45 @@ impl Engine {
         if !self.parts.review.is_open() {
             return Err(ProposalError::Off.into());
         }
-        let (policy, known) = (&self.parts.policy, self.parts.review.proposals(tenant).await?);
-        let open = known.iter().filter(|proposal| proposal.state.is_open()).count();
-        for (limit, actual) in [(policy.proposals_open_max, open), (policy.proposals_max, known.len())] {
+        let (policy, known) = (
+            &self.parts.policy,
+            self.parts.review.proposals(tenant).await?,
+        );
+        let open = known
+            .iter()
+            .filter(|proposal| proposal.state.is_open())
+            .count();
+        for (limit, actual) in [
+            (policy.proposals_open_max, open),
+            (policy.proposals_max, known.len()),
+        ] {
             if actual >= limit {
                 let (limit, actual) = (limit as u64, actual as u64 + 1);
-                return Err(Rejection::TooLarge { field: "proposals", unit: "items", limit, actual }.into());
+                return Err(Rejection::TooLarge {
+                    field: "proposals",
+                    unit: "items",
+                    limit,
+                    actual,
+                }
+                .into());
             }
         }
         Ok(())
     }
 
-    pub(super) async fn find_proposal(&self, tenant: &TenantId, id: &str) -> Result<Proposal, EngineError> {
+    pub(super) async fn find_proposal(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Proposal, EngineError> {
         if !self.parts.review.is_open() {
             return Err(ProposalError::Off.into());
         }
-        self.parts.review.proposal(tenant, id).await?.ok_or(EngineError::NotFound)
+        self.parts
+            .review
+            .proposal(tenant, id)
+            .await?
+            .ok_or(EngineError::NotFound)
     }
 }
 
@@ -198,11 +293,29 @@ fn digest(new: &NewProposal) -> Digest {
 }
 
 /// Adds to a batch all that makes a proposal.
-pub(super) fn creating(batch: Batch, proposal: &Proposal, artifact: &Artifact, now: Timestamp) -> Batch {
-    let (key, body) = (revision_key(&proposal.id, 1), revision_body(artifact, proposal.author.as_deref(), now));
+pub(super) fn creating(
+    batch: Batch,
+    proposal: &Proposal,
+    artifact: &Artifact,
+    now: Timestamp,
+) -> Batch {
+    let (key, body) = (
+        revision_key(&proposal.id, 1),
+        revision_body(artifact, proposal.author.as_deref(), now),
+    );
     batch
-        .set(RecordKind::Proposal, proposal.id.clone(), Precondition::Absent, proposal.body())
-        .set(RecordKind::ProposalRevision, key, Precondition::Absent, body)
+        .set(
+            RecordKind::Proposal,
+            proposal.id.clone(),
+            Precondition::Absent,
+            proposal.body(),
+        )
+        .set(
+            RecordKind::ProposalRevision,
+            key,
+            Precondition::Absent,
+            body,
+        )
         .emit(EventBody::ProposalCreated(ProposalCreated {
             proposal_id: proposal.id.clone(),
             kind: proposal.kind.as_str().to_owned(),
@@ -213,7 +326,11 @@ pub(super) fn creating(batch: Batch, proposal: &Proposal, artifact: &Artifact, n
 
 /// `None` if somebody else came before, so that it is to be tried again.
 pub(super) fn settled<T>(result: Result<T, EngineError>) -> Option<Result<T, EngineError>> {
-    if matches!(result, Err(EngineError::Store(StoreError::Conflict))) { None } else { Some(result) }
+    if matches!(result, Err(EngineError::Store(StoreError::Conflict))) {
+        None
+    } else {
+        Some(result)
+    }
 }
 
 /// Somebody else came before too often.

@@ -61,7 +61,9 @@ impl Activation {
     /// The way of that name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Activation> {
-        [Activation::DirectRbac, Activation::ApprovalGate].into_iter().find(|way| way.as_str() == text)
+        [Activation::DirectRbac, Activation::ApprovalGate]
+            .into_iter()
+            .find(|way| way.as_str() == text)
     }
 }
 

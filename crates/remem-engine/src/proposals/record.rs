@@ -95,7 +95,10 @@ impl std::fmt::Debug for Proposal {
 
 impl std::fmt::Debug for Revision {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Revision").field("number", &self.number).field("sha256", &self.sha256).finish_non_exhaustive()
+        f.debug_struct("Revision")
+            .field("number", &self.number)
+            .field("sha256", &self.sha256)
+            .finish_non_exhaustive()
     }
 }
 
@@ -105,8 +108,14 @@ pub(super) fn revision_key(proposal: &str, number: u64) -> String {
 }
 
 /// The record of a revision: the exact bytes, as one text.
-pub(super) fn revision_body(artifact: &Artifact, author: Option<&str>, now: Timestamp) -> RecordBody {
-    own_words(json!({"artifact": artifact.text(), "sha256": artifact.sha256(), "author": author, "at": now.0}))
+pub(super) fn revision_body(
+    artifact: &Artifact,
+    author: Option<&str>,
+    now: Timestamp,
+) -> RecordBody {
+    own_words(
+        json!({"artifact": artifact.text(), "sha256": artifact.sha256(), "author": author, "at": now.0}),
+    )
 }
 
 fn text(body: &Map<String, Value>, name: &str) -> Option<String> {
@@ -115,7 +124,13 @@ fn text(body: &Map<String, Value>, name: &str) -> Option<String> {
 
 fn texts(body: &Map<String, Value>, name: &str) -> Vec<String> {
     let list = body.get(name).and_then(Value::as_array);
-    list.map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect()).unwrap_or_default()
+    list.map(|list| {
+        list.iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
+    })
+    .unwrap_or_default()
 }
 
 impl Proposal {
@@ -134,7 +149,10 @@ impl Proposal {
             owner: text(body, "owner"),
             author: text(body, "author"),
             duplicate_of: text(body, "duplicateOf"),
-            activated: activated.map(|installed_ref| Activated { approval_id: text(body, "approvalId"), installed_ref }),
+            activated: activated.map(|installed_ref| Activated {
+                approval_id: text(body, "approvalId"),
+                installed_ref,
+            }),
             revision: body.get("revision").and_then(Value::as_u64)?,
             sha256: text(body, "sha256")?,
             origin: text(body, "origin")?,
@@ -167,34 +185,59 @@ impl Proposal {
 
     /// What events tell of it.
     pub(super) fn told(&self) -> ProposalRef {
-        ProposalRef { proposal_id: self.id.clone(), kind: self.kind.as_str().to_owned(), revision: self.revision }
+        ProposalRef {
+            proposal_id: self.id.clone(),
+            kind: self.kind.as_str().to_owned(),
+            revision: self.revision,
+        }
     }
 
     /// Whether somebody has had a hand in it, and is thus not who should judge it.
     pub(super) fn is_of(&self, principal: &str) -> bool {
-        [&self.owner, &self.author].into_iter().flatten().any(|who| who == principal)
+        [&self.owner, &self.author]
+            .into_iter()
+            .flatten()
+            .any(|who| who == principal)
     }
 }
 
 /// Whether a text can be the name of a proposal: what is not is not looked for.
 pub(super) fn is_proposal_id(text: &str) -> bool {
-    text.len() <= 128 && text.starts_with("prop_") && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    text.len() <= 128
+        && text.starts_with("prop_")
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 impl Desk {
-    pub(super) async fn proposal(&self, tenant: &TenantId, id: &str) -> Result<Option<Proposal>, EngineError> {
+    pub(super) async fn proposal(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Option<Proposal>, EngineError> {
         if !is_proposal_id(id) {
             return Ok(None);
         }
-        let Some(record) = self.record(tenant, RecordKind::Proposal, id).await? else { return Ok(None) };
-        Ok(Some(Proposal::read(&record).ok_or(StoreError::Damaged("a proposal cannot be read"))?))
+        let Some(record) = self.record(tenant, RecordKind::Proposal, id).await? else {
+            return Ok(None);
+        };
+        Ok(Some(
+            Proposal::read(&record).ok_or(StoreError::Damaged("a proposal cannot be read"))?,
+        ))
     }
 
     /// The bytes of a proposal's newest revision, as they were written down; `None` if they are not what their hash says.
-    pub(super) async fn artifact(&self, tenant: &TenantId, proposal: &Proposal) -> Result<Option<Artifact>, EngineError> {
+    pub(super) async fn artifact(
+        &self,
+        tenant: &TenantId,
+        proposal: &Proposal,
+    ) -> Result<Option<Artifact>, EngineError> {
         let key = revision_key(&proposal.id, proposal.revision);
-        let record = self.record(tenant, RecordKind::ProposalRevision, &key).await?;
-        Ok(record.and_then(|record| Artifact::from_stored(text(&record.body, "artifact")?, &proposal.sha256)))
+        let record = self
+            .record(tenant, RecordKind::ProposalRevision, &key)
+            .await?;
+        Ok(record.and_then(|record| {
+            Artifact::from_stored(text(&record.body, "artifact")?, &proposal.sha256)
+        }))
     }
 
     /// Every proposal of a tenant, oldest first.
@@ -202,7 +245,9 @@ impl Desk {
         const PAGE: u32 = 1_000;
         let (mut all, mut after) = (Vec::new(), None::<String>);
         loop {
-            let page = self.records(tenant, RecordKind::Proposal, "", after.as_deref(), PAGE).await?;
+            let page = self
+                .records(tenant, RecordKind::Proposal, "", after.as_deref(), PAGE)
+                .await?;
             all.extend(page.iter().filter_map(Proposal::read));
             match page.last().filter(|_| page.len() == PAGE as usize) {
                 Some(last) => after = Some(last.key.clone()),
@@ -214,24 +259,66 @@ impl Desk {
 
 impl Engine {
     /// A proposal as it may be shown today: what it holds may have become a secret since it was written.
-    pub(super) async fn shown_proposal(&self, tenant: &TenantId, proposal: Proposal) -> Result<Shown, EngineError> {
-        let artifact = self.parts.review.artifact(tenant, &proposal).await?.map(|artifact| artifact.map()).unwrap_or_default();
+    pub(super) async fn shown_proposal(
+        &self,
+        tenant: &TenantId,
+        proposal: Proposal,
+    ) -> Result<Shown, EngineError> {
+        let artifact = self
+            .parts
+            .review
+            .artifact(tenant, &proposal)
+            .await?
+            .map(|artifact| artifact.map())
+            .unwrap_or_default();
         let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
-        let words = json!({"title": proposal.title, "rationale": proposal.rationale, "artifact": artifact});
-        let clean = rules.admission(&policy, self.now()).record(words.as_object().cloned().unwrap_or_default());
-        let artifact = clean.map().get("artifact").and_then(Value::as_object).cloned().unwrap_or_default();
-        let proposal = Proposal { title: text(clean.map(), "title"), rationale: text(clean.map(), "rationale"), ..proposal };
+        let words =
+            json!({"title": proposal.title, "rationale": proposal.rationale, "artifact": artifact});
+        let clean = rules
+            .admission(&policy, self.now())
+            .record(words.as_object().cloned().unwrap_or_default());
+        let artifact = clean
+            .map()
+            .get("artifact")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        let proposal = Proposal {
+            title: text(clean.map(), "title"),
+            rationale: text(clean.map(), "rationale"),
+            ..proposal
+        };
         Ok(Shown { proposal, artifact })
     }
 
-    pub(super) async fn shown_revision(&self, tenant: &TenantId, number: u64, record: &Record) -> Result<Revision, EngineError> {
+    pub(super) async fn shown_revision(
+        &self,
+        tenant: &TenantId,
+        number: u64,
+        record: &Record,
+    ) -> Result<Revision, EngineError> {
         let sha256 = text(&record.body, "sha256").unwrap_or_default();
-        let artifact = text(&record.body, "artifact").and_then(|text| Artifact::from_stored(text, &sha256));
+        let artifact =
+            text(&record.body, "artifact").and_then(|text| Artifact::from_stored(text, &sha256));
         let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
         let artifact = artifact.map(|artifact| artifact.map()).unwrap_or_default();
-        let artifact = rules.admission(&policy, self.now()).record(artifact).map().clone();
-        let at = record.body.get("at").and_then(Value::as_i64).map_or(record.at, Timestamp);
-        Ok(Revision { number, sha256, author: text(&record.body, "author"), at, artifact })
+        let artifact = rules
+            .admission(&policy, self.now())
+            .record(artifact)
+            .map()
+            .clone();
+        let at = record
+            .body
+            .get("at")
+            .and_then(Value::as_i64)
+            .map_or(record.at, Timestamp);
+        Ok(Revision {
+            number,
+            sha256,
+            author: text(&record.body, "author"),
+            at,
+            artifact,
+        })
     }
 }
 
@@ -261,7 +348,10 @@ mod tests {
             updated_at: Timestamp(2),
             version: 3,
         };
-        let activated = Some(Activated { approval_id: Some("g".to_owned()), installed_ref: "automation/a".to_owned() });
+        let activated = Some(Activated {
+            approval_id: Some("g".to_owned()),
+            installed_ref: "automation/a".to_owned(),
+        });
         let text = |text: &str| Some(text.to_owned());
         let full = Proposal {
             title: text("t"),
@@ -277,7 +367,14 @@ mod tests {
         for proposal in [bare, full] {
             let body = proposal.body().map().clone();
             let (kind, key) = (RecordKind::Proposal, proposal.id.clone());
-            let record = Record { kind, key, version: 3, at: Timestamp(0), body, ties: Ties::default() };
+            let record = Record {
+                kind,
+                key,
+                version: 3,
+                at: Timestamp(0),
+                body,
+                ties: Ties::default(),
+            };
             assert!(Proposal::read(&record) == Some(proposal));
         }
     }

@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 
 /// The record of an artifact whose bytes may not stay: its hash is what is left. `None` for records of another kind.
 pub(crate) fn erased(admission: &Admission<'_>, record: &Record) -> Option<RecordBody> {
-    if !matches!(record.kind, RecordKind::ProposalRevision | RecordKind::Installed) {
+    if !matches!(
+        record.kind,
+        RecordKind::ProposalRevision | RecordKind::Installed
+    ) {
         return None;
     }
     let mut body = record.body.clone();
@@ -26,6 +29,10 @@ impl Engine {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Record>, EngineError> {
-        Ok(self.parts.review.records(tenant, kind, "", after, limit).await?)
+        Ok(self
+            .parts
+            .review
+            .records(tenant, kind, "", after, limit)
+            .await?)
     }
 }

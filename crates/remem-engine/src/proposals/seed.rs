@@ -14,20 +14,50 @@ impl Engine {
     pub async fn seed_proposal(&self, caller: &Caller) -> Result<(), EngineError> {
         caller.require(Permission::ProposalsRead)?;
         let tenant = caller.tenant();
-        if !self.parts.seams || self.parts.review.proposals(tenant).await?.iter().any(|proposal| proposal.state == State::Draft) {
+        if !self.parts.seams
+            || self
+                .parts
+                .review
+                .proposals(tenant)
+                .await?
+                .iter()
+                .any(|proposal| proposal.state == State::Draft)
+        {
             return Ok(());
         }
         self.room_for_a_proposal(tenant).await?;
-        let (rules, policy, now) = (self.rules(tenant).await?, self.policy_of(caller), self.now_for(tenant).await?);
+        let (rules, policy, now) = (
+            self.rules(tenant).await?,
+            self.policy_of(caller),
+            self.now_for(tenant).await?,
+        );
         let artifact = json!({
             "templateId": "conformance-greeting", "version": "0.1.0", "text": "Hello, {{who}}.",
             "variables": [{"name": "who", "defaultValue": "you"}],
         });
-        let (title, rationale) = ("A greeting".to_owned(), "There for conformance checks to look at.".to_owned());
+        let (title, rationale) = (
+            "A greeting".to_owned(),
+            "There for conformance checks to look at.".to_owned(),
+        );
         let artifact = artifact.as_object().cloned().unwrap_or_default();
-        let draft = draft::written(&rules.admission(&policy, now), Some(title), Some(rationale), artifact)?;
-        let proposal = self.new_proposal(tenant, Kind::PromptTemplate, &draft, now).await?;
-        self.parts.store.commit(creating(Batch::new(tenant.clone(), now), &proposal, &draft.artifact, now)).await?;
+        let draft = draft::written(
+            &rules.admission(&policy, now),
+            Some(title),
+            Some(rationale),
+            artifact,
+        )?;
+        let proposal = self
+            .new_proposal(tenant, Kind::PromptTemplate, &draft, now)
+            .await?;
+        self.parts
+            .store
+            .commit(creating(
+                Batch::new(tenant.clone(), now),
+                &proposal,
+                &draft.artifact,
+                now,
+            ))
+            .await?;
         Ok(())
     }
 }

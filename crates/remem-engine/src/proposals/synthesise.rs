@@ -12,7 +12,10 @@ use crate::registry::{Mode, PassReport};
 use crate::runs::TURN;
 use remem_core::proposal::synthesis::{ENGINE, TRACES_MAX};
 use remem_core::proposal::{RunTrace, Synthesised, Traces, check, synthesise};
-use remem_core::{Batch, Fence, Precondition, Record, RecordKind, Rejection, RunState, RunStatus, TenantId, Timestamp};
+use remem_core::{
+    Batch, Fence, Precondition, Record, RecordKind, Rejection, RunState, RunStatus, TenantId,
+    Timestamp,
+};
 use remem_store::StoreError;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, VecDeque};
@@ -38,9 +41,24 @@ struct Progress {
 
 impl Progress {
     fn read(record: &Record) -> Progress {
-        let text = |name: &str| record.body.get(name).and_then(Value::as_str).map(str::to_owned);
-        let at = record.body.get("at").and_then(Value::as_i64).unwrap_or_default();
-        Progress { at, seen: text("seen"), seen_trace: text("seenTrace"), from: text("from") }
+        let text = |name: &str| {
+            record
+                .body
+                .get(name)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        let at = record
+            .body
+            .get("at")
+            .and_then(Value::as_i64)
+            .unwrap_or_default();
+        Progress {
+            at,
+            seen: text("seen"),
+            seen_trace: text("seenTrace"),
+            from: text("from"),
+        }
     }
 
     fn body(&self) -> Value {
@@ -50,42 +68,82 @@ impl Progress {
 
 impl Engine {
     /// Whether there is something that was not looked at, and it is time.
-    pub(crate) async fn has_traces(&self, tenant: &TenantId, now: Timestamp) -> Result<bool, EngineError> {
+    pub(crate) async fn has_traces(
+        &self,
+        tenant: &TenantId,
+        now: Timestamp,
+    ) -> Result<bool, EngineError> {
         let store = &self.parts.store;
-        let known = store.record(tenant, RecordKind::Progress, NAME).await?.as_ref().map(Progress::read).unwrap_or_default();
+        let known = store
+            .record(tenant, RecordKind::Progress, NAME)
+            .await?
+            .as_ref()
+            .map(Progress::read)
+            .unwrap_or_default();
         let next = Timestamp(known.at.saturating_add(AGAIN_MS));
         if known.at > 0 && next > now {
             self.passes.due_at(NAME, tenant, Some(next));
             return Ok(false);
         }
-        self.passes.due_at(NAME, tenant, Some(now.plus_ms(AGAIN_MS)));
-        let newer = |kind, after: Option<String>| async move { store.records(tenant, kind, "", after.as_deref(), 1).await };
-        if !newer(RecordKind::Run, known.seen).await?.is_empty() || !newer(RecordKind::ToolTrace, known.seen_trace).await?.is_empty() {
+        self.passes
+            .due_at(NAME, tenant, Some(now.plus_ms(AGAIN_MS)));
+        let newer = |kind, after: Option<String>| async move {
+            store.records(tenant, kind, "", after.as_deref(), 1).await
+        };
+        if !newer(RecordKind::Run, known.seen).await?.is_empty()
+            || !newer(RecordKind::ToolTrace, known.seen_trace)
+                .await?
+                .is_empty()
+        {
             return Ok(true);
         }
         let oldest = newer(RecordKind::ToolTrace, None).await?;
-        Ok(oldest.iter().any(|record| record.at < now.plus_ms(-self.parts.policy.trace_retention_ms)))
+        Ok(oldest
+            .iter()
+            .any(|record| record.at < now.plus_ms(-self.parts.policy.trace_retention_ms)))
     }
 
     /// Drafts what was done again and again.
-    pub(crate) async fn propose(&self, tenant: &TenantId, mode: Mode, fence: Option<Fence>) -> Result<PassReport, EngineError> {
+    pub(crate) async fn propose(
+        &self,
+        tenant: &TenantId,
+        mode: Mode,
+        fence: Option<Fence>,
+    ) -> Result<PassReport, EngineError> {
         let (now, policy) = (self.now_for(tenant).await?, self.policy_for(tenant).await?);
-        let known = self.parts.store.record(tenant, RecordKind::Progress, NAME).await?;
+        let known = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Progress, NAME)
+            .await?;
         let mut progress = known.as_ref().map(Progress::read).unwrap_or_default();
         let (runs, mut report) = self.run_traces(tenant, &mut progress).await?;
         let tools = self.traces(tenant).await?;
-        progress.seen_trace = tools.iter().map(|trace| trace.id.clone()).max().or(progress.seen_trace);
+        progress.seen_trace = tools
+            .iter()
+            .map(|trace| trace.id.clone())
+            .max()
+            .or(progress.seen_trace);
         report.examined += (runs.len() + tools.len()) as u64;
-        let (traces, zone, rules) = (Traces { runs, tools }, self.parts.proposals.zone.clone(), policy.clone());
+        let (traces, zone, rules) = (
+            Traces { runs, tools },
+            self.parts.proposals.zone.clone(),
+            policy.clone(),
+        );
         // Off the async threads: thousands of traces are compared with each other.
         let drafts = tokio::task::spawn_blocking(move || synthesise(&traces, &zone, &rules)).await;
         let drafts = drafts.map_err(|_| StoreError::Damaged("the traces could not be compared"))?;
         let mut known = self.known_hashes(tenant).await?;
         for draft in drafts {
-            match self.draft(tenant, draft, &mut known, mode, fence.clone()).await {
+            match self
+                .draft(tenant, draft, &mut known, mode, fence.clone())
+                .await
+            {
                 Ok(made) => report.changed += u64::from(made),
                 // There is no room for more; what there is must be reviewed first.
-                Err(EngineError::Rejected(Rejection::TooLarge { field: "proposals", .. })) => break,
+                Err(EngineError::Rejected(Rejection::TooLarge {
+                    field: "proposals", ..
+                })) => break,
                 Err(other) => return Err(other),
             }
         }
@@ -93,22 +151,42 @@ impl Engine {
             self.forget_traces(tenant, now, fence.clone()).await?;
             progress.at = now.0;
             let batch = Batch::new(tenant.clone(), now).fenced(fence);
-            let batch = batch.set(RecordKind::Progress, NAME.to_owned(), Precondition::None, own_words(progress.body()));
+            let batch = batch.set(
+                RecordKind::Progress,
+                NAME.to_owned(),
+                Precondition::None,
+                own_words(progress.body()),
+            );
             self.parts.store.commit(batch).await?;
-            self.passes.due_at(NAME, tenant, Some(now.plus_ms(AGAIN_MS)));
+            self.passes
+                .due_at(NAME, tenant, Some(now.plus_ms(AGAIN_MS)));
         }
         Ok(report)
     }
 
     /// The newest runs that ended well, oldest first.
-    async fn run_traces(&self, tenant: &TenantId, progress: &mut Progress) -> Result<(Vec<RunTrace>, PassReport), EngineError> {
-        let (mut traces, mut after, mut all_ended, mut more) = (VecDeque::new(), progress.from.clone(), true, false);
+    async fn run_traces(
+        &self,
+        tenant: &TenantId,
+        progress: &mut Progress,
+    ) -> Result<(Vec<RunTrace>, PassReport), EngineError> {
+        let (mut traces, mut after, mut all_ended, mut more) =
+            (VecDeque::new(), progress.from.clone(), true, false);
         for page_number in 1..=PAGES_MAX {
-            let page = self.parts.store.records(tenant, RecordKind::Run, "", after.as_deref(), PAGE).await?;
-            let last = page.last().filter(|_| page.len() == PAGE as usize).map(|last| last.key.clone());
+            let page = self
+                .parts
+                .store
+                .records(tenant, RecordKind::Run, "", after.as_deref(), PAGE)
+                .await?;
+            let last = page
+                .last()
+                .filter(|_| page.len() == PAGE as usize)
+                .map(|last| last.key.clone());
             for record in page {
                 let key = record.key.clone();
-                let Some(state) = RunState::from_map(record.body) else { continue };
+                let Some(state) = RunState::from_map(record.body) else {
+                    continue;
+                };
                 all_ended &= state.status.is_terminal();
                 if all_ended {
                     progress.seen = Some(key.clone());
@@ -124,16 +202,33 @@ impl Engine {
                 None => break,
             }
         }
-        Ok((traces.into(), PassReport { more, ..PassReport::default() }))
+        Ok((
+            traces.into(),
+            PassReport {
+                more,
+                ..PassReport::default()
+            },
+        ))
     }
 
     /// The hashes of everything that was ever proposed or is installed.
     async fn known_hashes(&self, tenant: &TenantId) -> Result<BTreeSet<String>, EngineError> {
         let proposals = self.parts.review.proposals(tenant).await?;
-        let mut known: BTreeSet<String> = proposals.into_iter().flat_map(|proposal| [proposal.origin, proposal.sha256]).collect();
+        let mut known: BTreeSet<String> = proposals
+            .into_iter()
+            .flat_map(|proposal| [proposal.origin, proposal.sha256])
+            .collect();
         let limit = u32::try_from(self.parts.policy.proposals_max).unwrap_or(u32::MAX);
-        let installed = self.parts.store.records(tenant, RecordKind::Installed, "", None, limit).await?;
-        known.extend(installed.iter().filter_map(|record| record.body.get("sha256")?.as_str().map(str::to_owned)));
+        let installed = self
+            .parts
+            .store
+            .records(tenant, RecordKind::Installed, "", None, limit)
+            .await?;
+        known.extend(
+            installed
+                .iter()
+                .filter_map(|record| record.body.get("sha256")?.as_str().map(str::to_owned)),
+        );
         Ok(known)
     }
 
@@ -146,11 +241,31 @@ impl Engine {
         mode: Mode,
         fence: Option<Fence>,
     ) -> Result<bool, EngineError> {
-        let (rules, policy, now) = (self.rules(tenant).await?, self.policy_for(tenant).await?, self.now_for(tenant).await?);
-        let Synthesised { kind, title, rationale, artifact, source_runs, .. } = draft;
-        let Ok(written) = draft::written(&rules.admission(&policy, now), Some(title), Some(rationale), artifact) else { return Ok(false) };
+        let (rules, policy, now) = (
+            self.rules(tenant).await?,
+            self.policy_for(tenant).await?,
+            self.now_for(tenant).await?,
+        );
+        let Synthesised {
+            kind,
+            title,
+            rationale,
+            artifact,
+            source_runs,
+            ..
+        } = draft;
+        let Ok(written) = draft::written(
+            &rules.admission(&policy, now),
+            Some(title),
+            Some(rationale),
+            artifact,
+        ) else {
+            return Ok(false);
+        };
         // What a secret was taken out of may be no artifact any more.
-        if check(kind, &written.artifact.map(), &policy).is_err() || !known.insert(written.artifact.sha256().to_owned()) {
+        if check(kind, &written.artifact.map(), &policy).is_err()
+            || !known.insert(written.artifact.sha256().to_owned())
+        {
             return Ok(false);
         }
         self.room_for_a_proposal(tenant).await?;
@@ -158,18 +273,30 @@ impl Engine {
             return Ok(true);
         }
         let proposal = self.new_proposal(tenant, kind, &written, now).await?;
-        let proposal = Proposal { source_runs, synthesizer: Some(ENGINE.to_owned()), ..proposal };
+        let proposal = Proposal {
+            source_runs,
+            synthesizer: Some(ENGINE.to_owned()),
+            ..proposal
+        };
         let batch = Batch::new(tenant.clone(), now).fenced(fence);
-        self.parts.store.commit(creating(batch, &proposal, &written.artifact, now)).await?;
+        self.parts
+            .store
+            .commit(creating(batch, &proposal, &written.artifact, now))
+            .await?;
         Ok(true)
     }
 }
 
 /// What counts of a run: it ended well, nobody but its principal started it, it repeats no other one, and everybody may know of it.
 fn trace(run: String, state: RunState) -> Option<RunTrace> {
-    let whole = state.status == RunStatus::Completed && state.parent.is_none() && state.source.is_none() && state.only_for.is_none();
+    let whole = state.status == RunStatus::Completed
+        && state.parent.is_none()
+        && state.source.is_none()
+        && state.only_for.is_none();
     let completed_at = state.completed_at.filter(|_| whole)?;
-    let agent_id = (state.workflow_id == TURN).then(|| state.agent.map(|agent| agent.agent_id)).flatten();
+    let agent_id = (state.workflow_id == TURN)
+        .then(|| state.agent.map(|agent| agent.agent_id))
+        .flatten();
     let inputs: Map<String, Value> = state.inputs;
     Some(RunTrace {
         run,

@@ -5,7 +5,10 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::proposal::ToolTrace;
-use remem_core::{Batch, Fence, Permission, Precondition, Record, RecordKind, Rejection, RunId, TenantId, Timestamp};
+use remem_core::{
+    Batch, Fence, Permission, Precondition, Record, RecordKind, Rejection, RunId, TenantId,
+    Timestamp,
+};
 use serde_json::{Value, json};
 
 /// What somebody tells of an agent.
@@ -24,7 +27,9 @@ pub struct NewTrace {
 // What a caller wrote.
 impl std::fmt::Debug for NewTrace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NewTrace").field("tools", &self.tools.len()).finish_non_exhaustive()
+        f.debug_struct("NewTrace")
+            .field("tools", &self.tools.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -35,10 +40,17 @@ const PAGE: u32 = 1_000;
 
 impl Engine {
     /// Keeps a trace; answers its name.
-    pub async fn record_trace(&self, caller: &Caller, new: NewTrace) -> Result<String, EngineError> {
+    pub async fn record_trace(
+        &self,
+        caller: &Caller,
+        new: NewTrace,
+    ) -> Result<String, EngineError> {
         caller.require(Permission::RunsCreate)?;
         let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
-        let named = |text: &String| (1..=NAME_CHARS_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+        let named = |text: &String| {
+            (1..=NAME_CHARS_MAX).contains(&text.chars().count())
+                && !text.chars().any(char::is_control)
+        };
         if !named(&new.agent_id) {
             return Err(Rejection::MalformedName { field: "agentId" }.into());
         }
@@ -47,24 +59,57 @@ impl Engine {
         }
         let (limit, actual) = (policy.trace_tools_max as u64, new.tools.len() as u64);
         if actual > limit {
-            return Err(Rejection::TooLarge { field: "tools", unit: "items", limit, actual }.into());
+            return Err(Rejection::TooLarge {
+                field: "tools",
+                unit: "items",
+                limit,
+                actual,
+            }
+            .into());
         }
         if !new.tools.iter().all(named) {
-            return Err(Rejection::Invalid { field: "tools", rule: "must each have 1 to 256 characters on one line" }.into());
+            return Err(Rejection::Invalid {
+                field: "tools",
+                rule: "must each have 1 to 256 characters on one line",
+            }
+            .into());
         }
-        let (limit, actual) = (policy.proposal_text_chars_max as u64, new.task.as_ref().map_or(0, |task| task.chars().count()) as u64);
+        let (limit, actual) = (
+            policy.proposal_text_chars_max as u64,
+            new.task.as_ref().map_or(0, |task| task.chars().count()) as u64,
+        );
         if actual > limit {
-            return Err(Rejection::TooLarge { field: "task", unit: "characters", limit, actual }.into());
+            return Err(Rejection::TooLarge {
+                field: "task",
+                unit: "characters",
+                limit,
+                actual,
+            }
+            .into());
         }
-        if new.run.as_deref().is_some_and(|run| RunId::parse(run).is_none()) {
+        if new
+            .run
+            .as_deref()
+            .is_some_and(|run| RunId::parse(run).is_none())
+        {
             return Err(Rejection::MalformedName { field: "runId" }.into());
         }
         let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
         let body = json!({"agentId": new.agent_id, "tools": new.tools, "task": new.task, "runId": new.run});
-        let body = rules.admission(&policy, now).record(body.as_object().cloned().unwrap_or_default());
+        let body = rules
+            .admission(&policy, now)
+            .record(body.as_object().cloned().unwrap_or_default());
         let id = format!("trace_{}", self.parts.ids.holder());
         let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
-        self.parts.store.commit(batch.set(RecordKind::ToolTrace, id.clone(), Precondition::Absent, body)).await?;
+        self.parts
+            .store
+            .commit(batch.set(
+                RecordKind::ToolTrace,
+                id.clone(),
+                Precondition::Absent,
+                body,
+            ))
+            .await?;
         self.passes.again(crate::passes::propose::NAME, tenant);
         Ok(id)
     }
@@ -74,7 +119,11 @@ impl Engine {
         let (mut all, mut after) = (Vec::new(), None::<String>);
         // What came in since the pass last forgot some is looked at, too; not without end.
         for _ in 0..2 * self.parts.policy.traces_max.div_ceil(PAGE as usize) {
-            let page = self.parts.store.records(tenant, RecordKind::ToolTrace, "", after.as_deref(), PAGE).await?;
+            let page = self
+                .parts
+                .store
+                .records(tenant, RecordKind::ToolTrace, "", after.as_deref(), PAGE)
+                .await?;
             all.extend(page.iter().filter_map(read));
             match page.last().filter(|_| page.len() == PAGE as usize) {
                 Some(last) => after = Some(last.key.clone()),
@@ -85,26 +134,54 @@ impl Engine {
     }
 
     /// Forgets traces that are too old, or too many.
-    pub(super) async fn forget_traces(&self, tenant: &TenantId, now: Timestamp, fence: Option<Fence>) -> Result<u64, EngineError> {
+    pub(super) async fn forget_traces(
+        &self,
+        tenant: &TenantId,
+        now: Timestamp,
+        fence: Option<Fence>,
+    ) -> Result<u64, EngineError> {
         let (store, policy) = (&self.parts.store, &self.parts.policy);
         let oldest = now.plus_ms(-policy.trace_retention_ms);
-        let limit = u32::try_from(policy.traces_max).unwrap_or(u32::MAX).saturating_add(FORGET_MAX);
-        let records = store.records(tenant, RecordKind::ToolTrace, "", None, limit).await?;
+        let limit = u32::try_from(policy.traces_max)
+            .unwrap_or(u32::MAX)
+            .saturating_add(FORGET_MAX);
+        let records = store
+            .records(tenant, RecordKind::ToolTrace, "", None, limit)
+            .await?;
         let over = records.len().saturating_sub(policy.traces_max);
-        let gone = records.into_iter().enumerate().filter(|(n, record)| *n < over || record.at < oldest).map(|(_, record)| record.key);
+        let gone = records
+            .into_iter()
+            .enumerate()
+            .filter(|(n, record)| *n < over || record.at < oldest)
+            .map(|(_, record)| record.key);
         let gone: Vec<String> = gone.take(FORGET_MAX as usize).collect();
         let count = gone.len() as u64;
         if count > 0 {
             let batch = Batch::new(tenant.clone(), now).fenced(fence);
-            store.commit(gone.into_iter().fold(batch, |batch, key| batch.unset(RecordKind::ToolTrace, key, Precondition::None))).await?;
+            store
+                .commit(gone.into_iter().fold(batch, |batch, key| {
+                    batch.unset(RecordKind::ToolTrace, key, Precondition::None)
+                }))
+                .await?;
         }
         Ok(count)
     }
 }
 
 fn read(record: &Record) -> Option<ToolTrace> {
-    let text = |name: &str| record.body.get(name).and_then(Value::as_str).map(str::to_owned);
-    let tools = record.body.get("tools")?.as_array()?.iter().map(|tool| tool.as_str().map(str::to_owned));
+    let text = |name: &str| {
+        record
+            .body
+            .get(name)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    let tools = record
+        .body
+        .get("tools")?
+        .as_array()?
+        .iter()
+        .map(|tool| tool.as_str().map(str::to_owned));
     Some(ToolTrace {
         id: record.key.clone(),
         agent_id: text("agentId")?,

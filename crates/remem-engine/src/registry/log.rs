@@ -30,12 +30,18 @@ pub struct PassLog {
 
 impl PassLog {
     pub(crate) fn record(&self, tenant: &TenantId, status: PassStatus) {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).insert((tenant.clone(), status.name), status);
+        self.last
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert((tenant.clone(), status.name), status);
     }
 
     /// There is more to do at a tenant, at the next period: rings no bell, so that a pass cannot wake itself.
     pub(crate) fn again(&self, pass: &'static str, tenant: &TenantId) {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner).insert((pass, tenant.clone()));
+        self.work
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert((pass, tenant.clone()));
     }
 
     /// When a pass has work at a tenant next, as far as is known here.
@@ -60,14 +66,19 @@ impl PassLog {
     pub(crate) fn take_work(&self, pass: &str, now: Timestamp) -> Vec<TenantId> {
         let mut found = self.came_up(pass);
         let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = due.iter().filter(|((name, _), at)| *name == pass && **at <= now).map(|((_, tenant), _)| tenant.clone());
+        let due = due
+            .iter()
+            .filter(|((name, _), at)| *name == pass && **at <= now)
+            .map(|((_, tenant), _)| tenant.clone());
         found.extend(due);
         found.into_iter().collect()
     }
 
     fn came_up(&self, pass: &str) -> BTreeSet<TenantId> {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        let (taken, rest) = std::mem::take(&mut *work).into_iter().partition(|(name, _)| *name == pass);
+        let (taken, rest) = std::mem::take(&mut *work)
+            .into_iter()
+            .partition(|(name, _)| *name == pass);
         *work = rest;
         let taken: BTreeSet<(&'static str, TenantId)> = taken;
         taken.into_iter().map(|(_, tenant)| tenant).collect()
@@ -75,6 +86,9 @@ impl PassLog {
 
     pub(super) fn of(&self, tenant: &TenantId) -> Vec<PassStatus> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.iter().filter(|((t, _), _)| t == tenant).map(|(_, status)| status.clone()).collect()
+        last.iter()
+            .filter(|((t, _), _)| t == tenant)
+            .map(|(_, status)| status.clone())
+            .collect()
     }
 }

@@ -5,7 +5,9 @@ use super::live::{Halt, Live};
 use super::reads::ListArgs;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use remem_core::event::{AgentDecided, AgentReasoned, Decision, InvocationCompleted, InvocationStarted};
+use remem_core::event::{
+    AgentDecided, AgentReasoned, Decision, InvocationCompleted, InvocationStarted,
+};
 use remem_core::workflow::Node;
 use remem_core::{Agent, AgentRef, Draft, EventBody, Rejection, TenantId, Workflow};
 use serde_json::{Map, Value, json};
@@ -18,12 +20,17 @@ const RECALLED_MAX: u32 = 20;
 /// The memory of an agent, if its manifest asks for one.
 fn memory_of(agent: &Agent) -> Option<String> {
     let shape = agent.memory_shape()?;
-    (shape.scratchpad || shape.conversation || shape.long_term).then(|| format!("agents/{}", agent.id()))
+    (shape.scratchpad || shape.conversation || shape.long_term)
+        .then(|| format!("agents/{}", agent.id()))
 }
 
 impl Engine {
     /// A workflow that calls upon an agent of the tenant or the host.
-    pub(crate) async fn turn_of(&self, tenant: &TenantId, id: &str) -> Result<Workflow, EngineError> {
+    pub(crate) async fn turn_of(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Workflow, EngineError> {
         let agent = self.agent(tenant, id).await?.ok_or(EngineError::NotFound)?;
         let who = AgentRef {
             agent_id: agent.id().to_owned(),
@@ -35,13 +42,20 @@ impl Engine {
             source_manifest_id: Some(agent.id().to_owned()),
         };
         let node = json!({"id": "turn", "typeId": "core.agent.turn", "agent": who, "config": {"source": "run-api"}});
-        let document = Map::from_iter([("id".to_owned(), json!(TURN)), ("nodes".to_owned(), json!([node]))]);
+        let document = Map::from_iter([
+            ("id".to_owned(), json!(TURN)),
+            ("nodes".to_owned(), json!([node])),
+        ]);
         Ok(Workflow::parse(document)?)
     }
 }
 
 pub(super) async fn turn(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let id = node.agent.as_ref().map(|agent| agent.agent_id.clone()).ok_or(Rejection::Empty { field: "agent" })?;
+    let id = node
+        .agent
+        .as_ref()
+        .map(|agent| agent.agent_id.clone())
+        .ok_or(Rejection::Empty { field: "agent" })?;
     let offered: Vec<String> = texts(live.run.state.inputs.get("availableTools"));
     let asked = json!({"op": "agent", "agentId": id, "availableTools": offered});
     let bound = match live.recall(&asked).await? {
@@ -49,11 +63,19 @@ pub(super) async fn turn(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         None => bind(live, &id, &offered).await?,
     };
     let bound = live.record(asked, bound).await?;
-    let (invocation_id, memory_ref) = (format!("{}:{}", live.run.id, node.id), bound["memoryRef"].as_str().map(str::to_owned));
+    let (invocation_id, memory_ref) = (
+        format!("{}:{}", live.run.id, node.id),
+        bound["memoryRef"].as_str().map(str::to_owned),
+    );
     live.emit_fact(EventBody::InvocationStarted(InvocationStarted {
         invocation_id: invocation_id.clone(),
         agent_id: id.clone(),
-        source: node.config.get("source").and_then(Value::as_str).unwrap_or("workflow-node").to_owned(),
+        source: node
+            .config
+            .get("source")
+            .and_then(Value::as_str)
+            .unwrap_or("workflow-node")
+            .to_owned(),
         model_class: bound["modelClass"].as_str().map(str::to_owned),
         tool_surface_count: bound["tools"].as_array().map_or(0, Vec::len) as u64,
         memory_bound: memory_ref.is_some(),
@@ -62,12 +84,26 @@ pub(super) async fn turn(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         Some(memory_ref) => remember(live, memory_ref).await?,
         None => Vec::new(),
     };
-    let decision = Decision { kind: "recall".to_owned(), recalled: recalled.len() as u64 };
-    let reasoned = AgentReasoned { agent_id: id.clone(), reasoning: String::new(), verbosity: "off".to_owned() };
+    let decision = Decision {
+        kind: "recall".to_owned(),
+        recalled: recalled.len() as u64,
+    };
+    let reasoned = AgentReasoned {
+        agent_id: id.clone(),
+        reasoning: String::new(),
+        verbosity: "off".to_owned(),
+    };
     live.emit_fact(EventBody::AgentReasoned(reasoned))?;
-    live.emit_fact(EventBody::AgentDecided(AgentDecided { agent_id: id.clone(), decision }))?;
+    live.emit_fact(EventBody::AgentDecided(AgentDecided {
+        agent_id: id.clone(),
+        decision,
+    }))?;
     let outcome = "completed".to_owned();
-    live.emit_fact(EventBody::InvocationCompleted(InvocationCompleted { invocation_id, agent_id: id, outcome }))?;
+    live.emit_fact(EventBody::InvocationCompleted(InvocationCompleted {
+        invocation_id,
+        agent_id: id,
+        outcome,
+    }))?;
     live.set("recalled", recalled);
     live.set("tools", bound["tools"].clone());
     Ok(())
@@ -75,22 +111,54 @@ pub(super) async fn turn(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 
 /// What the manifest asks for, as far as it is allowed and there.
 async fn bind(live: &Live<'_>, id: &str, offered: &[String]) -> Result<Value, Halt> {
-    let missing = || Halt::fault("agent_unknown", "the agent that a node names is not installed");
-    let agent = live.engine.agent(&live.tenant, id).await?.ok_or_else(missing)?;
+    let missing = || {
+        Halt::fault(
+            "agent_unknown",
+            "the agent that a node names is not installed",
+        )
+    };
+    let agent = live
+        .engine
+        .agent(&live.tenant, id)
+        .await?
+        .ok_or_else(missing)?;
     if live.engine.prompt_of(&live.tenant, &agent).await?.is_none() {
-        return Err(Halt::fault("prompt_unavailable", "the file with the agent's prompt is not there"));
+        return Err(Halt::fault(
+            "prompt_unavailable",
+            "the file with the agent's prompt is not there",
+        ));
     }
-    let allowed: Vec<&String> = offered.iter().filter(|tool| agent.tools().any(|allowed| allowed == tool.as_str())).collect();
+    let allowed: Vec<&String> = offered
+        .iter()
+        .filter(|tool| agent.tools().any(|allowed| allowed == tool.as_str()))
+        .collect();
     Ok(json!({"tools": allowed, "memoryRef": memory_of(&agent), "modelClass": agent.model_class()}))
 }
 
 /// Brings up what the agent remembers, and keeps the task for the next time.
 async fn remember(live: &mut Live<'_>, memory_ref: &str) -> Result<Vec<Value>, Halt> {
-    let recalled = live.list(memory_ref, &ListArgs { limit: Some(RECALLED_MAX), ..ListArgs::default() }).await?;
-    let task = live.run.state.inputs.get("task").filter(|task| !matches!(task, Value::Object(map) if map.is_empty()) && !task.is_null());
+    let recalled = live
+        .list(
+            memory_ref,
+            &ListArgs {
+                limit: Some(RECALLED_MAX),
+                ..ListArgs::default()
+            },
+        )
+        .await?;
+    let task =
+        live.run.state.inputs.get("task").filter(|task| {
+            !matches!(task, Value::Object(map) if map.is_empty()) && !task.is_null()
+        });
     if let Some(task) = task {
-        let content = task.as_str().map_or_else(|| task.to_string(), str::to_owned);
-        let draft = Draft { content, tags: vec!["source:agent".to_owned()], ..Draft::default() };
+        let content = task
+            .as_str()
+            .map_or_else(|| task.to_string(), str::to_owned);
+        let draft = Draft {
+            content,
+            tags: vec!["source:agent".to_owned()],
+            ..Draft::default()
+        };
         let now = live.now().await?;
         live.write(memory_ref, draft, now)?;
     }
@@ -98,5 +166,12 @@ async fn remember(live: &mut Live<'_>, memory_ref: &str) -> Result<Vec<Value>, H
 }
 
 fn texts(value: Option<&Value>) -> Vec<String> {
-    value.and_then(Value::as_array).map_or_else(Vec::new, |list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    value
+        .and_then(Value::as_array)
+        .map_or_else(Vec::new, |list| {
+            list.iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect()
+        })
 }

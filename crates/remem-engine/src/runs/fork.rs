@@ -5,7 +5,10 @@ use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use remem_core::run::{ForkMode, NodeDone, Source};
-use remem_core::{Event, EventBody, EventKind, Permission, Rejection, RunId, RunState, RunStatus, TenantId, Timestamp};
+use remem_core::{
+    Event, EventBody, EventKind, Permission, Rejection, RunId, RunState, RunStatus, TenantId,
+    Timestamp,
+};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 
@@ -46,24 +49,58 @@ fn is_fact(event: &Event) -> bool {
 }
 
 /// What a replay repeats, as far as it has not been repeated yet; `None` for a run that acts on its own.
-pub(super) async fn facts_to_repeat(engine: &Engine, tenant: &TenantId, run: &Run) -> Result<Option<VecDeque<Event>>, EngineError> {
-    let Some(source) = run.state.source.as_ref().filter(|source| source.mode == ForkMode::Replay) else { return Ok(None) };
+pub(super) async fn facts_to_repeat(
+    engine: &Engine,
+    tenant: &TenantId,
+    run: &Run,
+) -> Result<Option<VecDeque<Event>>, EngineError> {
+    let Some(source) = run
+        .state
+        .source
+        .as_ref()
+        .filter(|source| source.mode == ForkMode::Replay)
+    else {
+        return Ok(None);
+    };
     let source = RunId::parse(&source.run_id).ok_or(EngineError::NotFound)?;
-    let repeated = engine.whole_log(tenant, &run.id).await?.iter().filter(|event| is_fact(event)).count();
-    let facts = engine.whole_log(tenant, &source).await?.into_iter().filter(is_fact);
+    let repeated = engine
+        .whole_log(tenant, &run.id)
+        .await?
+        .iter()
+        .filter(|event| is_fact(event))
+        .count();
+    let facts = engine
+        .whole_log(tenant, &source)
+        .await?
+        .into_iter()
+        .filter(is_fact);
     Ok(Some(facts.skip(repeated).collect()))
 }
 
 impl Engine {
     /// Forks a run that has ended.
-    pub async fn fork_run(&self, caller: &Caller, id: &str, fork: Fork, key: Option<&str>) -> Result<Forked, EngineError> {
+    pub async fn fork_run(
+        &self,
+        caller: &Caller,
+        id: &str,
+        fork: Fork,
+        key: Option<&str>,
+    ) -> Result<Forked, EngineError> {
         caller.require(Permission::RunsCreate)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
         if fork.mode == ForkMode::Replay && fork.overlay.is_some() {
-            return Err(Rejection::Invalid { field: "runOptionsOverlay", rule: "is for a branch only" }.into());
+            return Err(Rejection::Invalid {
+                field: "runOptionsOverlay",
+                rule: "is for a branch only",
+            }
+            .into());
         }
         if fork.mode == ForkMode::Branch && fork.from_seq.is_none() {
-            return Err(Rejection::Invalid { field: "fromSeq", rule: "is needed for a branch" }.into());
+            return Err(Rejection::Invalid {
+                field: "fromSeq",
+                rule: "is needed for a branch",
+            }
+            .into());
         }
         let from_seq = fork.from_seq.unwrap_or(0);
         let log = self.whole_log(caller.tenant(), &id).await?;
@@ -71,7 +108,11 @@ impl Engine {
             return Err(EngineError::NotFound);
         }
         let body = digest(&id, &fork);
-        let unavailable = |reason| EngineError::ReplayUnavailable { from_seq, source_run: id.as_str().to_owned(), reason };
+        let unavailable = |reason| EngineError::ReplayUnavailable {
+            from_seq,
+            source_run: id.as_str().to_owned(),
+            reason,
+        };
         let found = self.load_run(caller.tenant(), &id).await?;
         let (source, _) = match (found, log.is_empty()) {
             (Some(_), true) => return Err(unavailable("event_log_unavailable")),
@@ -88,13 +129,29 @@ impl Engine {
         if fork.mode == ForkMode::Replay && !self.has_all_reads(caller.tenant(), &source).await? {
             return Err(unavailable("retention_expired"));
         }
-        let origin = Source { run_id: id.as_str().to_owned(), from_seq, mode: fork.mode };
-        let (state, facts) = self.forked(caller, source.state, &log, origin.clone(), fork.overlay).await?;
+        let origin = Source {
+            run_id: id.as_str().to_owned(),
+            from_seq,
+            mode: fork.mode,
+        };
+        let (state, facts) = self
+            .forked(caller, source.state, &log, origin.clone(), fork.overlay)
+            .await?;
         let idempotency = self.idempotency("fork-run", key, &body.of_run(&state))?;
         let (policy, name) = (self.policy_of(caller), self.parts.ids.run());
-        let start = Start { id: name, state, facts, secrets: Vec::new(), idempotency };
+        let start = Start {
+            id: name,
+            state,
+            facts,
+            secrets: Vec::new(),
+            idempotency,
+        };
         let Started { run, replayed } = self.begin(policy, caller.tenant(), start).await?;
-        Ok(Forked { run, source: origin, replayed })
+        Ok(Forked {
+            run,
+            source: origin,
+            replayed,
+        })
     }
 
     /// The state a fork begins with, and the facts that come before it.
@@ -108,9 +165,13 @@ impl Engine {
     ) -> Result<(RunState, Vec<(EventBody, Timestamp)>), EngineError> {
         let now = self.now_for(caller.tenant()).await?;
         let branch = origin.mode == ForkMode::Branch;
-        let before: Vec<&Event> = log.iter().take(if branch { origin.from_seq as usize } else { 0 }).collect();
-        let completed =
-            |done: &NodeDone| before.iter().any(|event| matches!(&event.body, EventBody::NodeCompleted(node) if node.node_id == done.id));
+        let before: Vec<&Event> = log
+            .iter()
+            .take(if branch { origin.from_seq as usize } else { 0 })
+            .collect();
+        let completed = |done: &NodeDone| {
+            before.iter().any(|event| matches!(&event.body, EventBody::NodeCompleted(node) if node.node_id == done.id))
+        };
         let done: Vec<NodeDone> = source.done.into_iter().filter(completed).collect();
         let mut state = RunState {
             status: RunStatus::Running,
@@ -124,7 +185,11 @@ impl Engine {
             parent: None,
             secrets: Vec::new(), // they went with the run that was given them
             resolved: Vec::new(),
-            workspace: if branch { self.files_now(caller.tenant()).await? } else { source.workspace },
+            workspace: if branch {
+                self.files_now(caller.tenant()).await?
+            } else {
+                source.workspace
+            },
             source: Some(origin),
             done,
             ..source
@@ -134,33 +199,69 @@ impl Engine {
         }
         let workflow = match state.definition.clone() {
             Some(document) => remem_core::Workflow::parse(document)?,
-            None => self.host_workflow(&state.workflow_id).cloned().ok_or(EngineError::UnknownWorkflow)?,
+            None => self
+                .host_workflow(&state.workflow_id)
+                .cloned()
+                .ok_or(EngineError::UnknownWorkflow)?,
         };
         // What was everybody's may name a memory of whoever forks it.
         if state.only_for.is_none() {
-            state.only_for = self.only_for(caller.tenant(), caller.principal(), &workflow).await?;
+            state.only_for = self
+                .only_for(caller.tenant(), caller.principal(), &workflow)
+                .await?;
         }
         state.variables = workflow.start(&state.inputs)?;
         for node in &state.done {
             state.variables.extend(node.outputs.clone());
         }
-        let facts = before.into_iter().filter(|event| is_fact(event)).map(|event| (event.body.clone(), event.happened_at()));
+        let facts = before
+            .into_iter()
+            .filter(|event| is_fact(event))
+            .map(|event| (event.body.clone(), event.happened_at()));
         Ok((state, facts.collect()))
     }
 
     /// Whether everything the run read is still recorded.
     async fn has_all_reads(&self, tenant: &TenantId, run: &Run) -> Result<bool, EngineError> {
-        let expected: u64 = run.state.done.iter().map(|done| u64::from(done.reads)).sum();
+        let expected: u64 = run
+            .state
+            .done
+            .iter()
+            .map(|done| u64::from(done.reads))
+            .sum();
         let prefix = format!("{}/", run.id);
-        let kept = self.parts.store.records(tenant, remem_core::RecordKind::RunRead, &prefix, None, u32::MAX).await?;
+        let kept = self
+            .parts
+            .store
+            .records(
+                tenant,
+                remem_core::RecordKind::RunRead,
+                &prefix,
+                None,
+                u32::MAX,
+            )
+            .await?;
         Ok(kept.len() as u64 >= expected)
     }
 
     /// All events of a run.
-    pub(crate) async fn whole_log(&self, tenant: &TenantId, run: &RunId) -> Result<Vec<Event>, EngineError> {
+    pub(crate) async fn whole_log(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Vec<Event>, EngineError> {
         let mut log: Vec<Event> = Vec::new();
         loop {
-            let page = self.parts.store.run_events(tenant, run, log.len() as u64, self.parts.policy.events_page_max).await?;
+            let page = self
+                .parts
+                .store
+                .run_events(
+                    tenant,
+                    run,
+                    log.len() as u64,
+                    self.parts.policy.events_page_max,
+                )
+                .await?;
             if page.is_empty() {
                 return Ok(log);
             }
@@ -177,11 +278,18 @@ fn lay_over(state: &mut RunState, overlay: Map<String, Value>) -> Result<(), Rej
             ("configurable", Value::Object(map)) => state.configurable.extend(map),
             ("metadata", Value::Object(map)) => state.metadata.extend(map),
             ("tags", Value::Array(tags)) if tags.iter().all(Value::is_string) => {
-                state.tags = tags.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                state.tags = tags
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect();
             }
             _ => {
                 let rule = "may hold inputs, configurable, metadata (objects) and tags (texts)";
-                return Err(Rejection::Invalid { field: "runOptionsOverlay", rule });
+                return Err(Rejection::Invalid {
+                    field: "runOptionsOverlay",
+                    rule,
+                });
             }
         }
     }
@@ -191,8 +299,18 @@ fn lay_over(state: &mut RunState, overlay: Map<String, Value>) -> Result<(), Rej
 fn digest(id: &RunId, fork: &Fork) -> Digest {
     let mut digest = Digest::default();
     digest.part(id.as_str().as_bytes());
-    digest.part(if fork.mode == ForkMode::Replay { b"replay" } else { b"branch" });
+    digest.part(if fork.mode == ForkMode::Replay {
+        b"replay"
+    } else {
+        b"branch"
+    });
     digest.part(&fork.from_seq.map_or([255; 8], u64::to_le_bytes));
-    digest.part(fork.overlay.clone().map(|map| Value::Object(map).to_string()).unwrap_or_default().as_bytes());
+    digest.part(
+        fork.overlay
+            .clone()
+            .map(|map| Value::Object(map).to_string())
+            .unwrap_or_default()
+            .as_bytes(),
+    );
     digest
 }

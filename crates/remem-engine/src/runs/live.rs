@@ -14,8 +14,9 @@ use remem_core::redact::SecretValue;
 use remem_core::run::NodeDone;
 use remem_core::workflow::Node;
 use remem_core::{
-    Actor, Admitted, Batch, Cause, Draft, EntryId, Event, EventBody, Idempotency, MemoryRef, Policy, Precondition, PrincipalId, RecordKind,
-    Rejection, Revision, RunId, Scope, TenantId, Timestamp, Workflow,
+    Actor, Admitted, Batch, Cause, Draft, EntryId, Event, EventBody, Idempotency, MemoryRef,
+    Policy, Precondition, PrincipalId, RecordKind, Rejection, Revision, RunId, Scope, TenantId,
+    Timestamp, Workflow,
 };
 use remem_store::{Outcome, ReadAt, StoreError};
 use serde_json::{Map, Value};
@@ -36,7 +37,9 @@ pub(crate) enum Halt {
 impl<E: Into<EngineError>> From<E> for Halt {
     fn from(error: E) -> Halt {
         match error.into() {
-            EngineError::Rejected(rejection) => Halt::fault("validation_error", rejection.to_string()),
+            EngineError::Rejected(rejection) => {
+                Halt::fault("validation_error", rejection.to_string())
+            }
             EngineError::Store(StoreError::Conflict) => Halt::Superseded,
             other => Halt::Error(other),
         }
@@ -45,14 +48,24 @@ impl<E: Into<EngineError>> From<E> for Halt {
 
 impl Halt {
     pub fn fault(code: &str, message: impl Into<String>) -> Halt {
-        Halt::Fault(Fault { code: code.to_owned(), message: message.into() })
+        Halt::Fault(Fault {
+            code: code.to_owned(),
+            message: message.into(),
+        })
     }
 }
 
 /// What is done with the next commit.
 enum Step {
-    Put { id: EntryId, admitted: Box<Admitted>, cause: Cause },
-    Delete { memory_ref: MemoryRef, id: EntryId },
+    Put {
+        id: EntryId,
+        admitted: Box<Admitted>,
+        cause: Cause,
+    },
+    Delete {
+        memory_ref: MemoryRef,
+        id: EntryId,
+    },
     Emit(EventBody),
     Repeat(EventBody, Timestamp),
     Release,
@@ -87,27 +100,59 @@ pub(crate) struct Live<'e> {
 
 impl<'e> Live<'e> {
     /// Takes a run up where its record stands; `None` if there is nothing to do.
-    pub async fn load(engine: &'e Engine, tenant: &TenantId, id: &RunId) -> Result<Option<Live<'e>>, Halt> {
-        let Some((run, version)) = engine.load_run(tenant, id).await? else { return Ok(None) };
+    pub async fn load(
+        engine: &'e Engine,
+        tenant: &TenantId,
+        id: &RunId,
+    ) -> Result<Option<Live<'e>>, Halt> {
+        let Some((run, version)) = engine.load_run(tenant, id).await? else {
+            return Ok(None);
+        };
         if run.state.status.is_terminal() {
             return Ok(None);
         }
         let first = engine.parts.store.run_events(tenant, id, 0, 1).await?;
-        let revision = first.first().map(|event| event.revision).ok_or(StoreError::Damaged("a run has no events"))?;
-        let fresh = Fresh { state: run.state, version, revision, policy: engine.policy_for(tenant).await? };
+        let revision = first
+            .first()
+            .map(|event| event.revision)
+            .ok_or(StoreError::Damaged("a run has no events"))?;
+        let fresh = Fresh {
+            state: run.state,
+            version,
+            revision,
+            policy: engine.policy_for(tenant).await?,
+        };
         Live::fresh(engine, tenant, id, fresh).await.map(Some)
     }
 
     /// Takes up a run that is known to stand so.
-    pub async fn fresh(engine: &'e Engine, tenant: &TenantId, id: &RunId, fresh: Fresh) -> Result<Live<'e>, Halt> {
-        let Fresh { state, version, revision, policy } = fresh;
-        let run = Run { id: id.clone(), state };
+    pub async fn fresh(
+        engine: &'e Engine,
+        tenant: &TenantId,
+        id: &RunId,
+        fresh: Fresh,
+    ) -> Result<Live<'e>, Halt> {
+        let Fresh {
+            state,
+            version,
+            revision,
+            policy,
+        } = fresh;
+        let run = Run {
+            id: id.clone(),
+            state,
+        };
         let workflow = match run.state.definition.clone() {
             Some(document) => Workflow::parse(document).ok(),
             None => engine.host_workflow(&run.state.workflow_id).cloned(),
         };
         // A definition that is gone leaves a run without nodes, which fails.
-        let nothing = || Workflow { id: run.state.workflow_id.clone(), nodes: vec![], variables: vec![], document: Map::new() };
+        let nothing = || Workflow {
+            id: run.state.workflow_id.clone(),
+            nodes: vec![],
+            variables: vec![],
+            document: Map::new(),
+        };
         let mut live = Live {
             engine,
             tenant: tenant.clone(),
@@ -140,7 +185,12 @@ impl<'e> Live<'e> {
     /// A node has ended; its outputs are kept with the next commit.
     pub fn leave(&mut self, node: &Node, skipped: bool) {
         let outputs = std::mem::take(&mut self.outputs);
-        self.run.state.done.push(NodeDone { id: node.id.clone(), outputs, reads: self.reads_of_node, skipped });
+        self.run.state.done.push(NodeDone {
+            id: node.id.clone(),
+            outputs,
+            reads: self.reads_of_node,
+            skipped,
+        });
     }
 
     /// Sets a variable of the run; it is part of what the node leaves behind.
@@ -157,9 +207,21 @@ impl<'e> Live<'e> {
 
     /// What the run sees: its snapshot, its own writes and those of the runs it started.
     pub fn read_at(&self, at: Timestamp) -> ReadAt {
-        let children = self.run.state.children.iter().filter_map(|child| RunId::parse(child));
-        let own_runs = std::iter::once(self.run.id.clone()).chain(children).collect();
-        ReadAt::Snapshot { revision: self.revision, at, since: Timestamp(self.run.state.started_at), own_runs }
+        let children = self
+            .run
+            .state
+            .children
+            .iter()
+            .filter_map(|child| RunId::parse(child));
+        let own_runs = std::iter::once(self.run.id.clone())
+            .chain(children)
+            .collect();
+        ReadAt::Snapshot {
+            revision: self.revision,
+            at,
+            since: Timestamp(self.run.state.started_at),
+            own_runs,
+        }
     }
 
     /// The scope of a name inside the run's tenant, the only one it reaches, as whoever started it. A run that everybody sees reaches
@@ -167,7 +229,8 @@ impl<'e> Live<'e> {
     pub fn scope(&self, memory_ref: &str) -> Option<Scope> {
         let actor = PrincipalId::parse(&self.run.state.principal)?;
         let memory_ref = named(&actor, memory_ref)?;
-        if memory_ref.owner().is_some() && memory_ref.owner() != self.run.state.only_for.as_deref() {
+        if memory_ref.owner().is_some() && memory_ref.owner() != self.run.state.only_for.as_deref()
+        {
             return None;
         }
         Some(Scope::new(self.tenant.clone(), memory_ref).acting(Actor::User(actor)))
@@ -175,7 +238,12 @@ impl<'e> Live<'e> {
 
     /// The value of a secret that the run may use. From now on nothing that the run writes can hold it.
     pub async fn secret(&mut self, name: &str) -> Result<SecretValue, Halt> {
-        let missing = || Halt::fault("credential_unavailable", "a secret that the run needs is not there");
+        let missing = || {
+            Halt::fault(
+                "credential_unavailable",
+                "a secret that the run needs is not there",
+            )
+        };
         let value = self.resolve(name).await?.ok_or_else(missing)?;
         self.secrets.add(value.clone());
         if !self.run.state.resolved.iter().any(|known| known == name) {
@@ -186,22 +254,43 @@ impl<'e> Live<'e> {
     }
 
     async fn resolve(&self, name: &str) -> Result<Option<SecretValue>, Halt> {
-        let Some(owner) = PrincipalId::parse(&self.run.state.principal) else { return Ok(None) };
+        let Some(owner) = PrincipalId::parse(&self.run.state.principal) else {
+            return Ok(None);
+        };
         // A part of a run uses what the whole was given.
-        let whole = self.run.id.as_str().split('.').next().and_then(RunId::parse);
+        let whole = self
+            .run
+            .id
+            .as_str()
+            .split('.')
+            .next()
+            .and_then(RunId::parse);
         let whole = whole.as_ref().unwrap_or(&self.run.id);
-        Ok(self.engine.resolve_secret(&self.tenant, &owner, whole, name).await?)
+        Ok(self
+            .engine
+            .resolve_secret(&self.tenant, &owner, whole, name)
+            .await?)
     }
 
     /// What the run's texts are held against now: secrets may have come into the vault since it began.
     pub async fn look_at_rules(&mut self) -> Result<(), Halt> {
-        self.rules = self.secrets.rules(&self.engine.parts.secrets, &self.engine.rules(&self.tenant).await?);
+        self.rules = self.secrets.rules(
+            &self.engine.parts.secrets,
+            &self.engine.rules(&self.tenant).await?,
+        );
         Ok(())
     }
 
     /// Everything that the run was given or has resolved is kept out of what it writes, also by a process that takes it up.
     async fn register(&mut self) -> Result<(), Halt> {
-        let names: Vec<String> = self.run.state.secrets.iter().chain(&self.run.state.resolved).cloned().collect();
+        let names: Vec<String> = self
+            .run
+            .state
+            .secrets
+            .iter()
+            .chain(&self.run.state.resolved)
+            .cloned()
+            .collect();
         for name in names {
             if let Some(value) = self.resolve(&name).await? {
                 self.secrets.add(value);
@@ -211,26 +300,47 @@ impl<'e> Live<'e> {
     }
 
     /// Writes an entry as if at `now`; answers its name. In a replay, the name that was given the first time.
-    pub fn write(&mut self, memory_ref: &str, draft: Draft, now: Timestamp) -> Result<EntryId, Halt> {
-        let scope = self.scope(memory_ref).ok_or(Rejection::MalformedName { field: "memoryRef" })?;
-        let admitted = self.rules.admission(&self.policy, now).admit(&scope, draft)?;
+    pub fn write(
+        &mut self,
+        memory_ref: &str,
+        draft: Draft,
+        now: Timestamp,
+    ) -> Result<EntryId, Halt> {
+        let scope = self
+            .scope(memory_ref)
+            .ok_or(Rejection::MalformedName { field: "memoryRef" })?;
+        let admitted = self
+            .rules
+            .admission(&self.policy, now)
+            .admit(&scope, draft)?;
         let id = self.entry_id(); // counted in a replay, too: what a node reads after a write is recorded under its number
         if let Some(facts) = &mut self.facts {
             let fact = facts.pop_front();
-            let Some(EventBody::Written(written)) = fact.as_ref().map(|fact| &fact.body) else { return Err(diverged()) };
+            let Some(EventBody::Written(written)) = fact.as_ref().map(|fact| &fact.body) else {
+                return Err(diverged());
+            };
             let same = written.memory_ref == scope.memory_ref.as_str();
-            let id = EntryId::parse(&written.memory_id).filter(|_| same).ok_or_else(diverged)?;
+            let id = EntryId::parse(&written.memory_id)
+                .filter(|_| same)
+                .ok_or_else(diverged)?;
             let at = fact.as_ref().map_or(now, Event::happened_at);
-            self.staged.push(Step::Repeat(EventBody::Written(written.clone()), at));
+            self.staged
+                .push(Step::Repeat(EventBody::Written(written.clone()), at));
             return Ok(id);
         }
-        self.staged.push(Step::Put { id: id.clone(), admitted: Box::new(admitted), cause: self.cause() });
+        self.staged.push(Step::Put {
+            id: id.clone(),
+            admitted: Box::new(admitted),
+            cause: self.cause(),
+        });
         Ok(id)
     }
 
     /// Deletes an entry with the next commit. In a replay, repeats what the first run's delete did.
     pub fn delete(&mut self, memory_ref: &str, id: &str) {
-        let (Some(scope), Some(id)) = (self.scope(memory_ref), EntryId::parse(id)) else { return };
+        let (Some(scope), Some(id)) = (self.scope(memory_ref), EntryId::parse(id)) else {
+            return;
+        };
         let memory_ref = scope.memory_ref;
         let Some(facts) = &mut self.facts else {
             return self.staged.push(Step::Delete { memory_ref, id });
@@ -255,7 +365,10 @@ impl<'e> Live<'e> {
             self.emit(body);
             return Ok(());
         };
-        let fact = facts.pop_front().filter(|fact| fact.body.kind() == body.kind()).ok_or_else(diverged)?;
+        let fact = facts
+            .pop_front()
+            .filter(|fact| fact.body.kind() == body.kind())
+            .ok_or_else(diverged)?;
         let at = fact.happened_at();
         self.staged.push(Step::Repeat(fact.body, at));
         Ok(())
@@ -268,7 +381,9 @@ impl<'e> Live<'e> {
 
     /// Whether reading now would miss what was staged.
     pub fn has_staged_changes(&self) -> bool {
-        self.staged.iter().any(|step| matches!(step, Step::Put { .. } | Step::Delete { .. }))
+        self.staged
+            .iter()
+            .any(|step| matches!(step, Step::Put { .. } | Step::Delete { .. }))
     }
 
     /// Commits what is staged, with the run's record. What is done then is never done again: the record says so.
@@ -285,15 +400,29 @@ impl<'e> Live<'e> {
 
     async fn commit_as(&mut self, key: Option<Idempotency>) -> Result<(), Halt> {
         let now = self.now().await?;
-        let body = self.rules.admission(&self.policy, now).record(self.run.state.to_map());
-        let mut batch = Batch::new(self.tenant.clone(), now).in_run(self.run.id.clone()).idempotent(key);
+        let body = self
+            .rules
+            .admission(&self.policy, now)
+            .record(self.run.state.to_map());
+        let mut batch = Batch::new(self.tenant.clone(), now)
+            .in_run(self.run.id.clone())
+            .idempotent(key);
         if let Some(principal) = PrincipalId::parse(&self.run.state.principal) {
             batch = batch.by(principal);
         }
-        batch = batch.set(RecordKind::Run, self.run.id.as_str().to_owned(), Precondition::Version(self.version), body);
+        batch = batch.set(
+            RecordKind::Run,
+            self.run.id.as_str().to_owned(),
+            Precondition::Version(self.version),
+            body,
+        );
         for step in std::mem::take(&mut self.staged) {
             batch = match step {
-                Step::Put { id, admitted, cause } => batch.put_by(id, *admitted, cause),
+                Step::Put {
+                    id,
+                    admitted,
+                    cause,
+                } => batch.put_by(id, *admitted, cause),
                 Step::Delete { memory_ref, id } => batch.delete(memory_ref, id),
                 Step::Emit(body) => batch.emit(body),
                 Step::Repeat(body, at) => batch.repeat(body, at),
@@ -309,7 +438,9 @@ impl<'e> Live<'e> {
         }
         let committed = self.engine.parts.store.commit(batch).await?;
         // A repeated commit left its mark on the record already, before it was loaded.
-        if let (false, Some(Outcome::Recorded { version, .. })) = (committed.replayed, committed.outcomes.first()) {
+        if let (false, Some(Outcome::Recorded { version, .. })) =
+            (committed.replayed, committed.outcomes.first())
+        {
             self.version = *version;
         }
         self.engine.runs.ring(&self.tenant, &self.run.id);
@@ -320,7 +451,11 @@ impl<'e> Live<'e> {
         let secret = self.engine.parts.key.derive("remembrancer run step v1");
         let text = format!("{}/{}/{}", self.run.id, self.node, self.commits);
         let key = *blake3::keyed_hash(&secret, text.as_bytes()).as_bytes();
-        Idempotency { operation: "run-step", key, body: key }
+        Idempotency {
+            operation: "run-step",
+            key,
+            body: key,
+        }
     }
 
     /// Made of the run, the node and the step, so that a node that is executed again after a crash gives the same name, and
@@ -328,18 +463,33 @@ impl<'e> Live<'e> {
     fn entry_id(&mut self) -> EntryId {
         self.step += 1;
         let text = format!("{}/{}/{}", self.run.id, self.node, self.step);
-        let hash = blake3::keyed_hash(&self.engine.parts.key.derive("remembrancer run entry v1"), text.as_bytes());
+        let hash = blake3::keyed_hash(
+            &self.engine.parts.key.derive("remembrancer run entry v1"),
+            text.as_bytes(),
+        );
         let time = self.run.state.started_at.cast_unsigned() & 0xffff_ffff_ffff;
         let place = ((self.node & 0xff) << 16 | (self.step as usize & 0xffff)) & 0xff_ffff;
-        EntryId::parse(&format!("mem_{time:012x}{place:06x}{}", &hash.to_hex()[..14])).expect("hex digits are a valid id")
+        EntryId::parse(&format!(
+            "mem_{time:012x}{place:06x}{}",
+            &hash.to_hex()[..14]
+        ))
+        .expect("hex digits are a valid id")
     }
 
     fn cause(&self) -> Cause {
         let node = self.workflow.nodes.get(self.node);
-        Cause { node: node.map(|node| node.id.clone()), agent: node.and_then(|node| node.agent.as_ref()).map(|a| a.agent_id.clone()) }
+        Cause {
+            node: node.map(|node| node.id.clone()),
+            agent: node
+                .and_then(|node| node.agent.as_ref())
+                .map(|a| a.agent_id.clone()),
+        }
     }
 }
 
 fn diverged() -> Halt {
-    Halt::fault("replay_diverged", "the replay came to something that the run did not record")
+    Halt::fault(
+        "replay_diverged",
+        "the replay came to something that the run did not record",
+    )
 }

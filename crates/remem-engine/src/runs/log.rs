@@ -15,16 +15,40 @@ const PAGE: u32 = 256;
 
 /// Whether this is a run's last event.
 fn ends(event: &Event) -> bool {
-    matches!(event.body.kind(), EventKind::RunCompleted | EventKind::RunFailed | EventKind::RunCancelled)
+    matches!(
+        event.body.kind(),
+        EventKind::RunCompleted | EventKind::RunFailed | EventKind::RunCancelled
+    )
 }
 
 impl Engine {
     /// Events of a run from position `from` on, and whether the run's last one has been given by now.
-    pub async fn run_events(&self, caller: &Caller, id: &str, from: u64) -> Result<(Vec<Event>, bool), EngineError> {
+    pub async fn run_events(
+        &self,
+        caller: &Caller,
+        id: &str,
+        from: u64,
+    ) -> Result<(Vec<Event>, bool), EngineError> {
         caller.require(Permission::RunsRead)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
-        let events = self.parts.store.run_events(caller.tenant(), &id, from, self.parts.policy.events_page_max).await?;
-        let first = if from == 0 { Vec::new() } else { self.parts.store.run_events(caller.tenant(), &id, 0, 1).await? };
+        let events = self
+            .parts
+            .store
+            .run_events(
+                caller.tenant(),
+                &id,
+                from,
+                self.parts.policy.events_page_max,
+            )
+            .await?;
+        let first = if from == 0 {
+            Vec::new()
+        } else {
+            self.parts
+                .store
+                .run_events(caller.tenant(), &id, 0, 1)
+                .await?
+        };
         if !self.sees_run(caller, first.first().or(events.first())) {
             return Err(EngineError::NotFound);
         }
@@ -32,23 +56,47 @@ impl Engine {
             return Ok((events.clone(), ends(last)));
         }
         // Nothing more: either the caller has seen the end, or there is no such run, or it goes on.
-        let (run, _) = self.load_run(caller.tenant(), &id).await?.ok_or(EngineError::NotFound)?;
-        let seen = if from == 0 { Vec::new() } else { self.parts.store.run_events(caller.tenant(), &id, from - 1, 1).await? };
-        Ok((events, run.state.status.is_terminal() && seen.last().is_some_and(ends)))
+        let (run, _) = self
+            .load_run(caller.tenant(), &id)
+            .await?
+            .ok_or(EngineError::NotFound)?;
+        let seen = if from == 0 {
+            Vec::new()
+        } else {
+            self.parts
+                .store
+                .run_events(caller.tenant(), &id, from - 1, 1)
+                .await?
+        };
+        Ok((
+            events,
+            run.state.status.is_terminal() && seen.last().is_some_and(ends),
+        ))
     }
 
     /// Whether a run that begins with this event is the caller's to see.
     pub(super) fn sees_run(&self, caller: &Caller, first: Option<&Event>) -> bool {
-        first.and_then(|event| event.body.owner()).is_none_or(|user| user == caller.principal().as_str())
+        first
+            .and_then(|event| event.body.owner())
+            .is_none_or(|user| user == caller.principal().as_str())
     }
 
     /// As `run_events`; if there is nothing yet and the run goes on, waits for it up to `wait`.
-    pub async fn poll_run(&self, caller: &Caller, id: &str, from: u64, wait: Duration) -> Result<(Vec<Event>, bool), EngineError> {
+    pub async fn poll_run(
+        &self,
+        caller: &Caller,
+        id: &str,
+        from: u64,
+        wait: Duration,
+    ) -> Result<(Vec<Event>, bool), EngineError> {
         let mut found = self.run_events(caller, id, from).await?;
         if !found.0.is_empty() || found.1 || wait.is_zero() {
             return Ok(found);
         }
-        let (mut watch, run) = (self.parts.store.watch(caller.tenant()).await?, RunId::parse(id).ok_or(EngineError::NotFound)?);
+        let (mut watch, run) = (
+            self.parts.store.watch(caller.tenant()).await?,
+            RunId::parse(id).ok_or(EngineError::NotFound)?,
+        );
         let waiting = async {
             loop {
                 let step = self.next_step(caller.tenant(), &run, &mut watch);
@@ -88,15 +136,31 @@ impl Engine {
     }
 
     /// Opens a stream of a run's events from position `from` on.
-    pub async fn run_feed(self: &Arc<Self>, caller: &Caller, id: &str, from: u64) -> Result<RunFeed, EngineError> {
+    pub async fn run_feed(
+        self: &Arc<Self>,
+        caller: &Caller,
+        id: &str,
+        from: u64,
+    ) -> Result<RunFeed, EngineError> {
         caller.require(Permission::RunsRead)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
-        let first = self.parts.store.run_events(caller.tenant(), &id, 0, 1).await?;
+        let first = self
+            .parts
+            .store
+            .run_events(caller.tenant(), &id, 0, 1)
+            .await?;
         if first.is_empty() || !self.sees_run(caller, first.first()) {
             return Err(EngineError::NotFound);
         }
         let watch = self.parts.store.watch(caller.tenant()).await?;
-        Ok(RunFeed { place: self.feed_place(caller)?, caller: caller.clone(), id, from, watch, ended: false })
+        Ok(RunFeed {
+            place: self.feed_place(caller)?,
+            caller: caller.clone(),
+            id,
+            from,
+            watch,
+            ended: false,
+        })
     }
 }
 
@@ -116,14 +180,22 @@ impl RunFeed {
         let engine = self.place.engine().clone();
         while !self.ended && engine.still_valid(&self.caller).await.is_ok() {
             let step = engine.next_step(self.caller.tenant(), &self.id, &mut self.watch);
-            let events = engine.parts.store.run_events(self.caller.tenant(), &self.id, self.from, PAGE).await?;
+            let events = engine
+                .parts
+                .store
+                .run_events(self.caller.tenant(), &self.id, self.from, PAGE)
+                .await?;
             if let Some(last) = events.last() {
                 self.from += events.len() as u64;
                 self.ended = ends(last);
                 return Ok(Some(events));
             }
             if self.from > 0 {
-                let before = engine.parts.store.run_events(self.caller.tenant(), &self.id, self.from - 1, 1).await?;
+                let before = engine
+                    .parts
+                    .store
+                    .run_events(self.caller.tenant(), &self.id, self.from - 1, 1)
+                    .await?;
                 if before.last().is_some_and(ends) {
                     return Ok(None);
                 }

@@ -35,8 +35,8 @@ use remem_core::event::{Fault, RunCancelled, RunStarted};
 use remem_core::redact::SecretValue;
 use remem_core::run::FileAt;
 use remem_core::{
-    AgentRef, Batch, EventBody, Idempotency, Permission, Policy, Precondition, PrincipalId, RecordKind, Rejection, Revision, RunId,
-    RunState, RunStatus, TenantId, Timestamp, Workflow,
+    AgentRef, Batch, EventBody, Idempotency, Permission, Policy, Precondition, PrincipalId,
+    RecordKind, Rejection, Revision, RunId, RunState, RunStatus, TenantId, Timestamp, Workflow,
 };
 use remem_store::{Committed, Outcome, StoreError};
 use serde_json::{Map, Value};
@@ -95,7 +95,10 @@ pub struct Run {
 impl Run {
     /// Whether the caller may know of it: one that works with a memory of one user is that user's alone.
     pub(crate) fn is_shown_to(&self, caller: &Caller) -> bool {
-        self.state.only_for.as_deref().is_none_or(|user| user == caller.principal().as_str())
+        self.state
+            .only_for
+            .as_deref()
+            .is_none_or(|user| user == caller.principal().as_str())
     }
 }
 
@@ -115,25 +118,52 @@ const TRIES: u32 = 1_000;
 
 impl Engine {
     /// Starts a run: its first event and its snapshot are stored when this answers; the rest follows.
-    pub async fn create_run(&self, caller: &Caller, new: NewRun, key: Option<&str>) -> Result<Started, EngineError> {
+    pub async fn create_run(
+        &self,
+        caller: &Caller,
+        new: NewRun,
+        key: Option<&str>,
+    ) -> Result<Started, EngineError> {
         caller.require(Permission::RunsCreate)?;
         self.check_run(&new)?;
         let body = digest(&new);
-        let start = self.prepare_run(caller.tenant(), caller.principal(), new).await?;
+        let start = self
+            .prepare_run(caller.tenant(), caller.principal(), new)
+            .await?;
         let idempotency = self.idempotency("create-run", key, &body.of_run(&start.state))?;
         if self.runs.is_full(&self.parts.policy) {
             return Err(StoreError::Busy.into());
         }
         // Without a bell: what runs do is looked at when there is time.
-        self.passes.again(crate::passes::propose::NAME, caller.tenant());
-        self.begin(self.policy_of(caller), caller.tenant(), Start { idempotency, ..start }).await
+        self.passes
+            .again(crate::passes::propose::NAME, caller.tenant());
+        self.begin(
+            self.policy_of(caller),
+            caller.tenant(),
+            Start {
+                idempotency,
+                ..start
+            },
+        )
+        .await
     }
 
     /// A run as it is before its first node, whoever asks for it.
-    pub(crate) async fn prepare_run(&self, tenant: &TenantId, principal: &PrincipalId, new: NewRun) -> Result<Start, EngineError> {
+    pub(crate) async fn prepare_run(
+        &self,
+        tenant: &TenantId,
+        principal: &PrincipalId,
+        new: NewRun,
+    ) -> Result<Start, EngineError> {
         let workflow = match &new.agent_id {
-            Some(agent) => Found { definition: self.turn_of(tenant, agent).await?, own: true },
-            None => self.workflow_of(tenant, &new.workflow_id).await?.ok_or(EngineError::UnknownWorkflow)?,
+            Some(agent) => Found {
+                definition: self.turn_of(tenant, agent).await?,
+                own: true,
+            },
+            None => self
+                .workflow_of(tenant, &new.workflow_id)
+                .await?
+                .ok_or(EngineError::UnknownWorkflow)?,
         };
         let variables = workflow.definition.start(&new.inputs)?;
         let now = self.now_for(tenant).await?;
@@ -153,23 +183,41 @@ impl Engine {
             tags: new.tags,
             metadata: new.metadata,
             configurable: new.configurable,
-            secrets: new.secrets.iter().map(|secret| secret.id().to_owned()).collect(),
+            secrets: new
+                .secrets
+                .iter()
+                .map(|secret| secret.id().to_owned())
+                .collect(),
             resolved: Vec::new(),
             workspace: self.files_now(tenant).await?,
             children: Vec::new(),
             parent: None,
             source: None,
-            only_for: self.only_for(tenant, principal, &workflow.definition).await?,
+            only_for: self
+                .only_for(tenant, principal, &workflow.definition)
+                .await?,
         };
-        Ok(Start { id: self.parts.ids.run(), state, facts: Vec::new(), secrets: new.secrets, idempotency: None })
+        Ok(Start {
+            id: self.parts.ids.run(),
+            state,
+            facts: Vec::new(),
+            secrets: new.secrets,
+            idempotency: None,
+        })
     }
 
     /// The run of that name.
     pub async fn run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
         caller.require(Permission::RunsRead)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
-        let run = self.run_now(&self.policy_of(caller), caller.tenant(), &id).await?;
-        if run.is_shown_to(caller) { Ok(run) } else { Err(EngineError::NotFound) }
+        let run = self
+            .run_now(&self.policy_of(caller), caller.tenant(), &id)
+            .await?;
+        if run.is_shown_to(caller) {
+            Ok(run)
+        } else {
+            Err(EngineError::NotFound)
+        }
     }
 
     /// Ends a run where it stands. One that was cancelled before is answered alike; one that has ended is a conflict.
@@ -179,7 +227,9 @@ impl Engine {
         let _still = self.runs.want(caller.tenant(), &id);
         for _ in 0..TRIES {
             let found = self.load_run(caller.tenant(), &id).await?;
-            let (mut run, version) = found.filter(|(run, _)| run.is_shown_to(caller)).ok_or(EngineError::NotFound)?;
+            let (mut run, version) = found
+                .filter(|(run, _)| run.is_shown_to(caller))
+                .ok_or(EngineError::NotFound)?;
             match run.state.status {
                 RunStatus::Running => {}
                 RunStatus::Cancelled => return Ok(run),
@@ -188,14 +238,41 @@ impl Engine {
             let now = self.now_for(caller.tenant()).await?;
             run.state.status = RunStatus::Cancelled;
             run.state.completed_at = Some(now.0);
-            let duration_ms = now.0.saturating_sub(run.state.started_at).max(0).cast_unsigned();
-            let event = RunCancelled { cancelled_by: caller.principal().as_str().to_owned(), duration_ms };
-            let body = self.rules(caller.tenant()).await?.admission(&self.policy_of(caller), now).record(run.state.to_map());
-            let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).in_run(id.clone());
-            let batch = batch.set(RecordKind::Run, id.as_str().to_owned(), Precondition::Version(version), body);
+            let duration_ms = now
+                .0
+                .saturating_sub(run.state.started_at)
+                .max(0)
+                .cast_unsigned();
+            let event = RunCancelled {
+                cancelled_by: caller.principal().as_str().to_owned(),
+                duration_ms,
+            };
+            let body = self
+                .rules(caller.tenant())
+                .await?
+                .admission(&self.policy_of(caller), now)
+                .record(run.state.to_map());
+            let batch = Batch::new(caller.tenant().clone(), now)
+                .by(caller.principal().clone())
+                .in_run(id.clone());
+            let batch = batch.set(
+                RecordKind::Run,
+                id.as_str().to_owned(),
+                Precondition::Version(version),
+                body,
+            );
             let batch = without_secrets(batch, &run);
-            match self.parts.store.commit(batch.emit(EventBody::RunCancelled(event)).release()).await {
-                Ok(_) => return self.run_now(&self.policy_of(caller), caller.tenant(), &id).await,
+            match self
+                .parts
+                .store
+                .commit(batch.emit(EventBody::RunCancelled(event)).release())
+                .await
+            {
+                Ok(_) => {
+                    return self
+                        .run_now(&self.policy_of(caller), caller.tenant(), &id)
+                        .await;
+                }
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
             }
@@ -204,12 +281,23 @@ impl Engine {
     }
 
     /// Stores a new run and lets it wait for its turn.
-    async fn begin(&self, policy: Policy, tenant: &TenantId, start: Start) -> Result<Started, EngineError> {
+    async fn begin(
+        &self,
+        policy: Policy,
+        tenant: &TenantId,
+        start: Start,
+    ) -> Result<Started, EngineError> {
         match self.store_run(&policy, tenant, start).await? {
-            Begun::Again(id) => Ok(Started { run: self.run_now(&policy, tenant, &id).await?, replayed: true }),
+            Begun::Again(id) => Ok(Started {
+                run: self.run_now(&policy, tenant, &id).await?,
+                replayed: true,
+            }),
             Begun::New { run, revision } => {
                 self.carry(policy, tenant, &run, revision);
-                Ok(Started { run: *run, replayed: false })
+                Ok(Started {
+                    run: *run,
+                    replayed: false,
+                })
             }
         }
     }
@@ -217,13 +305,30 @@ impl Engine {
     /// Lets a run that was just stored wait for its turn.
     pub(crate) fn carry(&self, policy: Policy, tenant: &TenantId, run: &Run, revision: Revision) {
         metrics::counter!("remem_runs_started_total").increment(1);
-        let fresh = Fresh { state: run.state.clone(), version: 1, revision, policy };
-        self.runs.push(Turn { tenant: tenant.clone(), run: run.id.clone(), fresh: Some(fresh) });
+        let fresh = Fresh {
+            state: run.state.clone(),
+            version: 1,
+            revision,
+            policy,
+        };
+        self.runs.push(Turn {
+            tenant: tenant.clone(),
+            run: run.id.clone(),
+            fresh: Some(fresh),
+        });
     }
 
     /// Stores a new run; whoever calls this sees to it that it is carried on.
-    pub(crate) async fn store_run(&self, policy: &Policy, tenant: &TenantId, start: Start) -> Result<Begun, EngineError> {
-        let (now, principal) = (self.now_for(tenant).await?, PrincipalId::parse(&start.state.principal));
+    pub(crate) async fn store_run(
+        &self,
+        policy: &Policy,
+        tenant: &TenantId,
+        start: Start,
+    ) -> Result<Begun, EngineError> {
+        let (now, principal) = (
+            self.now_for(tenant).await?,
+            PrincipalId::parse(&start.state.principal),
+        );
         let batch = Batch::new(tenant.clone(), now).idempotent(start.idempotency.clone());
         let batch = principal.into_iter().fold(batch, Batch::by);
         let (batch, run) = self.starting(policy, tenant, start, batch).await?;
@@ -231,7 +336,10 @@ impl Engine {
         if committed.replayed {
             return Ok(Begun::Again(named(&committed).unwrap_or(run.id)));
         }
-        Ok(Begun::New { run: Box::new(run), revision: committed.revision })
+        Ok(Begun::New {
+            run: Box::new(run),
+            revision: committed.revision,
+        })
     }
 
     /// Adds to a batch all that starts a run; answers the run as it will be stored. The batch becomes the run's.
@@ -242,14 +350,31 @@ impl Engine {
         start: Start,
         batch: Batch,
     ) -> Result<(Batch, Run), EngineError> {
-        let Start { id, state, facts, secrets, idempotency: _ } = start;
+        let Start {
+            id,
+            state,
+            facts,
+            secrets,
+            idempotency: _,
+        } = start;
         let now = batch.at();
         // What the run was given for itself may stand in its inputs, too.
-        let rules = self.parts.secrets.with(&*self.rules(tenant).await?, &secrets);
+        let rules = self
+            .parts
+            .secrets
+            .with(&*self.rules(tenant).await?, &secrets);
         let body = rules.admission(policy, now).record(state.to_map());
-        let stored = RunState::from_map(body.map().clone()).ok_or(StoreError::Damaged("a run cannot be read"))?;
+        let stored = RunState::from_map(body.map().clone())
+            .ok_or(StoreError::Damaged("a run cannot be read"))?;
         let mut batch = batch.in_run(id.clone());
-        batch = batch.set(RecordKind::Run, id.as_str().to_owned(), Precondition::Absent, body).hold();
+        batch = batch
+            .set(
+                RecordKind::Run,
+                id.as_str().to_owned(),
+                Precondition::Absent,
+                body,
+            )
+            .hold();
         for secret in &secrets {
             let (key, sealed) = self.seal_run_secret(tenant, &id, secret.id(), secret)?;
             batch = batch.set(RecordKind::Secret, key, Precondition::None, sealed);
@@ -260,38 +385,89 @@ impl Engine {
             parent_run_id: state.parent,
             only_for: state.only_for,
         }));
-        batch = facts.into_iter().fold(batch, |batch, (fact, at)| batch.repeat(fact, at));
+        batch = facts
+            .into_iter()
+            .fold(batch, |batch, (fact, at)| batch.repeat(fact, at));
         Ok((batch, Run { id, state: stored }))
     }
 
     /// The run with the version of its record.
-    pub(crate) async fn load_run(&self, tenant: &TenantId, id: &RunId) -> Result<Option<(Run, u64)>, EngineError> {
-        let Some(record) = self.parts.store.record(tenant, RecordKind::Run, id.as_str()).await? else { return Ok(None) };
-        let state = RunState::from_map(record.body).ok_or(StoreError::Damaged("a run cannot be read"))?;
-        Ok(Some((Run { id: id.clone(), state }, record.version)))
+    pub(crate) async fn load_run(
+        &self,
+        tenant: &TenantId,
+        id: &RunId,
+    ) -> Result<Option<(Run, u64)>, EngineError> {
+        let Some(record) = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Run, id.as_str())
+            .await?
+        else {
+            return Ok(None);
+        };
+        let state =
+            RunState::from_map(record.body).ok_or(StoreError::Damaged("a run cannot be read"))?;
+        Ok(Some((
+            Run {
+                id: id.clone(),
+                state,
+            },
+            record.version,
+        )))
     }
 
-    async fn run_now(&self, policy: &Policy, tenant: &TenantId, id: &RunId) -> Result<Run, EngineError> {
-        let (mut run, _) = self.load_run(tenant, id).await?.ok_or(EngineError::NotFound)?;
+    async fn run_now(
+        &self,
+        policy: &Policy,
+        tenant: &TenantId,
+        id: &RunId,
+    ) -> Result<Run, EngineError> {
+        let (mut run, _) = self
+            .load_run(tenant, id)
+            .await?
+            .ok_or(EngineError::NotFound)?;
         // Rules may have changed since it was written: nothing leaves without a second look.
         let (rules, now) = (self.rules(tenant).await?, self.now());
         let shown = rules.admission(policy, now).record(run.state.to_map());
-        run.state = RunState::from_map(shown.map().clone()).ok_or(StoreError::Damaged("a run cannot be read"))?;
+        run.state = RunState::from_map(shown.map().clone())
+            .ok_or(StoreError::Damaged("a run cannot be read"))?;
         Ok(run)
     }
 
     fn check_run(&self, new: &NewRun) -> Result<(), Rejection> {
         if new.tags.len() > TAGS_MAX {
-            return Err(Rejection::TooLarge { field: "tags", unit: "items", limit: TAGS_MAX as u64, actual: new.tags.len() as u64 });
+            return Err(Rejection::TooLarge {
+                field: "tags",
+                unit: "items",
+                limit: TAGS_MAX as u64,
+                actual: new.tags.len() as u64,
+            });
         }
-        if new.tags.iter().any(|tag| tag.is_empty() || tag.chars().count() > TAG_CHARS_MAX) {
-            return Err(Rejection::Invalid { field: "tags", rule: "must each have 1 to 256 characters" });
+        if new
+            .tags
+            .iter()
+            .any(|tag| tag.is_empty() || tag.chars().count() > TAG_CHARS_MAX)
+        {
+            return Err(Rejection::Invalid {
+                field: "tags",
+                rule: "must each have 1 to 256 characters",
+            });
         }
-        let size = |map: &Map<String, Value>| serde_json::to_string(map).map_or(0, |text| text.len());
-        for (field, map) in [("inputs", &new.inputs), ("metadata", &new.metadata), ("configurable", &new.configurable)] {
+        let size =
+            |map: &Map<String, Value>| serde_json::to_string(map).map_or(0, |text| text.len());
+        for (field, map) in [
+            ("inputs", &new.inputs),
+            ("metadata", &new.metadata),
+            ("configurable", &new.configurable),
+        ] {
             let (limit, actual) = (self.parts.policy.run_input_bytes_max, size(map));
             if actual > limit {
-                return Err(Rejection::TooLarge { field, unit: "bytes", limit: limit as u64, actual: actual as u64 });
+                return Err(Rejection::TooLarge {
+                    field,
+                    unit: "bytes",
+                    limit: limit as u64,
+                    actual: actual as u64,
+                });
             }
         }
         Ok(())
@@ -307,16 +483,29 @@ impl Engine {
     }
 
     /// The user whose own memory a workflow works with when this user runs it. What it starts counts as well: it sees what comes of that.
-    async fn only_for(&self, tenant: &TenantId, user: &PrincipalId, workflow: &Workflow) -> Result<Option<String>, EngineError> {
+    async fn only_for(
+        &self,
+        tenant: &TenantId,
+        user: &PrincipalId,
+        workflow: &Workflow,
+    ) -> Result<Option<String>, EngineError> {
         let (mut waiting, mut seen) = (vec![workflow.clone()], Vec::new());
         while let Some(workflow) = waiting.pop() {
-            if workflow.nodes.iter().any(|node| actions::names_own(user, node)) {
+            if workflow
+                .nodes
+                .iter()
+                .any(|node| actions::names_own(user, node))
+            {
                 return Ok(Some(user.as_str().to_owned()));
             }
             for id in workflow.nodes.iter().filter_map(nodes::part_of) {
                 if !seen.iter().any(|known| known == id) {
                     seen.push(id.to_owned());
-                    waiting.extend(self.workflow_of(tenant, id).await?.map(|found| found.definition));
+                    waiting.extend(
+                        self.workflow_of(tenant, id)
+                            .await?
+                            .map(|found| found.definition),
+                    );
                 }
             }
         }
@@ -325,19 +514,40 @@ impl Engine {
 
     async fn files_now(&self, tenant: &TenantId) -> Result<Vec<FileAt>, EngineError> {
         let limit = u32::try_from(self.parts.policy.files_max).unwrap_or(u32::MAX);
-        let records = self.parts.store.records(tenant, RecordKind::File, "", None, limit).await?;
-        Ok(records.into_iter().map(|record| FileAt { path: record.key, version: record.version }).collect())
+        let records = self
+            .parts
+            .store
+            .records(tenant, RecordKind::File, "", None, limit)
+            .await?;
+        Ok(records
+            .into_iter()
+            .map(|record| FileAt {
+                path: record.key,
+                version: record.version,
+            })
+            .collect())
     }
 }
 
 /// With its end, what a run was given for itself is gone.
 fn without_secrets(batch: Batch, run: &Run) -> Batch {
     let names = run.state.secrets.iter();
-    names.fold(batch, |batch, name| batch.unset(RecordKind::Secret, crate::vault::run_key(&run.id, name), Precondition::None))
+    names.fold(batch, |batch, name| {
+        batch.unset(
+            RecordKind::Secret,
+            crate::vault::run_key(&run.id, name),
+            Precondition::None,
+        )
+    })
 }
 
 /// Ends a run that cannot be carried on.
-pub(crate) async fn give_up(engine: &Engine, tenant: &TenantId, id: &RunId, fault: Fault) -> Result<(), EngineError> {
+pub(crate) async fn give_up(
+    engine: &Engine,
+    tenant: &TenantId,
+    id: &RunId,
+    fault: Fault,
+) -> Result<(), EngineError> {
     match execute::fail(engine, tenant, id, fault, Vec::new()).await {
         Err(live::Halt::Error(error)) => Err(error),
         _ => Ok(()),
@@ -355,7 +565,9 @@ fn named(committed: &Committed) -> Option<RunId> {
 impl Digest {
     /// The same request for a run that is one user's alone is that user's.
     fn of_run(self, state: &RunState) -> Digest {
-        let Some(user) = state.only_for.as_deref().and_then(PrincipalId::parse) else { return self };
+        let Some(user) = state.only_for.as_deref().and_then(PrincipalId::parse) else {
+            return self;
+        };
         let mut own = Digest::of_user(&user);
         own.part(self.bytes());
         own

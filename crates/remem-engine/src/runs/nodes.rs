@@ -84,7 +84,10 @@ async fn noop(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         return Ok(());
     }
     let memory_ref = actions::memory_of(node).unwrap_or(RUNS_MEMORY).to_owned();
-    let content = format!("Run {} of workflow {} passed node {}.", live.run.id, live.workflow.id, node.id);
+    let content = format!(
+        "Run {} of workflow {} passed node {}.",
+        live.run.id, live.workflow.id, node.id
+    );
     let now = live.now().await?;
     let draft = remem_core::Draft {
         content,
@@ -99,7 +102,10 @@ async fn noop(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 
 /// The workflow that a node runs as a part of its own.
 pub(super) fn part_of(node: &Node) -> Option<&str> {
-    node.config.get("workflowId").and_then(Value::as_str).filter(|_| node.type_id == "core.subWorkflow")
+    node.config
+        .get("workflowId")
+        .and_then(Value::as_str)
+        .filter(|_| node.type_id == "core.subWorkflow")
 }
 
 /// A child has a name made of its parent's, so that taking the parent up again finds it.
@@ -110,8 +116,18 @@ async fn sub_workflow(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     }
     let name = format!("{}.{}", live.run.id, live.node);
     let child = RunId::parse(&name).ok_or(Rejection::MalformedName { field: "nodes" })?;
-    let workflow_id = node.config.get("workflowId").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let inputs = node.config.get("inputs").and_then(Value::as_object).cloned().unwrap_or_default();
+    let workflow_id = node
+        .config
+        .get("workflowId")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    let inputs = node
+        .config
+        .get("inputs")
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
     let asked = json!({"op": "run", "workflowId": workflow_id, "inputs": inputs});
     let ended = match live.recall(&asked).await? {
         Some(answer) => answer,
@@ -125,20 +141,38 @@ async fn sub_workflow(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     };
     let ended = live.record(asked, ended).await?;
     if ended["status"] != "completed" {
-        return Err(Halt::fault("child_failed", "a run that this run started did not complete"));
+        return Err(Halt::fault(
+            "child_failed",
+            "a run that this run started did not complete",
+        ));
     }
     if live.facts.is_none() {
         live.run.state.children.push(child.as_str().to_owned());
     }
-    let into = node.config.get("into").and_then(Value::as_str).unwrap_or("child").to_owned();
+    let into = node
+        .config
+        .get("into")
+        .and_then(Value::as_str)
+        .unwrap_or("child")
+        .to_owned();
     live.set(&into, ended);
     Ok(())
 }
 
-async fn start_child(live: &Live<'_>, child: &RunId, workflow_id: &str, inputs: Map<String, Value>) -> Result<(), Halt> {
+async fn start_child(
+    live: &Live<'_>,
+    child: &RunId,
+    workflow_id: &str,
+    inputs: Map<String, Value>,
+) -> Result<(), Halt> {
     let (engine, tenant) = (live.engine, &live.tenant);
     let found = engine.workflow_of(tenant, workflow_id).await?;
-    let workflow = found.ok_or_else(|| Halt::fault("workflow_unknown", "a node names a workflow that is not there"))?;
+    let workflow = found.ok_or_else(|| {
+        Halt::fault(
+            "workflow_unknown",
+            "a node names a workflow that is not there",
+        )
+    })?;
     let state = RunState {
         workflow_id: workflow_id.to_owned(),
         definition: workflow.own.then(|| workflow.definition.document.clone()),
@@ -164,7 +198,13 @@ async fn start_child(live: &Live<'_>, child: &RunId, workflow_id: &str, inputs: 
         // What is a part of the whole is seen by whoever sees that.
         only_for: live.run.state.only_for.clone(),
     };
-    let start = Start { id: child.clone(), state, facts: Vec::new(), secrets: Vec::new(), idempotency: None };
+    let start = Start {
+        id: child.clone(),
+        state,
+        facts: Vec::new(),
+        secrets: Vec::new(),
+        idempotency: None,
+    };
     match engine.store_run(&live.policy, tenant, start).await {
         Ok(_) | Err(EngineError::Store(StoreError::Conflict)) => Ok(()), // it was started before a crash
         Err(other) => Err(other.into()),

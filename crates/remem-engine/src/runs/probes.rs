@@ -16,19 +16,33 @@ pub(super) async fn run(live: &mut Live<'_>, node: &Node, action: &str) -> Resul
         "ttl-probe" => ttl(live, node).await,
         "cross-tenant-probe" => cross_tenant(live, node).await,
         "list-budgeted" => budgeted(live, node).await,
-        _ => Err(Halt::fault("capability_not_provided", "this host does not provide the memoryAction of the node")),
+        _ => Err(Halt::fault(
+            "capability_not_provided",
+            "this host does not provide the memoryAction of the node",
+        )),
     }
 }
 
 fn note(content: impl Into<String>) -> Draft {
-    Draft { content: content.into(), tags: vec!["source:conformance".to_owned()], ..Draft::default() }
+    Draft {
+        content: content.into(),
+        tags: vec!["source:conformance".to_owned()],
+        ..Draft::default()
+    }
 }
 
 async fn write_then_read(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let (memory_ref, now) = (needed_memory(node)?, live.now().await?);
-    let id = live.write(&memory_ref, note(format!("Written by run {} and read back.", live.run.id)), now)?;
+    let id = live.write(
+        &memory_ref,
+        note(format!("Written by run {} and read back.", live.run.id)),
+        now,
+    )?;
     let entries = live.list(&memory_ref, &ListArgs::default()).await?;
-    let read = entries.into_iter().find(|entry| entry["id"] == id.as_str()).unwrap_or_default();
+    let read = entries
+        .into_iter()
+        .find(|entry| entry["id"] == id.as_str())
+        .unwrap_or_default();
     live.set("memoryReadback", read);
     Ok(())
 }
@@ -36,7 +50,12 @@ async fn write_then_read(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 /// Writes a secret that the run resolved: what is read back holds its marker.
 async fn redaction(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let memory_ref = needed_memory(node)?;
-    let name = node.config.get("byokSecretId").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let name = node
+        .config
+        .get("byokSecretId")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     let content = with_secret(live, &name, "The service was called with ").await?;
     let now = live.now().await?;
     let id = live.write(&memory_ref, note(content.as_str()), now)?;
@@ -49,9 +68,15 @@ async fn redaction(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 async fn ttl(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let (memory_ref, now) = (needed_memory(node)?, live.now().await?);
     // No caller can write an entry that has ended; this one is written as of two seconds ago.
-    let ended = Draft { expires_at: Some(now.plus_ms(-1_000)), ..note("This has ended.") };
+    let ended = Draft {
+        expires_at: Some(now.plus_ms(-1_000)),
+        ..note("This has ended.")
+    };
     let expired = live.write(&memory_ref, ended, now.plus_ms(-2_000))?;
-    let lasting = Draft { expires_at: Some(now.plus_ms(3_600_000)), ..note("This lasts for an hour.") };
+    let lasting = Draft {
+        expires_at: Some(now.plus_ms(3_600_000)),
+        ..note("This lasts for an hour.")
+    };
     let fresh = live.write(&memory_ref, lasting, now)?;
     let list = live.list(&memory_ref, &ListArgs::default()).await?;
     live.set("memoryList", list);
@@ -63,7 +88,12 @@ async fn ttl(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 /// A name that another tenant may use is a name of this tenant here.
 async fn cross_tenant(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let (memory_ref, now) = (needed_memory(node)?, live.now().await?);
-    let foreign = node.config.get("probeMemoryRef").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let foreign = node
+        .config
+        .get("probeMemoryRef")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     let id = live.write(&memory_ref, note("This is the owner's."), now)?;
     let own = live.list(&memory_ref, &ListArgs::default()).await?;
     let probe = live.list(&foreign, &ListArgs::default()).await?;
@@ -85,11 +115,30 @@ async fn budgeted(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     let content = with_secret(live, crate::CANARY_SECRET, "Kept short: ").await?;
     let secret = live.write(&memory_ref, note(content.as_str()), now)?;
     let over = live.write(&memory_ref, note(size(1).repeat(2)), now)?;
-    let slice = live.list(&memory_ref, &ListArgs { token_budget: Some(budget), ..args }).await?;
+    let slice = live
+        .list(
+            &memory_ref,
+            &ListArgs {
+                token_budget: Some(budget),
+                ..args
+            },
+        )
+        .await?;
     let sample = live.get(&memory_ref, secret.as_str()).await?;
-    let foreign =
-        live.list("conformance/another-tenant/agent-memory", &ListArgs { token_budget: Some(budget), ..ListArgs::default() }).await?;
-    let total: usize = slice.iter().filter_map(|entry| entry["content"].as_str()).map(O200k::count).sum();
+    let foreign = live
+        .list(
+            "conformance/another-tenant/agent-memory",
+            &ListArgs {
+                token_budget: Some(budget),
+                ..ListArgs::default()
+            },
+        )
+        .await?;
+    let total: usize = slice
+        .iter()
+        .filter_map(|entry| entry["content"].as_str())
+        .map(O200k::count)
+        .sum();
     let omitted = slice.iter().all(|entry| entry["id"] != over.as_str());
     live.set("tokenBudget", budget);
     live.set("budgetedTokenTotal", total);
@@ -102,24 +151,44 @@ async fn budgeted(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 }
 
 /// A text that holds a secret in clear, for as long as it takes to write it. A replay has no use for the value.
-async fn with_secret(live: &mut Live<'_>, name: &str, before: &str) -> Result<zeroize::Zeroizing<String>, Halt> {
+async fn with_secret(
+    live: &mut Live<'_>,
+    name: &str,
+    before: &str,
+) -> Result<zeroize::Zeroizing<String>, Halt> {
     if live.facts.is_some() {
         return Ok(zeroize::Zeroizing::new(before.to_owned()));
     }
     let value = live.secret(name).await?;
-    Ok(zeroize::Zeroizing::new(value.expose(|text| format!("{before}{text}."))))
+    Ok(zeroize::Zeroizing::new(
+        value.expose(|text| format!("{before}{text}.")),
+    ))
 }
 
 /// Proves that a secret was resolved without showing it.
 pub(super) async fn secret_echo(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let name = node.config.get("secretId").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let name = node
+        .config
+        .get("secretId")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     let asked = json!({"op": "secret", "secretId": name});
     let seen = match live.recall(&asked).await? {
         Some(answer) => answer,
         None => {
             let value = live.secret(&name).await?;
-            let (digest, bytes) = value.expose(|text| (ring::digest::digest(&ring::digest::SHA256, text.as_bytes()), text.len()));
-            let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+            let (digest, bytes) = value.expose(|text| {
+                (
+                    ring::digest::digest(&ring::digest::SHA256, text.as_bytes()),
+                    text.len(),
+                )
+            });
+            let hex: String = digest
+                .as_ref()
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
             json!({"sha256": hex, "byteLength": bytes})
         }
     };

@@ -95,12 +95,17 @@ impl RunQueue {
 
     /// It has just taken a step.
     pub fn ring(&self, tenant: &TenantId, run: &RunId) {
-        self.bell_of(tenant, run).iter().for_each(|bell| bell.notify_waiters());
+        self.bell_of(tenant, run)
+            .iter()
+            .for_each(|bell| bell.notify_waiters());
     }
 
     /// Rings after each step of a run that this process carries on: whoever waits for one run need not wake up for all.
     pub fn bell_of(&self, tenant: &TenantId, run: &RunId) -> Option<Arc<Notify>> {
-        self.inner().here.get(&(tenant.clone(), run.clone())).cloned()
+        self.inner()
+            .here
+            .get(&(tenant.clone(), run.clone()))
+            .cloned()
     }
 
     /// Wants a run to stand still. One that is carried on elsewhere does not notice.
@@ -114,7 +119,12 @@ impl RunQueue {
     pub async fn give_way(&self, tenant: &TenantId, run: &RunId) {
         loop {
             let freed = self.free.notified();
-            if !self.inner().wanted.iter().any(|wanted| wanted.0 == *tenant && wanted.1 == *run) {
+            if !self
+                .inner()
+                .wanted
+                .iter()
+                .any(|wanted| wanted.0 == *tenant && wanted.1 == *run)
+            {
                 return;
             }
             freed.await;
@@ -123,6 +133,8 @@ impl RunQueue {
 
     /// Whether this process has it already.
     pub fn has(&self, tenant: &TenantId, run: &RunId) -> bool {
-        self.inner().here.contains_key(&(tenant.clone(), run.clone()))
+        self.inner()
+            .here
+            .contains_key(&(tenant.clone(), run.clone()))
     }
 }

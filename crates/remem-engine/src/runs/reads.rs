@@ -24,7 +24,12 @@ impl Live<'_> {
             Some(answer) => answer,
             None => Value::from(self.list_now(memory_ref, args).await?),
         };
-        Ok(self.record(asked, answer).await?.as_array().cloned().unwrap_or_default())
+        Ok(self
+            .record(asked, answer)
+            .await?
+            .as_array()
+            .cloned()
+            .unwrap_or_default())
     }
 
     /// One entry as a document, or null.
@@ -50,8 +55,17 @@ impl Live<'_> {
     /// The recorded answer, in a replay. Otherwise the caller asks, and what was written before is there to be found.
     pub async fn recall(&mut self, asked: &Value) -> Result<Option<Value>, Halt> {
         self.step += 1;
-        if let Some(source) = self.run.state.source.clone().filter(|_| self.facts.is_some()) {
-            return self.recorded_answer(&source.run_id, &self.place(), asked).await.map(Some);
+        if let Some(source) = self
+            .run
+            .state
+            .source
+            .clone()
+            .filter(|_| self.facts.is_some())
+        {
+            return self
+                .recorded_answer(&source.run_id, &self.place(), asked)
+                .await
+                .map(Some);
         }
         if self.has_staged_changes() {
             self.commit_midway().await?;
@@ -70,42 +84,94 @@ impl Live<'_> {
         read.insert("answer".to_owned(), answer);
         let limit = self.policy.run_read_bytes_max;
         if serde_json::to_string(&read).map_or(0, |text| text.len()) > limit {
-            return Err(Halt::fault("read_too_large", "a read of the run is larger than this host records: ask for less"));
+            return Err(Halt::fault(
+                "read_too_large",
+                "a read of the run is larger than this host records: ask for less",
+            ));
         }
         let now = self.now().await?;
-        let read = self.rules.admission(&self.policy, now).record(read).map().clone();
+        let read = self
+            .rules
+            .admission(&self.policy, now)
+            .record(read)
+            .map()
+            .clone();
         let answer = read.get("answer").cloned().unwrap_or_default();
-        self.reads.push((format!("{}/{}", self.run.id, self.place()), read));
+        self.reads
+            .push((format!("{}/{}", self.run.id, self.place()), read));
         self.reads_of_node += 1;
         Ok(answer)
     }
 
-    async fn recorded_answer(&self, source: &str, place: &str, asked: &Value) -> Result<Value, Halt> {
-        let gone = || Halt::fault("replay_memory_snapshot_unavailable", "what the run read is not kept any more");
+    async fn recorded_answer(
+        &self,
+        source: &str,
+        place: &str,
+        asked: &Value,
+    ) -> Result<Value, Halt> {
+        let gone = || {
+            Halt::fault(
+                "replay_memory_snapshot_unavailable",
+                "what the run read is not kept any more",
+            )
+        };
         let key = format!("{source}/{place}");
-        let record = self.engine.parts.store.record(&self.tenant, RecordKind::RunRead, &key).await?.ok_or_else(gone)?;
+        let record = self
+            .engine
+            .parts
+            .store
+            .record(&self.tenant, RecordKind::RunRead, &key)
+            .await?
+            .ok_or_else(gone)?;
         // The record holds the question as it may be stored.
         let question = Map::from_iter([("asked".to_owned(), asked.clone())]);
-        let question = self.rules.admission(&self.policy, record.at).record(question);
+        let question = self
+            .rules
+            .admission(&self.policy, record.at)
+            .record(question);
         if record.body.get("asked") != question.map().get("asked") {
-            return Err(Halt::fault("replay_diverged", "the replay asks for something that the run did not read"));
+            return Err(Halt::fault(
+                "replay_diverged",
+                "the replay asks for something that the run did not read",
+            ));
         }
         Ok(record.body.get("answer").cloned().unwrap_or_default())
     }
 
     async fn list_now(&self, memory_ref: &str, args: &ListArgs) -> Result<Vec<Value>, Halt> {
-        let Some(scope) = self.scope(memory_ref) else { return Ok(Vec::new()) };
+        let Some(scope) = self.scope(memory_ref) else {
+            return Ok(Vec::new());
+        };
         let at = self.read_at(self.now().await?);
-        let filter = Filter { tags: args.tag.iter().cloned().collect(), ..Filter::default() };
-        let page = Page { limit: self.policy.list_limit(args.limit), after: None };
-        let entries = self.engine.parts.store.list(&scope, &filter, &page, &at).await?;
+        let filter = Filter {
+            tags: args.tag.iter().cloned().collect(),
+            ..Filter::default()
+        };
+        let page = Page {
+            limit: self.policy.list_limit(args.limit),
+            after: None,
+        };
+        let entries = self
+            .engine
+            .parts
+            .store
+            .list(&scope, &filter, &page, &at)
+            .await?;
         let admission = self.rules.admission(&self.policy, at.instant());
-        let entries = entries.into_iter().map(|entry| admission.review(entry)).collect();
-        Ok(within(entries, args.token_budget).iter().map(document).collect())
+        let entries = entries
+            .into_iter()
+            .map(|entry| admission.review(entry))
+            .collect();
+        Ok(within(entries, args.token_budget)
+            .iter()
+            .map(document)
+            .collect())
     }
 
     async fn get_now(&self, memory_ref: &str, id: &str) -> Result<Value, Halt> {
-        let (Some(scope), Some(id)) = (self.scope(memory_ref), EntryId::parse(id)) else { return Ok(Value::Null) };
+        let (Some(scope), Some(id)) = (self.scope(memory_ref), EntryId::parse(id)) else {
+            return Ok(Value::Null);
+        };
         let at = self.read_at(self.now().await?);
         let found = self.engine.parts.store.get(&scope, &id, &at).await?;
         let admission = self.rules.admission(&self.policy, at.instant());
@@ -113,35 +179,65 @@ impl Live<'_> {
     }
 
     async fn file_now(&self, path: &str) -> Result<Value, Halt> {
-        let Some(file) = self.run.state.workspace.iter().find(|file| file.path == path) else { return Ok(Value::Null) };
+        let Some(file) = self
+            .run
+            .state
+            .workspace
+            .iter()
+            .find(|file| file.path == path)
+        else {
+            return Ok(Value::Null);
+        };
         let key = crate::workspace::version_key(path, file.version);
-        let kept = self.engine.parts.store.record(&self.tenant, RecordKind::FileVersion, &key).await?;
-        let gone = || Halt::fault("workspace_version_gone", "the version of the file that the run began with is not kept any more");
+        let kept = self
+            .engine
+            .parts
+            .store
+            .record(&self.tenant, RecordKind::FileVersion, &key)
+            .await?;
+        let gone = || {
+            Halt::fault(
+                "workspace_version_gone",
+                "the version of the file that the run began with is not kept any more",
+            )
+        };
         let record = kept.ok_or_else(gone)?;
         Ok(record.body.get("content").cloned().unwrap_or_default())
     }
 
     /// The child's state, once it has ended.
     pub async fn child_state(&self, child: &RunId) -> Result<Value, Halt> {
-        let (run, _) = self.engine.load_run(&self.tenant, child).await?.ok_or(EngineError::NotFound)?;
+        let (run, _) = self
+            .engine
+            .load_run(&self.tenant, child)
+            .await?
+            .ok_or(EngineError::NotFound)?;
         if !run.state.status.is_terminal() {
             return Err(Halt::Superseded); // somebody else carries it on, and with it the run that it is a part of
         }
-        Ok(json!({"runId": child.as_str(), "status": run.state.status.as_str(), "variables": run.state.variables}))
+        Ok(
+            json!({"runId": child.as_str(), "status": run.state.status.as_str(), "variables": run.state.variables}),
+        )
     }
 }
 
 /// The longest prefix that fits, without entries that would not fit alone.
 fn within(entries: Vec<Entry>, budget: Option<u64>) -> Vec<Entry> {
     let Some(budget) = budget else { return entries };
-    let sized = entries.into_iter().map(|entry| (O200k::count(&entry.content) as u64, entry));
+    let sized = entries
+        .into_iter()
+        .map(|entry| (O200k::count(&entry.content) as u64, entry));
     let mut left = budget;
     let fits = |(size, _): &(u64, Entry)| {
         let fits = *size <= left;
         left -= if fits { *size } else { 0 };
         fits
     };
-    sized.filter(|(size, _)| *size <= budget).take_while(fits).map(|(_, entry)| entry).collect()
+    sized
+        .filter(|(size, _)| *size <= budget)
+        .take_while(fits)
+        .map(|(_, entry)| entry)
+        .collect()
 }
 
 /// An entry as the protocol shows it.
@@ -177,7 +273,10 @@ mod tests {
             tier: Tier::default(),
             typology: Typology::default(),
             facets: remem_core::Facets::default(),
-            visible: RevRange { from: Revision(1), to: None },
+            visible: RevRange {
+                from: Revision(1),
+                to: None,
+            },
             scan: 0,
         }
     }
@@ -186,12 +285,22 @@ mod tests {
     fn a_budget_is_counted_in_tokens() {
         let within = |sizes: &[usize], budget| {
             let kept = within(sizes.iter().map(|&words| entry(words)).collect(), budget);
-            kept.iter().map(|entry| entry.content.split(' ').count()).collect::<Vec<_>>()
+            kept.iter()
+                .map(|entry| entry.content.split(' ').count())
+                .collect::<Vec<_>>()
         };
         assert_eq!(within(&[4, 5, 1], Some(10)), [4, 5, 1], "exactly enough");
         assert_eq!(within(&[4, 5, 1], Some(9)), [4, 5]);
-        assert_eq!(within(&[11, 4, 5], Some(10)), [4, 5], "what would not fit alone is passed over");
-        assert_eq!(within(&[4, 7, 1], Some(10)), [4], "a prefix: nothing after what did not fit any more");
+        assert_eq!(
+            within(&[11, 4, 5], Some(10)),
+            [4, 5],
+            "what would not fit alone is passed over"
+        );
+        assert_eq!(
+            within(&[4, 7, 1], Some(10)),
+            [4],
+            "a prefix: nothing after what did not fit any more"
+        );
         assert_eq!(within(&[4, 7], None), [4, 7]);
     }
 }

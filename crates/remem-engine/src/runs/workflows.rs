@@ -4,7 +4,9 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::workflow::is_workflow_id;
-use remem_core::{Batch, Permission, Precondition, RecordKind, Rejection, TenantId, Timestamp, Workflow};
+use remem_core::{
+    Batch, Permission, Precondition, RecordKind, Rejection, TenantId, Timestamp, Workflow,
+};
 use remem_store::Outcome;
 use serde_json::{Map, Value};
 
@@ -34,26 +36,73 @@ impl Engine {
         caller.require(Permission::ManifestWrite)?;
         let workflow = Workflow::parse(document)?;
         if workflow.id != id {
-            return Err(Rejection::Invalid { field: "id", rule: "must be the name in the path" }.into());
+            return Err(Rejection::Invalid {
+                field: "id",
+                rule: "must be the name in the path",
+            }
+            .into());
         }
         let bytes = serde_json::to_string(&workflow.document).map_or(0, |text| text.len());
         let limit = self.parts.policy.workflow_bytes_max;
         if bytes > limit {
-            return Err(Rejection::TooLarge { field: "workflow", unit: "bytes", limit: limit as u64, actual: bytes as u64 }.into());
+            return Err(Rejection::TooLarge {
+                field: "workflow",
+                unit: "bytes",
+                limit: limit as u64,
+                actual: bytes as u64,
+            }
+            .into());
         }
-        let known = self.parts.store.records(caller.tenant(), RecordKind::Workflow, "", None, self.parts.policy.workflows_max).await?;
-        if known.len() >= self.parts.policy.workflows_max as usize && known.iter().all(|record| record.key != id) {
+        let known = self
+            .parts
+            .store
+            .records(
+                caller.tenant(),
+                RecordKind::Workflow,
+                "",
+                None,
+                self.parts.policy.workflows_max,
+            )
+            .await?;
+        if known.len() >= self.parts.policy.workflows_max as usize
+            && known.iter().all(|record| record.key != id)
+        {
             let limit = u64::from(self.parts.policy.workflows_max);
-            return Err(Rejection::TooLarge { field: "workflows", unit: "items", limit, actual: limit + 1 }.into());
+            return Err(Rejection::TooLarge {
+                field: "workflows",
+                unit: "items",
+                limit,
+                actual: limit + 1,
+            }
+            .into());
         }
         let now = self.now_for(caller.tenant()).await?;
-        let body = self.rules(caller.tenant()).await?.admission(&self.policy_of(caller), now).record(workflow.document);
+        let body = self
+            .rules(caller.tenant())
+            .await?
+            .admission(&self.policy_of(caller), now)
+            .record(workflow.document);
         // What is left after redaction must still be a definition.
         Workflow::parse(body.map().clone())?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
         let kept = body.map().clone();
-        let committed = self.parts.store.commit(batch.set(RecordKind::Workflow, id.to_owned(), Precondition::None, body)).await?;
-        Ok((kept, committed.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Recorded { version: 1, .. }))))
+        let committed = self
+            .parts
+            .store
+            .commit(batch.set(
+                RecordKind::Workflow,
+                id.to_owned(),
+                Precondition::None,
+                body,
+            ))
+            .await?;
+        Ok((
+            kept,
+            committed
+                .outcomes
+                .iter()
+                .any(|outcome| matches!(outcome, Outcome::Recorded { version: 1, .. })),
+        ))
     }
 
     /// Takes a definition of the tenant's away. Runs of it go on.
@@ -64,44 +113,99 @@ impl Engine {
         }
         let now = self.now_for(caller.tenant()).await?;
         let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-        let committed = self.parts.store.commit(batch.unset(RecordKind::Workflow, id.to_owned(), Precondition::None)).await?;
-        if committed.outcomes == [Outcome::Removed] { Ok(()) } else { Err(EngineError::NotFound) }
+        let committed = self
+            .parts
+            .store
+            .commit(batch.unset(RecordKind::Workflow, id.to_owned(), Precondition::None))
+            .await?;
+        if committed.outcomes == [Outcome::Removed] {
+            Ok(())
+        } else {
+            Err(EngineError::NotFound)
+        }
     }
 
     /// The definition of that name.
-    pub async fn workflow(&self, caller: &Caller, id: &str) -> Result<Map<String, Value>, EngineError> {
+    pub async fn workflow(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Map<String, Value>, EngineError> {
         caller.require(Permission::RunsRead)?;
-        let found = self.workflow_of(caller.tenant(), id).await?.ok_or(EngineError::UnknownWorkflow)?;
+        let found = self
+            .workflow_of(caller.tenant(), id)
+            .await?
+            .ok_or(EngineError::UnknownWorkflow)?;
         let (rules, now) = (self.rules(caller.tenant()).await?, self.now());
-        Ok(rules.admission(&self.policy_of(caller), now).record(found.definition.document).map().clone())
+        Ok(rules
+            .admission(&self.policy_of(caller), now)
+            .record(found.definition.document)
+            .map()
+            .clone())
     }
 
     /// All definitions that the caller can run, by name.
     pub async fn workflows(&self, caller: &Caller) -> Result<Vec<WorkflowInfo>, EngineError> {
         caller.require(Permission::RunsRead)?;
-        let own = self.parts.store.records(caller.tenant(), RecordKind::Workflow, "", None, self.parts.policy.workflows_max).await?;
-        let mut infos: Vec<WorkflowInfo> =
-            own.into_iter().map(|record| WorkflowInfo { id: record.key, installed_at: Some(record.at) }).collect();
+        let own = self
+            .parts
+            .store
+            .records(
+                caller.tenant(),
+                RecordKind::Workflow,
+                "",
+                None,
+                self.parts.policy.workflows_max,
+            )
+            .await?;
+        let mut infos: Vec<WorkflowInfo> = own
+            .into_iter()
+            .map(|record| WorkflowInfo {
+                id: record.key,
+                installed_at: Some(record.at),
+            })
+            .collect();
         for workflow in &self.parts.workflows {
             if infos.iter().all(|info| info.id != workflow.id) {
-                infos.push(WorkflowInfo { id: workflow.id.clone(), installed_at: None });
+                infos.push(WorkflowInfo {
+                    id: workflow.id.clone(),
+                    installed_at: None,
+                });
             }
         }
         infos.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(infos)
     }
 
-    pub(crate) async fn workflow_of(&self, tenant: &TenantId, id: &str) -> Result<Option<Found>, EngineError> {
+    pub(crate) async fn workflow_of(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Option<Found>, EngineError> {
         if !is_workflow_id(id) {
             return Ok(None);
         }
-        if let Some(record) = self.parts.store.record(tenant, RecordKind::Workflow, id).await? {
-            return Ok(Some(Found { definition: Workflow::parse(record.body)?, own: true }));
+        if let Some(record) = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Workflow, id)
+            .await?
+        {
+            return Ok(Some(Found {
+                definition: Workflow::parse(record.body)?,
+                own: true,
+            }));
         }
-        Ok(self.host_workflow(id).map(|definition| Found { definition: definition.clone(), own: false }))
+        Ok(self.host_workflow(id).map(|definition| Found {
+            definition: definition.clone(),
+            own: false,
+        }))
     }
 
     pub(crate) fn host_workflow(&self, id: &str) -> Option<&Workflow> {
-        self.parts.workflows.iter().find(|workflow| workflow.id == id)
+        self.parts
+            .workflows
+            .iter()
+            .find(|workflow| workflow.id == id)
     }
 }

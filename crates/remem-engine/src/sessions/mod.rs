@@ -10,7 +10,8 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use remem_core::event::SessionRef;
 use remem_core::{
-    Batch, EventBody, MemoryRef, Permission, Policy, Precondition, Profile, Record, RecordKind, Scope, SessionId, TenantId, Ties, Timestamp,
+    Batch, EventBody, MemoryRef, Permission, Policy, Precondition, Profile, Record, RecordKind,
+    Scope, SessionId, TenantId, Ties, Timestamp,
 };
 use remem_store::{Filter, Page, ReadAt, StoreError};
 use serde::{Deserialize, Serialize};
@@ -77,7 +78,8 @@ impl State {
 
 impl Session {
     pub(crate) fn read(record: Record) -> Result<Session, StoreError> {
-        serde_json::from_value(Value::Object(record.body)).map_err(|_| StoreError::Damaged(UNREADABLE))
+        serde_json::from_value(Value::Object(record.body))
+            .map_err(|_| StoreError::Damaged(UNREADABLE))
     }
 
     fn key(&self) -> String {
@@ -90,13 +92,20 @@ impl Session {
     }
 
     fn reference(&self) -> SessionRef {
-        SessionRef { memory_ref: self.memory_ref.clone(), session_id: self.session_id.clone() }
+        SessionRef {
+            memory_ref: self.memory_ref.clone(),
+            session_id: self.session_id.clone(),
+        }
     }
 
     /// Found by its name as long as entries hang on it, and due when it has to be looked at.
     fn ties(&self, due: Option<Timestamp>) -> Ties {
         let topic = (self.state != State::Closed).then(|| self.session_id.clone());
-        Ties { due, topic, ..Ties::default() }
+        Ties {
+            due,
+            topic,
+            ..Ties::default()
+        }
     }
 }
 
@@ -128,47 +137,94 @@ enum Next {
 
 impl Engine {
     /// The session that something written now hangs on.
-    pub(crate) async fn session_turn(&self, scope: &Scope, profile: &Profile, now: Timestamp) -> Result<Turn, EngineError> {
+    pub(crate) async fn session_turn(
+        &self,
+        scope: &Scope,
+        profile: &Profile,
+        now: Timestamp,
+    ) -> Result<Turn, EngineError> {
         let found = self.open_session(&scope.tenant, &scope.memory_ref).await?;
         let idle_ms = profile.session_idle_ms;
         let next = match &found {
             None => Next::Open,
             Some((session, _)) if self.is_idle(scope, session, idle_ms, now).await? => Next::Open,
-            Some((session, _)) if now.0.saturating_sub(session.activity_at) >= NOTE_EVERY_MS => Next::Note,
+            Some((session, _)) if now.0.saturating_sub(session.activity_at) >= NOTE_EVERY_MS => {
+                Next::Note
+            }
             Some(_) => Next::Keep,
         };
         let session = match (&next, &found) {
             (Next::Keep | Next::Note, Some((session, _))) => SessionId::parse(&session.session_id),
-            _ => SessionId::parse(&format!("ses_{}", self.parts.ids.entry().as_str().trim_start_matches("mem_"))),
+            _ => SessionId::parse(&format!(
+                "ses_{}",
+                self.parts.ids.entry().as_str().trim_start_matches("mem_")
+            )),
         };
         let session = session.ok_or(StoreError::Damaged(UNREADABLE))?;
-        Ok(Turn { session, found, next, now, idle_ms, memory_ref: scope.memory_ref.clone() })
+        Ok(Turn {
+            session,
+            found,
+            next,
+            now,
+            idle_ms,
+            memory_ref: scope.memory_ref.clone(),
+        })
     }
 
     /// Adds to a batch what its put does to the sessions of its memory. Whoever closes the session meanwhile makes it fail.
-    pub(crate) async fn join_session(&self, tenant: &TenantId, batch: Batch, turn: Turn) -> Result<Batch, EngineError> {
+    pub(crate) async fn join_session(
+        &self,
+        tenant: &TenantId,
+        batch: Batch,
+        turn: Turn,
+    ) -> Result<Batch, EngineError> {
         let open = Session::opened(&turn.memory_ref, &turn.session, turn.now);
         let due = Some(turn.now.plus_ms(turn.idle_ms));
         let batch = match (turn.next, turn.found) {
             (Next::Keep, Some((session, version))) => {
-                return Ok(batch.expect_record(RecordKind::Session, session.key(), Precondition::Version(version)));
+                return Ok(batch.expect_record(
+                    RecordKind::Session,
+                    session.key(),
+                    Precondition::Version(version),
+                ));
             }
             (Next::Note, Some((session, version))) => {
-                let session = Session { activity_at: turn.now.0, ..session };
-                return self.set_session(tenant, batch, &session, Precondition::Version(version), due).await;
+                let session = Session {
+                    activity_at: turn.now.0,
+                    ..session
+                };
+                return self
+                    .set_session(tenant, batch, &session, Precondition::Version(version), due)
+                    .await;
             }
             (_, Some((session, version))) => {
-                let batch = self.set_session(tenant, batch, &open, Precondition::Version(version), due).await?;
+                let batch = self
+                    .set_session(tenant, batch, &open, Precondition::Version(version), due)
+                    .await?;
                 self.begin_closing(tenant, batch, session, turn.now).await?
             }
-            (_, None) => self.set_session(tenant, batch, &open, Precondition::Absent, due).await?,
+            (_, None) => {
+                self.set_session(tenant, batch, &open, Precondition::Absent, due)
+                    .await?
+            }
         };
         Ok(batch.emit(EventBody::SessionOpened(open.reference())))
     }
 
-    async fn begin_closing(&self, tenant: &TenantId, batch: Batch, session: Session, now: Timestamp) -> Result<Batch, EngineError> {
-        let session = Session { state: State::Closing, ..session };
-        let batch = self.set_session(tenant, batch, &session, Precondition::None, Some(now)).await?;
+    async fn begin_closing(
+        &self,
+        tenant: &TenantId,
+        batch: Batch,
+        session: Session,
+        now: Timestamp,
+    ) -> Result<Batch, EngineError> {
+        let session = Session {
+            state: State::Closing,
+            ..session
+        };
+        let batch = self
+            .set_session(tenant, batch, &session, Precondition::None, Some(now))
+            .await?;
         Ok(batch.emit(EventBody::SessionClosing(session.reference())))
     }
 
@@ -181,54 +237,126 @@ impl Engine {
         due: Option<Timestamp>,
     ) -> Result<Batch, EngineError> {
         let rules = self.rules(tenant).await?;
-        let body = if let Value::Object(map) = json!(session) { map } else { Map::new() };
+        let body = if let Value::Object(map) = json!(session) {
+            map
+        } else {
+            Map::new()
+        };
         // Names and numbers; looked at like everything that is kept.
         let body = rules.admission(&Policy::default(), batch.at()).record(body);
-        Ok(batch.set_tied(RecordKind::Session, session.key(), wanted, body, session.ties(due)))
+        Ok(batch.set_tied(
+            RecordKind::Session,
+            session.key(),
+            wanted,
+            body,
+            session.ties(due),
+        ))
     }
 
-    async fn open_session(&self, tenant: &TenantId, memory_ref: &MemoryRef) -> Result<Option<(Session, u64)>, EngineError> {
+    async fn open_session(
+        &self,
+        tenant: &TenantId,
+        memory_ref: &MemoryRef,
+    ) -> Result<Option<(Session, u64)>, EngineError> {
         let key = format!("open/{}", memory_key(memory_ref.as_str()));
-        let Some(record) = self.parts.store.record(tenant, RecordKind::Session, &key).await? else { return Ok(None) };
+        let Some(record) = self
+            .parts
+            .store
+            .record(tenant, RecordKind::Session, &key)
+            .await?
+        else {
+            return Ok(None);
+        };
         let version = record.version;
         Ok(Some((Session::read(record)?, version)))
     }
 
     /// Whether nothing has happened in it for that long. What was noted may be older than the newest entry.
-    pub(crate) async fn is_idle(&self, scope: &Scope, session: &Session, idle_ms: i64, now: Timestamp) -> Result<bool, EngineError> {
+    pub(crate) async fn is_idle(
+        &self,
+        scope: &Scope,
+        session: &Session,
+        idle_ms: i64,
+        now: Timestamp,
+    ) -> Result<bool, EngineError> {
         let rests = |since: i64| now.0.saturating_sub(since) >= idle_ms;
         if !rests(session.activity_at) {
             return Ok(false);
         }
-        let filter = Filter { session: SessionId::parse(&session.session_id), ..Filter::default() };
-        let page = Page { limit: 1, after: None };
-        let newest = self.parts.store.list(&scope.clone().as_host(), &filter, &page, &ReadAt::Now(now)).await?;
+        let filter = Filter {
+            session: SessionId::parse(&session.session_id),
+            ..Filter::default()
+        };
+        let page = Page {
+            limit: 1,
+            after: None,
+        };
+        let newest = self
+            .parts
+            .store
+            .list(&scope.clone().as_host(), &filter, &page, &ReadAt::Now(now))
+            .await?;
         Ok(newest.first().is_none_or(|entry| rests(entry.created_at.0)))
     }
 
     /// The sessions of a memory, the open one first, then the newest.
-    pub async fn sessions(&self, caller: &Caller, memory_ref: &str) -> Result<Vec<Session>, EngineError> {
+    pub async fn sessions(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+    ) -> Result<Vec<Session>, EngineError> {
         caller.require(Permission::MemoryRead)?;
-        let Some(scope) = caller.scope(memory_ref) else { return Ok(Vec::new()) };
+        let Some(scope) = caller.scope(memory_ref) else {
+            return Ok(Vec::new());
+        };
         let memory = memory_key(scope.memory_ref.as_str());
         let mut found = Vec::new();
-        for prefix in [format!("open/{memory}"), format!("closing/{memory}/"), format!("closed/{memory}/")] {
-            for record in self.parts.store.records(caller.tenant(), RecordKind::Session, &prefix, None, SESSIONS_MAX).await? {
+        for prefix in [
+            format!("open/{memory}"),
+            format!("closing/{memory}/"),
+            format!("closed/{memory}/"),
+        ] {
+            for record in self
+                .parts
+                .store
+                .records(
+                    caller.tenant(),
+                    RecordKind::Session,
+                    &prefix,
+                    None,
+                    SESSIONS_MAX,
+                )
+                .await?
+            {
                 found.push(Session::read(record)?);
             }
         }
-        found.sort_by_key(|session| (session.state != State::Open, std::cmp::Reverse(session.opened_at)));
+        found.sort_by_key(|session| {
+            (
+                session.state != State::Open,
+                std::cmp::Reverse(session.opened_at),
+            )
+        });
         Ok(found)
     }
 
     /// Ends the open session of a memory, works out what outlasts it, and answers how it ended.
-    pub async fn close_session(&self, caller: &Caller, memory_ref: &str) -> Result<Session, EngineError> {
+    pub async fn close_session(
+        &self,
+        caller: &Caller,
+        memory_ref: &str,
+    ) -> Result<Session, EngineError> {
         caller.require(Permission::MemoryWrite)?;
         let scope = caller.scope(memory_ref).ok_or(EngineError::NotFound)?;
-        let (session, version) = self.open_session(caller.tenant(), &scope.memory_ref).await?.ok_or(EngineError::NotFound)?;
-        self.move_to_closing(caller.tenant(), session.clone(), version, Some(caller)).await?;
+        let (session, version) = self
+            .open_session(caller.tenant(), &scope.memory_ref)
+            .await?
+            .ok_or(EngineError::NotFound)?;
+        self.move_to_closing(caller.tenant(), session.clone(), version, Some(caller))
+            .await?;
         let id = SessionId::parse(&session.session_id).ok_or(StoreError::Damaged(UNREADABLE))?;
-        self.finish_session(caller.tenant(), &scope.memory_ref, &id).await
+        self.finish_session(caller.tenant(), &scope.memory_ref, &id)
+            .await
     }
 
     /// The session is open no more; the next thing that happens opens another one.
@@ -240,7 +368,11 @@ impl Engine {
         caller: Option<&Caller>,
     ) -> Result<(), EngineError> {
         let now = self.now_for(tenant).await?;
-        let mut batch = Batch::new(tenant.clone(), now).unset(RecordKind::Session, session.key(), Precondition::Version(version));
+        let mut batch = Batch::new(tenant.clone(), now).unset(
+            RecordKind::Session,
+            session.key(),
+            Precondition::Version(version),
+        );
         if let Some(caller) = caller {
             batch = batch.by(caller.principal().clone());
         }

@@ -11,7 +11,12 @@ use std::collections::BTreeSet;
 const TOOLS_MAX: usize = 200;
 
 fn speaker(entry: &Entry) -> Speaker {
-    match entry.metadata.as_ref().and_then(|map| map.get("speaker")).and_then(Value::as_str) {
+    match entry
+        .metadata
+        .as_ref()
+        .and_then(|map| map.get("speaker"))
+        .and_then(Value::as_str)
+    {
         Some("operator" | "user") => Speaker::Operator,
         Some("agent" | "assistant") => Speaker::Agent,
         Some("tool") => Speaker::Tool,
@@ -20,9 +25,21 @@ fn speaker(entry: &Entry) -> Speaker {
 }
 
 pub(super) fn tools(entry: &Entry) -> Vec<&str> {
-    let Some(map) = &entry.metadata else { return Vec::new() };
-    let listed = map.get("tools").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    map.get("tool").and_then(Value::as_str).into_iter().chain(listed).take(TOOLS_MAX).collect()
+    let Some(map) = &entry.metadata else {
+        return Vec::new();
+    };
+    let listed = map
+        .get("tools")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    map.get("tool")
+        .and_then(Value::as_str)
+        .into_iter()
+        .chain(listed)
+        .take(TOOLS_MAX)
+        .collect()
 }
 
 /// An entry, and which part of it: its text and first tool, its second tool, and so on.
@@ -30,7 +47,10 @@ type Part = (EntryId, usize);
 
 fn episodes(entries: &[Entry]) -> Vec<Episode<'_, Part>> {
     let mut found = Vec::new();
-    for entry in entries.iter().filter(|entry| entry.typology == Typology::Episodic) {
+    for entry in entries
+        .iter()
+        .filter(|entry| entry.typology == Typology::Episodic)
+    {
         let thread = thread(entry);
         let tools = tools(entry);
         let one = |part, text, tool| Episode {
@@ -43,29 +63,66 @@ fn episodes(entries: &[Entry]) -> Vec<Episode<'_, Part>> {
             trust: entry.facets.trust,
         };
         found.push(one(0, entry.content.as_str(), tools.first().copied()));
-        found.extend(tools.iter().enumerate().skip(1).map(|(part, tool)| one(part, "", Some(*tool))));
+        found.extend(
+            tools
+                .iter()
+                .enumerate()
+                .skip(1)
+                .map(|(part, tool)| one(part, "", Some(*tool))),
+        );
     }
     found
 }
 
 /// The chat thread of an entry; a digest of one names it in its metadata.
 fn thread(entry: &Entry) -> &str {
-    let named = entry.metadata.as_ref().and_then(|map| map.get("interaction")).and_then(Value::as_str);
-    entry.facets.interaction.as_ref().map(|id| id.as_str()).or(named).unwrap_or("")
+    let named = entry
+        .metadata
+        .as_ref()
+        .and_then(|map| map.get("interaction"))
+        .and_then(Value::as_str);
+    entry
+        .facets
+        .interaction
+        .as_ref()
+        .map(|id| id.as_str())
+        .or(named)
+        .unwrap_or("")
 }
 
 pub(super) fn of_session(entries: &[Entry]) -> Vec<Lasting> {
-    compound(&episodes(entries)).into_iter().map(|pattern| lasting(pattern, Tier::Persistent)).collect()
+    compound(&episodes(entries))
+        .into_iter()
+        .map(|pattern| lasting(pattern, Tier::Persistent))
+        .collect()
 }
 
 pub(super) fn of_thread(entries: &[Entry]) -> Vec<Lasting> {
-    compound_thread(&episodes(entries)).into_iter().map(|pattern| lasting(pattern, Tier::Session)).collect()
+    compound_thread(&episodes(entries))
+        .into_iter()
+        .map(|pattern| lasting(pattern, Tier::Session))
+        .collect()
 }
 
 fn lasting(pattern: Pattern<Part>, tier: Tier) -> Lasting {
-    let facets = Facets { slot: Some(pattern.slot), trust: pattern.trust, evidence: pattern.evidence, ..Facets::default() };
+    let facets = Facets {
+        slot: Some(pattern.slot),
+        trust: pattern.trust,
+        evidence: pattern.evidence,
+        ..Facets::default()
+    };
     let tags = vec![format!("source:compounded-{}", pattern.kind.as_str())];
-    let draft = Draft { content: pattern.text, tags, tier, typology: Typology::Procedural, facets, ..Draft::default() };
+    let draft = Draft {
+        content: pattern.text,
+        tags,
+        tier,
+        typology: Typology::Procedural,
+        facets,
+        ..Draft::default()
+    };
     let sources: BTreeSet<EntryId> = pattern.sources.into_iter().map(|(id, _)| id).collect();
-    Lasting { draft, sources: sources.into_iter().collect() }
+    Lasting {
+        draft,
+        sources: sources.into_iter().collect(),
+    }
 }

@@ -7,7 +7,10 @@ use crate::engine::{Digest, Engine};
 use crate::error::EngineError;
 use crate::secrets::Rules;
 use remem_core::webhook::{check_secret, check_url, event_types};
-use remem_core::{Batch, Idempotency, Permission, Precondition, PrincipalId, Record, RecordKind, Rejection, Revision, Seq, Timestamp};
+use remem_core::{
+    Batch, Idempotency, Permission, Precondition, PrincipalId, Record, RecordKind, Rejection,
+    Revision, Seq, Timestamp,
+};
 use remem_store::{Committed, Outcome, StoreError};
 use zeroize::Zeroizing;
 
@@ -50,16 +53,28 @@ const TRIES: u32 = 16;
 
 impl Engine {
     /// Registers a webhook. It gets what happens from now on.
-    pub async fn register_webhook(&self, caller: &Caller, new: NewWebhook, key: Option<&str>) -> Result<Registered, EngineError> {
+    pub async fn register_webhook(
+        &self,
+        caller: &Caller,
+        new: NewWebhook,
+        key: Option<&str>,
+    ) -> Result<Registered, EngineError> {
         caller.require(Permission::WebhooksManage)?;
         let policy = self.policy_of(caller);
         let (chars, limit) = (new.url.chars().count(), policy.webhook_url_chars_max);
         if chars > limit {
-            return Err(Rejection::TooLarge { field: "url", unit: "characters", limit: limit as u64, actual: chars as u64 }.into());
+            return Err(Rejection::TooLarge {
+                field: "url",
+                unit: "characters",
+                limit: limit as u64,
+                actual: chars as u64,
+            }
+            .into());
         }
         check_url(&new.url, policy.webhooks_private)?;
         new.secret.as_deref().map(check_secret).transpose()?;
-        let idempotency = self.idempotency("register-webhook", key, &digest(caller.principal(), &new))?;
+        let idempotency =
+            self.idempotency("register-webhook", key, &digest(caller.principal(), &new))?;
         let rules = self.rules(caller.tenant()).await?;
         let now = self.now_for(caller.tenant()).await?;
         let tags = rules.admission(&policy, now).tag_texts(&new.tags)?;
@@ -69,8 +84,19 @@ impl Engine {
         }
         let hook = self.new_hook(caller, &new, events, tags, now).await?;
         let body = hook.body(&policy, &rules, now);
-        let batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone()).idempotent(idempotency);
-        let committed = self.parts.store.commit(batch.set(RecordKind::Webhook, hook.id.clone(), Precondition::Absent, body)).await?;
+        let batch = Batch::new(caller.tenant().clone(), now)
+            .by(caller.principal().clone())
+            .idempotent(idempotency);
+        let committed = self
+            .parts
+            .store
+            .commit(batch.set(
+                RecordKind::Webhook,
+                hook.id.clone(),
+                Precondition::Absent,
+                body,
+            ))
+            .await?;
         if !committed.replayed {
             tracing::info!(tenant = %caller.tenant(), webhook = hook.id, fingerprint = hook.fingerprint, "webhook registered");
         }
@@ -105,29 +131,57 @@ impl Engine {
     }
 
     /// The answer to a registration, now or earlier: the secret is in the record, sealed, for a repetition to find.
-    async fn registered(&self, caller: &Caller, committed: Committed) -> Result<Registered, EngineError> {
+    async fn registered(
+        &self,
+        caller: &Caller,
+        committed: Committed,
+    ) -> Result<Registered, EngineError> {
         let id = committed.outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Recorded { key, .. } => Some(key.clone()),
             _ => None,
         });
         let hook = self.hook(caller, id.as_deref().unwrap_or_default()).await?;
-        let (_, secret) = self.open_hook(caller.tenant(), &hook).ok_or(EngineError::NoWebhook)?;
+        let (_, secret) = self
+            .open_hook(caller.tenant(), &hook)
+            .ok_or(EngineError::NoWebhook)?;
         let webhook = self.shown(caller, &*self.rules(caller.tenant()).await?, hook);
-        Ok(Registered { webhook, secret, revision: committed.revision, replayed: committed.replayed })
+        Ok(Registered {
+            webhook,
+            secret,
+            revision: committed.revision,
+            replayed: committed.replayed,
+        })
     }
 
     /// Refuses when the tenant has enough webhooks, unless the request repeats one that was done.
-    async fn no_room(&self, caller: &Caller, key: Option<&Idempotency>, now: Timestamp) -> Result<Option<Committed>, EngineError> {
+    async fn no_room(
+        &self,
+        caller: &Caller,
+        key: Option<&Idempotency>,
+        now: Timestamp,
+    ) -> Result<Option<Committed>, EngineError> {
         let limit = self.parts.policy.webhooks_max;
         if self.hooks(caller.tenant()).await?.len() < limit {
             return Ok(None);
         }
-        let full = Rejection::TooLarge { field: "webhooks", unit: "items", limit: limit as u64, actual: limit as u64 + 1 };
-        let Some(key) = key else { return Err(full.into()) };
+        let full = Rejection::TooLarge {
+            field: "webhooks",
+            unit: "items",
+            limit: limit as u64,
+            actual: limit as u64 + 1,
+        };
+        let Some(key) = key else {
+            return Err(full.into());
+        };
         // No record has this version: the batch does nothing, unless its key is known.
         let never = Precondition::Version(u64::from(u32::MAX) << 16);
         let batch = Batch::new(caller.tenant().clone(), now).idempotent(Some(key.clone()));
-        match self.parts.store.commit(batch.unset(RecordKind::Webhook, String::new(), never)).await {
+        match self
+            .parts
+            .store
+            .commit(batch.unset(RecordKind::Webhook, String::new(), never))
+            .await
+        {
             Ok(committed) => Ok(Some(committed)),
             Err(StoreError::Conflict) => Err(full.into()),
             Err(other) => Err(other.into()),
@@ -138,22 +192,62 @@ impl Engine {
     pub async fn webhooks(&self, caller: &Caller) -> Result<Vec<Webhook>, EngineError> {
         caller.require(Permission::WebhooksManage)?;
         let rules = self.rules(caller.tenant()).await?;
-        Ok(self.hooks(caller.tenant()).await?.into_iter().map(|hook| self.shown(caller, &rules, hook)).collect())
+        Ok(self
+            .hooks(caller.tenant())
+            .await?
+            .into_iter()
+            .map(|hook| self.shown(caller, &rules, hook))
+            .collect())
     }
 
     fn shown(&self, caller: &Caller, rules: &Rules, hook: Hook) -> Webhook {
-        let url = self.opened(caller.tenant(), &hook.id, "url", &hook.url).unwrap_or_default();
-        let url = rules.redactor().clean(&url, self.policy_of(caller).shapes).text.into_string();
+        let url = self
+            .opened(caller.tenant(), &hook.id, "url", &hook.url)
+            .unwrap_or_default();
+        let url = rules
+            .redactor()
+            .clean(&url, self.policy_of(caller).shapes)
+            .text
+            .into_string();
         let is_own = hook.principal.as_deref() == Some(caller.principal().as_str());
-        let Hook { id, events, tags, fingerprint, created_at, paused, health, others, .. } = hook;
+        let Hook {
+            id,
+            events,
+            tags,
+            fingerprint,
+            created_at,
+            paused,
+            health,
+            others,
+            ..
+        } = hook;
         let health = others.filter(|_| !is_own).unwrap_or(health);
-        Webhook { id, url, events, tags, fingerprint, created_at, paused, health }
+        Webhook {
+            id,
+            url,
+            events,
+            tags,
+            fingerprint,
+            created_at,
+            paused,
+            health,
+        }
     }
 
     async fn hook(&self, caller: &Caller, id: &str) -> Result<Hook, EngineError> {
         let named = id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        let record = if named { self.parts.store.record(caller.tenant(), RecordKind::Webhook, id).await? } else { None };
-        record.as_ref().and_then(Hook::read).ok_or(EngineError::NoWebhook)
+        let record = if named {
+            self.parts
+                .store
+                .record(caller.tenant(), RecordKind::Webhook, id)
+                .await?
+        } else {
+            None
+        };
+        record
+            .as_ref()
+            .and_then(Hook::read)
+            .ok_or(EngineError::NoWebhook)
     }
 
     /// Removes a webhook with its dead letters.
@@ -163,7 +257,11 @@ impl Engine {
             let hook = self.hook(caller, id).await?;
             let now = self.now_for(caller.tenant()).await?;
             let mut batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
-            batch = batch.unset(RecordKind::Webhook, hook.id.clone(), Precondition::Version(hook.version));
+            batch = batch.unset(
+                RecordKind::Webhook,
+                hook.id.clone(),
+                Precondition::Version(hook.version),
+            );
             for letter in self.letters(caller, &hook, Seq(0), u32::MAX).await? {
                 batch = batch.unset(RecordKind::DeadLetter, letter.key, Precondition::None);
             }
@@ -179,11 +277,31 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    async fn letters(&self, caller: &Caller, hook: &Hook, after: Seq, limit: u32) -> Result<Vec<Record>, EngineError> {
+    async fn letters(
+        &self,
+        caller: &Caller,
+        hook: &Hook,
+        after: Seq,
+        limit: u32,
+    ) -> Result<Vec<Record>, EngineError> {
         let (prefix, after) = (format!("{}/", hook.id), dead_letter_key(&hook.id, after));
         // The pass may be ahead of its own clearing up by one.
-        let limit = limit.min(u32::try_from(self.parts.policy.dead_letters_max).unwrap_or(u32::MAX).saturating_add(1));
-        Ok(self.parts.store.records(caller.tenant(), RecordKind::DeadLetter, &prefix, Some(&after), limit).await?)
+        let limit = limit.min(
+            u32::try_from(self.parts.policy.dead_letters_max)
+                .unwrap_or(u32::MAX)
+                .saturating_add(1),
+        );
+        Ok(self
+            .parts
+            .store
+            .records(
+                caller.tenant(),
+                RecordKind::DeadLetter,
+                &prefix,
+                Some(&after),
+                limit,
+            )
+            .await?)
     }
 
     /// What a webhook did not take, oldest first, after a position; and whether there is more.
@@ -199,21 +317,44 @@ impl Engine {
         let limit = self.parts.policy.list_limit(limit) as usize;
         // All of them, which are not many: some may be for another user alone.
         let records = self.letters(caller, &hook, after, u32::MAX).await?;
-        let mut letters: Vec<DeadLetter> = records.iter().filter_map(DeadLetter::read).filter(|one| one.is_shown_to(caller)).collect();
+        let mut letters: Vec<DeadLetter> = records
+            .iter()
+            .filter_map(DeadLetter::read)
+            .filter(|one| one.is_shown_to(caller))
+            .collect();
         let more = letters.len() > limit;
         letters.truncate(limit);
         Ok((letters, more))
     }
 
     /// Tries a dead letter once more, now. A success takes it off the list.
-    pub async fn redeliver(&self, caller: &Caller, id: &str, seq: Seq) -> Result<Redelivered, EngineError> {
+    pub async fn redeliver(
+        &self,
+        caller: &Caller,
+        id: &str,
+        seq: Seq,
+    ) -> Result<Redelivered, EngineError> {
         caller.require(Permission::WebhooksManage)?;
         let (tenant, hook) = (caller.tenant(), self.hook(caller, id).await?);
         let key = dead_letter_key(&hook.id, seq);
-        let record = self.parts.store.record(tenant, RecordKind::DeadLetter, &key).await?.ok_or(EngineError::NotFound)?;
-        let letter = DeadLetter::read(&record).filter(|one| one.is_shown_to(caller)).ok_or(EngineError::NotFound)?;
-        let events = self.parts.store.events(tenant, Seq(seq.0.saturating_sub(1)), 1).await?;
-        let event = events.first().filter(|event| event.seq == seq).ok_or(EngineError::NotFound)?;
+        let record = self
+            .parts
+            .store
+            .record(tenant, RecordKind::DeadLetter, &key)
+            .await?
+            .ok_or(EngineError::NotFound)?;
+        let letter = DeadLetter::read(&record)
+            .filter(|one| one.is_shown_to(caller))
+            .ok_or(EngineError::NotFound)?;
+        let events = self
+            .parts
+            .store
+            .events(tenant, Seq(seq.0.saturating_sub(1)), 1)
+            .await?;
+        let event = events
+            .first()
+            .filter(|event| event.seq == seq)
+            .ok_or(EngineError::NotFound)?;
         let error = match self.send(tenant, &hook, event).await {
             Attempt::Delivered => None,
             Attempt::Gone => Some("status_410".to_owned()),
@@ -224,14 +365,27 @@ impl Engine {
         let batch = match &error {
             None => batch.unset(RecordKind::DeadLetter, key, Precondition::None),
             Some(error) => {
-                let letter = DeadLetter { attempts: letter.attempts.saturating_add(1), error: error.clone(), at: now, ..letter };
+                let letter = DeadLetter {
+                    attempts: letter.attempts.saturating_add(1),
+                    error: error.clone(),
+                    at: now,
+                    ..letter
+                };
                 let body = letter.body(&self.parts.policy, &*self.rules(tenant).await?, now);
-                batch.set(RecordKind::DeadLetter, key, Precondition::Version(record.version), body)
+                batch.set(
+                    RecordKind::DeadLetter,
+                    key,
+                    Precondition::Version(record.version),
+                    body,
+                )
             }
         };
         match self.parts.store.commit(batch).await {
             // Somebody else took the letter away or tried it too: what the receiver said stays true.
-            Ok(_) | Err(StoreError::Conflict) => Ok(Redelivered { delivered: error.is_none(), error }),
+            Ok(_) | Err(StoreError::Conflict) => Ok(Redelivered {
+                delivered: error.is_none(),
+                error,
+            }),
             Err(other) => Err(other.into()),
         }
     }

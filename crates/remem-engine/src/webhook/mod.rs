@@ -14,7 +14,10 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::seal;
 use crate::secrets::Rules;
-use remem_core::{Actor, Policy, PrincipalId, Record, RecordBody, RecordKind, Sealed, Seq, ShapePolicy, TenantId, Timestamp};
+use remem_core::{
+    Actor, Policy, PrincipalId, Record, RecordBody, RecordKind, Sealed, Seq, ShapePolicy, TenantId,
+    Timestamp,
+};
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
@@ -61,7 +64,10 @@ pub struct Health {
 // Where a webhook points can hold a token.
 impl std::fmt::Debug for Webhook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Webhook").field("id", &self.id).field("fingerprint", &self.fingerprint).finish_non_exhaustive()
+        f.debug_struct("Webhook")
+            .field("id", &self.id)
+            .field("fingerprint", &self.fingerprint)
+            .finish_non_exhaustive()
     }
 }
 
@@ -123,7 +129,12 @@ impl Health {
     }
 
     fn to_map(&self) -> Map<String, Value> {
-        let times = [self.last_success_at, self.last_failure_at, self.next_attempt_at].map(|at| at.map(|at| at.0));
+        let times = [
+            self.last_success_at,
+            self.last_failure_at,
+            self.next_attempt_at,
+        ]
+        .map(|at| at.map(|at| at.0));
         let body = json!({"attempts": self.attempts, "failures": self.failures, "deliveries": self.deliveries, "lastError": self.last_error,
             "lastSuccessAt": times[0], "lastFailureAt": times[1], "nextAttemptAt": times[2]});
         let pairs = body.as_object().cloned().unwrap_or_default().into_iter();
@@ -157,7 +168,10 @@ impl Hook {
             after: Seq(number(body, "after")?),
             health: Health::read(body),
             principal: text(body, "principal"),
-            others: body.get("others").and_then(Value::as_object).map(Health::read),
+            others: body
+                .get("others")
+                .and_then(Value::as_object)
+                .map(Health::read),
             url: record.sealed("url")?,
             secret: record.sealed("secret")?,
         })
@@ -178,14 +192,29 @@ impl Hook {
         put("paused", json!(self.paused));
         put("after", json!(self.after.0));
         put("principal", json!(self.principal));
-        put("others", self.others.as_ref().map_or(Value::Null, |others| Value::Object(others.to_map())));
-        let policy = Policy { shapes: ShapePolicy::Off, ..policy.clone() };
-        rules.admission(&policy, now).record(body).with_sealed("url", &self.url).with_sealed("secret", &self.secret)
+        put(
+            "others",
+            self.others
+                .as_ref()
+                .map_or(Value::Null, |others| Value::Object(others.to_map())),
+        );
+        let policy = Policy {
+            shapes: ShapePolicy::Off,
+            ..policy.clone()
+        };
+        rules
+            .admission(&policy, now)
+            .record(body)
+            .with_sealed("url", &self.url)
+            .with_sealed("secret", &self.secret)
     }
 
     /// With whose eyes it sees the log.
     pub(crate) fn actor(&self) -> Actor {
-        self.principal.as_deref().and_then(PrincipalId::parse).map_or(Actor::Nobody, Actor::User)
+        self.principal
+            .as_deref()
+            .and_then(PrincipalId::parse)
+            .map_or(Actor::Nobody, Actor::User)
     }
 
     /// Whether something may be sent to it now.
@@ -198,25 +227,50 @@ impl Engine {
     /// The tenant's webhooks, by name.
     pub(crate) async fn hooks(&self, tenant: &TenantId) -> Result<Vec<Hook>, EngineError> {
         // Registrations that run at the same time can exceed the bound by a few.
-        let limit = u32::try_from(self.parts.policy.webhooks_max).unwrap_or(u32::MAX).saturating_mul(2);
-        let records = self.parts.store.records(tenant, RecordKind::Webhook, "", None, limit).await?;
+        let limit = u32::try_from(self.parts.policy.webhooks_max)
+            .unwrap_or(u32::MAX)
+            .saturating_mul(2);
+        let records = self
+            .parts
+            .store
+            .records(tenant, RecordKind::Webhook, "", None, limit)
+            .await?;
         Ok(records.iter().filter_map(Hook::read).collect())
     }
 
     fn sealed(&self, tenant: &TenantId, id: &str, field: &str, plain: &str) -> Sealed {
         let key = Zeroizing::new(self.parts.key.derive(PURPOSE));
-        seal::seal(&key, &seal::place([tenant.as_str(), id, field]), plain.as_bytes())
+        seal::seal(
+            &key,
+            &seal::place([tenant.as_str(), id, field]),
+            plain.as_bytes(),
+        )
     }
 
-    fn opened(&self, tenant: &TenantId, id: &str, field: &str, sealed: &Sealed) -> Option<Zeroizing<String>> {
+    fn opened(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        field: &str,
+        sealed: &Sealed,
+    ) -> Option<Zeroizing<String>> {
         let key = Zeroizing::new(self.parts.key.derive(PURPOSE));
         let bytes = seal::open(&key, &seal::place([tenant.as_str(), id, field]), sealed)?;
-        std::str::from_utf8(&bytes).ok().map(|text| Zeroizing::new(text.to_owned()))
+        std::str::from_utf8(&bytes)
+            .ok()
+            .map(|text| Zeroizing::new(text.to_owned()))
     }
 
     /// The URL and the secret; `None` if the host's secret is another one than at registration.
-    pub(crate) fn open_hook(&self, tenant: &TenantId, hook: &Hook) -> Option<(Zeroizing<String>, Zeroizing<String>)> {
-        Some((self.opened(tenant, &hook.id, "url", &hook.url)?, self.opened(tenant, &hook.id, "secret", &hook.secret)?))
+    pub(crate) fn open_hook(
+        &self,
+        tenant: &TenantId,
+        hook: &Hook,
+    ) -> Option<(Zeroizing<String>, Zeroizing<String>)> {
+        Some((
+            self.opened(tenant, &hook.id, "url", &hook.url)?,
+            self.opened(tenant, &hook.id, "secret", &hook.secret)?,
+        ))
     }
 }
 
@@ -235,7 +289,9 @@ impl DeadLetter {
     }
 
     fn is_shown_to(&self, caller: &Caller) -> bool {
-        self.only_for.as_deref().is_none_or(|user| user == caller.principal().as_str())
+        self.only_for
+            .as_deref()
+            .is_none_or(|user| user == caller.principal().as_str())
     }
 
     pub(crate) fn body(&self, policy: &Policy, rules: &Rules, now: Timestamp) -> RecordBody {
@@ -244,8 +300,13 @@ impl DeadLetter {
         if let Some(user) = &self.only_for {
             body["onlyFor"] = json!(user);
         }
-        let policy = Policy { shapes: ShapePolicy::Off, ..policy.clone() };
-        rules.admission(&policy, now).record(body.as_object().cloned().unwrap_or_default())
+        let policy = Policy {
+            shapes: ShapePolicy::Off,
+            ..policy.clone()
+        };
+        rules
+            .admission(&policy, now)
+            .record(body.as_object().cloned().unwrap_or_default())
     }
 }
 
@@ -263,7 +324,9 @@ fn number(body: &Map<String, Value>, name: &str) -> Option<u64> {
 }
 
 fn count(body: &Map<String, Value>, name: &str) -> u32 {
-    number(body, name).and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
+    number(body, name)
+        .and_then(|n| u32::try_from(n).ok())
+        .unwrap_or(0)
 }
 
 fn time(body: &Map<String, Value>, name: &str) -> Option<Timestamp> {
@@ -272,5 +335,10 @@ fn time(body: &Map<String, Value>, name: &str) -> Option<Timestamp> {
 
 pub(crate) fn texts(body: &Map<String, Value>, name: &str) -> Vec<String> {
     let items = body.get(name).and_then(Value::as_array);
-    items.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    items
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }

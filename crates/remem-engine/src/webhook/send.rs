@@ -27,7 +27,8 @@ pub(crate) enum Attempt {
 /// The signature of a body.
 #[must_use]
 pub fn signature(secret: &str, timestamp: i64, body: &[u8]) -> String {
-    let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()));
+    let mut context =
+        hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()));
     context.update(format!("{timestamp}.").as_bytes());
     context.update(body);
     format!("sha256={}", hex(context.sign().as_ref()))
@@ -45,14 +46,23 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 impl Engine {
     /// Sends one event. What webhooks are never sent is taken for delivered.
     pub(crate) async fn send(&self, tenant: &TenantId, hook: &Hook, event: &Event) -> Attempt {
-        let Some(body) = (self.parts.envelope)(tenant, event) else { return Attempt::Delivered };
+        let Some(body) = (self.parts.envelope)(tenant, event) else {
+            return Attempt::Delivered;
+        };
         let attempt = match self.open_hook(tenant, hook) {
             None => Attempt::Failed("sealed_with_another_key".to_owned()),
             Some((url, secret)) => {
                 // What receivers hold against their own clocks: the machine's time, not the engine's.
                 let timestamp = self.parts.clock.now().0.div_euclid(1_000);
-                let headers = headers(hook, event, timestamp, &signature(&secret, timestamp, &body));
-                match tokio::time::timeout(DEADLINE, self.parts.post.post(&url, headers, body)).await {
+                let headers = headers(
+                    hook,
+                    event,
+                    timestamp,
+                    &signature(&secret, timestamp, &body),
+                );
+                match tokio::time::timeout(DEADLINE, self.parts.post.post(&url, headers, body))
+                    .await
+                {
                     Err(_) => Attempt::Failed("timeout".to_owned()),
                     Ok(Err(error)) => Attempt::Failed(error.as_str().to_owned()),
                     Ok(Ok(200..=299)) => Attempt::Delivered,
@@ -68,22 +78,38 @@ impl Engine {
         };
         metrics::counter!("remem_webhook_deliveries_total", "outcome" => outcome).increment(1);
         if let Attempt::Failed(error) = &attempt {
-            tracing::info!(webhook = hook.id, fingerprint = hook.fingerprint, error, "a delivery failed");
+            tracing::info!(
+                webhook = hook.id,
+                fingerprint = hook.fingerprint,
+                error,
+                "a delivery failed"
+            );
         }
         attempt
     }
 }
 
-fn headers(hook: &Hook, event: &Event, timestamp: i64, signature: &str) -> Vec<(&'static str, String)> {
+fn headers(
+    hook: &Hook,
+    event: &Event,
+    timestamp: i64,
+    signature: &str,
+) -> Vec<(&'static str, String)> {
     let (timestamp, signature) = (timestamp.to_string(), signature.to_owned());
     vec![
         ("Content-Type", "application/json".to_owned()),
         ("User-Agent", USER_AGENT.to_owned()),
         ("X-openwop-Webhook-Id", hook.id.clone()),
-        ("X-openwop-Event-Type", event.body.kind().as_str().to_owned()),
+        (
+            "X-openwop-Event-Type",
+            event.body.kind().as_str().to_owned(),
+        ),
         ("X-openwop-Timestamp", timestamp.clone()),
         ("X-openwop-Signature", signature.clone()),
-        ("X-openwop-Signature-Algorithm", SIGNATURE_ALGORITHM.to_owned()),
+        (
+            "X-openwop-Signature-Algorithm",
+            SIGNATURE_ALGORITHM.to_owned(),
+        ),
         ("OpenWOP-Timestamp", timestamp),
         ("OpenWOP-Signature", signature),
     ]

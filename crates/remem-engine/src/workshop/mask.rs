@@ -8,20 +8,32 @@ use remem_core::{Draft, Rejection, TenantId, mask, trace_shape};
 use serde_json::{Map, Value};
 
 impl Engine {
-    pub(super) fn without_mirrors(&self, tenant: &TenantId, mut draft: Draft) -> Result<Draft, EngineError> {
+    pub(super) fn without_mirrors(
+        &self,
+        tenant: &TenantId,
+        mut draft: Draft,
+    ) -> Result<Draft, EngineError> {
         if let Some(shape) = trace_shape(&draft.content) {
-            return Err(Rejection::Mirrors { what: shape.as_str() }.into());
+            return Err(Rejection::Mirrors {
+                what: shape.as_str(),
+            }
+            .into());
         }
         let mut people = Vec::new();
         draft.content = self.masked(tenant, &draft.content, &mut people);
         for tag in &mut draft.tags {
             *tag = self.masked(tenant, tag, &mut people);
         }
-        draft.metadata = draft.metadata.map(|map| self.masked_map(tenant, map, &mut people));
+        draft.metadata = draft
+            .metadata
+            .map(|map| self.masked_map(tenant, map, &mut people));
         people.sort_unstable();
         people.dedup();
         if draft.subjects.len() + people.len() > SUBJECTS_MAX {
-            return Err(Rejection::Mirrors { what: "a list of personal data" }.into());
+            return Err(Rejection::Mirrors {
+                what: "a list of personal data",
+            }
+            .into());
         }
         for normal in people {
             draft.subjects.push(self.subject(tenant, &normal)?);
@@ -30,19 +42,33 @@ impl Engine {
     }
 
     fn masked(&self, tenant: &TenantId, text: &str, people: &mut Vec<String>) -> String {
-        let (masked, found) = mask(text, |kind, normal| self.pseudonym(tenant, kind.as_str(), normal));
+        let (masked, found) = mask(text, |kind, normal| {
+            self.pseudonym(tenant, kind.as_str(), normal)
+        });
         people.extend(found.into_iter().map(|(_, normal)| normal));
         masked
     }
 
-    fn masked_map(&self, tenant: &TenantId, map: Map<String, Value>, people: &mut Vec<String>) -> Map<String, Value> {
-        map.into_iter().map(|(key, value)| (key, self.masked_value(tenant, value, people))).collect()
+    fn masked_map(
+        &self,
+        tenant: &TenantId,
+        map: Map<String, Value>,
+        people: &mut Vec<String>,
+    ) -> Map<String, Value> {
+        map.into_iter()
+            .map(|(key, value)| (key, self.masked_value(tenant, value, people)))
+            .collect()
     }
 
     fn masked_value(&self, tenant: &TenantId, value: Value, people: &mut Vec<String>) -> Value {
         match value {
             Value::String(text) => Value::String(self.masked(tenant, &text, people)),
-            Value::Array(items) => Value::Array(items.into_iter().map(|item| self.masked_value(tenant, item, people)).collect()),
+            Value::Array(items) => Value::Array(
+                items
+                    .into_iter()
+                    .map(|item| self.masked_value(tenant, item, people))
+                    .collect(),
+            ),
             Value::Object(map) => Value::Object(self.masked_map(tenant, map, people)),
             other => other,
         }

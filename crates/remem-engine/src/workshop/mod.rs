@@ -8,7 +8,9 @@ use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use place::{Placed, Slots};
-use remem_core::{Admitted, Batch, Draft, Entry, EntryId, Idempotency, Profile, Scope, TenantId, Tier, Timestamp};
+use remem_core::{
+    Admitted, Batch, Draft, Entry, EntryId, Idempotency, Profile, Scope, TenantId, Tier, Timestamp,
+};
 use remem_store::{Committed, Outcome, StoreError};
 
 /// How often a put is worked out anew because a slot or session changed meanwhile.
@@ -37,7 +39,11 @@ impl Engine {
         for mut draft in drafts {
             if profile.non_mirror {
                 // Secrets first: a mask in the middle of one would hide it from whoever looks for it.
-                draft.content = rules.redactor().clean(&draft.content, policy.shapes).text.into_string();
+                draft.content = rules
+                    .redactor()
+                    .clean(&draft.content, policy.shapes)
+                    .text
+                    .into_string();
                 draft = self.without_mirrors(&scope.tenant, draft)?;
             }
             shaped.push(profile.shape(draft, caller.principal().as_str(), now)?);
@@ -47,7 +53,9 @@ impl Engine {
 
     /// Whether a put needs nothing but its own row.
     pub(crate) fn is_plain(drafts: &[Draft]) -> bool {
-        drafts.iter().all(|draft| draft.tier == Tier::Persistent && draft.facets.slot.is_none())
+        drafts
+            .iter()
+            .all(|draft| draft.tier == Tier::Persistent && draft.facets.slot.is_none())
     }
 
     /// Stores drafts that hang on a session or answer a question.
@@ -60,8 +68,12 @@ impl Engine {
     ) -> Result<(Vec<Kept>, Committed), EngineError> {
         for _ in 0..TRIES {
             let now = self.now_for(&scope.tenant).await?;
-            let batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone()).idempotent(idempotency.clone());
-            let (batch, kept) = self.plan_put(caller, scope, (profile, drafts), batch, now).await?;
+            let batch = Batch::new(scope.tenant.clone(), now)
+                .by(caller.principal().clone())
+                .idempotent(idempotency.clone());
+            let (batch, kept) = self
+                .plan_put(caller, scope, (profile, drafts), batch, now)
+                .await?;
             match self.parts.store.commit(batch).await {
                 Ok(committed) => return Ok((kept, committed)),
                 Err(StoreError::Conflict) => {}
@@ -83,7 +95,10 @@ impl Engine {
         let mut drafts = drafts.to_vec();
         if drafts.iter().any(|draft| draft.tier != Tier::Persistent) {
             let turn = self.session_turn(scope, profile, now).await?;
-            for draft in drafts.iter_mut().filter(|draft| draft.tier != Tier::Persistent) {
+            for draft in drafts
+                .iter_mut()
+                .filter(|draft| draft.tier != Tier::Persistent)
+            {
                 draft.facets.session = Some(turn.session.clone());
             }
             batch = self.join_session(&scope.tenant, batch, turn).await?;
@@ -94,23 +109,32 @@ impl Engine {
             let id = self.parts.ids.entry();
             match slots.place(&id, draft, now).await? {
                 Placed::Same(entry, evidence) => {
-                    batch = batch.expect(scope.memory_ref.clone(), entry.id.clone(), entry.visible.from);
+                    batch = batch.expect(
+                        scope.memory_ref.clone(),
+                        entry.id.clone(),
+                        entry.visible.from,
+                    );
                     ready.push(Ready::Same(entry, evidence));
                 }
                 Placed::Put { draft, close } => {
                     for (gone, closing) in close {
-                        batch = batch.close(scope.memory_ref.clone(), gone, closing, Some(id.clone()));
+                        batch =
+                            batch.close(scope.memory_ref.clone(), gone, closing, Some(id.clone()));
                     }
                     admissible.push(*draft);
                     ready.push(Ready::Put(id));
                 }
             }
         }
-        let mut admitted = self.admit(caller, scope, admissible, now).await?.into_iter();
+        let mut admitted = self
+            .admit(caller, scope, admissible, now)
+            .await?
+            .into_iter();
         for one in ready {
             batch = match one {
                 Ready::Same(entry, evidence) => {
-                    let next = batch.strengthen(scope.memory_ref.clone(), entry.id.clone(), evidence);
+                    let next =
+                        batch.strengthen(scope.memory_ref.clone(), entry.id.clone(), evidence);
                     kept.push(Kept::Same(entry));
                     next
                 }
@@ -128,19 +152,31 @@ impl Engine {
     /// stored nothing was said before.
     pub(crate) fn kept_entries(kept: Vec<Kept>, committed: &Committed) -> Vec<Entry> {
         let first = committed.outcomes.len().saturating_sub(kept.len());
-        let entries = kept.into_iter().zip(&committed.outcomes[first..]).filter_map(|(kept, outcome)| match (kept, outcome) {
-            (Kept::New(one), Outcome::Stored { id, created_at }) => Some(crate::write::entry_of(*one, id, *created_at, committed.revision)),
-            (Kept::Same(entry), Outcome::Stored { id, .. }) => Some(Entry { id: id.clone(), ..*entry }),
-            (Kept::Same(entry), _) => Some(*entry),
-            (Kept::New(_), _) => None,
-        });
+        let entries = kept
+            .into_iter()
+            .zip(&committed.outcomes[first..])
+            .filter_map(|(kept, outcome)| match (kept, outcome) {
+                (Kept::New(one), Outcome::Stored { id, created_at }) => Some(
+                    crate::write::entry_of(*one, id, *created_at, committed.revision),
+                ),
+                (Kept::Same(entry), Outcome::Stored { id, .. }) => Some(Entry {
+                    id: id.clone(),
+                    ..*entry
+                }),
+                (Kept::Same(entry), _) => Some(*entry),
+                (Kept::New(_), _) => None,
+            });
         entries.collect()
     }
 
     /// A keyed digest of what is personal: the same everywhere in a tenant, and nobody else's.
     pub(crate) fn pseudonym(&self, tenant: &TenantId, kind: &str, normal: &str) -> String {
-        let key = blake3::keyed_hash(&self.parts.key.derive("remembrancer pseudonym v1"), tenant.as_str().as_bytes());
-        blake3::keyed_hash(key.as_bytes(), format!("{kind}:{normal}").as_bytes()).to_hex()[..8].to_owned()
+        let key = blake3::keyed_hash(
+            &self.parts.key.derive("remembrancer pseudonym v1"),
+            tenant.as_str().as_bytes(),
+        );
+        blake3::keyed_hash(key.as_bytes(), format!("{kind}:{normal}").as_bytes()).to_hex()[..8]
+            .to_owned()
     }
 }
 

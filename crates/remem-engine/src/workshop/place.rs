@@ -6,7 +6,9 @@ use crate::error::EngineError;
 use remem_core::conflict::{self, Active, Placing, Succession, Window};
 use remem_core::profile::{CLAIM, normal};
 use remem_core::slots::semantic_slot;
-use remem_core::{Closing, Draft, Entry, EntryId, Evidence, Scope, SessionId, Tier, Timestamp, Trust, Typology};
+use remem_core::{
+    Closing, Draft, Entry, EntryId, Evidence, Scope, SessionId, Tier, Timestamp, Trust, Typology,
+};
 use remem_store::{Answer, EntryState};
 use std::collections::HashMap;
 
@@ -18,7 +20,10 @@ pub(crate) enum Placed {
     /// An entry says it; it rests on this from now on.
     Same(Box<Entry>, Evidence),
     /// It is stored like this, after these were closed.
-    Put { draft: Box<Draft>, close: Vec<(EntryId, Closing)> },
+    Put {
+        draft: Box<Draft>,
+        close: Vec<(EntryId, Closing)>,
+    },
 }
 
 /// The questions of a memory while a batch is planned: later drafts of it know of earlier ones.
@@ -45,25 +50,51 @@ pub(crate) fn slot_in(session: Option<&SessionId>, slot: &str) -> String {
 
 /// The same without its session.
 pub(crate) fn plain_slot<'a>(session: Option<&SessionId>, slot: &'a str) -> &'a str {
-    session.and_then(|session| slot.strip_prefix(session.as_str())).and_then(|rest| rest.strip_prefix('|')).unwrap_or(slot)
+    session
+        .and_then(|session| slot.strip_prefix(session.as_str()))
+        .and_then(|rest| rest.strip_prefix('|'))
+        .unwrap_or(slot)
 }
 
 fn value(typology: Typology, text: &str) -> String {
-    let stated = (typology == Typology::Semantic).then(|| semantic_slot(text)).flatten();
+    let stated = (typology == Typology::Semantic)
+        .then(|| semantic_slot(text))
+        .flatten();
     stated.map_or_else(|| normal(text), |(_, value)| value)
 }
 
 impl<'a> Slots<'a> {
     pub fn new(engine: &'a Engine, scope: &'a Scope) -> Slots<'a> {
-        Slots { engine, scope, known: HashMap::new() }
+        Slots {
+            engine,
+            scope,
+            known: HashMap::new(),
+        }
     }
 
     /// Where the draft, to be called `id`, stands. What nobody vouches for has no slot and contradicts nothing.
-    pub async fn place(&mut self, id: &EntryId, mut draft: Draft, now: Timestamp) -> Result<Placed, EngineError> {
-        let Some(slot) = draft.facets.slot.take().filter(|_| draft.facets.trust != Trust::Untrusted) else {
-            return Ok(Placed::Put { draft: Box::new(draft), close: Vec::new() });
+    pub async fn place(
+        &mut self,
+        id: &EntryId,
+        mut draft: Draft,
+        now: Timestamp,
+    ) -> Result<Placed, EngineError> {
+        let Some(slot) = draft
+            .facets
+            .slot
+            .take()
+            .filter(|_| draft.facets.trust != Trust::Untrusted)
+        else {
+            return Ok(Placed::Put {
+                draft: Box::new(draft),
+                close: Vec::new(),
+            });
         };
-        let session = if draft.tier == Tier::Session { draft.facets.session.as_ref() } else { None };
+        let session = if draft.tier == Tier::Session {
+            draft.facets.session.as_ref()
+        } else {
+            None
+        };
         let is_claim = slot.starts_with(CLAIM);
         let slot = slot_in(session, &slot);
         let rows = self.rows(&slot, draft.typology).await?;
@@ -81,15 +112,33 @@ impl<'a> Slots<'a> {
 
     async fn rows(&mut self, slot: &str, typology: Typology) -> Result<&[Row], EngineError> {
         if !self.known.contains_key(slot) {
-            let answers = self.engine.parts.store.slot(self.scope, slot, ANSWERS_MAX).await?;
-            let rows = answers.into_iter().filter(|answer| answer.entry.typology == typology).filter_map(row).collect();
+            let answers = self
+                .engine
+                .parts
+                .store
+                .slot(self.scope, slot, ANSWERS_MAX)
+                .await?;
+            let rows = answers
+                .into_iter()
+                .filter(|answer| answer.entry.typology == typology)
+                .filter_map(row)
+                .collect();
             self.known.insert(slot.to_owned(), rows);
         }
         Ok(self.known.get(slot).map_or(&[], Vec::as_slice))
     }
 
-    fn learn(&mut self, id: &EntryId, draft: &Draft, close: &[(EntryId, Closing)], slot: &str, now: Timestamp) {
-        let Some(rows) = self.known.get_mut(slot) else { return };
+    fn learn(
+        &mut self,
+        id: &EntryId,
+        draft: &Draft,
+        close: &[(EntryId, Closing)],
+        slot: &str,
+        now: Timestamp,
+    ) {
+        let Some(rows) = self.known.get_mut(slot) else {
+            return;
+        };
         for (gone, closing) in close {
             for row in rows.iter_mut().filter(|row| row.id == *gone) {
                 match closing {
@@ -98,7 +147,12 @@ impl<'a> Slots<'a> {
                 }
             }
         }
-        rows.push(Row { id: id.clone(), window: window(draft, now), live: true, entry: None });
+        rows.push(Row {
+            id: id.clone(),
+            window: window(draft, now),
+            live: true,
+            entry: None,
+        });
     }
 }
 
@@ -116,7 +170,12 @@ fn row(answer: Answer) -> Option<Row> {
         created_at: entry.created_at,
         value: value(entry.typology, &entry.content),
     };
-    Some(Row { id: entry.id.clone(), window, live, entry: Some(answer.entry) })
+    Some(Row {
+        id: entry.id.clone(),
+        window,
+        live,
+        entry: Some(answer.entry),
+    })
 }
 
 fn window(draft: &Draft, now: Timestamp) -> Window {
@@ -136,7 +195,10 @@ fn same(row: &Row, draft: Draft) -> Placed {
             Placed::Same(Box::new(entry), evidence)
         }
         // This very request says it twice: both are kept, the second without a question of its own.
-        None => Placed::Put { draft: Box::new(draft), close: Vec::new() },
+        None => Placed::Put {
+            draft: Box::new(draft),
+            close: Vec::new(),
+        },
     }
 }
 
@@ -145,7 +207,10 @@ fn state(id: &EntryId, mut draft: Draft, slot: &str, rows: &[Row], now: Timestam
     let windows: Vec<conflict::Placed<EntryId>> = rows
         .iter()
         .filter(|row| row.live || row.window.to.is_some())
-        .map(|row| conflict::Placed { id: row.id.clone(), window: row.window.clone() })
+        .map(|row| conflict::Placed {
+            id: row.id.clone(),
+            window: row.window.clone(),
+        })
         .collect();
     let new = window(&draft, now);
     debug_assert!(windows.iter().all(|row| row.id != *id));
@@ -153,19 +218,34 @@ fn state(id: &EntryId, mut draft: Draft, slot: &str, rows: &[Row], now: Timestam
         Placing::Same(known) => match rows.iter().find(|row| row.id == known && row.live) {
             Some(row) => same(row, draft),
             // It was true then, and is known to have been.
-            None => Placed::Put { draft: Box::new(draft), close: Vec::new() },
+            None => Placed::Put {
+                draft: Box::new(draft),
+                close: Vec::new(),
+            },
         },
         Placing::Stands { to, close } => {
             draft.facets.slot = Some(slot.to_owned());
             draft.facets.invalid_at = to;
-            Placed::Put { draft: Box::new(draft), close: close.into_iter().map(|(gone, at)| (gone, Closing::Untrue(at))).collect() }
+            Placed::Put {
+                draft: Box::new(draft),
+                close: close
+                    .into_iter()
+                    .map(|(gone, at)| (gone, Closing::Untrue(at)))
+                    .collect(),
+            }
         }
         Placing::Loses(_) => {
             draft.facets.slot = Some(slot.to_owned());
             draft.facets.invalid_at = draft.facets.valid_at;
-            Placed::Put { draft: Box::new(draft), close: Vec::new() }
+            Placed::Put {
+                draft: Box::new(draft),
+                close: Vec::new(),
+            }
         }
-        Placing::Apart(_) => Placed::Put { draft: Box::new(draft), close: Vec::new() },
+        Placing::Apart(_) => Placed::Put {
+            draft: Box::new(draft),
+            close: Vec::new(),
+        },
     }
 }
 
@@ -177,16 +257,29 @@ fn succeed(mut draft: Draft, slot: &str, rows: &[Row], now: Timestamp) -> Placed
     {
         return same(row, draft);
     }
-    let known = active.map(|row| Active { id: row.id.clone(), at: row.window.created_at, trust: row.window.trust });
+    let known = active.map(|row| Active {
+        id: row.id.clone(),
+        at: row.window.created_at,
+        trust: row.window.trust,
+    });
     match conflict::succeed(now, draft.facets.trust, known) {
         Succession::First => {
             draft.facets.slot = Some(slot.to_owned());
-            Placed::Put { draft: Box::new(draft), close: Vec::new() }
+            Placed::Put {
+                draft: Box::new(draft),
+                close: Vec::new(),
+            }
         }
         Succession::Supersedes(gone) => {
             draft.facets.slot = Some(slot.to_owned());
-            Placed::Put { draft: Box::new(draft), close: vec![(gone, Closing::Outdated)] }
+            Placed::Put {
+                draft: Box::new(draft),
+                close: vec![(gone, Closing::Outdated)],
+            }
         }
-        Succession::Superseded(_) | Succession::Apart(_) => Placed::Put { draft: Box::new(draft), close: Vec::new() },
+        Succession::Superseded(_) | Succession::Apart(_) => Placed::Put {
+            draft: Box::new(draft),
+            close: Vec::new(),
+        },
     }
 }

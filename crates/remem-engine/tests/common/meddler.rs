@@ -3,12 +3,13 @@
 
 use async_trait::async_trait;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject,
-    TenantId, Timestamp, WorldId,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
+    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt, RetentionCount, RowCursor, Rule, ScopeStats,
-    ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt,
+    RetentionCount, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store,
+    StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,8 +35,21 @@ fn dead() -> StoreError {
 
 impl Meddler {
     pub fn over(inner: Arc<dyn Store>) -> Meddler {
-        let (texts, calls, late, lawless) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
-        Meddler { inner, texts, calls, dies_at: AtomicU64::new(u64::MAX - 1), late, lawless, hook: Mutex::default() }
+        let (texts, calls, late, lawless) = (
+            AtomicU64::new(0),
+            AtomicU64::new(0),
+            AtomicBool::new(false),
+            AtomicBool::new(false),
+        );
+        Meddler {
+            inner,
+            texts,
+            calls,
+            dies_at: AtomicU64::new(u64::MAX - 1),
+            late,
+            lawless,
+            hook: Mutex::default(),
+        }
     }
 
     /// From now on everybody has every lease, and nobody is fenced off: what is safe must be so without them.
@@ -60,7 +74,10 @@ impl Meddler {
     }
 
     /// What happens right before every commit from now on.
-    pub fn before_commits(&self, hook: impl Fn(Batch) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static) {
+    pub fn before_commits(
+        &self,
+        hook: impl Fn(Batch) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static,
+    ) {
         *self.hook.lock().unwrap() = Some(Arc::new(hook));
     }
 
@@ -70,25 +87,53 @@ impl Meddler {
 
     fn step(&self) -> Result<(), StoreError> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
-        if call >= self.dies_at.load(Ordering::SeqCst) { Err(dead()) } else { Ok(()) }
+        if call >= self.dies_at.load(Ordering::SeqCst) {
+            Err(dead())
+        } else {
+            Ok(())
+        }
     }
 }
 
 #[async_trait]
 impl Store for Meddler {
-    async fn get(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
+    async fn get(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+        at: &ReadAt,
+    ) -> Result<Option<Entry>, StoreError> {
         self.step()?;
         self.inner.get(scope, id, at).await
     }
-    async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
+    async fn list(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        page: &Page,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError> {
         self.step()?;
         self.inner.list(scope, filter, page, at).await
     }
-    async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError> {
+    async fn search(
+        &self,
+        scope: &Scope,
+        probe: &Probe,
+        filter: &Filter,
+        depth: u32,
+        at: &ReadAt,
+    ) -> Result<Found, StoreError> {
         self.step()?;
         self.inner.search(scope, probe, filter, depth, at).await
     }
-    async fn around(&self, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError> {
+    async fn around(
+        &self,
+        scope: &Scope,
+        ids: &[EntryId],
+        reach: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Around>, StoreError> {
         self.step()?;
         self.inner.around(scope, ids, reach, at).await
     }
@@ -106,7 +151,12 @@ impl Store for Meddler {
         self.step()?;
         self.inner.vector_counts(tenant).await
     }
-    async fn discard_vectors(&self, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError> {
+    async fn discard_vectors(
+        &self,
+        tenant: &TenantId,
+        keep: &[ModelId],
+        limit: u32,
+    ) -> Result<u64, StoreError> {
         self.step()?;
         self.inner.discard_vectors(tenant, keep, limit).await
     }
@@ -129,11 +179,22 @@ impl Store for Meddler {
         self.step()?;
         self.inner.slot(scope, slot, limit).await
     }
-    async fn rules(&self, tenant: &TenantId, world: &WorldId, after: Option<&RuleId>, limit: u32) -> Result<Vec<Rule>, StoreError> {
+    async fn rules(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        after: Option<&RuleId>,
+        limit: u32,
+    ) -> Result<Vec<Rule>, StoreError> {
         self.step()?;
         self.inner.rules(tenant, world, after, limit).await
     }
-    async fn shadowed(&self, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError> {
+    async fn shadowed(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        text: &str,
+    ) -> Result<Option<RuleId>, StoreError> {
         self.step()?;
         self.inner.shadowed(tenant, world, text).await
     }
@@ -141,19 +202,40 @@ impl Store for Meddler {
         self.step()?;
         self.inner.links(scope, id).await
     }
-    async fn retention(&self, tenant: &TenantId, actor: &Actor, memory_ref: Option<&MemoryRef>) -> Result<Vec<RetentionCount>, StoreError> {
+    async fn retention(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        memory_ref: Option<&MemoryRef>,
+    ) -> Result<Vec<RetentionCount>, StoreError> {
         self.step()?;
         self.inner.retention(tenant, actor, memory_ref).await
     }
-    async fn faded(&self, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn faded(
+        &self,
+        tenant: &TenantId,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         self.step()?;
         self.inner.faded(tenant, before, limit).await
     }
-    async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
+    async fn events(
+        &self,
+        tenant: &TenantId,
+        after: Seq,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
         self.step()?;
         self.inner.events(tenant, after, limit).await
     }
-    async fn run_events(&self, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
+    async fn run_events(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
         self.step()?;
         self.inner.run_events(tenant, run, from, limit).await
     }
@@ -161,25 +243,49 @@ impl Store for Meddler {
         self.step()?;
         self.inner.snapshots(tenant).await
     }
-    async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn ended(
+        &self,
+        tenant: &TenantId,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         self.step()?;
         self.inner.ended(tenant, limit).await
     }
-    async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
+    async fn stale(
+        &self,
+        tenant: &TenantId,
+        scan: u64,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Stale, StoreError> {
         self.step()?;
         self.inner.stale(tenant, scan, after, limit).await
     }
-    async fn unsigned(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    async fn unsigned(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         self.step()?;
         let found = self.inner.unsigned(scope, after, limit).await?;
         self.texts.fetch_add(found.len() as u64, Ordering::SeqCst);
         Ok(found)
     }
-    async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
+    async fn signatures(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<Signed>, StoreError> {
         self.step()?;
         self.inner.signatures(scope, after, limit).await
     }
-    async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    async fn entries_at(
+        &self,
+        scope: &Scope,
+        rows: &[RowCursor],
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         self.step()?;
         let found = self.inner.entries_at(scope, rows).await?;
         self.texts.fetch_add(found.len() as u64, Ordering::SeqCst);
@@ -199,11 +305,22 @@ impl Store for Meddler {
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {
         self.inner.watch(tenant).await
     }
-    async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn expired(
+        &self,
+        tenant: &TenantId,
+        at: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         self.step()?;
         self.inner.expired(tenant, at, limit).await
     }
-    async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError> {
+    async fn tied(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        tie: &Tie,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
         self.step()?;
         self.inner.tied(tenant, kind, tie, limit).await
     }
@@ -211,14 +328,24 @@ impl Store for Meddler {
         self.step()?;
         self.inner.due(work, at).await
     }
-    async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
+    async fn scrub(
+        &self,
+        tenant: &TenantId,
+        keys_before: Timestamp,
+        compact: bool,
+    ) -> Result<(), StoreError> {
         self.step()?;
         self.inner.scrub(tenant, keys_before, compact).await
     }
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
         self.inner.verify(tenant).await
     }
-    async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+    async fn record(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        key: &str,
+    ) -> Result<Option<Record>, StoreError> {
         self.step()?;
         self.inner.record(tenant, kind, key).await
     }
@@ -258,7 +385,11 @@ impl Store for Meddler {
         self.inner.features()
     }
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
-        let batch = if self.lawless.load(Ordering::SeqCst) { batch.fenced(None) } else { batch };
+        let batch = if self.lawless.load(Ordering::SeqCst) {
+            batch.fenced(None)
+        } else {
+            batch
+        };
         let hook = self.hook.lock().unwrap().clone();
         if let Some(hook) = hook {
             hook(batch.clone()).await;
@@ -267,7 +398,9 @@ impl Store for Meddler {
             return self.inner.commit(batch).await;
         }
         // The process goes away right before this commit, or right after it.
-        if self.calls.load(Ordering::SeqCst) == self.dies_at.load(Ordering::SeqCst) + 1 && self.late.load(Ordering::SeqCst) {
+        if self.calls.load(Ordering::SeqCst) == self.dies_at.load(Ordering::SeqCst) + 1
+            && self.late.load(Ordering::SeqCst)
+        {
             self.inner.commit(batch).await?;
         }
         Err(dead())

@@ -1,6 +1,9 @@
 //! A world for tests of jobs and schedules: engines over one store, and work that does what a test says, page by page.
 #![allow(dead_code, reason = "each test file uses its own part")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared has failed"
+)]
 
 #[path = "../../../remem-server/tests/common/storage.rs"]
 mod storage;
@@ -49,19 +52,47 @@ impl Ground {
     pub fn sqlite(store: Arc<dyn Store>) -> Ground {
         let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
         let clock = Arc::new(FixedClock::at(NOON));
-        Ground { store, review: None, directory, clock, ids: Arc::default(), policy: Policy::default() }
+        Ground {
+            store,
+            review: None,
+            directory,
+            clock,
+            ids: Arc::default(),
+            policy: Policy::default(),
+        }
     }
 
     /// A node, or the next process.
     pub async fn node(&self) -> Node {
-        let parts = Parts::new(self.store.clone(), self.directory.clone(), self.clock.clone(), self.ids.clone(), HostKey::new([3; 32]));
+        let parts = Parts::new(
+            self.store.clone(),
+            self.directory.clone(),
+            self.clock.clone(),
+            self.ids.clone(),
+            HostKey::new([3; 32]),
+        );
         let review = self.review.clone().map(Desk::over).unwrap_or_default();
-        let engine = Arc::new(Engine::new(Parts { policy: self.policy.clone(), review, ..parts }));
+        let engine = Arc::new(Engine::new(Parts {
+            policy: self.policy.clone(),
+            review,
+            ..parts
+        }));
         let tenant = TenantId::parse("t").unwrap();
-        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
+        let request = KeyRequest {
+            tenant,
+            label: String::new(),
+            permissions: Permission::ALL.to_vec(),
+            expires_at: None,
+            principal: None,
+        };
         engine.add_key("key", request).await.unwrap();
         let caller = engine.authenticate("key").await.unwrap();
-        Node { engine, caller, clock: self.clock.clone(), store: self.store.clone() }
+        Node {
+            engine,
+            caller,
+            clock: self.clock.clone(),
+            store: self.store.clone(),
+        }
     }
 }
 
@@ -79,17 +110,35 @@ impl Node {
     }
 
     pub async fn put(&self, memory: &str) {
-        let draft = Draft { content: "x".into(), ..Draft::default() };
-        self.engine.put(&self.caller, memory, vec![draft], None).await.unwrap();
+        let draft = Draft {
+            content: "x".into(),
+            ..Draft::default()
+        };
+        self.engine
+            .put(&self.caller, memory, vec![draft], None)
+            .await
+            .unwrap();
     }
 
     pub async fn start(&self, memory: Option<&str>) -> JobInfo {
-        self.engine.start_job(&self.caller, "compact", memory, serde_json::Map::new(), None).await.unwrap().job
+        self.engine
+            .start_job(
+                &self.caller,
+                "compact",
+                memory,
+                serde_json::Map::new(),
+                None,
+            )
+            .await
+            .unwrap()
+            .job
     }
 
     /// Does the jobs that wait, by the work that the test says.
     pub async fn work(&self) -> Result<PassReport, EngineError> {
-        self.engine.run_pass(&SCRIPTED, self.caller.tenant(), Mode::Apply).await
+        self.engine
+            .run_pass(&SCRIPTED, self.caller.tenant(), Mode::Apply)
+            .await
     }
 
     pub async fn job(&self, id: &str) -> JobInfo {
@@ -97,12 +146,25 @@ impl Node {
     }
 
     pub async fn jobs(&self) -> Vec<JobInfo> {
-        self.engine.jobs(&self.caller, &JobQuery { limit: Some(0), ..JobQuery::default() }).await.unwrap().0
+        self.engine
+            .jobs(
+                &self.caller,
+                &JobQuery {
+                    limit: Some(0),
+                    ..JobQuery::default()
+                },
+            )
+            .await
+            .unwrap()
+            .0
     }
 
     pub async fn events(&self, kind: &str) -> Vec<Event> {
         let events = all_events(self.store.as_ref(), self.caller.tenant()).await;
-        events.into_iter().filter(|event| event.body.kind().as_str() == kind).collect()
+        events
+            .into_iter()
+            .filter(|event| event.body.kind().as_str() == kind)
+            .collect()
     }
 }
 
@@ -123,7 +185,10 @@ pub async fn faulty(seed: u64) -> (tempfile::TempDir, Arc<FaultyStore<SqliteStor
     let open = || SqliteStore::open(Location::Folder(folder.path().to_owned()), 1).unwrap();
     let store = Arc::new(FaultyStore::new(open(), seed, 40));
     let ground = Ground::sqlite(store.clone());
-    let quiet = Ground { store: Arc::new(open()), ..ground.clone() };
+    let quiet = Ground {
+        store: Arc::new(open()),
+        ..ground.clone()
+    };
     (folder, store, ground.node().await, quiet.node().await)
 }
 
@@ -157,5 +222,8 @@ pub static SCRIPTED: Pass = Pass {
     store_knows: None,
     lease_ms: remem_engine::registry::LEASE_MS,
     tenants_at_once: 1,
-    over: Over::Memory { work: scripted, options: &[] },
+    over: Over::Memory {
+        work: scripted,
+        options: &[],
+    },
 };

@@ -1,13 +1,19 @@
 //! A world for tests of the passes over memories: hosts over one store that can be meddled with, and everything that is in it.
 #![allow(dead_code, reason = "each test file uses its own part")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared has failed"
+)]
 
 #[path = "meddler.rs"]
 mod meddler;
 
 pub use meddler::Meddler;
 use remem_core::redact::SecretValue;
-use remem_core::{Draft, Entry, Event, MemoryRef, Permission, Policy, RecordKind, RunStatus, Scope, Seq, TenantId, Timestamp};
+use remem_core::{
+    Draft, Entry, Event, MemoryRef, Permission, Policy, RecordKind, RunStatus, Scope, Seq,
+    TenantId, Timestamp,
+};
 use remem_engine::jobs::{Trigger, WorkError, WorkReport};
 use remem_engine::keys::KeyRequest;
 use remem_engine::model::ModelPort;
@@ -54,7 +60,15 @@ impl Place {
     pub fn on(store: Arc<dyn Store>, directory: Arc<dyn Directory>) -> Place {
         let meddler = Arc::new(Meddler::over(store));
         let clock = Arc::new(FixedClock::at(NOON));
-        Place { store: meddler.clone(), meddler, directory, clock, ids: Arc::default(), policy: Policy::default(), model: None }
+        Place {
+            store: meddler.clone(),
+            meddler,
+            directory,
+            clock,
+            ids: Arc::default(),
+            policy: Policy::default(),
+            model: None,
+        }
     }
 
     pub async fn host(&self) -> Host {
@@ -63,16 +77,37 @@ impl Place {
 
     /// A process, seen by a tenant.
     pub async fn host_of(&self, tenant: &str) -> Host {
-        let parts = Parts::new(self.store.clone(), self.directory.clone(), self.clock.clone(), self.ids.clone(), HostKey::new([3; 32]));
+        let parts = Parts::new(
+            self.store.clone(),
+            self.directory.clone(),
+            self.clock.clone(),
+            self.ids.clone(),
+            HostKey::new([3; 32]),
+        );
         let vault = Some(VaultKey::new([1; 32]));
-        let parts = Parts { vault, policy: self.policy.clone(), model: self.model.clone(), ..parts };
+        let parts = Parts {
+            vault,
+            policy: self.policy.clone(),
+            model: self.model.clone(),
+            ..parts
+        };
         let engine = Arc::new(Engine::new(parts));
         let tenant = TenantId::parse(tenant).unwrap();
         let key = format!("key-{}", tenant.as_str());
-        let request = KeyRequest { tenant, label: String::new(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
+        let request = KeyRequest {
+            tenant,
+            label: String::new(),
+            permissions: Permission::ALL.to_vec(),
+            expires_at: None,
+            principal: None,
+        };
         engine.add_key(&key, request).await.unwrap();
         let caller = engine.authenticate(&key).await.unwrap();
-        Host { engine, caller, place: self.clone() }
+        Host {
+            engine,
+            caller,
+            place: self.clone(),
+        }
     }
 
     /// Later by more than any lease.
@@ -93,7 +128,10 @@ pub fn map(value: &Value) -> Map<String, Value> {
 
 /// Whether the storage, rather than the work, is to blame.
 fn is_passing(error: &WorkError) -> bool {
-    matches!(error, WorkError::Stopped(_) | WorkError::Failed(EngineError::Store(_)))
+    matches!(
+        error,
+        WorkError::Stopped(_) | WorkError::Failed(EngineError::Store(_))
+    )
 }
 
 impl Host {
@@ -107,23 +145,58 @@ impl Host {
 
     /// Writes a text, a second after whatever was written before.
     pub async fn put(&self, memory: &str, text: &str) -> String {
-        self.put_draft(memory, Draft { content: text.to_owned(), ..Draft::default() }).await
+        self.put_draft(
+            memory,
+            Draft {
+                content: text.to_owned(),
+                ..Draft::default()
+            },
+        )
+        .await
     }
 
     pub async fn put_about(&self, memory: &str, text: &str, subject: &str) -> String {
-        let subjects = self.engine.subjects(&self.caller, &[subject.to_owned()]).unwrap();
-        self.put_draft(memory, Draft { content: text.to_owned(), subjects, ..Draft::default() }).await
+        let subjects = self
+            .engine
+            .subjects(&self.caller, &[subject.to_owned()])
+            .unwrap();
+        self.put_draft(
+            memory,
+            Draft {
+                content: text.to_owned(),
+                subjects,
+                ..Draft::default()
+            },
+        )
+        .await
     }
 
     pub async fn put_draft(&self, memory: &str, draft: Draft) -> String {
         self.place.clock.set(self.place.clock.now().plus_ms(1_000));
-        let stored = self.engine.put(&self.caller, memory, vec![draft], None).await.unwrap();
+        let stored = self
+            .engine
+            .put(&self.caller, memory, vec![draft], None)
+            .await
+            .unwrap();
         stored.entries[0].id.as_str().to_owned()
     }
 
-    pub async fn work(&self, pass: &str, memory: &str, options: Value) -> Result<WorkReport, WorkError> {
+    pub async fn work(
+        &self,
+        pass: &str,
+        memory: &str,
+        options: Value,
+    ) -> Result<WorkReport, WorkError> {
         let memory = MemoryRef::parse(memory).unwrap();
-        self.engine.work_now(self.tenant(), pass, Some(&memory), map(&options), Trigger::OnDemand).await
+        self.engine
+            .work_now(
+                self.tenant(),
+                pass,
+                Some(&memory),
+                map(&options),
+                Trigger::OnDemand,
+            )
+            .await
     }
 
     /// Until it works: what fails is the storage.
@@ -139,22 +212,46 @@ impl Host {
     }
 
     pub async fn run_pass(&self, name: &str) -> PassReport {
-        self.engine.run_pass(registry::find(name).unwrap(), self.tenant(), Mode::Apply).await.unwrap()
+        self.engine
+            .run_pass(registry::find(name).unwrap(), self.tenant(), Mode::Apply)
+            .await
+            .unwrap()
     }
 
     pub async fn secret(&self, name: &str, value: &str) {
-        self.engine.set_secret(&self.caller, SecretScope::Tenant, name, SecretValue::new("", value)).await.unwrap();
+        self.engine
+            .set_secret(
+                &self.caller,
+                SecretScope::Tenant,
+                name,
+                SecretValue::new("", value),
+            )
+            .await
+            .unwrap();
     }
 
     /// The live entries of a memory, newest first.
     pub async fn live(&self, memory: &str) -> Vec<Entry> {
-        let page = Page { limit: 100_000, after: None };
+        let page = Page {
+            limit: 100_000,
+            after: None,
+        };
         let at = ReadAt::Now(self.engine.now());
-        self.place.meddler.inner.list(&self.scope(memory), &Filter::default(), &page, &at).await.unwrap()
+        self.place
+            .meddler
+            .inner
+            .list(&self.scope(memory), &Filter::default(), &page, &at)
+            .await
+            .unwrap()
     }
 
     pub async fn texts(&self, memory: &str) -> Vec<String> {
-        let mut texts: Vec<String> = self.live(memory).await.into_iter().map(|entry| entry.content).collect();
+        let mut texts: Vec<String> = self
+            .live(memory)
+            .await
+            .into_iter()
+            .map(|entry| entry.content)
+            .collect();
         texts.sort();
         texts
     }
@@ -164,20 +261,45 @@ impl Host {
     }
 
     pub async fn events(&self, kind: &str) -> Vec<Event> {
-        let events = self.place.meddler.inner.events(self.tenant(), Seq(0), 100_000).await.unwrap();
-        events.into_iter().filter(|event| event.body.kind().as_str() == kind).collect()
+        let events = self
+            .place
+            .meddler
+            .inner
+            .events(self.tenant(), Seq(0), 100_000)
+            .await
+            .unwrap();
+        events
+            .into_iter()
+            .filter(|event| event.body.kind().as_str() == kind)
+            .collect()
     }
 
     pub async fn told(&self, kind: &str) -> Vec<Value> {
-        self.events(kind).await.iter().map(|event| event.body.payload()).collect()
+        self.events(kind)
+            .await
+            .iter()
+            .map(|event| event.body.payload())
+            .collect()
     }
 
     /// Every record of these kinds, as text.
     pub async fn records(&self, kinds: &[RecordKind]) -> Vec<String> {
         let mut found = Vec::new();
         for kind in kinds {
-            for record in self.place.meddler.inner.records(self.tenant(), *kind, "", None, 100_000).await.unwrap() {
-                found.push(format!("{kind:?} {} {} {}", record.key, record.version, Value::Object(record.body)));
+            for record in self
+                .place
+                .meddler
+                .inner
+                .records(self.tenant(), *kind, "", None, 100_000)
+                .await
+                .unwrap()
+            {
+                found.push(format!(
+                    "{kind:?} {} {} {}",
+                    record.key,
+                    record.version,
+                    Value::Object(record.body)
+                ));
             }
         }
         found
@@ -186,17 +308,36 @@ impl Host {
     /// All that a tenant has and that is not about jobs: to be the same before and after something that must do nothing.
     pub async fn everything(&self, memories: &[&str]) -> Vec<String> {
         let about_jobs = [RecordKind::Job, RecordKind::Progress];
-        let kinds: Vec<RecordKind> = RecordKind::ALL.into_iter().filter(|kind| !about_jobs.contains(kind) && !kind.is_inert()).collect();
+        let kinds: Vec<RecordKind> = RecordKind::ALL
+            .into_iter()
+            .filter(|kind| !about_jobs.contains(kind) && !kind.is_inert())
+            .collect();
         let mut all = self.records(&kinds).await;
-        for event in self.place.meddler.inner.events(self.tenant(), Seq(0), 100_000).await.unwrap() {
+        for event in self
+            .place
+            .meddler
+            .inner
+            .events(self.tenant(), Seq(0), 100_000)
+            .await
+            .unwrap()
+        {
             if !event.body.kind().as_str().starts_with("pass.") {
-                all.push(format!("{} {}", event.body.kind().as_str(), event.body.payload()));
+                all.push(format!(
+                    "{} {}",
+                    event.body.kind().as_str(),
+                    event.body.payload()
+                ));
             }
         }
         for memory in memories {
             for entry in self.live(memory).await {
                 let lineage = self.lineage(memory, entry.id.as_str()).await;
-                all.push(format!("{memory} {} {} {:?} {lineage:?}", entry.id.as_str(), entry.content, entry.tags));
+                all.push(format!(
+                    "{memory} {} {} {:?} {lineage:?}",
+                    entry.id.as_str(),
+                    entry.content,
+                    entry.tags
+                ));
             }
         }
         all
@@ -204,7 +345,11 @@ impl Host {
 
     pub async fn has_ended(&self, run: &Run) -> Run {
         for _ in 0..3_000 {
-            let run = self.engine.run(&self.caller, run.id.as_str()).await.unwrap();
+            let run = self
+                .engine
+                .run(&self.caller, run.id.as_str())
+                .await
+                .unwrap();
             if run.state.status.is_terminal() {
                 return run;
             }
@@ -215,9 +360,20 @@ impl Host {
 
     pub async fn begin(&self, workflow: Value, configurable: Value) -> Run {
         let id = workflow["id"].as_str().unwrap().to_owned();
-        self.engine.put_workflow(&self.caller, &id, map(&workflow)).await.unwrap();
-        let new = NewRun { workflow_id: id, configurable: map(&configurable), ..NewRun::default() };
-        self.engine.create_run(&self.caller, new, None).await.unwrap().run
+        self.engine
+            .put_workflow(&self.caller, &id, map(&workflow))
+            .await
+            .unwrap();
+        let new = NewRun {
+            workflow_id: id,
+            configurable: map(&configurable),
+            ..NewRun::default()
+        };
+        self.engine
+            .create_run(&self.caller, new, None)
+            .await
+            .unwrap()
+            .run
     }
 
     pub async fn run(&self, workflow: Value, configurable: Value) -> Run {
@@ -233,18 +389,41 @@ impl Host {
 
     /// What happened in a run, without its begin and its end, which tell of its own name and time.
     pub async fn log(&self, run: &Run) -> Vec<String> {
-        let (log, _) = self.engine.run_events(&self.caller, run.id.as_str(), 0).await.unwrap();
-        let line = |event: &Event| format!("{} {}", event.body.kind().as_str(), event.body.payload());
-        let lines = log.iter().filter(|event| !event.body.kind().as_str().starts_with("run."));
-        lines.map(|event| line(event).replace(run.id.as_str(), "RUN")).collect()
+        let (log, _) = self
+            .engine
+            .run_events(&self.caller, run.id.as_str(), 0)
+            .await
+            .unwrap();
+        let line =
+            |event: &Event| format!("{} {}", event.body.kind().as_str(), event.body.payload());
+        let lines = log
+            .iter()
+            .filter(|event| !event.body.kind().as_str().starts_with("run."));
+        lines
+            .map(|event| line(event).replace(run.id.as_str(), "RUN"))
+            .collect()
     }
 
     /// A replay of a run that has ended.
     pub async fn replay(&self, run: &Run) -> Run {
-        let fork = Fork { mode: remem_core::run::ForkMode::Replay, from_seq: None, overlay: None };
-        let forked = self.engine.fork_run(&self.caller, run.id.as_str(), fork, None).await.unwrap().run;
+        let fork = Fork {
+            mode: remem_core::run::ForkMode::Replay,
+            from_seq: None,
+            overlay: None,
+        };
+        let forked = self
+            .engine
+            .fork_run(&self.caller, run.id.as_str(), fork, None)
+            .await
+            .unwrap()
+            .run;
         let ended = self.carry_on(&forked).await;
-        assert_eq!(ended.state.status, RunStatus::Completed, "{:?}", ended.state.error);
+        assert_eq!(
+            ended.state.status,
+            RunStatus::Completed,
+            "{:?}",
+            ended.state.error
+        );
         ended
     }
 }

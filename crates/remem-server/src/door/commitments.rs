@@ -4,12 +4,15 @@ use super::{EngineDoor, fail, invalid};
 use async_trait::async_trait;
 use remem_core::Timestamp;
 use remem_core::commitment::State;
-use remem_engine::commitments::{Changed, CommitmentInfo, CommitmentQuery, CommitmentRules, Explanation, NewCommitment, NewRules};
+use remem_engine::commitments::{
+    Changed, CommitmentInfo, CommitmentQuery, CommitmentRules, Explanation, NewCommitment, NewRules,
+};
 use remem_engine::heartbeats::{Heartbeat, NewHeartbeat};
 use remem_wire::Failure;
 use remem_wire::commitment::{
-    CommitmentCreate, CommitmentDoc, CommitmentList, CommitmentRulesDoc, CommitmentRulesPut, CommitmentSnooze, CommitmentWhy,
-    CommitmentsQuery, FireDoc, FireList, FiresQuery, Observation, ObservationAnswer,
+    CommitmentCreate, CommitmentDoc, CommitmentList, CommitmentRulesDoc, CommitmentRulesPut,
+    CommitmentSnooze, CommitmentWhy, CommitmentsQuery, FireDoc, FireList, FiresQuery, Observation,
+    ObservationAnswer,
 };
 use remem_wire::heartbeat::{HeartbeatDoc, HeartbeatList, HeartbeatPut};
 use remem_wire::time::Instant;
@@ -35,19 +38,39 @@ pub trait CommitmentDoor: Send + Sync {
     /// When a commitment fired.
     async fn commitment_fires(&self, id: &str, query: FiresQuery) -> Result<FireList, Failure>;
     /// Makes a commitment.
-    async fn create_commitment(&self, memory_ref: &str, new: CommitmentCreate, key: Option<&str>) -> Result<MadeCommitment, Failure>;
+    async fn create_commitment(
+        &self,
+        memory_ref: &str,
+        new: CommitmentCreate,
+        key: Option<&str>,
+    ) -> Result<MadeCommitment, Failure>;
     /// It is meant.
     async fn confirm_commitment(&self, id: &str) -> Result<CommitmentDoc, Failure>;
     /// It is not wanted any more.
     async fn cancel_commitment(&self, id: &str) -> Result<CommitmentDoc, Failure>;
     /// Not now, but then.
-    async fn snooze_commitment(&self, id: &str, snooze: CommitmentSnooze) -> Result<CommitmentDoc, Failure>;
+    async fn snooze_commitment(
+        &self,
+        id: &str,
+        snooze: CommitmentSnooze,
+    ) -> Result<CommitmentDoc, Failure>;
     /// Tells a memory's commitments what was seen.
-    async fn observe(&self, memory_ref: &str, observation: Observation) -> Result<ObservationAnswer, Failure>;
+    async fn observe(
+        &self,
+        memory_ref: &str,
+        observation: Observation,
+    ) -> Result<ObservationAnswer, Failure>;
     /// How promises are read out of a memory, or out of all that have no rules of their own.
-    async fn commitment_rules(&self, memory_ref: Option<&str>) -> Result<CommitmentRulesDoc, Failure>;
+    async fn commitment_rules(
+        &self,
+        memory_ref: Option<&str>,
+    ) -> Result<CommitmentRulesDoc, Failure>;
     /// Sets that.
-    async fn put_commitment_rules(&self, memory_ref: Option<&str>, put: CommitmentRulesPut) -> Result<CommitmentRulesDoc, Failure>;
+    async fn put_commitment_rules(
+        &self,
+        memory_ref: Option<&str>,
+        put: CommitmentRulesPut,
+    ) -> Result<CommitmentRulesDoc, Failure>;
     /// The tenant's heartbeats.
     async fn heartbeats(&self) -> Result<HeartbeatList, Failure>;
     /// One heartbeat.
@@ -61,43 +84,122 @@ pub trait CommitmentDoor: Send + Sync {
 #[async_trait]
 impl CommitmentDoor for EngineDoor {
     async fn commitments(&self, query: CommitmentsQuery) -> Result<CommitmentList, Failure> {
-        let CommitmentsQuery { memory_ref, state, cursor: after, limit } = query;
-        let unknown = || invalid("state", "must be pending, armed, done, cancelled or expired");
-        let state = state.map(|state| State::parse(&state).ok_or_else(unknown)).transpose()?;
-        let query = CommitmentQuery { memory_ref, state, after, limit };
-        let page = self.engine.commitments(&self.caller, &query).await.map_err(fail)?;
-        let explained = self.engine.explain_all(&self.caller, page.commitments).await.map_err(fail)?;
-        Ok(CommitmentList { commitments: explained.into_iter().map(doc).collect(), next_cursor: page.next })
+        let CommitmentsQuery {
+            memory_ref,
+            state,
+            cursor: after,
+            limit,
+        } = query;
+        let unknown = || {
+            invalid(
+                "state",
+                "must be pending, armed, done, cancelled or expired",
+            )
+        };
+        let state = state
+            .map(|state| State::parse(&state).ok_or_else(unknown))
+            .transpose()?;
+        let query = CommitmentQuery {
+            memory_ref,
+            state,
+            after,
+            limit,
+        };
+        let page = self
+            .engine
+            .commitments(&self.caller, &query)
+            .await
+            .map_err(fail)?;
+        let explained = self
+            .engine
+            .explain_all(&self.caller, page.commitments)
+            .await
+            .map_err(fail)?;
+        Ok(CommitmentList {
+            commitments: explained.into_iter().map(doc).collect(),
+            next_cursor: page.next,
+        })
     }
 
     async fn commitment(&self, id: &str) -> Result<CommitmentDoc, Failure> {
-        self.engine.explain_commitment(&self.caller, id).await.map(doc).map_err(fail)
+        self.engine
+            .explain_commitment(&self.caller, id)
+            .await
+            .map(doc)
+            .map_err(fail)
     }
 
     async fn explain_commitment(&self, id: &str) -> Result<CommitmentWhy, Failure> {
-        let found = self.engine.explain_commitment(&self.caller, id).await.map_err(fail)?;
+        let found = self
+            .engine
+            .explain_commitment(&self.caller, id)
+            .await
+            .map_err(fail)?;
         let (rules, words) = (found.info.commitment.rules.clone(), found.words.clone());
-        let [sentence, cue, condition_words] = words.map_or([None, None, None], |words| words.map(Some));
-        Ok(CommitmentWhy { commitment: doc(found), rules, sentence, cue, condition_words })
+        let [sentence, cue, condition_words] =
+            words.map_or([None, None, None], |words| words.map(Some));
+        Ok(CommitmentWhy {
+            commitment: doc(found),
+            rules,
+            sentence,
+            cue,
+            condition_words,
+        })
     }
 
     async fn commitment_fires(&self, id: &str, query: FiresQuery) -> Result<FireList, Failure> {
-        let notes = self.engine.commitment_fires(&self.caller, id, query.after.as_deref(), query.limit).await.map_err(fail)?;
+        let notes = self
+            .engine
+            .commitment_fires(&self.caller, id, query.after.as_deref(), query.limit)
+            .await
+            .map_err(fail)?;
         let fires = notes.into_iter().map(|note| FireDoc {
             instant: note.instant,
             scheduled_at: Instant(note.scheduled_at),
             fired_at: Instant(note.fired_at),
             run_id: note.run_id,
         });
-        Ok(FireList { fires: fires.collect() })
+        Ok(FireList {
+            fires: fires.collect(),
+        })
     }
 
-    async fn create_commitment(&self, memory_ref: &str, new: CommitmentCreate, key: Option<&str>) -> Result<MadeCommitment, Failure> {
-        let CommitmentCreate { text, at, every, cron, predicate, zone, delivery, subjects } = new;
+    async fn create_commitment(
+        &self,
+        memory_ref: &str,
+        new: CommitmentCreate,
+        key: Option<&str>,
+    ) -> Result<MadeCommitment, Failure> {
+        let CommitmentCreate {
+            text,
+            at,
+            every,
+            cron,
+            predicate,
+            zone,
+            delivery,
+            subjects,
+        } = new;
         let (at, delivery) = (at.map(|at| at.0), delivery.into());
-        let new = NewCommitment { text, at, every, cron, predicate, zone, delivery, subjects };
-        let created = self.engine.create_commitment(&self.caller, memory_ref, new, key).await.map_err(fail)?;
-        Ok(MadeCommitment { commitment: self.told(created.info).await?, replayed: created.replayed })
+        let new = NewCommitment {
+            text,
+            at,
+            every,
+            cron,
+            predicate,
+            zone,
+            delivery,
+            subjects,
+        };
+        let created = self
+            .engine
+            .create_commitment(&self.caller, memory_ref, new, key)
+            .await
+            .map_err(fail)?;
+        Ok(MadeCommitment {
+            commitment: self.told(created.info).await?,
+            replayed: created.replayed,
+        })
     }
 
     async fn confirm_commitment(&self, id: &str) -> Result<CommitmentDoc, Failure> {
@@ -108,66 +210,146 @@ impl CommitmentDoor for EngineDoor {
         self.change(id, Changed::Cancel).await
     }
 
-    async fn snooze_commitment(&self, id: &str, snooze: CommitmentSnooze) -> Result<CommitmentDoc, Failure> {
+    async fn snooze_commitment(
+        &self,
+        id: &str,
+        snooze: CommitmentSnooze,
+    ) -> Result<CommitmentDoc, Failure> {
         self.change(id, Changed::Snooze(snooze.until.0)).await
     }
 
-    async fn observe(&self, memory_ref: &str, observation: Observation) -> Result<ObservationAnswer, Failure> {
+    async fn observe(
+        &self,
+        memory_ref: &str,
+        observation: Observation,
+    ) -> Result<ObservationAnswer, Failure> {
         let Observation { key, value } = observation;
-        let observed = self.engine.observe(&self.caller, memory_ref, &key, value).await.map_err(fail)?;
-        Ok(ObservationAnswer { key: observed.key, matched: observed.matched, fired: observed.fired })
+        let observed = self
+            .engine
+            .observe(&self.caller, memory_ref, &key, value)
+            .await
+            .map_err(fail)?;
+        Ok(ObservationAnswer {
+            key: observed.key,
+            matched: observed.matched,
+            fired: observed.fired,
+        })
     }
 
-    async fn commitment_rules(&self, memory_ref: Option<&str>) -> Result<CommitmentRulesDoc, Failure> {
-        self.engine.commitment_rules(&self.caller, memory_ref).await.map(rules_doc).map_err(fail)
+    async fn commitment_rules(
+        &self,
+        memory_ref: Option<&str>,
+    ) -> Result<CommitmentRulesDoc, Failure> {
+        self.engine
+            .commitment_rules(&self.caller, memory_ref)
+            .await
+            .map(rules_doc)
+            .map_err(fail)
     }
 
-    async fn put_commitment_rules(&self, memory_ref: Option<&str>, put: CommitmentRulesPut) -> Result<CommitmentRulesDoc, Failure> {
-        let new = NewRules { arm: put.arm, zone: put.zone, delivery: put.delivery.into() };
-        self.engine.put_commitment_rules(&self.caller, memory_ref, new).await.map(rules_doc).map_err(fail)
+    async fn put_commitment_rules(
+        &self,
+        memory_ref: Option<&str>,
+        put: CommitmentRulesPut,
+    ) -> Result<CommitmentRulesDoc, Failure> {
+        let new = NewRules {
+            arm: put.arm,
+            zone: put.zone,
+            delivery: put.delivery.into(),
+        };
+        self.engine
+            .put_commitment_rules(&self.caller, memory_ref, new)
+            .await
+            .map(rules_doc)
+            .map_err(fail)
     }
 
     async fn heartbeats(&self) -> Result<HeartbeatList, Failure> {
         let heartbeats = self.engine.heartbeats(&self.caller).await.map_err(fail)?;
-        Ok(HeartbeatList { heartbeats: heartbeats.into_iter().map(heartbeat_doc).collect() })
+        Ok(HeartbeatList {
+            heartbeats: heartbeats.into_iter().map(heartbeat_doc).collect(),
+        })
     }
 
     async fn heartbeat(&self, id: &str) -> Result<HeartbeatDoc, Failure> {
-        self.engine.heartbeat(&self.caller, id).await.map(heartbeat_doc).map_err(fail)
+        self.engine
+            .heartbeat(&self.caller, id)
+            .await
+            .map(heartbeat_doc)
+            .map_err(fail)
     }
 
     async fn put_heartbeat(&self, id: &str, put: HeartbeatPut) -> Result<HeartbeatDoc, Failure> {
-        let HeartbeatPut { memory_ref, key, tag, every_seconds, enabled } = put;
-        let new = NewHeartbeat { memory_ref, key, tag, every_seconds, enabled: enabled.unwrap_or(true) };
-        self.engine.put_heartbeat(&self.caller, id, new).await.map(heartbeat_doc).map_err(fail)
+        let HeartbeatPut {
+            memory_ref,
+            key,
+            tag,
+            every_seconds,
+            enabled,
+        } = put;
+        let new = NewHeartbeat {
+            memory_ref,
+            key,
+            tag,
+            every_seconds,
+            enabled: enabled.unwrap_or(true),
+        };
+        self.engine
+            .put_heartbeat(&self.caller, id, new)
+            .await
+            .map(heartbeat_doc)
+            .map_err(fail)
     }
 
     async fn remove_heartbeat(&self, id: &str) -> Result<(), Failure> {
-        self.engine.remove_heartbeat(&self.caller, id).await.map_err(fail)
+        self.engine
+            .remove_heartbeat(&self.caller, id)
+            .await
+            .map_err(fail)
     }
 }
 
 impl EngineDoor {
     async fn change(&self, id: &str, change: Changed) -> Result<CommitmentDoc, Failure> {
-        let changed = self.engine.change_commitment(&self.caller, id, change).await.map_err(fail)?;
+        let changed = self
+            .engine
+            .change_commitment(&self.caller, id, change)
+            .await
+            .map_err(fail)?;
         self.told(changed).await
     }
 
     async fn told(&self, info: CommitmentInfo) -> Result<CommitmentDoc, Failure> {
-        self.engine.explain(&self.caller, info).await.map(doc).map_err(fail)
+        self.engine
+            .explain(&self.caller, info)
+            .await
+            .map(doc)
+            .map_err(fail)
     }
 }
 
 /// What was meant is the sentence; of one that a caller made, all that was said.
 fn doc(found: Explanation) -> CommitmentDoc {
     let Explanation { info, entry, words } = found;
-    let text = words.map(|[sentence, ..]| sentence).or_else(|| entry.map(|entry| entry.content));
+    let text = words
+        .map(|[sentence, ..]| sentence)
+        .or_else(|| entry.map(|entry| entry.content));
     CommitmentDoc::new(info.id, info.commitment, info.source.as_ref(), text)
 }
 
 fn rules_doc(rules: CommitmentRules) -> CommitmentRulesDoc {
-    let CommitmentRules { memory_ref, arm, zone, delivery } = rules;
-    CommitmentRulesDoc { memory_ref, arm: arm.as_str().to_owned(), zone, delivery: delivery.into() }
+    let CommitmentRules {
+        memory_ref,
+        arm,
+        zone,
+        delivery,
+    } = rules;
+    CommitmentRulesDoc {
+        memory_ref,
+        arm: arm.as_str().to_owned(),
+        zone,
+        delivery: delivery.into(),
+    }
 }
 
 fn heartbeat_doc(one: Heartbeat) -> HeartbeatDoc {

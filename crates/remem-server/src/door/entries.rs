@@ -19,7 +19,10 @@ pub(crate) struct Include {
 
 impl Include {
     /// Everything.
-    pub const ALL: Include = Include { metadata: true, facets: true };
+    pub const ALL: Include = Include {
+        metadata: true,
+        facets: true,
+    };
 
     /// Reads a list such as `metadata,facets`.
     pub fn parse(text: Option<&str>) -> Result<Include, Failure> {
@@ -28,7 +31,12 @@ impl Include {
             match name {
                 "metadata" => include.metadata = true,
                 "facets" => include.facets = true,
-                _ => return Err(invalid("include", "can only be metadata, facets, or both separated by a comma")),
+                _ => {
+                    return Err(invalid(
+                        "include",
+                        "can only be metadata, facets, or both separated by a comma",
+                    ));
+                }
             }
         }
         Ok(include)
@@ -37,15 +45,28 @@ impl Include {
     /// One entry.
     pub fn beside(self, entry: Entry) -> EntryBeside {
         let facets = self.facets.then(|| EntryFacets::from(&entry));
-        EntryBeside { entry: MemoryEntry::from(&entry), facets, metadata: entry.metadata.filter(|_| self.metadata) }
+        EntryBeside {
+            entry: MemoryEntry::from(&entry),
+            facets,
+            metadata: entry.metadata.filter(|_| self.metadata),
+        }
     }
 
     /// Several entries.
     pub fn list(self, entries: Vec<Entry>) -> EntryList {
         let mut answer = EntryList::default();
-        for EntryBeside { entry, metadata, facets } in entries.into_iter().map(|entry| self.beside(entry)) {
-            answer.metadata.extend(metadata.map(|metadata| (entry.id.clone(), metadata)));
-            answer.facets.extend(facets.map(|facets| (entry.id.clone(), facets)));
+        for EntryBeside {
+            entry,
+            metadata,
+            facets,
+        } in entries.into_iter().map(|entry| self.beside(entry))
+        {
+            answer
+                .metadata
+                .extend(metadata.map(|metadata| (entry.id.clone(), metadata)));
+            answer
+                .facets
+                .extend(facets.map(|facets| (entry.id.clone(), facets)));
             answer.entries.push(entry);
         }
         answer
@@ -58,8 +79,21 @@ pub(super) fn filter(
     typology: Option<TypologyName>,
     places: (Option<&str>, Option<&str>),
 ) -> Result<Filter, Failure> {
-    let malformed = |field| move || Failure::from(Problem::Rejected(Rejection::MalformedName { field }));
-    let session = places.0.map(|name| SessionId::parse(name).ok_or_else(malformed("session"))).transpose()?;
-    let interaction = places.1.map(|name| InteractionId::parse(name).ok_or_else(malformed("interaction"))).transpose()?;
-    Ok(Filter { tier: tier.map(Into::into), typology: typology.map(Into::into), session, interaction, ..Filter::default() })
+    let malformed =
+        |field| move || Failure::from(Problem::Rejected(Rejection::MalformedName { field }));
+    let session = places
+        .0
+        .map(|name| SessionId::parse(name).ok_or_else(malformed("session")))
+        .transpose()?;
+    let interaction = places
+        .1
+        .map(|name| InteractionId::parse(name).ok_or_else(malformed("interaction")))
+        .transpose()?;
+    Ok(Filter {
+        tier: tier.map(Into::into),
+        typology: typology.map(Into::into),
+        session,
+        interaction,
+        ..Filter::default()
+    })
 }

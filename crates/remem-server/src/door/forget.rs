@@ -7,7 +7,8 @@ use remem_engine::archive::{Distilled, Kept};
 use remem_engine::forget::SignedReport;
 use remem_store::Relative as Related;
 use remem_wire::forget::{
-    ArchiveInfo, ArchiveList, EntryLineage, ErasureCounts, ErasureInfo, ErasureList, ErasuresQuery, ForgetAnswer, ForgetRequest, Relative,
+    ArchiveInfo, ArchiveList, EntryLineage, ErasureCounts, ErasureInfo, ErasureList, ErasuresQuery,
+    ForgetAnswer, ForgetRequest, Relative,
 };
 use remem_wire::time::Instant;
 use remem_wire::{Failure, ImportEntry, Problem, PutEntry};
@@ -35,27 +36,54 @@ impl EngineDoor {
     pub(crate) fn draft(&self, mut entry: PutEntry) -> Result<Draft, Failure> {
         let words = entry.take_subjects().map_err(Problem::Rejected)?;
         let subjects = self.engine.subjects(&self.caller, &words).map_err(fail)?;
-        Ok(Draft { subjects, ..entry.into_draft().map_err(Problem::Rejected)? })
+        Ok(Draft {
+            subjects,
+            ..entry.into_draft().map_err(Problem::Rejected)?
+        })
     }
 
     /// What an import brings.
     pub(crate) fn import_draft(&self, mut entry: ImportEntry) -> Result<Draft, Failure> {
-        let subjects = self.engine.subjects(&self.caller, &std::mem::take(&mut entry.subjects)).map_err(fail)?;
-        Ok(Draft { subjects, ..entry.into_draft().map_err(Problem::Rejected)? })
+        let subjects = self
+            .engine
+            .subjects(&self.caller, &std::mem::take(&mut entry.subjects))
+            .map_err(fail)?;
+        Ok(Draft {
+            subjects,
+            ..entry.into_draft().map_err(Problem::Rejected)?
+        })
     }
 }
 
 #[async_trait]
 impl ForgetDoor for EngineDoor {
     async fn forget(&self, request: ForgetRequest) -> Result<ForgetAnswer, Failure> {
-        let done = self.engine.forget(&self.caller, &request.subject, request.dry_run).await.map_err(fail)?;
-        Ok(ForgetAnswer { changed: done.changed, report: done.report.to_map() })
+        let done = self
+            .engine
+            .forget(&self.caller, &request.subject, request.dry_run)
+            .await
+            .map_err(fail)?;
+        Ok(ForgetAnswer {
+            changed: done.changed,
+            report: done.report.to_map(),
+        })
     }
 
     async fn erasures(&self, query: ErasuresQuery) -> Result<ErasureList, Failure> {
-        let (found, more) = self.engine.erasures(&self.caller, query.after.as_deref(), query.limit).await.map_err(fail)?;
-        let next_after = found.last().filter(|_| more).map(|last| last.report.id.clone());
-        Ok(ErasureList { erasures: found.into_iter().map(summary).collect(), next_after, public_key: self.engine.report_key() })
+        let (found, more) = self
+            .engine
+            .erasures(&self.caller, query.after.as_deref(), query.limit)
+            .await
+            .map_err(fail)?;
+        let next_after = found
+            .last()
+            .filter(|_| more)
+            .map(|last| last.report.id.clone());
+        Ok(ErasureList {
+            erasures: found.into_iter().map(summary).collect(),
+            next_after,
+            public_key: self.engine.report_key(),
+        })
     }
 
     async fn erasure(&self, id: &str) -> Result<Map<String, Value>, Failure> {
@@ -63,7 +91,11 @@ impl ForgetDoor for EngineDoor {
     }
 
     async fn lineage(&self, memory_ref: &str, id: &str) -> Result<EntryLineage, Failure> {
-        let found = self.engine.lineage(&self.caller, memory_ref, id).await.map_err(fail)?;
+        let found = self
+            .engine
+            .lineage(&self.caller, memory_ref, id)
+            .await
+            .map_err(fail)?;
         Ok(EntryLineage {
             id: id.to_owned(),
             memory_ref: memory_ref.to_owned(),
@@ -76,12 +108,23 @@ impl ForgetDoor for EngineDoor {
     }
 
     async fn archives(&self, memory_ref: &str) -> Result<ArchiveList, Failure> {
-        let found = self.engine.archives(&self.caller, memory_ref).await.map_err(fail)?;
-        Ok(ArchiveList { archives: found.into_iter().map(info).collect() })
+        let found = self
+            .engine
+            .archives(&self.caller, memory_ref)
+            .await
+            .map_err(fail)?;
+        Ok(ArchiveList {
+            archives: found.into_iter().map(info).collect(),
+        })
     }
 
     async fn archive(&self, memory_ref: &str, sha256: &str) -> Result<String, Failure> {
-        match self.engine.archive(&self.caller, memory_ref, sha256).await.map_err(fail)? {
+        match self
+            .engine
+            .archive(&self.caller, memory_ref, sha256)
+            .await
+            .map_err(fail)?
+        {
             Kept::Bytes(bytes) => Ok(bytes),
             Kept::Erased => Err(Problem::ArchiveErased.into()),
         }
@@ -98,7 +141,12 @@ fn summary(signed: SignedReport) -> ErasureInfo {
         archives: count(report.archives.len(), report.own.archives),
         commitments: report.commitments,
     };
-    ErasureInfo { id: report.id, at: report.at, subject: report.subject, counts }
+    ErasureInfo {
+        id: report.id,
+        at: report.at,
+        subject: report.subject,
+        counts,
+    }
 }
 
 pub(super) fn relative(related: Related) -> Relative {

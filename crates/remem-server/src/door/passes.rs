@@ -7,8 +7,8 @@ use remem_engine::jobs::{JobInfo, JobQuery, JobState, PassOverview, WorkReport};
 use remem_engine::registry::{self, Mode, Over, PassReport};
 use remem_engine::schedules::{NewSchedule, Schedule};
 use remem_wire::pass::{
-    JobDoc, JobError, JobList, JobsQuery, PassAnswer, PassInfo, PassList, PassOption, PassRan, PassRun, ScheduleDoc, ScheduleList,
-    SchedulePut, ScheduleQuery,
+    JobDoc, JobError, JobList, JobsQuery, PassAnswer, PassInfo, PassList, PassOption, PassRan,
+    PassRun, ScheduleDoc, ScheduleList, SchedulePut, ScheduleQuery,
 };
 use remem_wire::time::Instant;
 use remem_wire::{Failure, Problem};
@@ -19,7 +19,12 @@ pub trait PassDoor: Send + Sync {
     /// The passes and how they are doing.
     async fn passes(&self) -> Result<PassList, Failure>;
     /// Runs a pass: one over the host once and at once, one over memories as a job.
-    async fn run_pass(&self, name: &str, run: PassRun, key: Option<&str>) -> Result<PassRan, Failure>;
+    async fn run_pass(
+        &self,
+        name: &str,
+        run: PassRun,
+        key: Option<&str>,
+    ) -> Result<PassRan, Failure>;
     /// A page of jobs, newest first.
     async fn jobs(&self, query: JobsQuery) -> Result<JobList, Failure>;
     /// One job.
@@ -31,7 +36,12 @@ pub trait PassDoor: Send + Sync {
     /// One schedule.
     async fn schedule(&self, pass: &str, query: ScheduleQuery) -> Result<ScheduleDoc, Failure>;
     /// Sets a schedule.
-    async fn put_schedule(&self, pass: &str, query: ScheduleQuery, put: SchedulePut) -> Result<ScheduleDoc, Failure>;
+    async fn put_schedule(
+        &self,
+        pass: &str,
+        query: ScheduleQuery,
+        put: SchedulePut,
+    ) -> Result<ScheduleDoc, Failure>;
     /// Takes a schedule away.
     async fn remove_schedule(&self, pass: &str, query: ScheduleQuery) -> Result<(), Failure>;
 }
@@ -39,18 +49,32 @@ pub trait PassDoor: Send + Sync {
 #[async_trait]
 impl PassDoor for EngineDoor {
     async fn passes(&self) -> Result<PassList, Failure> {
-        let overview = self.engine.pass_overview(&self.caller).await.map_err(fail)?;
-        Ok(PassList { passes: overview.into_iter().map(pass_info).collect() })
+        let overview = self
+            .engine
+            .pass_overview(&self.caller)
+            .await
+            .map_err(fail)?;
+        Ok(PassList {
+            passes: overview.into_iter().map(pass_info).collect(),
+        })
     }
 
-    async fn run_pass(&self, name: &str, run: PassRun, key: Option<&str>) -> Result<PassRan, Failure> {
+    async fn run_pass(
+        &self,
+        name: &str,
+        run: PassRun,
+        key: Option<&str>,
+    ) -> Result<PassRan, Failure> {
         self.caller.require(Permission::MemoryAdmin).map_err(fail)?;
         let pass = registry::find(name).ok_or(Problem::NotFound)?;
         if matches!(pass.over, Over::Memory { .. }) {
             return self.run_over_memory(name, run, key).await;
         }
         if run.memory_ref.is_some() || !run.options.is_empty() {
-            return Err(invalid("memoryRef", "and options are only for passes over memories"));
+            return Err(invalid(
+                "memoryRef",
+                "and options are only for passes over memories",
+            ));
         }
         let mode = match (run.dry_run, run.compact) {
             (true, false) => Mode::DryRun,
@@ -58,87 +82,214 @@ impl PassDoor for EngineDoor {
             (false, false) => Mode::Apply,
             (true, true) => return Err(invalid("compact", "cannot be tried in a dry run")),
         };
-        self.engine.run_pass(pass, self.caller.tenant(), mode).await.map(|report| PassRan::Done(answer(report))).map_err(fail)
+        self.engine
+            .run_pass(pass, self.caller.tenant(), mode)
+            .await
+            .map(|report| PassRan::Done(answer(report)))
+            .map_err(fail)
     }
 
     async fn jobs(&self, query: JobsQuery) -> Result<JobList, Failure> {
-        let JobsQuery { pass, state, after, limit } = query;
-        let unknown = || invalid("state", "must be queued, running, done, failed or cancelled");
-        let state = state.map(|state| JobState::parse(&state).ok_or_else(unknown)).transpose()?;
-        let named = |id: &String| id.starts_with("job_") && id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let JobsQuery {
+            pass,
+            state,
+            after,
+            limit,
+        } = query;
+        let unknown = || {
+            invalid(
+                "state",
+                "must be queued, running, done, failed or cancelled",
+            )
+        };
+        let state = state
+            .map(|state| JobState::parse(&state).ok_or_else(unknown))
+            .transpose()?;
+        let named = |id: &String| {
+            id.starts_with("job_")
+                && id.len() <= 64
+                && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
         if after.as_ref().is_some_and(|after| !named(after)) {
             return Err(invalid("after", "must be the nextAfter of an earlier page"));
         }
-        let (jobs, more) = self.engine.jobs(&self.caller, &JobQuery { pass, state, after, limit }).await.map_err(fail)?;
+        let (jobs, more) = self
+            .engine
+            .jobs(
+                &self.caller,
+                &JobQuery {
+                    pass,
+                    state,
+                    after,
+                    limit,
+                },
+            )
+            .await
+            .map_err(fail)?;
         let next_after = jobs.last().filter(|_| more).map(|last| last.id.clone());
-        Ok(JobList { jobs: jobs.into_iter().map(job_doc).collect(), next_after })
+        Ok(JobList {
+            jobs: jobs.into_iter().map(job_doc).collect(),
+            next_after,
+        })
     }
 
     async fn job(&self, id: &str) -> Result<JobDoc, Failure> {
-        self.engine.job(&self.caller, id).await.map(job_doc).map_err(fail)
+        self.engine
+            .job(&self.caller, id)
+            .await
+            .map(job_doc)
+            .map_err(fail)
     }
 
     async fn cancel_job(&self, id: &str) -> Result<JobDoc, Failure> {
-        self.engine.cancel_job(&self.caller, id).await.map(job_doc).map_err(fail)
+        self.engine
+            .cancel_job(&self.caller, id)
+            .await
+            .map(job_doc)
+            .map_err(fail)
     }
 
     async fn schedules(&self) -> Result<ScheduleList, Failure> {
         let schedules = self.engine.schedules(&self.caller).await.map_err(fail)?;
-        Ok(ScheduleList { schedules: schedules.into_iter().map(schedule_doc).collect() })
+        Ok(ScheduleList {
+            schedules: schedules.into_iter().map(schedule_doc).collect(),
+        })
     }
 
     async fn schedule(&self, pass: &str, query: ScheduleQuery) -> Result<ScheduleDoc, Failure> {
-        self.engine.schedule(&self.caller, pass, query.memory_ref.as_deref()).await.map(schedule_doc).map_err(fail)
+        self.engine
+            .schedule(&self.caller, pass, query.memory_ref.as_deref())
+            .await
+            .map(schedule_doc)
+            .map_err(fail)
     }
 
-    async fn put_schedule(&self, pass: &str, query: ScheduleQuery, put: SchedulePut) -> Result<ScheduleDoc, Failure> {
-        let SchedulePut { every, cron, zone, options, enabled } = put;
-        let new = NewSchedule { every, cron, zone, options, enabled: enabled.unwrap_or(true) };
-        self.engine.put_schedule(&self.caller, pass, query.memory_ref.as_deref(), new).await.map(schedule_doc).map_err(fail)
+    async fn put_schedule(
+        &self,
+        pass: &str,
+        query: ScheduleQuery,
+        put: SchedulePut,
+    ) -> Result<ScheduleDoc, Failure> {
+        let SchedulePut {
+            every,
+            cron,
+            zone,
+            options,
+            enabled,
+        } = put;
+        let new = NewSchedule {
+            every,
+            cron,
+            zone,
+            options,
+            enabled: enabled.unwrap_or(true),
+        };
+        self.engine
+            .put_schedule(&self.caller, pass, query.memory_ref.as_deref(), new)
+            .await
+            .map(schedule_doc)
+            .map_err(fail)
     }
 
     async fn remove_schedule(&self, pass: &str, query: ScheduleQuery) -> Result<(), Failure> {
-        self.engine.remove_schedule(&self.caller, pass, query.memory_ref.as_deref()).await.map_err(fail)
+        self.engine
+            .remove_schedule(&self.caller, pass, query.memory_ref.as_deref())
+            .await
+            .map_err(fail)
     }
 }
 
 impl EngineDoor {
-    async fn run_over_memory(&self, name: &str, run: PassRun, key: Option<&str>) -> Result<PassRan, Failure> {
-        let PassRun { dry_run, compact, memory_ref, options } = run;
+    async fn run_over_memory(
+        &self,
+        name: &str,
+        run: PassRun,
+        key: Option<&str>,
+    ) -> Result<PassRan, Failure> {
+        let PassRun {
+            dry_run,
+            compact,
+            memory_ref,
+            options,
+        } = run;
         if compact {
             return Err(invalid("compact", "is only for the pass purge"));
         }
         if dry_run {
-            let report = self.engine.dry_run(&self.caller, name, memory_ref.as_deref(), options).await.map_err(fail)?;
-            let WorkReport { examined, changed, detail } = report;
-            return Ok(PassRan::Done(PassAnswer { examined, changed, more: false, detail }));
+            let report = self
+                .engine
+                .dry_run(&self.caller, name, memory_ref.as_deref(), options)
+                .await
+                .map_err(fail)?;
+            let WorkReport {
+                examined,
+                changed,
+                detail,
+            } = report;
+            return Ok(PassRan::Done(PassAnswer {
+                examined,
+                changed,
+                more: false,
+                detail,
+            }));
         }
-        let started = self.engine.start_job(&self.caller, name, memory_ref.as_deref(), options, key).await.map_err(fail)?;
+        let started = self
+            .engine
+            .start_job(&self.caller, name, memory_ref.as_deref(), options, key)
+            .await
+            .map_err(fail)?;
         Ok(PassRan::Started(Box::new(job_doc(started.job))))
     }
 }
 
 fn answer(report: PassReport) -> PassAnswer {
-    PassAnswer { examined: report.examined, changed: report.changed, more: report.more, ..PassAnswer::default() }
+    PassAnswer {
+        examined: report.examined,
+        changed: report.changed,
+        more: report.more,
+        ..PassAnswer::default()
+    }
 }
 
 fn pass_info(overview: PassOverview) -> PassInfo {
-    let PassOverview { pass, here, ended, running, queued, next_due } = overview;
+    let PassOverview {
+        pass,
+        here,
+        ended,
+        running,
+        queued,
+        next_due,
+    } = overview;
     let option = |spec: &remem_engine::jobs::options::OptionSpec| PassOption {
         name: spec.name.to_owned(),
         r#type: spec.kind.as_str().to_owned(),
         description: spec.doc.to_owned(),
     };
     let done = ended.as_ref().filter(|job| job.state == JobState::Done);
-    let report = done.map(|job| PassReport { examined: job.examined, changed: job.changed, more: false });
+    let report = done.map(|job| PassReport {
+        examined: job.examined,
+        changed: job.changed,
+        more: false,
+    });
     PassInfo {
         name: pass.name.to_owned(),
         description: pass.doc.to_owned(),
         over: pass.over.as_str().to_owned(),
         period_ms: pass.period_ms,
         options: pass.over.options().iter().map(option).collect(),
-        last_run_at: ended.as_ref().map_or_else(|| here.as_ref().map(|status| status.ran_at), |job| job.ended_at).map(Instant),
-        last_report: report.or_else(|| here.filter(|_| ended.is_none()).and_then(|status| status.report)).map(answer),
+        last_run_at: ended
+            .as_ref()
+            .map_or_else(
+                || here.as_ref().map(|status| status.ran_at),
+                |job| job.ended_at,
+            )
+            .map(Instant),
+        last_report: report
+            .or_else(|| {
+                here.filter(|_| ended.is_none())
+                    .and_then(|status| status.report)
+            })
+            .map(answer),
         last_job: ended.map(job_doc),
         running: running.map(job_doc),
         queued,
@@ -166,7 +317,10 @@ fn job_doc(job: JobInfo) -> JobDoc {
         examined: job.examined,
         changed: job.changed,
         detail: job.detail,
-        error: job.error.map(|error| JobError { code: error.code, details: error.details }),
+        error: job.error.map(|error| JobError {
+            code: error.code,
+            details: error.details,
+        }),
         requested_at: Instant(job.requested_at),
         started_at: job.started_at.map(Instant),
         ended_at: job.ended_at.map(Instant),

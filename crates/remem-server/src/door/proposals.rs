@@ -5,13 +5,15 @@ use async_trait::async_trait;
 use remem_core::proposal::automation::Target;
 use remem_core::proposal::{Kind, State};
 use remem_engine::automations::AutomationInfo;
-use remem_engine::proposals::{Applied, Gate, Installed, NewProposal, NewTrace, ProposalQuery, Revise, Shown};
+use remem_engine::proposals::{
+    Applied, Gate, Installed, NewProposal, NewTrace, ProposalQuery, Revise, Shown,
+};
 use remem_wire::Failure;
 use remem_wire::automation::{AutomationDoc, AutomationList};
 use remem_wire::proposal::{
-    Activation, Approval, InstalledArtifact, InstalledArtifacts, Owner, Proposal, ProposalDecision, ProposalGate, ProposalList,
-    ProposalOverride, ProposalPatch, ProposalRevision, ProposalRevisions, ProposalSubmit, ProposalsQuery, Provenance, TraceCreate,
-    TraceCreated,
+    Activation, Approval, InstalledArtifact, InstalledArtifacts, Owner, Proposal, ProposalDecision,
+    ProposalGate, ProposalList, ProposalOverride, ProposalPatch, ProposalRevision,
+    ProposalRevisions, ProposalSubmit, ProposalsQuery, Provenance, TraceCreate, TraceCreated,
 };
 use remem_wire::time::Instant;
 use serde_json::{Map, Value};
@@ -37,7 +39,11 @@ pub trait ReviewDoor: Send + Sync {
     /// The gate of its newest revision.
     async fn proposal_gate(&self, id: &str) -> Result<ProposalGate, Failure>;
     /// Puts a draft under review; answers whether an earlier request did.
-    async fn submit_proposal(&self, request: ProposalSubmit, key: Option<&str>) -> Result<(Proposal, bool), Failure>;
+    async fn submit_proposal(
+        &self,
+        request: ProposalSubmit,
+        key: Option<&str>,
+    ) -> Result<(Proposal, bool), Failure>;
     /// Changes a proposal.
     async fn revise_proposal(&self, id: &str, request: ProposalPatch) -> Result<Proposal, Failure>;
     /// Turns one down.
@@ -45,11 +51,20 @@ pub trait ReviewDoor: Send + Sync {
     /// Puts one away.
     async fn archive_proposal(&self, id: &str) -> Result<Proposal, Failure>;
     /// Applies one, or asks for it.
-    async fn apply_proposal(&self, id: &str, request: ProposalDecision) -> Result<Decided, Failure>;
+    async fn apply_proposal(&self, id: &str, request: ProposalDecision)
+    -> Result<Decided, Failure>;
     /// Approves one whose gate is open.
-    async fn approve_proposal(&self, id: &str, request: ProposalDecision) -> Result<Decided, Failure>;
+    async fn approve_proposal(
+        &self,
+        id: &str,
+        request: ProposalDecision,
+    ) -> Result<Decided, Failure>;
     /// Goes past the quorum.
-    async fn override_proposal(&self, id: &str, request: ProposalOverride) -> Result<Decided, Failure>;
+    async fn override_proposal(
+        &self,
+        id: &str,
+        request: ProposalOverride,
+    ) -> Result<Decided, Failure>;
     /// What was installed.
     async fn installed_artifacts(&self) -> Result<InstalledArtifacts, Failure>;
     /// Keeps a trace of tools.
@@ -59,7 +74,11 @@ pub trait ReviewDoor: Send + Sync {
     /// One of them.
     async fn automation(&self, id: &str) -> Result<AutomationDoc, Failure>;
     /// Sets one; answers whether it is new.
-    async fn put_automation(&self, id: &str, request: Map<String, Value>) -> Result<(AutomationDoc, bool), Failure>;
+    async fn put_automation(
+        &self,
+        id: &str,
+        request: Map<String, Value>,
+    ) -> Result<(AutomationDoc, bool), Failure>;
     /// Pauses one, or lets it go on.
     async fn enable_automation(&self, id: &str, enabled: bool) -> Result<AutomationDoc, Failure>;
     /// Takes one away.
@@ -67,11 +86,21 @@ pub trait ReviewDoor: Send + Sync {
 }
 
 fn kind(text: &str) -> Result<Kind, Failure> {
-    Kind::parse(text).ok_or_else(|| invalid("kind", "must be agent-pack, workflow-chain-pack, prompt-template or automation"))
+    Kind::parse(text).ok_or_else(|| {
+        invalid(
+            "kind",
+            "must be agent-pack, workflow-chain-pack, prompt-template or automation",
+        )
+    })
 }
 
 fn state(text: &str) -> Result<State, Failure> {
-    State::parse(text).ok_or_else(|| invalid("state", "must be draft, revised, applied, rejected or archived"))
+    State::parse(text).ok_or_else(|| {
+        invalid(
+            "state",
+            "must be draft, revised, applied, rejected or archived",
+        )
+    })
 }
 
 impl EngineDoor {
@@ -84,12 +113,19 @@ impl EngineDoor {
             title: proposal.title,
             rationale: proposal.rationale,
             artifact: shown.artifact,
-            provenance: Provenance { source_run_ids: proposal.source_runs, synthesizer_model: proposal.synthesizer },
+            provenance: Provenance {
+                source_run_ids: proposal.source_runs,
+                synthesizer_model: proposal.synthesizer,
+            },
             duplicate_of: proposal.duplicate_of,
-            owner: Owner { tenant, principal: proposal.owner },
-            activation: proposal
-                .activated
-                .map(|activated| Activation { approval_id: activated.approval_id, installed_artifact_ref: activated.installed_ref }),
+            owner: Owner {
+                tenant,
+                principal: proposal.owner,
+            },
+            activation: proposal.activated.map(|activated| Activation {
+                approval_id: activated.approval_id,
+                installed_artifact_ref: activated.installed_ref,
+            }),
             created_at: Instant(proposal.created_at),
             updated_at: Some(Instant(proposal.updated_at)),
         }
@@ -97,8 +133,14 @@ impl EngineDoor {
 
     fn decided(&self, applied: Applied) -> Decided {
         match applied {
-            Applied::Installed(shown) => Decided { proposal: self.shown(*shown), waits: false },
-            Applied::Waiting(shown, _) => Decided { proposal: self.shown(*shown), waits: true },
+            Applied::Installed(shown) => Decided {
+                proposal: self.shown(*shown),
+                waits: false,
+            },
+            Applied::Waiting(shown, _) => Decided {
+                proposal: self.shown(*shown),
+                waits: true,
+            },
         }
     }
 }
@@ -112,17 +154,35 @@ impl ReviewDoor for EngineDoor {
             after: query.cursor,
             limit: query.limit,
         };
-        self.engine.seed_proposal(&self.caller).await.map_err(fail)?;
-        let (found, next_cursor) = self.engine.proposals(&self.caller, &query).await.map_err(fail)?;
-        Ok(ProposalList { proposals: found.into_iter().map(|shown| self.shown(shown)).collect(), next_cursor })
+        self.engine
+            .seed_proposal(&self.caller)
+            .await
+            .map_err(fail)?;
+        let (found, next_cursor) = self
+            .engine
+            .proposals(&self.caller, &query)
+            .await
+            .map_err(fail)?;
+        Ok(ProposalList {
+            proposals: found.into_iter().map(|shown| self.shown(shown)).collect(),
+            next_cursor,
+        })
     }
 
     async fn proposal(&self, id: &str) -> Result<Proposal, Failure> {
-        self.engine.proposal(&self.caller, id).await.map(|shown| self.shown(shown)).map_err(fail)
+        self.engine
+            .proposal(&self.caller, id)
+            .await
+            .map(|shown| self.shown(shown))
+            .map_err(fail)
     }
 
     async fn proposal_revisions(&self, id: &str) -> Result<ProposalRevisions, Failure> {
-        let found = self.engine.proposal_revisions(&self.caller, id).await.map_err(fail)?;
+        let found = self
+            .engine
+            .proposal_revisions(&self.caller, id)
+            .await
+            .map_err(fail)?;
         let revision = |one: remem_engine::proposals::Revision| ProposalRevision {
             number: one.number,
             artifact_digest: one.sha256,
@@ -130,52 +190,129 @@ impl ReviewDoor for EngineDoor {
             created_at: Instant(one.at),
             artifact: one.artifact,
         };
-        Ok(ProposalRevisions { revisions: found.into_iter().map(revision).collect() })
+        Ok(ProposalRevisions {
+            revisions: found.into_iter().map(revision).collect(),
+        })
     }
 
     async fn proposal_gate(&self, id: &str) -> Result<ProposalGate, Failure> {
-        self.engine.proposal_gate(&self.caller, id).await.map(gate).map_err(fail)
+        self.engine
+            .proposal_gate(&self.caller, id)
+            .await
+            .map(gate)
+            .map_err(fail)
     }
 
-    async fn submit_proposal(&self, request: ProposalSubmit, key: Option<&str>) -> Result<(Proposal, bool), Failure> {
-        let ProposalSubmit { kind: of, title, rationale, artifact, source_run_ids: source_runs } = request;
-        let new = NewProposal { kind: kind(&of)?, title, rationale, artifact, source_runs };
-        let (shown, replayed) = self.engine.submit_proposal(&self.caller, new, key).await.map_err(fail)?;
+    async fn submit_proposal(
+        &self,
+        request: ProposalSubmit,
+        key: Option<&str>,
+    ) -> Result<(Proposal, bool), Failure> {
+        let ProposalSubmit {
+            kind: of,
+            title,
+            rationale,
+            artifact,
+            source_run_ids: source_runs,
+        } = request;
+        let new = NewProposal {
+            kind: kind(&of)?,
+            title,
+            rationale,
+            artifact,
+            source_runs,
+        };
+        let (shown, replayed) = self
+            .engine
+            .submit_proposal(&self.caller, new, key)
+            .await
+            .map_err(fail)?;
         Ok((self.shown(shown), replayed))
     }
 
     async fn revise_proposal(&self, id: &str, request: ProposalPatch) -> Result<Proposal, Failure> {
-        let ProposalPatch { title, rationale, artifact, artifact_digest: expected } = request;
-        let revise = Revise { title, rationale, artifact, expected };
-        self.engine.revise_proposal(&self.caller, id, revise).await.map(|shown| self.shown(shown)).map_err(fail)
+        let ProposalPatch {
+            title,
+            rationale,
+            artifact,
+            artifact_digest: expected,
+        } = request;
+        let revise = Revise {
+            title,
+            rationale,
+            artifact,
+            expected,
+        };
+        self.engine
+            .revise_proposal(&self.caller, id, revise)
+            .await
+            .map(|shown| self.shown(shown))
+            .map_err(fail)
     }
 
     async fn reject_proposal(&self, id: &str) -> Result<Proposal, Failure> {
-        self.engine.reject_proposal(&self.caller, id).await.map(|shown| self.shown(shown)).map_err(fail)
+        self.engine
+            .reject_proposal(&self.caller, id)
+            .await
+            .map(|shown| self.shown(shown))
+            .map_err(fail)
     }
 
     async fn archive_proposal(&self, id: &str) -> Result<Proposal, Failure> {
-        self.engine.archive_proposal(&self.caller, id).await.map(|shown| self.shown(shown)).map_err(fail)
+        self.engine
+            .archive_proposal(&self.caller, id)
+            .await
+            .map(|shown| self.shown(shown))
+            .map_err(fail)
     }
 
-    async fn apply_proposal(&self, id: &str, request: ProposalDecision) -> Result<Decided, Failure> {
-        let applied = self.engine.apply_proposal(&self.caller, id, request.artifact_digest.as_deref()).await;
+    async fn apply_proposal(
+        &self,
+        id: &str,
+        request: ProposalDecision,
+    ) -> Result<Decided, Failure> {
+        let applied = self
+            .engine
+            .apply_proposal(&self.caller, id, request.artifact_digest.as_deref())
+            .await;
         applied.map(|applied| self.decided(applied)).map_err(fail)
     }
 
-    async fn approve_proposal(&self, id: &str, request: ProposalDecision) -> Result<Decided, Failure> {
-        let applied = self.engine.approve_proposal(&self.caller, id, request.artifact_digest.as_deref()).await;
+    async fn approve_proposal(
+        &self,
+        id: &str,
+        request: ProposalDecision,
+    ) -> Result<Decided, Failure> {
+        let applied = self
+            .engine
+            .approve_proposal(&self.caller, id, request.artifact_digest.as_deref())
+            .await;
         applied.map(|applied| self.decided(applied)).map_err(fail)
     }
 
-    async fn override_proposal(&self, id: &str, request: ProposalOverride) -> Result<Decided, Failure> {
-        let ProposalOverride { reason, note, artifact_digest } = request;
-        let applied = self.engine.override_proposal(&self.caller, id, &reason, note, artifact_digest.as_deref()).await;
+    async fn override_proposal(
+        &self,
+        id: &str,
+        request: ProposalOverride,
+    ) -> Result<Decided, Failure> {
+        let ProposalOverride {
+            reason,
+            note,
+            artifact_digest,
+        } = request;
+        let applied = self
+            .engine
+            .override_proposal(&self.caller, id, &reason, note, artifact_digest.as_deref())
+            .await;
         applied.map(|applied| self.decided(applied)).map_err(fail)
     }
 
     async fn installed_artifacts(&self) -> Result<InstalledArtifacts, Failure> {
-        let found = self.engine.installed_artifacts(&self.caller).await.map_err(fail)?;
+        let found = self
+            .engine
+            .installed_artifacts(&self.caller)
+            .await
+            .map_err(fail)?;
         let artifact = |one: Installed| InstalledArtifact {
             reference: one.reference,
             artifact: one.artifact,
@@ -184,35 +321,75 @@ impl ReviewDoor for EngineDoor {
             revision: one.revision,
             installed_at: Instant(one.at),
         };
-        Ok(InstalledArtifacts { installed: found.into_iter().map(artifact).collect() })
+        Ok(InstalledArtifacts {
+            installed: found.into_iter().map(artifact).collect(),
+        })
     }
 
     async fn record_trace(&self, request: TraceCreate) -> Result<TraceCreated, Failure> {
-        let TraceCreate { agent_id, tools, task, run_id: run } = request;
-        let id = self.engine.record_trace(&self.caller, NewTrace { agent_id, tools, task, run }).await.map_err(fail)?;
+        let TraceCreate {
+            agent_id,
+            tools,
+            task,
+            run_id: run,
+        } = request;
+        let id = self
+            .engine
+            .record_trace(
+                &self.caller,
+                NewTrace {
+                    agent_id,
+                    tools,
+                    task,
+                    run,
+                },
+            )
+            .await
+            .map_err(fail)?;
         Ok(TraceCreated { id })
     }
 
     async fn automations(&self) -> Result<AutomationList, Failure> {
         let found = self.engine.automations(&self.caller).await.map_err(fail)?;
-        Ok(AutomationList { automations: found.into_iter().map(automation).collect() })
+        Ok(AutomationList {
+            automations: found.into_iter().map(automation).collect(),
+        })
     }
 
     async fn automation(&self, id: &str) -> Result<AutomationDoc, Failure> {
-        self.engine.automation(&self.caller, id).await.map(automation).map_err(fail)
+        self.engine
+            .automation(&self.caller, id)
+            .await
+            .map(automation)
+            .map_err(fail)
     }
 
-    async fn put_automation(&self, id: &str, request: Map<String, Value>) -> Result<(AutomationDoc, bool), Failure> {
-        let (info, new) = self.engine.put_automation(&self.caller, id, &request).await.map_err(fail)?;
+    async fn put_automation(
+        &self,
+        id: &str,
+        request: Map<String, Value>,
+    ) -> Result<(AutomationDoc, bool), Failure> {
+        let (info, new) = self
+            .engine
+            .put_automation(&self.caller, id, &request)
+            .await
+            .map_err(fail)?;
         Ok((automation(info), new))
     }
 
     async fn enable_automation(&self, id: &str, enabled: bool) -> Result<AutomationDoc, Failure> {
-        self.engine.enable_automation(&self.caller, id, enabled).await.map(automation).map_err(fail)
+        self.engine
+            .enable_automation(&self.caller, id, enabled)
+            .await
+            .map(automation)
+            .map_err(fail)
     }
 
     async fn remove_automation(&self, id: &str) -> Result<(), Failure> {
-        self.engine.remove_automation(&self.caller, id).await.map_err(fail)
+        self.engine
+            .remove_automation(&self.caller, id)
+            .await
+            .map_err(fail)
     }
 }
 
@@ -224,7 +401,14 @@ fn gate(gate: Gate) -> ProposalGate {
         artifact_digest: gate.sha256,
         state: gate.state.as_str().to_owned(),
         required: gate.quorum,
-        approvals: gate.votes.into_iter().map(|vote| Approval { principal: vote.principal, at: Instant(vote.at) }).collect(),
+        approvals: gate
+            .votes
+            .into_iter()
+            .map(|vote| Approval {
+                principal: vote.principal,
+                at: Instant(vote.at),
+            })
+            .collect(),
         ended_by: gate.ended_by,
         reason: gate.reason,
         note: gate.note,
@@ -241,7 +425,11 @@ fn automation(info: AutomationInfo) -> AutomationDoc {
     };
     AutomationDoc {
         automation_id: info.automation.id,
-        schedule: map.get("schedule").and_then(Value::as_object).cloned().unwrap_or_default(),
+        schedule: map
+            .get("schedule")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default(),
         workflow_id,
         agent_id,
         inputs: info.automation.inputs,

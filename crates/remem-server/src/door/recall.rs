@@ -6,12 +6,15 @@ use async_trait::async_trait;
 use remem_core::distill::TOKENIZER;
 use remem_engine::context::RecallRequest as EngineRecall;
 use remem_engine::recall::ListRequest;
-use remem_engine::search::{Hit, Mode, ScoreParts as EngineParts, SearchRequest as EngineSearch, TimeUse};
+use remem_engine::search::{
+    Hit, Mode, ScoreParts as EngineParts, SearchRequest as EngineSearch, TimeUse,
+};
 use remem_store::Filter;
 use remem_wire::entry::EntryBeside;
 use remem_wire::memory::{EntryList, ListQuery, SearchAnswer, SearchHit, SearchRequest};
 use remem_wire::recall::{
-    EmbeddingComparison, EmbeddingCount, EmbeddingModel, EmbeddingStatus, RecallAnswer, RecallRequest, ScoreParts, SpokenTime,
+    EmbeddingComparison, EmbeddingCount, EmbeddingModel, EmbeddingStatus, RecallAnswer,
+    RecallRequest, ScoreParts, SpokenTime,
 };
 use remem_wire::time::Instant;
 use remem_wire::{Failure, MemoryEntry};
@@ -23,26 +26,49 @@ const BUDGET: u64 = 800;
 #[async_trait]
 pub trait RecallDoor: Send + Sync {
     /// Entries that answer a query.
-    async fn search(&self, memory_ref: &str, request: SearchRequest) -> Result<SearchAnswer, Failure>;
+    async fn search(
+        &self,
+        memory_ref: &str,
+        request: SearchRequest,
+    ) -> Result<SearchAnswer, Failure>;
     /// The block for a question.
-    async fn recall(&self, memory_ref: &str, request: RecallRequest) -> Result<RecallAnswer, Failure>;
+    async fn recall(
+        &self,
+        memory_ref: &str,
+        request: RecallRequest,
+    ) -> Result<RecallAnswer, Failure>;
     /// How far vectors have been made.
     async fn embeddings(&self) -> Result<EmbeddingStatus, Failure>;
 }
 
 #[async_trait]
 impl RecallDoor for EngineDoor {
-    async fn search(&self, memory_ref: &str, request: SearchRequest) -> Result<SearchAnswer, Failure> {
-        let include = Include { metadata: true, ..Include::parse(request.include.as_deref())? };
+    async fn search(
+        &self,
+        memory_ref: &str,
+        request: SearchRequest,
+    ) -> Result<SearchAnswer, Failure> {
+        let include = Include {
+            metadata: true,
+            ..Include::parse(request.include.as_deref())?
+        };
         let explain = request.explain;
-        let found = self.engine.search(&self.caller, memory_ref, engine_search(request)?).await.map_err(fail)?;
+        let found = self
+            .engine
+            .search(&self.caller, memory_ref, engine_search(request)?)
+            .await
+            .map_err(fail)?;
         let spoken = |(when, applied): (remem_core::recall::When, bool)| SpokenTime {
             from: Instant(when.from),
             until: Instant(when.until),
             applied,
         };
         Ok(SearchAnswer {
-            hits: found.hits.into_iter().map(|hit| search_hit(hit, include, explain)).collect(),
+            hits: found
+                .hits
+                .into_iter()
+                .map(|hit| search_hit(hit, include, explain))
+                .collect(),
             probability: found.probability,
             relevant: found.relevant,
             mode: found.mode.as_str().to_owned(),
@@ -50,8 +76,15 @@ impl RecallDoor for EngineDoor {
         })
     }
 
-    async fn recall(&self, memory_ref: &str, request: RecallRequest) -> Result<RecallAnswer, Failure> {
-        let (budget, standing) = (request.token_budget.unwrap_or(BUDGET), request.standing.unwrap_or(true));
+    async fn recall(
+        &self,
+        memory_ref: &str,
+        request: RecallRequest,
+    ) -> Result<RecallAnswer, Failure> {
+        let (budget, standing) = (
+            request.token_budget.unwrap_or(BUDGET),
+            request.standing.unwrap_or(true),
+        );
         let search = engine_search(SearchRequest {
             query: request.query,
             limit: request.limit,
@@ -70,9 +103,23 @@ impl RecallDoor for EngineDoor {
             session: request.session,
             ..SearchRequest::default()
         })?;
-        let recalled = self.engine.recall(&self.caller, memory_ref, EngineRecall { search, budget, standing }).await.map_err(fail)?;
+        let recalled = self
+            .engine
+            .recall(
+                &self.caller,
+                memory_ref,
+                EngineRecall {
+                    search,
+                    budget,
+                    standing,
+                },
+            )
+            .await
+            .map_err(fail)?;
         let block = recalled.block;
-        let names = |ids: Vec<remem_core::EntryId>| ids.into_iter().map(|id| id.as_str().to_owned()).collect();
+        let names = |ids: Vec<remem_core::EntryId>| {
+            ids.into_iter().map(|id| id.as_str().to_owned()).collect()
+        };
         Ok(RecallAnswer {
             tokens: block.tokens as u64,
             token_budget: budget,
@@ -90,10 +137,17 @@ impl RecallDoor for EngineDoor {
         let told = self.engine.embeddings(&self.caller).await.map_err(fail)?;
         let share = |thousandths: u64| thousandths as f64 / 1_000.0;
         Ok(EmbeddingStatus {
-            current: told.current.map(|(name, dimensions)| EmbeddingModel { name, dimensions: dimensions as u64 }),
+            current: told.current.map(|(name, dimensions)| EmbeddingModel {
+                name,
+                dimensions: dimensions as u64,
+            }),
             serving: told.serving,
             texts: told.texts,
-            vectors: told.vectors.into_iter().map(|(model, entries)| EmbeddingCount { model, entries }).collect(),
+            vectors: told
+                .vectors
+                .into_iter()
+                .map(|(model, entries)| EmbeddingCount { model, entries })
+                .collect(),
             comparison: told.comparison.map(|one| EmbeddingComparison {
                 overlap: share(one.overlap),
                 agreement: share(one.agreement),
@@ -132,7 +186,10 @@ fn mode(name: Option<&str>) -> Result<Mode, Failure> {
         None | Some("hybrid") => Ok(Mode::Hybrid),
         Some("lexical" | "filter") => Ok(Mode::Lexical),
         Some("semantic") => Ok(Mode::Semantic),
-        Some(_) => Err(invalid("mode", "must be hybrid, lexical (or filter) or semantic")),
+        Some(_) => Err(invalid(
+            "mode",
+            "must be hybrid, lexical (or filter) or semantic",
+        )),
     }
 }
 
@@ -146,15 +203,45 @@ fn time(name: Option<&str>) -> Result<TimeUse, Failure> {
 }
 
 fn search_hit(hit: Hit, include: Include, explain: bool) -> SearchHit {
-    let EntryBeside { entry, metadata, facets } = include.beside(hit.entry);
+    let EntryBeside {
+        entry,
+        metadata,
+        facets,
+    } = include.beside(hit.entry);
     let beside = |entries: Vec<remem_core::Entry>| entries.iter().map(MemoryEntry::from).collect();
     let parts = explain.then(|| score_parts(hit.parts));
-    SearchHit { entry, score: hit.score, metadata, facets, parts, before: beside(hit.before), after: beside(hit.after) }
+    SearchHit {
+        entry,
+        score: hit.score,
+        metadata,
+        facets,
+        parts,
+        before: beside(hit.before),
+        after: beside(hit.after),
+    }
 }
 
 fn score_parts(parts: EngineParts) -> ScoreParts {
-    let EngineParts { lexical, meaning, typo, context, recency, tier, corroboration, usage } = parts;
-    ScoreParts { lexical, meaning, typo, context, recency, tier, corroboration, usage }
+    let EngineParts {
+        lexical,
+        meaning,
+        typo,
+        context,
+        recency,
+        tier,
+        corroboration,
+        usage,
+    } = parts;
+    ScoreParts {
+        lexical,
+        meaning,
+        typo,
+        context,
+        recency,
+        tier,
+        corroboration,
+        usage,
+    }
 }
 
 /// A list within a budget: its tokens, and what its entries are to be relevant for, if not the newest are wanted.
@@ -171,16 +258,26 @@ pub(super) fn budget(query: &ListQuery) -> Result<Option<Budget>, Failure> {
         Some(_) => return Err(invalid("rank", "must be recency or relevance")),
     };
     let Some(tokens) = query.token_budget else {
-        let asked = if query.rank.is_some() { Some("rank") } else { query.query.is_some().then_some("query") };
+        let asked = if query.rank.is_some() {
+            Some("rank")
+        } else {
+            query.query.is_some().then_some("query")
+        };
         return asked.map_or(Ok(None), |field| Err(invalid(field, "needs a tokenBudget")));
     };
     if query.cursor.is_some() {
-        return Err(invalid("cursor", "does not go with a tokenBudget, which has one page"));
+        return Err(invalid(
+            "cursor",
+            "does not go with a tokenBudget, which has one page",
+        ));
     }
     match (relevance, &query.query) {
         (true, None) => Err(invalid("query", "is needed to rank by relevance")),
         (false, Some(_)) => Err(invalid("query", "needs rank relevance")),
-        (_, query) => Ok(Some(Budget { tokens, query: query.clone() })),
+        (_, query) => Ok(Some(Budget {
+            tokens,
+            query: query.clone(),
+        })),
     }
 }
 
@@ -193,7 +290,10 @@ impl EngineDoor {
         include: Include,
     ) -> Result<EntryList, Failure> {
         // 0 is the cap, as it is of every list; within a budget that is the engine's to say.
-        let list = ListRequest { limit: list.limit.filter(|limit| *limit > 0), ..list };
+        let list = ListRequest {
+            limit: list.limit.filter(|limit| *limit > 0),
+            ..list
+        };
         let search = budget.query.map(|query| EngineSearch {
             query,
             filter: list.filter.clone(),
@@ -201,11 +301,21 @@ impl EngineDoor {
             as_of: list.as_of,
             ..EngineSearch::default()
         });
-        let found = self.engine.budgeted(&self.caller, memory_ref, list, (search, budget.tokens)).await.map_err(fail)?;
+        let found = self
+            .engine
+            .budgeted(&self.caller, memory_ref, list, (search, budget.tokens))
+            .await
+            .map_err(fail)?;
         Ok(EntryList {
             token_total: Some(found.tokens),
             token_counter: Some(TOKENIZER.to_owned()),
-            omitted: Some(found.over.into_iter().map(|id| id.as_str().to_owned()).collect()),
+            omitted: Some(
+                found
+                    .over
+                    .into_iter()
+                    .map(|id| id.as_str().to_owned())
+                    .collect(),
+            ),
             ..include.list(found.entries)
         })
     }

@@ -9,9 +9,10 @@ use remem_engine::worlds::NewRule;
 use remem_store::{ActionLink, Answer, Rule};
 use remem_wire::time::Instant;
 use remem_wire::workshop::{
-    EntryAudit, EntryFacets, InteractionClosed, LinkDoc, LinkPut, Linked, ProfileDoc, ProfileList, RetentionQuery, RetentionRow,
-    RetentionStatus, RuleCheck, RuleChecked, RuleDoc, RuleList, RulePut, RulesPut, RulesQuery, RulesWritten, SessionDoc, SessionList,
-    SlotAnswer, SlotHistory, SlotQuery,
+    EntryAudit, EntryFacets, InteractionClosed, LinkDoc, LinkPut, Linked, ProfileDoc, ProfileList,
+    RetentionQuery, RetentionRow, RetentionStatus, RuleCheck, RuleChecked, RuleDoc, RuleList,
+    RulePut, RulesPut, RulesQuery, RulesWritten, SessionDoc, SessionList, SlotAnswer, SlotHistory,
+    SlotQuery,
 };
 use remem_wire::{Failure, MemoryEntry, Problem};
 
@@ -19,25 +20,53 @@ use remem_wire::{Failure, MemoryEntry, Problem};
 #[async_trait]
 pub trait WorkshopDoor: Send + Sync {
     /// Every answer to a question, oldest first.
-    async fn history(&self, memory_ref: &str, slot: &str, query: SlotQuery) -> Result<SlotHistory, Failure>;
+    async fn history(
+        &self,
+        memory_ref: &str,
+        slot: &str,
+        query: SlotQuery,
+    ) -> Result<SlotHistory, Failure>;
     /// Says that the answer to a question is no longer true, with no other in its place.
-    async fn retract(&self, memory_ref: &str, slot: &str, query: SlotQuery) -> Result<Written<()>, Failure>;
+    async fn retract(
+        &self,
+        memory_ref: &str,
+        slot: &str,
+        query: SlotQuery,
+    ) -> Result<Written<()>, Failure>;
     /// The sessions of a memory.
     async fn sessions(&self, memory_ref: &str) -> Result<SessionList, Failure>;
     /// Ends the open session of a memory.
     async fn close_session(&self, memory_ref: &str) -> Result<SessionDoc, Failure>;
     /// Ends a chat thread.
-    async fn close_interaction(&self, memory_ref: &str, interaction: &str) -> Result<InteractionClosed, Failure>;
+    async fn close_interaction(
+        &self,
+        memory_ref: &str,
+        interaction: &str,
+    ) -> Result<InteractionClosed, Failure>;
     /// Notes that an action rests on an entry.
-    async fn link_action(&self, memory_ref: &str, id: &str, link: LinkPut) -> Result<Written<Linked>, Failure>;
+    async fn link_action(
+        &self,
+        memory_ref: &str,
+        id: &str,
+        link: LinkPut,
+    ) -> Result<Written<Linked>, Failure>;
     /// Everything that is known about an entry but its text.
     async fn audit(&self, memory_ref: &str, id: &str) -> Result<EntryAudit, Failure>;
     /// What holds the entries that are kept.
     async fn retention(&self, query: RetentionQuery) -> Result<RetentionStatus, Failure>;
     /// Writes one rule of a world.
-    async fn put_rule(&self, world: &str, id: &str, rule: RulePut) -> Result<Written<RulesWritten>, Failure>;
+    async fn put_rule(
+        &self,
+        world: &str,
+        id: &str,
+        rule: RulePut,
+    ) -> Result<Written<RulesWritten>, Failure>;
     /// Writes several rules of a world, all or none.
-    async fn put_rules(&self, world: &str, rules: RulesPut) -> Result<Written<RulesWritten>, Failure>;
+    async fn put_rules(
+        &self,
+        world: &str,
+        rules: RulesPut,
+    ) -> Result<Written<RulesWritten>, Failure>;
     /// Takes a rule away.
     async fn delete_rule(&self, world: &str, id: &str) -> Result<Written<()>, Failure>;
     /// A page of the rules of a world.
@@ -50,86 +79,222 @@ pub trait WorkshopDoor: Send + Sync {
 
 #[async_trait]
 impl WorkshopDoor for EngineDoor {
-    async fn history(&self, memory_ref: &str, slot: &str, query: SlotQuery) -> Result<SlotHistory, Failure> {
+    async fn history(
+        &self,
+        memory_ref: &str,
+        slot: &str,
+        query: SlotQuery,
+    ) -> Result<SlotHistory, Failure> {
         let slot = slot_name(slot, query)?;
-        let answers = self.engine.history(&self.caller, memory_ref, &slot).await.map_err(fail)?;
-        Ok(SlotHistory { answers: answers.into_iter().map(slot_answer).collect() })
+        let answers = self
+            .engine
+            .history(&self.caller, memory_ref, &slot)
+            .await
+            .map_err(fail)?;
+        Ok(SlotHistory {
+            answers: answers.into_iter().map(slot_answer).collect(),
+        })
     }
 
-    async fn retract(&self, memory_ref: &str, slot: &str, query: SlotQuery) -> Result<Written<()>, Failure> {
+    async fn retract(
+        &self,
+        memory_ref: &str,
+        slot: &str,
+        query: SlotQuery,
+    ) -> Result<Written<()>, Failure> {
         let slot = slot_name(slot, query)?;
-        let revision = self.engine.retract(&self.caller, memory_ref, &slot).await.map_err(fail)?;
-        Ok(Written { value: (), revision: revision.0.to_string(), replayed: false })
+        let revision = self
+            .engine
+            .retract(&self.caller, memory_ref, &slot)
+            .await
+            .map_err(fail)?;
+        Ok(Written {
+            value: (),
+            revision: revision.0.to_string(),
+            replayed: false,
+        })
     }
 
     async fn sessions(&self, memory_ref: &str) -> Result<SessionList, Failure> {
-        let sessions = self.engine.sessions(&self.caller, memory_ref).await.map_err(fail)?;
-        Ok(SessionList { sessions: sessions.into_iter().map(session_doc).collect() })
+        let sessions = self
+            .engine
+            .sessions(&self.caller, memory_ref)
+            .await
+            .map_err(fail)?;
+        Ok(SessionList {
+            sessions: sessions.into_iter().map(session_doc).collect(),
+        })
     }
 
     async fn close_session(&self, memory_ref: &str) -> Result<SessionDoc, Failure> {
-        self.engine.close_session(&self.caller, memory_ref).await.map(session_doc).map_err(fail)
+        self.engine
+            .close_session(&self.caller, memory_ref)
+            .await
+            .map(session_doc)
+            .map_err(fail)
     }
 
-    async fn close_interaction(&self, memory_ref: &str, interaction: &str) -> Result<InteractionClosed, Failure> {
-        let closed = self.engine.close_interaction(&self.caller, memory_ref, interaction).await.map_err(fail)?;
-        Ok(InteractionClosed { promoted: closed.promoted, ended: closed.ended, kept: closed.kept })
+    async fn close_interaction(
+        &self,
+        memory_ref: &str,
+        interaction: &str,
+    ) -> Result<InteractionClosed, Failure> {
+        let closed = self
+            .engine
+            .close_interaction(&self.caller, memory_ref, interaction)
+            .await
+            .map_err(fail)?;
+        Ok(InteractionClosed {
+            promoted: closed.promoted,
+            ended: closed.ended,
+            kept: closed.kept,
+        })
     }
 
-    async fn link_action(&self, memory_ref: &str, id: &str, link: LinkPut) -> Result<Written<Linked>, Failure> {
-        let done = self.engine.link_action(&self.caller, (memory_ref, id), &link.action, &link.reference).await;
+    async fn link_action(
+        &self,
+        memory_ref: &str,
+        id: &str,
+        link: LinkPut,
+    ) -> Result<Written<Linked>, Failure> {
+        let done = self
+            .engine
+            .link_action(
+                &self.caller,
+                (memory_ref, id),
+                &link.action,
+                &link.reference,
+            )
+            .await;
         let (linked, revision) = done.map_err(fail)?;
         let revision = revision.0.to_string();
-        Ok(Written { value: Linked { linked, revision: revision.clone() }, revision, replayed: false })
+        Ok(Written {
+            value: Linked {
+                linked,
+                revision: revision.clone(),
+            },
+            revision,
+            replayed: false,
+        })
     }
 
     async fn audit(&self, memory_ref: &str, id: &str) -> Result<EntryAudit, Failure> {
-        let found = self.engine.audit(&self.caller, memory_ref, id).await.map_err(fail)?;
+        let found = self
+            .engine
+            .audit(&self.caller, memory_ref, id)
+            .await
+            .map_err(fail)?;
         Ok(EntryAudit {
             id: id.to_owned(),
             memory_ref: memory_ref.to_owned(),
             state: found.lineage.state.as_str().to_owned(),
             replaced_by: found.lineage.replaced_by.map(|by| by.as_str().to_owned()),
             sources: found.lineage.sources.into_iter().map(relative).collect(),
-            derivatives: found.lineage.derivatives.into_iter().map(relative).collect(),
+            derivatives: found
+                .lineage
+                .derivatives
+                .into_iter()
+                .map(relative)
+                .collect(),
             links: found.links.into_iter().map(link_doc).collect(),
         })
     }
 
     async fn retention(&self, query: RetentionQuery) -> Result<RetentionStatus, Failure> {
-        let counts = self.engine.retention(&self.caller, query.memory_ref.as_deref()).await.map_err(fail)?;
+        let counts = self
+            .engine
+            .retention(&self.caller, query.memory_ref.as_deref())
+            .await
+            .map_err(fail)?;
         let row = |count: remem_store::RetentionCount| RetentionRow {
             tier: count.tier.into(),
             typology: count.typology.into(),
             state: count.state.as_str().to_owned(),
             entries: count.entries,
         };
-        Ok(RetentionStatus { counts: counts.into_iter().map(row).collect() })
+        Ok(RetentionStatus {
+            counts: counts.into_iter().map(row).collect(),
+        })
     }
 
-    async fn put_rule(&self, world: &str, id: &str, rule: RulePut) -> Result<Written<RulesWritten>, Failure> {
-        self.write_rules(world, vec![NewRule { id: id.to_owned(), body: rule.body }]).await
+    async fn put_rule(
+        &self,
+        world: &str,
+        id: &str,
+        rule: RulePut,
+    ) -> Result<Written<RulesWritten>, Failure> {
+        self.write_rules(
+            world,
+            vec![NewRule {
+                id: id.to_owned(),
+                body: rule.body,
+            }],
+        )
+        .await
     }
 
-    async fn put_rules(&self, world: &str, rules: RulesPut) -> Result<Written<RulesWritten>, Failure> {
-        self.write_rules(world, rules.rules.into_iter().map(|rule| NewRule { id: rule.id, body: rule.body }).collect()).await
+    async fn put_rules(
+        &self,
+        world: &str,
+        rules: RulesPut,
+    ) -> Result<Written<RulesWritten>, Failure> {
+        self.write_rules(
+            world,
+            rules
+                .rules
+                .into_iter()
+                .map(|rule| NewRule {
+                    id: rule.id,
+                    body: rule.body,
+                })
+                .collect(),
+        )
+        .await
     }
 
     async fn delete_rule(&self, world: &str, id: &str) -> Result<Written<()>, Failure> {
-        let revision = self.engine.delete_rule(&self.caller, world, id).await.map_err(fail)?;
-        Ok(Written { value: (), revision: revision.0.to_string(), replayed: false })
+        let revision = self
+            .engine
+            .delete_rule(&self.caller, world, id)
+            .await
+            .map_err(fail)?;
+        Ok(Written {
+            value: (),
+            revision: revision.0.to_string(),
+            replayed: false,
+        })
     }
 
     async fn rules(&self, world: &str, query: RulesQuery) -> Result<RuleList, Failure> {
-        let (found, more) = self.engine.list_rules(&self.caller, world, query.after.as_deref(), query.limit).await.map_err(fail)?;
-        let next_after = found.last().filter(|_| more).map(|last| last.id.as_str().to_owned());
-        let doc = |rule: Rule| RuleDoc { id: rule.id.as_str().to_owned(), body: rule.body, at: Instant(rule.at) };
-        Ok(RuleList { rules: found.into_iter().map(doc).collect(), next_after })
+        let (found, more) = self
+            .engine
+            .list_rules(&self.caller, world, query.after.as_deref(), query.limit)
+            .await
+            .map_err(fail)?;
+        let next_after = found
+            .last()
+            .filter(|_| more)
+            .map(|last| last.id.as_str().to_owned());
+        let doc = |rule: Rule| RuleDoc {
+            id: rule.id.as_str().to_owned(),
+            body: rule.body,
+            at: Instant(rule.at),
+        };
+        Ok(RuleList {
+            rules: found.into_iter().map(doc).collect(),
+            next_after,
+        })
     }
 
     async fn check_rule(&self, world: &str, check: RuleCheck) -> Result<RuleChecked, Failure> {
-        let found = self.engine.check_rule(&self.caller, world, &check.text).await.map_err(fail)?;
-        Ok(RuleChecked { shadowed: found.map(|rule| rule.as_str().to_owned()) })
+        let found = self
+            .engine
+            .check_rule(&self.caller, world, &check.text)
+            .await
+            .map_err(fail)?;
+        Ok(RuleChecked {
+            shadowed: found.map(|rule| rule.as_str().to_owned()),
+        })
     }
 
     async fn profiles(&self) -> Result<ProfileList, Failure> {
@@ -138,7 +303,10 @@ impl WorkshopDoor for EngineDoor {
             // The two that are always there hold for whatever no pattern names: users' own memories, and the tenant's.
             let standard = if profiles.is_empty() { "*" } else { "~/*" };
             let name = pattern.unwrap_or(standard).to_owned();
-            match profiles.iter_mut().find(|doc| pattern.is_some() && doc.name == profile.name) {
+            match profiles
+                .iter_mut()
+                .find(|doc| pattern.is_some() && doc.name == profile.name)
+            {
                 Some(doc) => doc.patterns.push(name),
                 None => profiles.push(ProfileDoc::new(profile, vec![name])),
             }
@@ -148,17 +316,40 @@ impl WorkshopDoor for EngineDoor {
 }
 
 impl EngineDoor {
-    async fn write_rules(&self, world: &str, rules: Vec<NewRule>) -> Result<Written<RulesWritten>, Failure> {
+    async fn write_rules(
+        &self,
+        world: &str,
+        rules: Vec<NewRule>,
+    ) -> Result<Written<RulesWritten>, Failure> {
         let written = rules.len() as u64;
-        let revision = self.engine.put_rules(&self.caller, world, rules).await.map_err(fail)?.0.to_string();
-        Ok(Written { value: RulesWritten { written, revision: revision.clone() }, revision, replayed: false })
+        let revision = self
+            .engine
+            .put_rules(&self.caller, world, rules)
+            .await
+            .map_err(fail)?
+            .0
+            .to_string();
+        Ok(Written {
+            value: RulesWritten {
+                written,
+                revision: revision.clone(),
+            },
+            revision,
+            replayed: false,
+        })
     }
 }
 
 /// A question, or what it is called inside a session.
 fn slot_name(slot: &str, query: SlotQuery) -> Result<String, Failure> {
-    let Some(session) = query.session else { return Ok(slot.to_owned()) };
-    let malformed = || Failure::from(Problem::Rejected(Rejection::MalformedName { field: "session" }));
+    let Some(session) = query.session else {
+        return Ok(slot.to_owned());
+    };
+    let malformed = || {
+        Failure::from(Problem::Rejected(Rejection::MalformedName {
+            field: "session",
+        }))
+    };
     let session = SessionId::parse(&session).ok_or_else(malformed)?;
     Ok(format!("{session}|{slot}"))
 }
@@ -175,7 +366,12 @@ fn slot_answer(answer: Answer) -> SlotAnswer {
 
 fn link_doc(link: ActionLink) -> LinkDoc {
     let by = link.by.map(|by| by.as_str().to_owned());
-    LinkDoc { action: link.action, reference: link.reference, at: Instant(link.at), by }
+    LinkDoc {
+        action: link.action,
+        reference: link.reference,
+        at: Instant(link.at),
+        by,
+    }
 }
 
 fn session_doc(session: Session) -> SessionDoc {

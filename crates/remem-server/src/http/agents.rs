@@ -25,9 +25,19 @@ pub(super) async fn get_agent(door: EngineDoor, Ref(id): Ref) -> Answer {
 #[utoipa::path(post, path = "/v1/host/remembrancer/agents", tag = "agents", request_body = AgentInstall,
     responses((status = 201, body = AgentInventoryEntry), (status = 200, body = AgentInventoryEntry, description = "It replaced one"),
         (status = 422, body = ErrorBody)))]
-pub(super) async fn install_agent(door: EngineDoor, JsonBody(body): JsonBody<AgentInstall>) -> Answer {
+pub(super) async fn install_agent(
+    door: EngineDoor,
+    JsonBody(body): JsonBody<AgentInstall>,
+) -> Answer {
     let installed = door.install_agent(body).await?;
-    json(if installed.replaced { StatusCode::OK } else { StatusCode::CREATED }, &installed.entry)
+    json(
+        if installed.replaced {
+            StatusCode::OK
+        } else {
+            StatusCode::CREATED
+        },
+        &installed.entry,
+    )
 }
 
 /// Remove an agent that the tenant installed.

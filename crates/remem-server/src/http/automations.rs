@@ -27,9 +27,20 @@ pub(super) async fn get_automation(door: EngineDoor, Ref(id): Ref) -> Answer {
     params(("automationId" = String, Path)), request_body = Object,
     responses((status = 201, body = AutomationDoc), (status = 200, body = AutomationDoc, description = "It replaced one"),
         (status = 422, body = ErrorBody)))]
-pub(super) async fn put_automation(door: EngineDoor, Ref(id): Ref, JsonBody(body): JsonBody<Map<String, Value>>) -> Answer {
+pub(super) async fn put_automation(
+    door: EngineDoor,
+    Ref(id): Ref,
+    JsonBody(body): JsonBody<Map<String, Value>>,
+) -> Answer {
     let (doc, new) = door.put_automation(&id, body).await?;
-    json(if new { StatusCode::CREATED } else { StatusCode::OK }, &doc)
+    json(
+        if new {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        },
+        &doc,
+    )
 }
 
 /// Take an automation away. Runs that it started go on.

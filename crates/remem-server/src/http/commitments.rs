@@ -6,14 +6,18 @@ use crate::door::{CommitmentDoor, EngineDoor};
 use axum::http::{HeaderValue, StatusCode};
 use remem_wire::ErrorBody;
 use remem_wire::commitment::{
-    CommitmentCreate, CommitmentDoc, CommitmentList, CommitmentRulesDoc, CommitmentRulesPut, CommitmentSnooze, CommitmentWhy,
-    CommitmentsQuery, FireList, FiresQuery, Observation, ObservationAnswer,
+    CommitmentCreate, CommitmentDoc, CommitmentList, CommitmentRulesDoc, CommitmentRulesPut,
+    CommitmentSnooze, CommitmentWhy, CommitmentsQuery, FireList, FiresQuery, Observation,
+    ObservationAnswer,
 };
 
 /// The commitments of the caller's tenant, in the order of what happens next, with what was meant.
 #[utoipa::path(get, path = "/v1/host/remembrancer/commitments", tag = "commitments", params(CommitmentsQuery),
     responses((status = 200, body = CommitmentList)))]
-pub(super) async fn list_commitments(door: EngineDoor, Params(query): Params<CommitmentsQuery>) -> Answer {
+pub(super) async fn list_commitments(
+    door: EngineDoor,
+    Params(query): Params<CommitmentsQuery>,
+) -> Answer {
     json(StatusCode::OK, &door.commitments(query).await?)
 }
 
@@ -35,7 +39,11 @@ pub(super) async fn explain_commitment(door: EngineDoor, Ref(id): Ref) -> Answer
 #[utoipa::path(get, path = "/v1/host/remembrancer/commitments/{commitmentId}/fires", tag = "commitments",
     params(("commitmentId" = String, Path), FiresQuery),
     responses((status = 200, body = FireList), (status = 404, body = ErrorBody)))]
-pub(super) async fn list_fires(door: EngineDoor, Ref(id): Ref, Params(query): Params<FiresQuery>) -> Answer {
+pub(super) async fn list_fires(
+    door: EngineDoor,
+    Ref(id): Ref,
+    Params(query): Params<FiresQuery>,
+) -> Answer {
     json(StatusCode::OK, &door.commitment_fires(&id, query).await?)
 }
 
@@ -50,9 +58,18 @@ pub(super) async fn create_commitment(
     JsonBody(body): JsonBody<CommitmentCreate>,
 ) -> Answer {
     let made = door.create_commitment(&r, body, key.0.as_deref()).await?;
-    let mut response = json(if made.replayed { StatusCode::OK } else { StatusCode::CREATED }, &made.commitment)?;
+    let mut response = json(
+        if made.replayed {
+            StatusCode::OK
+        } else {
+            StatusCode::CREATED
+        },
+        &made.commitment,
+    )?;
     if made.replayed {
-        response.headers_mut().insert(remem_wire::REPLAY_HEADER, HeaderValue::from_static("true"));
+        response
+            .headers_mut()
+            .insert(remem_wire::REPLAY_HEADER, HeaderValue::from_static("true"));
     }
     Ok(response)
 }
@@ -76,14 +93,22 @@ pub(super) async fn cancel_commitment(door: EngineDoor, Ref(id): Ref) -> Answer 
 #[utoipa::path(post, path = "/v1/host/remembrancer/commitments/{commitmentId}/snooze", tag = "commitments",
     params(("commitmentId" = String, Path)), request_body = CommitmentSnooze,
     responses((status = 200, body = CommitmentDoc), (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
-pub(super) async fn snooze_commitment(door: EngineDoor, Ref(id): Ref, JsonBody(body): JsonBody<CommitmentSnooze>) -> Answer {
+pub(super) async fn snooze_commitment(
+    door: EngineDoor,
+    Ref(id): Ref,
+    JsonBody(body): JsonBody<CommitmentSnooze>,
+) -> Answer {
     json(StatusCode::OK, &door.snooze_commitment(&id, body).await?)
 }
 
 /// Tell what was seen to the commitments of a memory that wait for it. Telling the same twice does nothing more.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/observations", tag = "commitments",
     params(("memoryRef" = String, Path)), request_body = Observation, responses((status = 200, body = ObservationAnswer)))]
-pub(super) async fn observe(door: EngineDoor, Ref(r): Ref, JsonBody(body): JsonBody<Observation>) -> Answer {
+pub(super) async fn observe(
+    door: EngineDoor,
+    Ref(r): Ref,
+    JsonBody(body): JsonBody<Observation>,
+) -> Answer {
     json(StatusCode::OK, &door.observe(&r, body).await?)
 }
 
@@ -97,8 +122,14 @@ pub(super) async fn get_rules(door: EngineDoor) -> Answer {
 /// Set how promises are read out of memories that have no rules of their own.
 #[utoipa::path(put, path = "/v1/host/remembrancer/commitment-rules", tag = "commitments", request_body = CommitmentRulesPut,
     responses((status = 200, body = CommitmentRulesDoc), (status = 404, body = ErrorBody)))]
-pub(super) async fn put_rules(door: EngineDoor, JsonBody(body): JsonBody<CommitmentRulesPut>) -> Answer {
-    json(StatusCode::OK, &door.put_commitment_rules(None, body).await?)
+pub(super) async fn put_rules(
+    door: EngineDoor,
+    JsonBody(body): JsonBody<CommitmentRulesPut>,
+) -> Answer {
+    json(
+        StatusCode::OK,
+        &door.put_commitment_rules(None, body).await?,
+    )
 }
 
 /// How promises are read out of a memory: its own rules, or those of all.
@@ -112,6 +143,13 @@ pub(super) async fn get_memory_rules(door: EngineDoor, Ref(r): Ref) -> Answer {
 #[utoipa::path(put, path = "/v1/host/remembrancer/memory/{memoryRef}/commitment-rules", tag = "commitments",
     params(("memoryRef" = String, Path)), request_body = CommitmentRulesPut,
     responses((status = 200, body = CommitmentRulesDoc), (status = 404, body = ErrorBody)))]
-pub(super) async fn put_memory_rules(door: EngineDoor, Ref(r): Ref, JsonBody(body): JsonBody<CommitmentRulesPut>) -> Answer {
-    json(StatusCode::OK, &door.put_commitment_rules(Some(&r), body).await?)
+pub(super) async fn put_memory_rules(
+    door: EngineDoor,
+    Ref(r): Ref,
+    JsonBody(body): JsonBody<CommitmentRulesPut>,
+) -> Answer {
+    json(
+        StatusCode::OK,
+        &door.put_commitment_rules(Some(&r), body).await?,
+    )
 }

@@ -6,17 +6,26 @@ use crate::door::{Door, EngineDoor, Include, Written};
 use axum::http::StatusCode;
 use remem_wire::entry::{EntryAnswer, EntryBeside};
 use remem_wire::memory::{
-    EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, PutMany, PutManyAnswer, PutQuery, ReadQuery,
+    EntryList, EntryMetadata, GetQuery, ImportAnswer, ImportRequest, ListQuery, PutMany,
+    PutManyAnswer, PutQuery, ReadQuery,
 };
 use remem_wire::{ErrorBody, PutEntry};
 
 /// The entry alone, unless something is wanted beside it.
 fn answer(beside: EntryBeside, include: Include) -> EntryAnswer {
-    let EntryBeside { entry, metadata, facets } = beside;
+    let EntryBeside {
+        entry,
+        metadata,
+        facets,
+    } = beside;
     if include == Include::default() {
         return EntryAnswer::Plain(entry);
     }
-    EntryAnswer::Beside(EntryBeside { entry, metadata: metadata.filter(|_| include.metadata), facets: facets.filter(|_| include.facets) })
+    EntryAnswer::Beside(EntryBeside {
+        entry,
+        metadata: metadata.filter(|_| include.metadata),
+        facets: facets.filter(|_| include.facets),
+    })
 }
 
 /// Remember something.
@@ -33,8 +42,19 @@ pub(super) async fn put_entry(
     JsonBody(body): JsonBody<PutEntry>,
 ) -> Answer {
     let include = Include::parse(query.include.as_deref())?;
-    let Written { value, revision, replayed } = door.put(&r, body, key.0.as_deref()).await?;
-    written(StatusCode::CREATED, Written { value: answer(value, include), revision, replayed })
+    let Written {
+        value,
+        revision,
+        replayed,
+    } = door.put(&r, body, key.0.as_deref()).await?;
+    written(
+        StatusCode::CREATED,
+        Written {
+            value: answer(value, include),
+            revision,
+            replayed,
+        },
+    )
 }
 
 /// Remember several things in one transaction: all or none.
@@ -60,14 +80,22 @@ pub(super) async fn put_entries(
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/entries:import", tag = "entries",
     params(("memoryRef" = String, Path)), request_body = ImportRequest,
     responses((status = 200, body = ImportAnswer), (status = 403, body = ErrorBody), (status = 422, body = ErrorBody)))]
-pub(super) async fn import_entries(door: EngineDoor, Ref(r): Ref, JsonBody(body): JsonBody<ImportRequest>) -> Answer {
+pub(super) async fn import_entries(
+    door: EngineDoor,
+    Ref(r): Ref,
+    JsonBody(body): JsonBody<ImportRequest>,
+) -> Answer {
     written(StatusCode::OK, door.import(&r, body).await?)
 }
 
 /// Entries of a memory, newest first.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/entries", tag = "entries",
     params(("memoryRef" = String, Path), ListQuery), responses((status = 200, body = EntryList)))]
-pub(super) async fn list_entries(door: EngineDoor, Ref(r): Ref, Params(query): Params<ListQuery>) -> Answer {
+pub(super) async fn list_entries(
+    door: EngineDoor,
+    Ref(r): Ref,
+    Params(query): Params<ListQuery>,
+) -> Answer {
     json(StatusCode::OK, &door.list(&r, query).await?)
 }
 
@@ -75,16 +103,27 @@ pub(super) async fn list_entries(door: EngineDoor, Ref(r): Ref, Params(query): P
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}", tag = "entries",
     params(("memoryRef" = String, Path), ("id" = String, Path), GetQuery),
     responses((status = 200, body = EntryAnswer), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_entry(door: EngineDoor, RefAndId(r, id): RefAndId, Params(query): Params<GetQuery>) -> Answer {
+pub(super) async fn get_entry(
+    door: EngineDoor,
+    RefAndId(r, id): RefAndId,
+    Params(query): Params<GetQuery>,
+) -> Answer {
     let include = Include::parse(query.include.as_deref())?;
-    json(StatusCode::OK, &answer(door.get(&r, &id, query).await?, include))
+    json(
+        StatusCode::OK,
+        &answer(door.get(&r, &id, query).await?, include),
+    )
 }
 
 /// The metadata of one entry.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}/metadata", tag = "entries",
     params(("memoryRef" = String, Path), ("id" = String, Path), ReadQuery),
     responses((status = 200, body = EntryMetadata), (status = 404, body = ErrorBody)))]
-pub(super) async fn get_metadata(door: EngineDoor, RefAndId(r, id): RefAndId, Params(query): Params<ReadQuery>) -> Answer {
+pub(super) async fn get_metadata(
+    door: EngineDoor,
+    RefAndId(r, id): RefAndId,
+    Params(query): Params<ReadQuery>,
+) -> Answer {
     json(StatusCode::OK, &door.metadata(&r, &id, query).await?)
 }
 
@@ -92,6 +131,13 @@ pub(super) async fn get_metadata(door: EngineDoor, RefAndId(r, id): RefAndId, Pa
 #[utoipa::path(delete, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}", tag = "entries",
     params(("memoryRef" = String, Path), ("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)),
     responses((status = 204), (status = 404, body = ErrorBody)))]
-pub(super) async fn delete_entry(door: EngineDoor, RefAndId(r, id): RefAndId, key: IdempotencyKey) -> Answer {
-    written(StatusCode::NO_CONTENT, door.delete(&r, &id, key.0.as_deref()).await?)
+pub(super) async fn delete_entry(
+    door: EngineDoor,
+    RefAndId(r, id): RefAndId,
+    key: IdempotencyKey,
+) -> Answer {
+    written(
+        StatusCode::NO_CONTENT,
+        door.delete(&r, &id, key.0.as_deref()).await?,
+    )
 }

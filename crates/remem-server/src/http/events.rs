@@ -16,21 +16,46 @@ use remem_wire::{ErrorBody, EventDoc, EventPage, Problem};
     responses((status = 200, content((EventPage = "application/json"), (String = "text/event-stream")),
                   description = "A page; with Accept: text/event-stream an endless stream of EventDoc"),
               (status = 429, body = ErrorBody)))]
-pub(super) async fn events(State(app): State<App>, door: EngineDoor, headers: HeaderMap, Params(query): Params<EventsQuery>) -> Answer {
-    let wants = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+pub(super) async fn events(
+    State(app): State<App>,
+    door: EngineDoor,
+    headers: HeaderMap,
+    Params(query): Params<EventsQuery>,
+) -> Answer {
+    let wants = headers
+        .get(header::ACCEPT)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default();
     if !wants.contains("text/event-stream") {
         return json(StatusCode::OK, &door.events(query).await?);
     }
-    let resume = headers.get("last-event-id").and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let resume = headers
+        .get("last-event-id")
+        .and_then(|v| v.to_str().ok())
+        .map(str::to_owned);
     let after = door.position(resume.or(query.after).as_deref()).await?;
-    let feed = door.engine.feed(&door.caller, after).await.map_err(|error| match problem(error) {
-        Problem::TooManyFeeds { .. } => Problem::TooManyFeeds { limit: app.engine.policy().feeds_max as u64 },
-        other => other,
-    });
-    Ok(stream::answer(feed.map_err(Fail::from)?, app.stopping, frame))
+    let feed = door
+        .engine
+        .feed(&door.caller, after)
+        .await
+        .map_err(|error| match problem(error) {
+            Problem::TooManyFeeds { .. } => Problem::TooManyFeeds {
+                limit: app.engine.policy().feeds_max as u64,
+            },
+            other => other,
+        });
+    Ok(stream::answer(
+        feed.map_err(Fail::from)?,
+        app.stopping,
+        frame,
+    ))
 }
 
 fn frame(event: &Event) -> Option<Frame> {
     let doc = EventDoc::from(event);
-    Frame::default().id(doc.sequence.to_string()).event(doc.r#type.clone()).json_data(&doc).ok()
+    Frame::default()
+        .id(doc.sequence.to_string())
+        .event(doc.r#type.clone())
+        .json_data(&doc)
+        .ok()
 }

@@ -33,15 +33,20 @@ impl FromRequestParts<App> for Ref {
     type Rejection = Fail;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Ref, Fail> {
         let path: Result<Path<String>, PathRejection> = Path::from_request_parts(parts, app).await;
-        Ok(Ref(path.map_or_else(|_| MALFORMED.to_owned(), |Path(memory_ref)| memory_ref)))
+        Ok(Ref(path.map_or_else(
+            |_| MALFORMED.to_owned(),
+            |Path(memory_ref)| memory_ref,
+        )))
     }
 }
 
 impl FromRequestParts<App> for RefAndId {
     type Rejection = Fail;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<RefAndId, Fail> {
-        let path: Result<Path<(String, String)>, PathRejection> = Path::from_request_parts(parts, app).await;
-        let Path((memory_ref, id)) = path.unwrap_or_else(|_| Path((MALFORMED.to_owned(), MALFORMED.to_owned())));
+        let path: Result<Path<(String, String)>, PathRejection> =
+            Path::from_request_parts(parts, app).await;
+        let Path((memory_ref, id)) =
+            path.unwrap_or_else(|_| Path((MALFORMED.to_owned(), MALFORMED.to_owned())));
         Ok(RefAndId(memory_ref, id))
     }
 }
@@ -54,7 +59,10 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Params<T>, Fail> {
         match Query::from_request_parts(parts, app).await {
             Ok(Query(value)) => Ok(Params(value)),
-            Err(rejection) => Err(Problem::MalformedQuery { hint: query_hint(&rejection.body_text()) }.into()),
+            Err(rejection) => Err(Problem::MalformedQuery {
+                hint: query_hint(&rejection.body_text()),
+            }
+            .into()),
         }
     }
 }
@@ -66,8 +74,15 @@ impl FromRequestParts<App> for IdempotencyKey {
     type Rejection = Fail;
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<IdempotencyKey, Fail> {
         let rule = "must be visible ASCII";
-        let unreadable = Problem::Rejected(remem_core::Rejection::Invalid { field: "Idempotency-Key", rule });
-        match parts.headers.get(IDEMPOTENCY_HEADER).map(|value| value.to_str()) {
+        let unreadable = Problem::Rejected(remem_core::Rejection::Invalid {
+            field: "Idempotency-Key",
+            rule,
+        });
+        match parts
+            .headers
+            .get(IDEMPOTENCY_HEADER)
+            .map(|value| value.to_str())
+        {
             None => Ok(IdempotencyKey(None)),
             Some(Ok(key)) => Ok(IdempotencyKey(Some(key.to_owned()))),
             Some(Err(_)) => Err(unreadable.into()),
@@ -85,7 +100,9 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
             return Err(Problem::UnsupportedMediaType.into());
         }
         let bytes = read(request, app.engine.policy().request_bytes_max).await?;
-        let value = serde_json::from_slice(&bytes).map_err(|error| Problem::MalformedBody { hint: json_hint(&error) })?;
+        let value = serde_json::from_slice(&bytes).map_err(|error| Problem::MalformedBody {
+            hint: json_hint(&error),
+        })?;
         Ok(JsonBody(value))
     }
 }
@@ -103,28 +120,60 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
         if bytes.is_empty() {
             return Ok(OptionalBody(T::default()));
         }
-        let value = serde_json::from_slice(&bytes).map_err(|error| Problem::MalformedBody { hint: json_hint(&error) })?;
+        let value = serde_json::from_slice(&bytes).map_err(|error| Problem::MalformedBody {
+            hint: json_hint(&error),
+        })?;
         Ok(OptionalBody(value))
     }
 }
 
 /// An absent content type is taken for JSON, and so is the one that `curl -d` sends unasked: nothing else is spoken here.
 fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(header::CONTENT_TYPE) else { return true };
-    let essence = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    matches!(essence.as_str(), "application/json" | "application/x-www-form-urlencoded") || essence.ends_with("+json")
+    let Some(value) = headers.get(header::CONTENT_TYPE) else {
+        return true;
+    };
+    let essence = value
+        .to_str()
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    matches!(
+        essence.as_str(),
+        "application/json" | "application/x-www-form-urlencoded"
+    ) || essence.ends_with("+json")
 }
 
 async fn read(request: Request, limit: usize) -> Result<Vec<u8>, Failure> {
-    let too_large = || Failure::from(Problem::BodyTooLarge { limit: limit as u64 });
-    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
+    let too_large = || {
+        Failure::from(Problem::BodyTooLarge {
+            limit: limit as u64,
+        })
+    };
+    let length = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|v| v.to_str().ok())
+        .and_then(|v| v.parse::<u64>().ok());
     if length.is_some_and(|length| length > limit as u64) {
         return Err(too_large());
     }
-    let body = Limited::new(Body::from_stream(request.into_body().into_data_stream()), limit).collect();
-    match tokio::time::timeout(BODY_DEADLINE, body).await.map_err(|_| Problem::BodyTooSlow)? {
+    let body = Limited::new(
+        Body::from_stream(request.into_body().into_data_stream()),
+        limit,
+    )
+    .collect();
+    match tokio::time::timeout(BODY_DEADLINE, body)
+        .await
+        .map_err(|_| Problem::BodyTooSlow)?
+    {
         Ok(body) => Ok(body.to_bytes().to_vec()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(_) => Err(Problem::MalformedBody { hint: "it could not be read".to_owned() }.into()),
+        Err(_) => Err(Problem::MalformedBody {
+            hint: "it could not be read".to_owned(),
+        }
+        .into()),
     }
 }

@@ -6,7 +6,9 @@ use crate::door::{EngineDoor, ForgetDoor, fail};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use remem_wire::ErrorBody;
-use remem_wire::forget::{ArchiveList, EntryLineage, ErasureList, ErasuresQuery, ForgetAnswer, ForgetRequest, Undone};
+use remem_wire::forget::{
+    ArchiveList, EntryLineage, ErasureList, ErasuresQuery, ForgetAnswer, ForgetRequest, Undone,
+};
 
 /// Forget whom or what entries are about: they, everything made from them, and the archives of it are erased for good.
 #[utoipa::path(post, path = "/v1/host/remembrancer/forget", tag = "forget", request_body = ForgetRequest,
@@ -18,7 +20,10 @@ pub(super) async fn forget(door: EngineDoor, JsonBody(body): JsonBody<ForgetRequ
 /// The reports of what was forgotten, oldest first, and the key to check them with.
 #[utoipa::path(get, path = "/v1/host/remembrancer/erasures", tag = "forget", params(ErasuresQuery),
     responses((status = 200, body = ErasureList)))]
-pub(super) async fn list_erasures(door: EngineDoor, Params(query): Params<ErasuresQuery>) -> Answer {
+pub(super) async fn list_erasures(
+    door: EngineDoor,
+    Params(query): Params<ErasuresQuery>,
+) -> Answer {
     json(StatusCode::OK, &door.erasures(query).await?)
 }
 
@@ -52,7 +57,10 @@ pub(super) async fn get_archive(door: EngineDoor, RefAndId(r, sha256): RefAndId)
     let bytes = door.archive(&r, &sha256).await?;
     let mut response = bytes.into_response();
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     if let Ok(etag) = HeaderValue::from_str(&format!("\"{sha256}\"")) {
         headers.insert(header::ETAG, etag);
     }
@@ -64,6 +72,15 @@ pub(super) async fn get_archive(door: EngineDoor, RefAndId(r, sha256): RefAndId)
 #[utoipa::path(post, path = "/v1/host/remembrancer/model-calls/{id}/undo", tag = "forget", params(("id" = String, Path)),
     responses((status = 200, body = Undone), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn undo_rewrite(door: EngineDoor, Ref(id): Ref) -> Answer {
-    let entry = door.engine.undo_rewrite(&door.caller, &id).await.map_err(fail)?;
-    json(StatusCode::OK, &Undone { entry_id: entry.as_str().to_owned() })
+    let entry = door
+        .engine
+        .undo_rewrite(&door.caller, &id)
+        .await
+        .map_err(fail)?;
+    json(
+        StatusCode::OK,
+        &Undone {
+            entry_id: entry.as_str().to_owned(),
+        },
+    )
 }

@@ -24,7 +24,11 @@ pub(super) async fn get_heartbeat(door: EngineDoor, Ref(id): Ref) -> Answer {
 /// Set a heartbeat, or another under its name: it begins anew.
 #[utoipa::path(put, path = "/v1/host/remembrancer/heartbeats/{heartbeatId}", tag = "commitments",
     params(("heartbeatId" = String, Path)), request_body = HeartbeatPut, responses((status = 200, body = HeartbeatDoc)))]
-pub(super) async fn put_heartbeat(door: EngineDoor, Ref(id): Ref, JsonBody(body): JsonBody<HeartbeatPut>) -> Answer {
+pub(super) async fn put_heartbeat(
+    door: EngineDoor,
+    Ref(id): Ref,
+    JsonBody(body): JsonBody<HeartbeatPut>,
+) -> Answer {
     json(StatusCode::OK, &door.put_heartbeat(&id, body).await?)
 }
 

@@ -26,7 +26,11 @@ pub(super) async fn list_keys(door: EngineDoor, Params(query): Params<TenantQuer
 /// Revoke a key, at once.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/keys/{id}", tag = "administration",
     params(("id" = String, Path), TenantQuery), responses((status = 204), (status = 404, body = ErrorBody)))]
-pub(super) async fn revoke_key(door: EngineDoor, Path(id): Path<String>, Params(query): Params<TenantQuery>) -> Answer {
+pub(super) async fn revoke_key(
+    door: EngineDoor,
+    Path(id): Path<String>,
+    Params(query): Params<TenantQuery>,
+) -> Answer {
     door.revoke_key(query, &id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -12,7 +12,9 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 pub(super) fn wrap(router: Router) -> Router {
     // The route is known only inside the router, hence `route_layer`-like placement: observe sits within, guard outside.
-    router.layer(from_fn(observe)).layer(CatchPanicLayer::custom(panicked))
+    router
+        .layer(from_fn(observe))
+        .layer(CatchPanicLayer::custom(panicked))
 }
 
 fn panicked(_: Box<dyn Any + Send>) -> Response {
@@ -20,16 +22,30 @@ fn panicked(_: Box<dyn Any + Send>) -> Response {
     render(Problem::Internal.into())
 }
 
-#[expect(clippy::disallowed_methods, reason = "the surface's metrics layer is the place that measures")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the surface's metrics layer is the place that measures"
+)]
 async fn observe(request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let method = request.method().as_str().to_owned();
-    let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str).to_owned();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or("unknown", MatchedPath::as_str)
+        .to_owned();
     let response = next.run(request).await;
     let (status, elapsed) = (response.status().as_u16(), begun.elapsed());
-    tracing::debug!(method, route, status, elapsed_us = elapsed.as_micros() as u64, "request");
+    tracing::debug!(
+        method,
+        route,
+        status,
+        elapsed_us = elapsed.as_micros() as u64,
+        "request"
+    );
     metrics::counter!("remem_http_requests_total", "method" => method.clone(), "route" => route.clone(), "status" => status.to_string())
         .increment(1);
-    metrics::histogram!("remem_http_request_seconds", "method" => method, "route" => route).record(elapsed.as_secs_f64());
+    metrics::histogram!("remem_http_request_seconds", "method" => method, "route" => route)
+        .record(elapsed.as_secs_f64());
     response
 }

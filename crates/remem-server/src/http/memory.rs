@@ -5,14 +5,20 @@ use super::{Answer, json};
 use crate::door::{Door, EngineDoor, RecallDoor};
 use axum::http::StatusCode;
 use remem_wire::ErrorBody;
-use remem_wire::memory::{MemoriesQuery, MemoryList, MemoryStats, ReadQuery, SearchAnswer, SearchRequest};
+use remem_wire::memory::{
+    MemoriesQuery, MemoryList, MemoryStats, ReadQuery, SearchAnswer, SearchRequest,
+};
 use remem_wire::recall::{RecallAnswer, RecallRequest};
 
 /// Entries that answer a query by their words and their meaning, best first.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/search", tag = "memory",
     params(("memoryRef" = String, Path)), request_body = SearchRequest,
     responses((status = 200, body = SearchAnswer), (status = 422, body = ErrorBody)))]
-pub(super) async fn search(door: EngineDoor, Ref(r): Ref, JsonBody(body): JsonBody<SearchRequest>) -> Answer {
+pub(super) async fn search(
+    door: EngineDoor,
+    Ref(r): Ref,
+    JsonBody(body): JsonBody<SearchRequest>,
+) -> Answer {
     json(StatusCode::OK, &door.search(&r, body).await?)
 }
 
@@ -20,20 +26,31 @@ pub(super) async fn search(door: EngineDoor, Ref(r): Ref, JsonBody(body): JsonBo
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/recall", tag = "memory",
     params(("memoryRef" = String, Path)), request_body = RecallRequest,
     responses((status = 200, body = RecallAnswer), (status = 422, body = ErrorBody)))]
-pub(super) async fn recall(door: EngineDoor, Ref(r): Ref, JsonBody(body): JsonBody<RecallRequest>) -> Answer {
+pub(super) async fn recall(
+    door: EngineDoor,
+    Ref(r): Ref,
+    JsonBody(body): JsonBody<RecallRequest>,
+) -> Answer {
     json(StatusCode::OK, &door.recall(&r, body).await?)
 }
 
 /// Counts of a memory.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/stats", tag = "memory",
     params(("memoryRef" = String, Path), ReadQuery), responses((status = 200, body = MemoryStats)))]
-pub(super) async fn stats(door: EngineDoor, Ref(r): Ref, Params(query): Params<ReadQuery>) -> Answer {
+pub(super) async fn stats(
+    door: EngineDoor,
+    Ref(r): Ref,
+    Params(query): Params<ReadQuery>,
+) -> Answer {
     json(StatusCode::OK, &door.stats(&r, query).await?)
 }
 
 /// The tenant's memories by name.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory", tag = "memory",
     params(MemoriesQuery), responses((status = 200, body = MemoryList)))]
-pub(super) async fn list_memories(door: EngineDoor, Params(query): Params<MemoriesQuery>) -> Answer {
+pub(super) async fn list_memories(
+    door: EngineDoor,
+    Params(query): Params<MemoriesQuery>,
+) -> Answer {
     json(StatusCode::OK, &door.memories(query).await?)
 }

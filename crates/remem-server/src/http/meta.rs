@@ -27,15 +27,25 @@ impl Document {
     }
 
     fn answer(&self, headers: &HeaderMap) -> Response {
-        let known = headers.get(header::IF_NONE_MATCH).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let known = headers
+            .get(header::IF_NONE_MATCH)
+            .and_then(|v| v.to_str().ok())
+            .unwrap_or_default();
         let matches = known.split(',').any(|tag| matches!(tag.trim().trim_start_matches("W/"), tag if tag == self.etag || tag == "*"));
         let mut response = if matches {
             StatusCode::NOT_MODIFIED.into_response()
         } else {
-            ([(header::CONTENT_TYPE, "application/json")], self.text.clone()).into_response()
+            (
+                [(header::CONTENT_TYPE, "application/json")],
+                self.text.clone(),
+            )
+                .into_response()
         };
         let headers = response.headers_mut();
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=60"));
+        headers.insert(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("public, max-age=60"),
+        );
         if let Ok(etag) = HeaderValue::from_str(&self.etag) {
             headers.insert(header::ETAG, etag);
         }
@@ -45,10 +55,23 @@ impl Document {
 
 impl Documents {
     /// `fixtures` are the workflows that the host brings along.
-    pub fn new(engine: &Engine, openapi: utoipa::openapi::OpenApi, fixtures: &[String]) -> Documents {
-        let discovery = discovery::document(&engine.capabilities(), engine.policy(), fixtures, engine.activation().as_str());
-        let openapi = serde_json::to_string(&openapi).expect("the document is made of plain values");
-        Documents { discovery: Document::new(discovery.to_string()), openapi: Document::new(openapi) }
+    pub fn new(
+        engine: &Engine,
+        openapi: utoipa::openapi::OpenApi,
+        fixtures: &[String],
+    ) -> Documents {
+        let discovery = discovery::document(
+            &engine.capabilities(),
+            engine.policy(),
+            fixtures,
+            engine.activation().as_str(),
+        );
+        let openapi =
+            serde_json::to_string(&openapi).expect("the document is made of plain values");
+        Documents {
+            discovery: Document::new(discovery.to_string()),
+            openapi: Document::new(openapi),
+        }
     }
 }
 
@@ -69,7 +92,10 @@ pub(super) async fn openapi(State(app): State<App>, headers: HeaderMap) -> Respo
 /// The process is alive.
 #[utoipa::path(get, path = "/health", tag = "host", security(()), responses((status = 200, body = Object)))]
 pub(super) async fn health() -> Answer {
-    json(StatusCode::OK, &value!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}))
+    json(
+        StatusCode::OK,
+        &value!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}),
+    )
 }
 
 /// The host serves: its storage answers and it is not stopping.
@@ -95,5 +121,9 @@ pub(super) async fn metrics(State(app): State<App>, headers: HeaderMap) -> Answe
         }
     }
     let metrics = app.metrics.as_ref().ok_or(Problem::NotFound)?;
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.render()).into_response())
+    Ok((
+        [(header::CONTENT_TYPE, "text/plain; version=0.0.4")],
+        metrics.render(),
+    )
+        .into_response())
 }

@@ -63,9 +63,20 @@ pub struct App {
 impl App {
     /// The state for an engine.
     #[must_use]
-    pub fn new(engine: Arc<Engine>, metrics: Option<PrometheusHandle>, metrics_public: bool, stopping: watch::Receiver<bool>) -> App {
+    pub fn new(
+        engine: Arc<Engine>,
+        metrics: Option<PrometheusHandle>,
+        metrics_public: bool,
+        stopping: watch::Receiver<bool>,
+    ) -> App {
         let documents = Arc::new(meta::Documents::new(&engine, api().1, &engine.fixtures()));
-        App { engine, metrics, metrics_public, stopping, documents }
+        App {
+            engine,
+            metrics,
+            metrics_public,
+            stopping,
+            documents,
+        }
     }
 }
 
@@ -86,69 +97,87 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
     let mut document = Api::openapi();
     let components = document.components.get_or_insert_default();
     let what = "An API key, or a JWT of the issuer that the host trusts, if it trusts one";
-    let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(what)).build());
+    let bearer = SecurityScheme::Http(
+        HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some(what))
+            .build(),
+    );
     components.add_security_scheme("key", bearer);
-    document.security = Some(vec![utoipa::openapi::security::SecurityRequirement::new("key", Vec::<String>::new())]);
-    let (router, document) = workshop_memory(standing(under_review(OpenApiRouter::with_openapi(document))))
-        .routes(routes!(entries::put_entry, entries::list_entries))
-        .routes(routes!(entries::put_entries))
-        .routes(routes!(entries::import_entries))
-        .routes(routes!(entries::get_entry, entries::delete_entry))
-        .routes(routes!(entries::get_metadata))
-        .routes(routes!(memory::search))
-        .routes(routes!(memory::recall))
-        .routes(routes!(memory::stats))
-        .routes(routes!(memory::list_memories))
-        .routes(routes!(events::events))
-        .routes(routes!(forget::forget))
-        .routes(routes!(forget::list_erasures))
-        .routes(routes!(forget::get_erasure))
-        .routes(routes!(forget::get_lineage))
-        .routes(routes!(forget::list_archives))
-        .routes(routes!(forget::get_archive))
-        .routes(routes!(forget::undo_rewrite))
-        .routes(routes!(keys::create_key, keys::list_keys))
-        .routes(routes!(keys::revoke_key))
-        .routes(routes!(tenants::put_tenant, tenants::list_tenants))
-        .routes(routes!(passes::list_passes))
-        .routes(routes!(passes::run_pass))
-        .routes(routes!(passes::get_schedule, passes::put_schedule, passes::remove_schedule))
-        .routes(routes!(passes::list_schedules))
-        .routes(routes!(jobs::list_jobs))
-        .routes(routes!(jobs::get_job))
-        .routes(routes!(jobs::cancel_job))
-        .routes(routes!(model::list_model_calls))
-        .routes(routes!(model::get_embeddings))
-        .routes(routes!(secrets::list_secrets))
-        .routes(routes!(secrets::set_secret, secrets::delete_secret))
-        .routes(routes!(secrets::rotate_secret))
-        .routes(routes!(workspace::list_files))
-        .routes(routes!(workspace::get_file, workspace::put_file, workspace::delete_file))
-        .routes(routes!(runs::create_run))
-        .routes(routes!(runs::get_run))
-        .route("/v1/runs/{runId}", axum::routing::post(runs::fork_run))
-        .routes(routes!(runs::cancel_run))
-        .routes(routes!(runs::get_artifact))
-        .routes(routes!(run_events::run_events))
-        .routes(routes!(run_events::poll_run))
-        .routes(routes!(workflows::get_workflow))
-        .routes(routes!(workflows::list_workflows))
-        .routes(routes!(workflows::put_workflow, workflows::delete_workflow))
-        .routes(routes!(agents::list_agents))
-        .routes(routes!(agents::get_agent))
-        .routes(routes!(agents::install_agent))
-        .routes(routes!(agents::remove_agent))
-        .routes(routes!(webhooks::register))
-        .routes(routes!(webhooks::remove))
-        .routes(routes!(webhooks::list))
-        .routes(routes!(webhooks::dead_letters))
-        .routes(routes!(webhooks::redeliver))
-        .routes(routes!(meta::discovery))
-        .routes(routes!(meta::openapi))
-        .routes(routes!(meta::health))
-        .routes(routes!(meta::ready))
-        .routes(routes!(meta::metrics))
-        .split_for_parts();
+    document.security = Some(vec![utoipa::openapi::security::SecurityRequirement::new(
+        "key",
+        Vec::<String>::new(),
+    )]);
+    let (router, document) = workshop_memory(standing(under_review(OpenApiRouter::with_openapi(
+        document,
+    ))))
+    .routes(routes!(entries::put_entry, entries::list_entries))
+    .routes(routes!(entries::put_entries))
+    .routes(routes!(entries::import_entries))
+    .routes(routes!(entries::get_entry, entries::delete_entry))
+    .routes(routes!(entries::get_metadata))
+    .routes(routes!(memory::search))
+    .routes(routes!(memory::recall))
+    .routes(routes!(memory::stats))
+    .routes(routes!(memory::list_memories))
+    .routes(routes!(events::events))
+    .routes(routes!(forget::forget))
+    .routes(routes!(forget::list_erasures))
+    .routes(routes!(forget::get_erasure))
+    .routes(routes!(forget::get_lineage))
+    .routes(routes!(forget::list_archives))
+    .routes(routes!(forget::get_archive))
+    .routes(routes!(forget::undo_rewrite))
+    .routes(routes!(keys::create_key, keys::list_keys))
+    .routes(routes!(keys::revoke_key))
+    .routes(routes!(tenants::put_tenant, tenants::list_tenants))
+    .routes(routes!(passes::list_passes))
+    .routes(routes!(passes::run_pass))
+    .routes(routes!(
+        passes::get_schedule,
+        passes::put_schedule,
+        passes::remove_schedule
+    ))
+    .routes(routes!(passes::list_schedules))
+    .routes(routes!(jobs::list_jobs))
+    .routes(routes!(jobs::get_job))
+    .routes(routes!(jobs::cancel_job))
+    .routes(routes!(model::list_model_calls))
+    .routes(routes!(model::get_embeddings))
+    .routes(routes!(secrets::list_secrets))
+    .routes(routes!(secrets::set_secret, secrets::delete_secret))
+    .routes(routes!(secrets::rotate_secret))
+    .routes(routes!(workspace::list_files))
+    .routes(routes!(
+        workspace::get_file,
+        workspace::put_file,
+        workspace::delete_file
+    ))
+    .routes(routes!(runs::create_run))
+    .routes(routes!(runs::get_run))
+    .route("/v1/runs/{runId}", axum::routing::post(runs::fork_run))
+    .routes(routes!(runs::cancel_run))
+    .routes(routes!(runs::get_artifact))
+    .routes(routes!(run_events::run_events))
+    .routes(routes!(run_events::poll_run))
+    .routes(routes!(workflows::get_workflow))
+    .routes(routes!(workflows::list_workflows))
+    .routes(routes!(workflows::put_workflow, workflows::delete_workflow))
+    .routes(routes!(agents::list_agents))
+    .routes(routes!(agents::get_agent))
+    .routes(routes!(agents::install_agent))
+    .routes(routes!(agents::remove_agent))
+    .routes(routes!(webhooks::register))
+    .routes(routes!(webhooks::remove))
+    .routes(routes!(webhooks::list))
+    .routes(routes!(webhooks::dead_letters))
+    .routes(routes!(webhooks::redeliver))
+    .routes(routes!(meta::discovery))
+    .routes(routes!(meta::openapi))
+    .routes(routes!(meta::health))
+    .routes(routes!(meta::ready))
+    .routes(routes!(meta::metrics))
+    .split_for_parts();
     (router, document::complete(document))
 }
 
@@ -165,9 +194,16 @@ fn standing(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(commitments::snooze_commitment))
         .routes(routes!(commitments::observe))
         .routes(routes!(commitments::get_rules, commitments::put_rules))
-        .routes(routes!(commitments::get_memory_rules, commitments::put_memory_rules))
+        .routes(routes!(
+            commitments::get_memory_rules,
+            commitments::put_memory_rules
+        ))
         .routes(routes!(heartbeats::list_heartbeats))
-        .routes(routes!(heartbeats::get_heartbeat, heartbeats::put_heartbeat, heartbeats::remove_heartbeat))
+        .routes(routes!(
+            heartbeats::get_heartbeat,
+            heartbeats::put_heartbeat,
+            heartbeats::remove_heartbeat
+        ))
 }
 
 /// What is answered, ends, is rested upon, and is not to be restated.
@@ -190,7 +226,11 @@ fn workshop_memory(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
 fn under_review(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
     router
         .routes(routes!(proposals::list_proposals))
-        .routes(routes!(proposals::get_proposal, proposals::revise_proposal, proposals::archive_proposal))
+        .routes(routes!(
+            proposals::get_proposal,
+            proposals::revise_proposal,
+            proposals::archive_proposal
+        ))
         .routes(routes!(proposals::apply_proposal))
         .routes(routes!(proposals::reject_proposal))
         .routes(routes!(proposals::submit_proposal))
@@ -201,7 +241,11 @@ fn under_review(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
         .routes(routes!(proposals::list_installed))
         .routes(routes!(proposals::record_trace))
         .routes(routes!(automations::list_automations))
-        .routes(routes!(automations::get_automation, automations::put_automation, automations::remove_automation))
+        .routes(routes!(
+            automations::get_automation,
+            automations::put_automation,
+            automations::remove_automation
+        ))
         .routes(routes!(automations::pause_automation))
         .routes(routes!(automations::resume_automation))
 }
@@ -210,9 +254,17 @@ fn under_review(router: OpenApiRouter<App>) -> OpenApiRouter<App> {
 pub fn router(app: App) -> Router {
     let mut routes = api().0.merge(mcp::http::routes(&app));
     if app.engine.has_seams() {
-        routes = routes.merge(seams::routes()).merge(seam_passes::routes()).merge(seam_standing::routes());
+        routes = routes
+            .merge(seams::routes())
+            .merge(seam_passes::routes())
+            .merge(seam_standing::routes());
     }
-    layers::wrap(routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed).with_state(app))
+    layers::wrap(
+        routes
+            .fallback(not_found)
+            .method_not_allowed_fallback(method_not_allowed)
+            .with_state(app),
+    )
 }
 
 async fn not_found() -> Response {
@@ -264,9 +316,15 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Answer {
 }
 
 /// The answer to a write.
-pub(crate) fn written<T: Serialize>(status: StatusCode, written: crate::door::Written<T>) -> Answer {
-    let mut response =
-        if status == StatusCode::NO_CONTENT { status.into_response() } else { (status, axum::Json(&written.value)).into_response() };
+pub(crate) fn written<T: Serialize>(
+    status: StatusCode,
+    written: crate::door::Written<T>,
+) -> Answer {
+    let mut response = if status == StatusCode::NO_CONTENT {
+        status.into_response()
+    } else {
+        (status, axum::Json(&written.value)).into_response()
+    };
     let headers = response.headers_mut();
     if let Ok(revision) = HeaderValue::from_str(&written.revision) {
         headers.insert(remem_wire::REVISION_HEADER, revision);
@@ -284,11 +342,22 @@ fn no_store(headers: &mut HeaderMap) {
 
 /// The door of the caller that a request's key or token names.
 pub(crate) async fn authenticate(app: &App, headers: &HeaderMap) -> Result<EngineDoor, Failure> {
-    let text = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-    let (scheme, key) = text.and_then(|t| t.split_once(' ')).ok_or(Problem::Unauthenticated)?;
+    let text = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|v| v.to_str().ok());
+    let (scheme, key) = text
+        .and_then(|t| t.split_once(' '))
+        .ok_or(Problem::Unauthenticated)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(Problem::Unauthenticated.into());
     }
-    let caller = app.engine.authenticate(key.trim()).await.map_err(crate::door::denied)?;
-    Ok(EngineDoor { engine: app.engine.clone(), caller })
+    let caller = app
+        .engine
+        .authenticate(key.trim())
+        .await
+        .map_err(crate::door::denied)?;
+    Ok(EngineDoor {
+        engine: app.engine.clone(),
+        caller,
+    })
 }

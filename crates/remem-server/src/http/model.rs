@@ -20,15 +20,28 @@ fn info(call: Call) -> ModelCallInfo {
         at: Instant(at),
         model: text("model"),
         memory_ref: text("memoryRef"),
-        accepted: body.get("accepted").and_then(Value::as_bool).unwrap_or_default(),
+        accepted: body
+            .get("accepted")
+            .and_then(Value::as_bool)
+            .unwrap_or_default(),
         why: text("why"),
         status: number("status").and_then(|status| u16::try_from(status).ok()),
         duration_ms: number("durationMs").unwrap_or_default(),
         request_hash: text("requestHash"),
         response_hash: optional(&body, "responseHash"),
         output_id: optional(&body, "outputId"),
-        evidence: body.get("evidence").and_then(Value::as_array).into_iter().flatten().filter_map(evidence).collect(),
-        undo: body.get("undo").cloned().and_then(|undo| serde_json::from_value(undo).ok()).unwrap_or_else(ModelUndo::default),
+        evidence: body
+            .get("evidence")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(evidence)
+            .collect(),
+        undo: body
+            .get("undo")
+            .cloned()
+            .and_then(|undo| serde_json::from_value(undo).ok())
+            .unwrap_or_else(ModelUndo::default),
     }
 }
 
@@ -43,10 +56,23 @@ fn evidence(value: &Value) -> Option<ModelEvidence> {
 /// The calls of the model for the caller's tenant, oldest first: digests, what came of each, and how to undo it.
 #[utoipa::path(get, path = "/v1/host/remembrancer/model-calls", tag = "administration", params(ModelCallsQuery),
     responses((status = 200, body = ModelCallList)))]
-pub(super) async fn list_model_calls(door: EngineDoor, Params(query): Params<ModelCallsQuery>) -> Answer {
-    let (calls, more) = door.engine.model_calls(&door.caller, query.after.as_deref(), query.limit).await.map_err(fail)?;
+pub(super) async fn list_model_calls(
+    door: EngineDoor,
+    Params(query): Params<ModelCallsQuery>,
+) -> Answer {
+    let (calls, more) = door
+        .engine
+        .model_calls(&door.caller, query.after.as_deref(), query.limit)
+        .await
+        .map_err(fail)?;
     let next_after = calls.last().filter(|_| more).map(|last| last.id.clone());
-    json(StatusCode::OK, &ModelCallList { model_calls: calls.into_iter().map(info).collect(), next_after })
+    json(
+        StatusCode::OK,
+        &ModelCallList {
+            model_calls: calls.into_iter().map(info).collect(),
+            next_after,
+        },
+    )
 }
 
 /// How far vectors have been made for the caller's tenant, by which model, and whose vectors answer searches.

@@ -6,13 +6,16 @@ use crate::door::{Decided, EngineDoor, ReviewDoor};
 use axum::http::{HeaderValue, StatusCode};
 use remem_wire::ErrorBody;
 use remem_wire::proposal::{
-    InstalledArtifacts, Proposal, ProposalDecision, ProposalGate, ProposalList, ProposalOverride, ProposalPatch, ProposalRevisions,
-    ProposalSubmit, ProposalsQuery, TraceCreate, TraceCreated,
+    InstalledArtifacts, Proposal, ProposalDecision, ProposalGate, ProposalList, ProposalOverride,
+    ProposalPatch, ProposalRevisions, ProposalSubmit, ProposalsQuery, TraceCreate, TraceCreated,
 };
 
 /// Proposals, oldest first.
 #[utoipa::path(get, path = "/v1/host/sample/proposals", tag = "proposals", params(ProposalsQuery), responses((status = 200, body = ProposalList)))]
-pub(super) async fn list_proposals(door: EngineDoor, Params(query): Params<ProposalsQuery>) -> Answer {
+pub(super) async fn list_proposals(
+    door: EngineDoor,
+    Params(query): Params<ProposalsQuery>,
+) -> Answer {
     json(StatusCode::OK, &door.proposals(query).await?)
 }
 
@@ -26,7 +29,11 @@ pub(super) async fn get_proposal(door: EngineDoor, Ref(id): Ref) -> Answer {
 /// Change a proposal: a new revision, which has no effect and which nobody has approved.
 #[utoipa::path(patch, path = "/v1/host/sample/proposals/{proposalId}", tag = "proposals", params(("proposalId" = String, Path)),
     request_body = ProposalPatch, responses((status = 200, body = Proposal), (status = 409, body = ErrorBody)))]
-pub(super) async fn revise_proposal(door: EngineDoor, Ref(id): Ref, JsonBody(body): JsonBody<ProposalPatch>) -> Answer {
+pub(super) async fn revise_proposal(
+    door: EngineDoor,
+    Ref(id): Ref,
+    JsonBody(body): JsonBody<ProposalPatch>,
+) -> Answer {
     json(StatusCode::OK, &door.revise_proposal(&id, body).await?)
 }
 
@@ -38,7 +45,14 @@ pub(super) async fn archive_proposal(door: EngineDoor, Ref(id): Ref) -> Answer {
 }
 
 fn decided(decided: &Decided) -> Answer {
-    json(if decided.waits { StatusCode::ACCEPTED } else { StatusCode::OK }, &decided.proposal)
+    json(
+        if decided.waits {
+            StatusCode::ACCEPTED
+        } else {
+            StatusCode::OK
+        },
+        &decided.proposal,
+    )
 }
 
 /// Apply a proposal: install its newest revision, byte for byte. Where that takes approvals, ask for them and give one's own.
@@ -46,7 +60,11 @@ fn decided(decided: &Decided) -> Answer {
     request_body = ProposalDecision,
     responses((status = 200, body = Proposal), (status = 202, body = Proposal, description = "It waits for approvals"),
         (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
-pub(super) async fn apply_proposal(door: EngineDoor, Ref(id): Ref, OptionalBody(body): OptionalBody<ProposalDecision>) -> Answer {
+pub(super) async fn apply_proposal(
+    door: EngineDoor,
+    Ref(id): Ref,
+    OptionalBody(body): OptionalBody<ProposalDecision>,
+) -> Answer {
     decided(&door.apply_proposal(&id, body).await?)
 }
 
@@ -61,11 +79,17 @@ pub(super) async fn reject_proposal(door: EngineDoor, Ref(id): Ref) -> Answer {
 #[utoipa::path(post, path = "/v1/host/remembrancer/proposals", tag = "proposals",
     params(("Idempotency-Key" = Option<String>, Header)), request_body = ProposalSubmit,
     responses((status = 201, body = Proposal), (status = 409, body = ErrorBody), (status = 422, body = ErrorBody)))]
-pub(super) async fn submit_proposal(door: EngineDoor, key: IdempotencyKey, JsonBody(body): JsonBody<ProposalSubmit>) -> Answer {
+pub(super) async fn submit_proposal(
+    door: EngineDoor,
+    key: IdempotencyKey,
+    JsonBody(body): JsonBody<ProposalSubmit>,
+) -> Answer {
     let (proposal, replayed) = door.submit_proposal(body, key.0.as_deref()).await?;
     let mut answer = json(StatusCode::CREATED, &proposal)?;
     if replayed {
-        answer.headers_mut().insert(remem_wire::REPLAY_HEADER, HeaderValue::from_static("true"));
+        answer
+            .headers_mut()
+            .insert(remem_wire::REPLAY_HEADER, HeaderValue::from_static("true"));
     }
     Ok(answer)
 }
@@ -89,7 +113,11 @@ pub(super) async fn get_gate(door: EngineDoor, Ref(id): Ref) -> Answer {
     params(("proposalId" = String, Path)), request_body = ProposalDecision,
     responses((status = 200, body = Proposal), (status = 202, body = Proposal, description = "It waits for more"),
         (status = 409, body = ErrorBody)))]
-pub(super) async fn approve_proposal(door: EngineDoor, Ref(id): Ref, OptionalBody(body): OptionalBody<ProposalDecision>) -> Answer {
+pub(super) async fn approve_proposal(
+    door: EngineDoor,
+    Ref(id): Ref,
+    OptionalBody(body): OptionalBody<ProposalDecision>,
+) -> Answer {
     decided(&door.approve_proposal(&id, body).await?)
 }
 
@@ -97,7 +125,11 @@ pub(super) async fn approve_proposal(door: EngineDoor, Ref(id): Ref, OptionalBod
 #[utoipa::path(post, path = "/v1/host/remembrancer/proposals/{proposalId}/override", tag = "proposals",
     params(("proposalId" = String, Path)), request_body = ProposalOverride,
     responses((status = 200, body = Proposal), (status = 409, body = ErrorBody)))]
-pub(super) async fn override_proposal(door: EngineDoor, Ref(id): Ref, JsonBody(body): JsonBody<ProposalOverride>) -> Answer {
+pub(super) async fn override_proposal(
+    door: EngineDoor,
+    Ref(id): Ref,
+    JsonBody(body): JsonBody<ProposalOverride>,
+) -> Answer {
     decided(&door.override_proposal(&id, body).await?)
 }
 
@@ -110,6 +142,9 @@ pub(super) async fn list_installed(door: EngineDoor) -> Answer {
 /// Tell which tools an agent called one after the other, so that routines can be found.
 #[utoipa::path(post, path = "/v1/host/remembrancer/traces", tag = "proposals", request_body = TraceCreate,
     responses((status = 201, body = TraceCreated), (status = 422, body = ErrorBody)))]
-pub(super) async fn record_trace(door: EngineDoor, JsonBody(body): JsonBody<TraceCreate>) -> Answer {
+pub(super) async fn record_trace(
+    door: EngineDoor,
+    JsonBody(body): JsonBody<TraceCreate>,
+) -> Answer {
     json(StatusCode::CREATED, &door.record_trace(body).await?)
 }

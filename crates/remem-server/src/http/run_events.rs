@@ -15,7 +15,13 @@ use std::time::Duration;
 const WAIT_SECONDS_MAX: u64 = 30;
 
 fn events((events, is_complete): (Vec<Event>, bool)) -> Answer {
-    json(StatusCode::OK, &RunEvents { events: events.iter().filter_map(RunEventDoc::of).collect(), is_complete })
+    json(
+        StatusCode::OK,
+        &RunEvents {
+            events: events.iter().filter_map(RunEventDoc::of).collect(),
+            is_complete,
+        },
+    )
 }
 
 /// Where to go on after an event.
@@ -36,28 +42,61 @@ pub(super) async fn run_events(
     headers: HeaderMap,
     Params(query): Params<RunEventsQuery>,
 ) -> Answer {
-    let wants = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let wants = headers
+        .get(header::ACCEPT)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default();
     if !wants.contains("text/event-stream") {
-        return events(door.engine.run_events(&door.caller, &id, after(query.last_sequence)).await.map_err(fail)?);
+        return events(
+            door.engine
+                .run_events(&door.caller, &id, after(query.last_sequence))
+                .await
+                .map_err(fail)?,
+        );
     }
-    let resume = headers.get("last-event-id").and_then(|v| v.to_str().ok()).and_then(|text| text.parse().ok());
-    let feed = door.engine.run_feed(&door.caller, &id, after(resume.or(query.last_sequence))).await;
+    let resume = headers
+        .get("last-event-id")
+        .and_then(|v| v.to_str().ok())
+        .and_then(|text| text.parse().ok());
+    let feed = door
+        .engine
+        .run_feed(&door.caller, &id, after(resume.or(query.last_sequence)))
+        .await;
     let feed = feed.map_err(|error| match problem(error) {
-        Problem::TooManyFeeds { .. } => Problem::TooManyFeeds { limit: app.engine.policy().feeds_max as u64 },
+        Problem::TooManyFeeds { .. } => Problem::TooManyFeeds {
+            limit: app.engine.policy().feeds_max as u64,
+        },
         other => other,
     });
-    Ok(stream::answer(feed.map_err(Fail::from)?, app.stopping, frame))
+    Ok(stream::answer(
+        feed.map_err(Fail::from)?,
+        app.stopping,
+        frame,
+    ))
 }
 
 /// A run's events after one that is known; waits for them if asked to.
 #[utoipa::path(get, path = "/v1/runs/{runId}/events/poll", tag = "runs", params(("runId" = String, Path), RunEventsQuery),
     responses((status = 200, body = RunEvents), (status = 404, body = ErrorBody)))]
-pub(super) async fn poll_run(door: EngineDoor, Ref(id): Ref, Params(query): Params<RunEventsQuery>) -> Answer {
+pub(super) async fn poll_run(
+    door: EngineDoor,
+    Ref(id): Ref,
+    Params(query): Params<RunEventsQuery>,
+) -> Answer {
     let wait = Duration::from_secs(query.timeout.unwrap_or(0).min(WAIT_SECONDS_MAX));
-    events(door.engine.poll_run(&door.caller, &id, after(query.last_sequence), wait).await.map_err(fail)?)
+    events(
+        door.engine
+            .poll_run(&door.caller, &id, after(query.last_sequence), wait)
+            .await
+            .map_err(fail)?,
+    )
 }
 
 fn frame(event: &Event) -> Option<Frame> {
     let doc = RunEventDoc::of(event)?;
-    Frame::default().id(doc.sequence.to_string()).event(doc.r#type.clone()).json_data(&doc).ok()
+    Frame::default()
+        .id(doc.sequence.to_string())
+        .event(doc.r#type.clone())
+        .json_data(&doc)
+        .ok()
 }

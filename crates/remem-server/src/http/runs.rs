@@ -7,7 +7,9 @@ use axum::http::{HeaderValue, StatusCode};
 use remem_core::redact::SecretValue;
 use remem_core::run::ForkMode;
 use remem_engine::runs::{Fork, NewRun};
-use remem_wire::run::{RunCancel, RunCreate, RunCreated, RunFork, RunForked, RunSnapshot, RunStatusAnswer};
+use remem_wire::run::{
+    RunCancel, RunCreate, RunCreated, RunFork, RunForked, RunSnapshot, RunStatusAnswer,
+};
 use remem_wire::{ErrorBody, Failure, Problem, REPLAY_HEADER};
 use serde_json::{Map, Value};
 
@@ -17,16 +19,26 @@ fn events_url(id: &str) -> String {
 
 fn marked(replayed: bool, mut answer: axum::response::Response) -> Answer {
     if replayed {
-        answer.headers_mut().insert(REPLAY_HEADER, HeaderValue::from_static("true"));
+        answer
+            .headers_mut()
+            .insert(REPLAY_HEADER, HeaderValue::from_static("true"));
     }
     Ok(answer)
 }
 
 /// Secrets for one run go their own way, so that they are nowhere kept in clear.
 fn own_secrets(configurable: &mut Map<String, Value>) -> Result<Vec<SecretValue>, Failure> {
-    let wrong = || Failure::from(Problem::MalformedBody { hint: "configurable.secrets must be an object of texts".to_owned() });
-    let Some(secrets) = configurable.remove("secrets") else { return Ok(Vec::new()) };
-    let Value::Object(secrets) = secrets else { return Err(wrong()) };
+    let wrong = || {
+        Failure::from(Problem::MalformedBody {
+            hint: "configurable.secrets must be an object of texts".to_owned(),
+        })
+    };
+    let Some(secrets) = configurable.remove("secrets") else {
+        return Ok(Vec::new());
+    };
+    let Value::Object(secrets) = secrets else {
+        return Err(wrong());
+    };
     let value = |(name, value): (String, Value)| match value {
         Value::String(text) => Ok(SecretValue::new(name, text)),
         _ => Err(wrong()),
@@ -37,12 +49,22 @@ fn own_secrets(configurable: &mut Map<String, Value>) -> Result<Vec<SecretValue>
 /// Start a run.
 #[utoipa::path(post, path = "/v1/runs", tag = "runs", params(("Idempotency-Key" = Option<String>, Header)), request_body = RunCreate,
     responses((status = 201, body = RunCreated), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(super) async fn create_run(door: EngineDoor, key: IdempotencyKey, JsonBody(body): JsonBody<RunCreate>) -> Answer {
+pub(super) async fn create_run(
+    door: EngineDoor,
+    key: IdempotencyKey,
+    JsonBody(body): JsonBody<RunCreate>,
+) -> Answer {
     if body.callback_url.is_some() {
-        return Err(Problem::NotProvided { what: "callbackUrl: register a webhook instead" }.into());
+        return Err(Problem::NotProvided {
+            what: "callbackUrl: register a webhook instead",
+        }
+        .into());
     }
     if body.workflow_id.is_some() == body.agent_id.is_some() {
-        return Err(Problem::MalformedBody { hint: "workflowId (or agentId, but not both) is needed".to_owned() }.into());
+        return Err(Problem::MalformedBody {
+            hint: "workflowId (or agentId, but not both) is needed".to_owned(),
+        }
+        .into());
     }
     let mut configurable = body.configurable.unwrap_or_default();
     let new = NewRun {
@@ -54,7 +76,11 @@ pub(super) async fn create_run(door: EngineDoor, key: IdempotencyKey, JsonBody(b
         tags: body.tags.unwrap_or_default(),
         metadata: body.metadata.unwrap_or_default(),
     };
-    let started = door.engine.create_run(&door.caller, new, key.0.as_deref()).await.map_err(fail)?;
+    let started = door
+        .engine
+        .create_run(&door.caller, new, key.0.as_deref())
+        .await
+        .map_err(fail)?;
     let id = started.run.id.as_str();
     let created = RunCreated {
         run_id: id.to_owned(),
@@ -70,24 +96,46 @@ pub(super) async fn create_run(door: EngineDoor, key: IdempotencyKey, JsonBody(b
     responses((status = 200, body = RunSnapshot), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_run(door: EngineDoor, Ref(id): Ref) -> Answer {
     let run = door.engine.run(&door.caller, &id).await.map_err(fail)?;
-    json(StatusCode::OK, &RunSnapshot::new(door.caller.tenant().as_str(), run.id.as_str(), run.state))
+    json(
+        StatusCode::OK,
+        &RunSnapshot::new(door.caller.tenant().as_str(), run.id.as_str(), run.state),
+    )
 }
 
 /// Fork a run that has ended: replay it from its record, or branch off at one of its events.
 #[utoipa::path(post, path = "/v1/runs/{runId}:fork", tag = "runs",
     params(("runId" = String, Path), ("Idempotency-Key" = Option<String>, Header)), request_body = RunFork,
     responses((status = 201, body = RunForked), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody)))]
-pub(super) async fn fork_run(door: EngineDoor, Ref(target): Ref, key: IdempotencyKey, JsonBody(body): JsonBody<RunFork>) -> Answer {
+pub(super) async fn fork_run(
+    door: EngineDoor,
+    Ref(target): Ref,
+    key: IdempotencyKey,
+    JsonBody(body): JsonBody<RunFork>,
+) -> Answer {
     let id = target.strip_suffix(":fork").ok_or(Problem::NotFound)?;
     // What the protocol calls a bad request, as distinct from one that cannot be served.
     if body.mode == ForkMode::Branch && body.from_seq.is_none() {
-        return Err(Problem::MalformedBody { hint: "fromSeq is needed for a branch".to_owned() }.into());
+        return Err(Problem::MalformedBody {
+            hint: "fromSeq is needed for a branch".to_owned(),
+        }
+        .into());
     }
     if body.mode == ForkMode::Replay && body.run_options_overlay.is_some() {
-        return Err(Problem::MalformedBody { hint: "runOptionsOverlay is for a branch only".to_owned() }.into());
+        return Err(Problem::MalformedBody {
+            hint: "runOptionsOverlay is for a branch only".to_owned(),
+        }
+        .into());
     }
-    let fork = Fork { mode: body.mode, from_seq: body.from_seq, overlay: body.run_options_overlay };
-    let forked = door.engine.fork_run(&door.caller, id, fork, key.0.as_deref()).await.map_err(fail)?;
+    let fork = Fork {
+        mode: body.mode,
+        from_seq: body.from_seq,
+        overlay: body.run_options_overlay,
+    };
+    let forked = door
+        .engine
+        .fork_run(&door.caller, id, fork, key.0.as_deref())
+        .await
+        .map_err(fail)?;
     let answer = RunForked {
         run_id: forked.run.id.as_str().to_owned(),
         source_run_id: forked.source.run_id,
@@ -103,9 +151,19 @@ pub(super) async fn fork_run(door: EngineDoor, Ref(target): Ref, key: Idempotenc
 #[utoipa::path(post, path = "/v1/runs/{runId}/cancel", tag = "runs", params(("runId" = String, Path)), request_body = RunCancel,
     responses((status = 200, body = RunStatusAnswer), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn cancel_run(door: EngineDoor, Ref(id): Ref) -> Answer {
-    let run = door.engine.cancel_run(&door.caller, &id).await.map_err(fail)?;
+    let run = door
+        .engine
+        .cancel_run(&door.caller, &id)
+        .await
+        .map_err(fail)?;
     let status = run.state.status.as_str().to_owned();
-    json(StatusCode::OK, &RunStatusAnswer { run_id: run.id.as_str().to_owned(), status })
+    json(
+        StatusCode::OK,
+        &RunStatusAnswer {
+            run_id: run.id.as_str().to_owned(),
+            status,
+        },
+    )
 }
 
 /// This host keeps no artifacts.

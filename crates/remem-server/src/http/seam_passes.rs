@@ -27,10 +27,29 @@ fn admin(door: &EngineDoor) -> Result<(), Failure> {
 }
 
 /// Runs a pass over a memory and waits for it.
-async fn run(door: &EngineDoor, pass: &str, memory_ref: &str, options: Value) -> Result<WorkReport, Failure> {
-    let memory_ref = door.caller.memory_ref(memory_ref).ok_or(Problem::Rejected(Rejection::MalformedName { field: "memoryRef" }))?;
+async fn run(
+    door: &EngineDoor,
+    pass: &str,
+    memory_ref: &str,
+    options: Value,
+) -> Result<WorkReport, Failure> {
+    let memory_ref =
+        door.caller
+            .memory_ref(memory_ref)
+            .ok_or(Problem::Rejected(Rejection::MalformedName {
+                field: "memoryRef",
+            }))?;
     let options = options.as_object().cloned().unwrap_or_default();
-    let done = door.engine.work_now(door.caller.tenant(), pass, Some(&memory_ref), options, Trigger::OnDemand).await;
+    let done = door
+        .engine
+        .work_now(
+            door.caller.tenant(),
+            pass,
+            Some(&memory_ref),
+            options,
+            Trigger::OnDemand,
+        )
+        .await;
     done.map_err(|error| match error {
         WorkError::Refused { code, details } => Problem::WorkRefused { code, details }.into(),
         WorkError::Failed(error) => fail(error),
@@ -51,12 +70,36 @@ struct Compact {
 /// Compacts all entries of a memory; 204 if there are fewer than two.
 async fn compact(door: EngineDoor, JsonBody(body): JsonBody<Compact>) -> Answer {
     admin(&door)?;
-    let report = run(&door, "compact", &body.memory_ref, value!({"include": "all"})).await?;
-    let output = report.detail.get("outputs").and_then(Value::as_array).and_then(|all| all.first()).cloned();
-    let Some(payload) = output else { return Ok(StatusCode::NO_CONTENT.into_response()) };
-    let id = payload.get("outputId").and_then(Value::as_str).unwrap_or_default();
-    let entry = door.engine.get(&door.caller, &body.memory_ref, id, None).await.map_err(fail)?.ok_or(Problem::NotFound)?;
-    json(StatusCode::OK, &value!({"type": "memory.compacted", "payload": payload, "outputContent": entry.content}))
+    let report = run(
+        &door,
+        "compact",
+        &body.memory_ref,
+        value!({"include": "all"}),
+    )
+    .await?;
+    let output = report
+        .detail
+        .get("outputs")
+        .and_then(Value::as_array)
+        .and_then(|all| all.first())
+        .cloned();
+    let Some(payload) = output else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let id = payload
+        .get("outputId")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let entry = door
+        .engine
+        .get(&door.caller, &body.memory_ref, id, None)
+        .await
+        .map_err(fail)?
+        .ok_or(Problem::NotFound)?;
+    json(
+        StatusCode::OK,
+        &value!({"type": "memory.compacted", "payload": payload, "outputContent": entry.content}),
+    )
 }
 
 #[derive(Deserialize)]
@@ -71,22 +114,43 @@ struct Consolidate {
 async fn consolidate(door: EngineDoor, JsonBody(body): JsonBody<Consolidate>) -> Answer {
     admin(&door)?;
     let canary = door.engine.canary().unwrap_or_default();
-    if door.engine.planted(&door.caller, &body.memory_ref).await.map_err(fail)? == 0 {
+    if door
+        .engine
+        .planted(&door.caller, &body.memory_ref)
+        .await
+        .map_err(fail)?
+        == 0
+    {
         let mut texts = vec![
             "The release train for the mobile application leaves on the first working day of each month.".to_owned(),
             "The release train for the mobile application leaves on the first working day of each month!".to_owned(),
             "Customers in the northern region prefer invoices in two languages.".to_owned(),
         ];
         if body.include_secret_canary {
-            texts.push(format!("The gateway was reached with the key {canary} during the rehearsal."));
+            texts.push(format!(
+                "The gateway was reached with the key {canary} during the rehearsal."
+            ));
         }
-        door.engine.plant(&door.caller, &body.memory_ref, &texts, false).await.map_err(fail)?;
+        door.engine
+            .plant(&door.caller, &body.memory_ref, &texts, false)
+            .await
+            .map_err(fail)?;
     }
     let report = run(&door, "consolidate", &body.memory_ref, value!({})).await?;
-    let (input, output) = (report.detail.get("inputCount"), report.detail.get("outputCount"));
+    let (input, output) = (
+        report.detail.get("inputCount"),
+        report.detail.get("outputCount"),
+    );
     let event = value!({"memoryRef": body.memory_ref, "inputCount": input, "outputCount": output, "trigger": "on-demand"});
-    let leaked = door.engine.shows(&door.caller, &body.memory_ref, &canary).await.map_err(fail)?;
-    json(StatusCode::OK, &value!({"event": event, "secretLeaked": leaked}))
+    let leaked = door
+        .engine
+        .shows(&door.caller, &body.memory_ref, &canary)
+        .await
+        .map_err(fail)?;
+    json(
+        StatusCode::OK,
+        &value!({"event": event, "secretLeaked": leaked}),
+    )
 }
 
 #[derive(Deserialize)]
@@ -104,12 +168,22 @@ struct Distill {
 fn texts(given: Option<Vec<Value>>) -> Vec<String> {
     let text = |value: Value| match value {
         Value::String(text) => Some(text),
-        Value::Object(map) => map.get("content").and_then(Value::as_str).map(str::to_owned),
+        Value::Object(map) => map
+            .get("content")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
         _ => None,
     };
     match given {
         Some(given) => given.into_iter().filter_map(text).collect(),
-        None => (1..=12).map(|n| format!("Note {n}: the depot in bay {n} was counted on day {n} and held {} crates.", n * 7)).collect(),
+        None => (1..=12)
+            .map(|n| {
+                format!(
+                    "Note {n}: the depot in bay {n} was counted on day {n} and held {} crates.",
+                    n * 7
+                )
+            })
+            .collect(),
     }
 }
 
@@ -119,11 +193,18 @@ async fn distill(door: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer 
     let canary = door.engine.canary().unwrap_or_default();
     let mut texts = texts(body.sources);
     if body.include_secret_canary {
-        texts.push(format!("The rehearsal used the key {canary} for the gateway."));
+        texts.push(format!(
+            "The rehearsal used the key {canary} for the gateway."
+        ));
     }
     texts.sort(); // the same sources in another order are the same sources
-    door.engine.plant(&door.caller, &body.memory_ref, &texts, true).await.map_err(fail)?;
-    let options = body.token_budget.map_or(value!({}), |budget| value!({"tokenBudget": budget}));
+    door.engine
+        .plant(&door.caller, &body.memory_ref, &texts, true)
+        .await
+        .map_err(fail)?;
+    let options = body
+        .token_budget
+        .map_or(value!({}), |budget| value!({"tokenBudget": budget}));
     let report = run(&door, "distill", &body.memory_ref, options).await?;
     let detail = &report.detail;
     let updated = body.index_emitted != Some(false);

@@ -11,7 +11,9 @@ use serde::Deserialize;
 use serde_json::{Value, json as value};
 
 pub(super) fn routes() -> Router<App> {
-    Router::new().route("/v1/host/sample/commitment/fire", post(fire)).route("/v1/host/sample/heartbeat/tick", post(tick))
+    Router::new()
+        .route("/v1/host/sample/commitment/fire", post(fire))
+        .route("/v1/host/sample/heartbeat/tick", post(tick))
 }
 
 #[derive(Deserialize)]
@@ -26,7 +28,11 @@ struct Fire {
 /// Lets a promise be written, read and fired. What was meant is told beside the event, so that a check can look for it there.
 async fn fire(door: EngineDoor, JsonBody(body): JsonBody<Fire>) -> Answer {
     let condition = body.condition.as_deref().unwrap_or("time");
-    let done = door.engine.rehearse_commitment(&door.caller, &body.memory_ref, condition).await.map_err(fail)?;
+    let done = door
+        .engine
+        .rehearse_commitment(&door.caller, &body.memory_ref, condition)
+        .await
+        .map_err(fail)?;
     let mut answer = value!({"event": done.event, "fireCount": done.fires});
     if body.include_intention_canary {
         answer["intentionCanary"] = value!(done.intention);
@@ -46,7 +52,19 @@ struct Tick {
 /// One look of a heartbeat that finds what the check says.
 async fn tick(door: EngineDoor, JsonBody(body): JsonBody<Tick>) -> Answer {
     let id = body.heartbeat_id;
-    let done = door.engine.tick_heartbeat(&door.caller, &id, &body.observed_state, body.simulate_slow_ms).await.map_err(fail)?;
+    let done = door
+        .engine
+        .tick_heartbeat(
+            &door.caller,
+            &id,
+            &body.observed_state,
+            body.simulate_slow_ms,
+        )
+        .await
+        .map_err(fail)?;
     let evaluated = value!({"heartbeatId": id, "status": done.status, "changed": done.changed});
-    json(StatusCode::OK, &value!({"evaluated": evaluated, "stateChanged": done.changed, "enqueuedRuns": done.runs}))
+    json(
+        StatusCode::OK,
+        &value!({"evaluated": evaluated, "stateChanged": done.changed, "enqueuedRuns": done.runs}),
+    )
 }

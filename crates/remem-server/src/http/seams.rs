@@ -25,7 +25,10 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/host/sample/workspace/op", post(workspace))
         .route("/v1/host/sample/agents/{agentId}/dispatch", post(dispatch))
         .route("/v1/host/sample/identity/owned-run", get(owned_run))
-        .route("/v1/host/sample/identity/cross-workspace-read", post(foreign_read))
+        .route(
+            "/v1/host/sample/identity/cross-workspace-read",
+            post(foreign_read),
+        )
         .route("/v1/host/sample/test/runs/{runId}/events", get(run_events))
 }
 
@@ -39,7 +42,13 @@ struct Seed {
 /// Plants entries under given ids.
 async fn seed(door: EngineDoor, JsonBody(seed): JsonBody<Seed>) -> Answer {
     let ids: Vec<String> = seed.entries.iter().map(|entry| entry.id.clone()).collect();
-    door.import(&seed.memory_ref, ImportRequest { entries: seed.entries }).await?;
+    door.import(
+        &seed.memory_ref,
+        ImportRequest {
+            entries: seed.entries,
+        },
+    )
+    .await?;
     json(StatusCode::CREATED, &value!({"plantedIds": ids}))
 }
 
@@ -50,7 +59,18 @@ struct Limit {
 
 /// A memory's entries.
 async fn list(door: EngineDoor, Ref(memory_ref): Ref, Params(query): Params<Limit>) -> Answer {
-    json(StatusCode::OK, &door.list(&memory_ref, ListQuery { limit: query.limit, ..ListQuery::default() }).await?)
+    json(
+        StatusCode::OK,
+        &door
+            .list(
+                &memory_ref,
+                ListQuery {
+                    limit: query.limit,
+                    ..ListQuery::default()
+                },
+            )
+            .await?,
+    )
 }
 
 #[derive(Deserialize)]
@@ -64,29 +84,57 @@ struct WorkspaceOp {
 
 /// Acts in a workspace that is named, not proved: so each name is a tenant of its own, which no key reaches.
 async fn workspace(door: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Answer {
-    door.caller.require(Permission::WorkspaceWrite).map_err(fail)?;
+    door.caller
+        .require(Permission::WorkspaceWrite)
+        .map_err(fail)?;
     let caller = sandbox(&door.engine, &format!("{}.{}", op.tenant, op.workspace)).await?;
     let (engine, path) = (&door.engine, op.path.unwrap_or_default());
     match op.op.as_str() {
         "put" => {
             let content = op.content.unwrap_or_default();
-            let file = engine.put_file(&caller, &path, &content, None, Conditions::default()).await.map_err(fail)?;
-            json(StatusCode::OK, &value!({"path": file.path, "version": file.version}))
+            let file = engine
+                .put_file(&caller, &path, &content, None, Conditions::default())
+                .await
+                .map_err(fail)?;
+            json(
+                StatusCode::OK,
+                &value!({"path": file.path, "version": file.version}),
+            )
         }
         "get" => {
-            let file = engine.file(&caller, &path, None).await.map_err(fail)?.ok_or(Problem::NotFound)?;
-            json(StatusCode::OK, &value!({"path": file.path, "version": file.version, "content": file.content}))
+            let file = engine
+                .file(&caller, &path, None)
+                .await
+                .map_err(fail)?
+                .ok_or(Problem::NotFound)?;
+            json(
+                StatusCode::OK,
+                &value!({"path": file.path, "version": file.version, "content": file.content}),
+            )
         }
         "list" => {
             let files = engine.files(&caller, "").await.map_err(fail)?;
-            let files: Vec<Value> = files.into_iter().map(|file| value!({"path": file.path, "version": file.version})).collect();
+            let files: Vec<Value> = files
+                .into_iter()
+                .map(|file| value!({"path": file.path, "version": file.version}))
+                .collect();
             json(StatusCode::OK, &value!({"files": files}))
         }
         "delete" => {
-            let gone = engine.delete_file(&caller, &path, Conditions::default()).await.map_err(fail)?;
-            if gone { json(StatusCode::OK, &value!({"deleted": true})) } else { Err(Problem::NotFound.into()) }
+            let gone = engine
+                .delete_file(&caller, &path, Conditions::default())
+                .await
+                .map_err(fail)?;
+            if gone {
+                json(StatusCode::OK, &value!({"deleted": true}))
+            } else {
+                Err(Problem::NotFound.into())
+            }
         }
-        _ => Err(Problem::MalformedBody { hint: "op must be put, get, list or delete".to_owned() }.into()),
+        _ => Err(Problem::MalformedBody {
+            hint: "op must be put, get, list or delete".to_owned(),
+        }
+        .into()),
     }
 }
 
@@ -94,16 +142,34 @@ async fn workspace(door: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Ans
 async fn sandbox(engine: &Engine, name: &str) -> Result<Caller, Failure> {
     let tenant = TenantId::parse(&format!("conformance:{name}")).ok_or(Problem::NotFound)?;
     if engine.local_caller(&tenant).await.is_err() {
-        engine.ensure_tenant(tenant.clone(), ShapePolicy::default()).await.map_err(fail)?;
+        engine
+            .ensure_tenant(tenant.clone(), ShapePolicy::default())
+            .await
+            .map_err(fail)?;
     }
     engine.local_caller(&tenant).await.map_err(fail)
 }
 
 async fn own_run(door: &EngineDoor) -> Result<RunSnapshot, Failure> {
-    let new = NewRun { workflow_id: "conformance-noop".to_owned(), ..NewRun::default() };
-    let run = door.engine.create_run(&door.caller, new, None).await.map_err(fail)?.run;
-    let _ = door.engine.poll_run(&door.caller, run.id.as_str(), 1, Duration::from_secs(5)).await;
-    Ok(RunSnapshot::new(door.caller.tenant().as_str(), run.id.as_str(), run.state))
+    let new = NewRun {
+        workflow_id: "conformance-noop".to_owned(),
+        ..NewRun::default()
+    };
+    let run = door
+        .engine
+        .create_run(&door.caller, new, None)
+        .await
+        .map_err(fail)?
+        .run;
+    let _ = door
+        .engine
+        .poll_run(&door.caller, run.id.as_str(), 1, Duration::from_secs(5))
+        .await;
+    Ok(RunSnapshot::new(
+        door.caller.tenant().as_str(),
+        run.id.as_str(),
+        run.state,
+    ))
 }
 
 /// A run of the caller's.
@@ -115,8 +181,15 @@ async fn owned_run(door: EngineDoor) -> Answer {
 async fn foreign_read(door: EngineDoor) -> Answer {
     let run = own_run(&door).await?;
     let stranger = sandbox(&door.engine, "stranger").await?;
-    let found = door.engine.run(&stranger, &run.run_id).await.map_err(fail)?;
-    json(StatusCode::OK, &RunSnapshot::new(stranger.tenant().as_str(), found.id.as_str(), found.state))
+    let found = door
+        .engine
+        .run(&stranger, &run.run_id)
+        .await
+        .map_err(fail)?;
+    json(
+        StatusCode::OK,
+        &RunSnapshot::new(stranger.tenant().as_str(), found.id.as_str(), found.state),
+    )
 }
 
 #[derive(Deserialize)]
@@ -128,27 +201,60 @@ struct Dispatch {
 }
 
 /// Calls upon an agent and waits for what comes of it.
-async fn dispatch(door: EngineDoor, Ref(agent_id): Ref, JsonBody(body): JsonBody<Dispatch>) -> Answer {
+async fn dispatch(
+    door: EngineDoor,
+    Ref(agent_id): Ref,
+    JsonBody(body): JsonBody<Dispatch>,
+) -> Answer {
     if body.validate_handoff == Some(true) {
-        return Err(Problem::NotProvided { what: "validation of handoffs" }.into());
+        return Err(Problem::NotProvided {
+            what: "validation of handoffs",
+        }
+        .into());
     }
-    let inputs = value!({"task": body.task, "availableTools": body.available_tools.unwrap_or_default()});
+    let inputs =
+        value!({"task": body.task, "availableTools": body.available_tools.unwrap_or_default()});
     let inputs = inputs.as_object().cloned().unwrap_or_default();
-    let new = NewRun { agent_id: Some(agent_id.clone()), inputs, ..NewRun::default() };
-    let run = door.engine.create_run(&door.caller, new, None).await.map_err(fail)?.run;
+    let new = NewRun {
+        agent_id: Some(agent_id.clone()),
+        inputs,
+        ..NewRun::default()
+    };
+    let run = door
+        .engine
+        .create_run(&door.caller, new, None)
+        .await
+        .map_err(fail)?
+        .run;
     let (mut events, mut complete) = (Vec::new(), false);
     while !complete {
         let wait = Duration::from_secs(10);
-        let (more, ended) = door.engine.poll_run(&door.caller, run.id.as_str(), events.len() as u64, wait).await.map_err(fail)?;
+        let (more, ended) = door
+            .engine
+            .poll_run(&door.caller, run.id.as_str(), events.len() as u64, wait)
+            .await
+            .map_err(fail)?;
         if more.is_empty() && !ended {
             break;
         }
         events.extend(more);
         complete = ended;
     }
-    let state = door.engine.run(&door.caller, run.id.as_str()).await.map_err(fail)?.state;
-    let events: Vec<Value> = events.iter().filter_map(RunEventDoc::of).filter_map(|doc| of_agent(&doc, &agent_id)).collect();
-    json(StatusCode::OK, &value!({"runId": run.id.as_str(), "status": state.status.as_str(), "events": events}))
+    let state = door
+        .engine
+        .run(&door.caller, run.id.as_str())
+        .await
+        .map_err(fail)?
+        .state;
+    let events: Vec<Value> = events
+        .iter()
+        .filter_map(RunEventDoc::of)
+        .filter_map(|doc| of_agent(&doc, &agent_id))
+        .collect();
+    json(
+        StatusCode::OK,
+        &value!({"runId": run.id.as_str(), "status": state.status.as_str(), "events": events}),
+    )
 }
 
 /// An event that names the agent, with the name at its head.
@@ -164,9 +270,17 @@ struct OfType {
 
 /// A run's events of one kind.
 async fn run_events(door: EngineDoor, Ref(id): Ref, Params(query): Params<OfType>) -> Answer {
-    let (events, _) = door.engine.run_events(&door.caller, &id, 0).await.map_err(fail)?;
+    let (events, _) = door
+        .engine
+        .run_events(&door.caller, &id, 0)
+        .await
+        .map_err(fail)?;
     let wanted = |doc: &RunEventDoc| query.r#type.as_ref().is_none_or(|kind| *kind == doc.r#type);
-    let events: Vec<RunEventDoc> = events.iter().filter_map(RunEventDoc::of).filter(wanted).collect();
+    let events: Vec<RunEventDoc> = events
+        .iter()
+        .filter_map(RunEventDoc::of)
+        .filter(wanted)
+        .collect();
     let mut answer = Map::new();
     answer.insert("events".to_owned(), value!(events));
     json(StatusCode::OK, &answer)

@@ -34,9 +34,17 @@ impl Pages for RunFeed {
 
 /// The stream as an answer. It ends with its source, when the host stops, the key is revoked or the token ends, or the store fails: the client
 /// reconnects with its last event.
-pub(super) fn answer(pages: impl Pages, stopping: watch::Receiver<bool>, frame: fn(&Event) -> Option<Frame>) -> Response {
-    let mut response = Sse::new(frames(pages, stopping, frame)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+pub(super) fn answer(
+    pages: impl Pages,
+    stopping: watch::Receiver<bool>,
+    frame: fn(&Event) -> Option<Frame>,
+) -> Response {
+    let mut response = Sse::new(frames(pages, stopping, frame))
+        .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+        .into_response();
+    response
+        .headers_mut()
+        .insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
@@ -55,5 +63,7 @@ fn frames(
         };
         page.map(|events| (events, (pages, stopping)))
     });
-    pages.flat_map(move |events| stream::iter(events.iter().filter_map(frame).map(Ok).collect::<Vec<_>>()))
+    pages.flat_map(move |events| {
+        stream::iter(events.iter().filter_map(frame).map(Ok).collect::<Vec<_>>())
+    })
 }

@@ -8,13 +8,22 @@ use remem_core::Seq;
 use remem_engine::webhook::{DeadLetter, NewWebhook, Webhook};
 use remem_wire::time::Instant;
 use remem_wire::webhook::{
-    DeadLetterInfo, DeadLetterList, DeadLettersQuery, Redelivery, WebhookCreated, WebhookInfo, WebhookList, WebhookRegister,
-    WebhookRemoveQuery,
+    DeadLetterInfo, DeadLetterList, DeadLettersQuery, Redelivery, WebhookCreated, WebhookInfo,
+    WebhookList, WebhookRegister, WebhookRemoveQuery,
 };
 use remem_wire::{ErrorBody, Problem};
 
 fn info(webhook: Webhook) -> WebhookInfo {
-    let Webhook { id, url, events, tags, fingerprint, created_at, paused, health } = webhook;
+    let Webhook {
+        id,
+        url,
+        events,
+        tags,
+        fingerprint,
+        created_at,
+        paused,
+        health,
+    } = webhook;
     WebhookInfo {
         webhook_id: id,
         url,
@@ -34,22 +43,61 @@ fn info(webhook: Webhook) -> WebhookInfo {
 }
 
 fn letter(letter: DeadLetter) -> DeadLetterInfo {
-    let DeadLetter { seq, kind, run, attempts, error, at, .. } = letter;
-    DeadLetterInfo { sequence: seq.0, r#type: kind, run_id: Some(run).filter(|run| !run.is_empty()), attempts, error, at: Instant(at) }
+    let DeadLetter {
+        seq,
+        kind,
+        run,
+        attempts,
+        error,
+        at,
+        ..
+    } = letter;
+    DeadLetterInfo {
+        sequence: seq.0,
+        r#type: kind,
+        run_id: Some(run).filter(|run| !run.is_empty()),
+        attempts,
+        error,
+        at: Instant(at),
+    }
 }
 
 /// Register a webhook: it is posted the run events of the caller's tenant from now on. The secret is shown this once.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", params(("Idempotency-Key" = Option<String>, Header)),
     request_body = WebhookRegister,
     responses((status = 201, body = WebhookCreated), (status = 400, body = ErrorBody), (status = 422, body = ErrorBody)))]
-pub(super) async fn register(door: EngineDoor, key: IdempotencyKey, JsonBody(body): JsonBody<WebhookRegister>) -> Answer {
-    let WebhookRegister { url, events, tags, secret, tenant_id: _ } = body;
+pub(super) async fn register(
+    door: EngineDoor,
+    key: IdempotencyKey,
+    JsonBody(body): JsonBody<WebhookRegister>,
+) -> Answer {
+    let WebhookRegister {
+        url,
+        events,
+        tags,
+        secret,
+        tenant_id: _,
+    } = body;
     if events.is_empty() {
-        door.caller.require(remem_core::Permission::WebhooksManage).map_err(fail)?;
-        return Err(Problem::MalformedBody { hint: "events must name at least one event type".to_owned() }.into());
+        door.caller
+            .require(remem_core::Permission::WebhooksManage)
+            .map_err(fail)?;
+        return Err(Problem::MalformedBody {
+            hint: "events must name at least one event type".to_owned(),
+        }
+        .into());
     }
-    let new = NewWebhook { url, events, tags: tags.unwrap_or_default(), secret };
-    let made = door.engine.register_webhook(&door.caller, new, key.0.as_deref()).await.map_err(fail)?;
+    let new = NewWebhook {
+        url,
+        events,
+        tags: tags.unwrap_or_default(),
+        secret,
+    };
+    let made = door
+        .engine
+        .register_webhook(&door.caller, new, key.0.as_deref())
+        .await
+        .map_err(fail)?;
     let value = WebhookCreated {
         webhook_id: made.webhook.id.clone(),
         subscription_id: made.webhook.id,
@@ -60,34 +108,75 @@ pub(super) async fn register(door: EngineDoor, key: IdempotencyKey, JsonBody(bod
         created_at: Instant(made.webhook.created_at),
         signature_algorithm: remem_engine::webhook::SIGNATURE_ALGORITHM.to_owned(),
     };
-    written(StatusCode::CREATED, Written { value, revision: made.revision.0.to_string(), replayed: made.replayed })
+    written(
+        StatusCode::CREATED,
+        Written {
+            value,
+            revision: made.revision.0.to_string(),
+            replayed: made.replayed,
+        },
+    )
 }
 
 /// Remove a webhook with its dead letters.
 #[utoipa::path(delete, path = "/v1/webhooks/{webhookId}", tag = "webhooks", params(("webhookId" = String, Path), WebhookRemoveQuery),
     responses((status = 204), (status = 404, body = ErrorBody)))]
-pub(super) async fn remove(door: EngineDoor, Ref(id): Ref, Params(query): Params<WebhookRemoveQuery>) -> Answer {
+pub(super) async fn remove(
+    door: EngineDoor,
+    Ref(id): Ref,
+    Params(query): Params<WebhookRemoveQuery>,
+) -> Answer {
     let WebhookRemoveQuery { tenant_id: _ } = query;
-    let revision = door.engine.remove_webhook(&door.caller, &id).await.map_err(fail)?;
-    written(StatusCode::NO_CONTENT, Written { value: (), revision: revision.0.to_string(), replayed: false })
+    let revision = door
+        .engine
+        .remove_webhook(&door.caller, &id)
+        .await
+        .map_err(fail)?;
+    written(
+        StatusCode::NO_CONTENT,
+        Written {
+            value: (),
+            revision: revision.0.to_string(),
+            replayed: false,
+        },
+    )
 }
 
 /// The tenant's webhooks and how they are doing, without their secrets.
 #[utoipa::path(get, path = "/v1/host/remembrancer/webhooks", tag = "webhooks", responses((status = 200, body = WebhookList)))]
 pub(super) async fn list(door: EngineDoor) -> Answer {
     let webhooks = door.engine.webhooks(&door.caller).await.map_err(fail)?;
-    json(StatusCode::OK, &WebhookList { webhooks: webhooks.into_iter().map(info).collect() })
+    json(
+        StatusCode::OK,
+        &WebhookList {
+            webhooks: webhooks.into_iter().map(info).collect(),
+        },
+    )
 }
 
 /// What a webhook did not take, oldest first.
 #[utoipa::path(get, path = "/v1/host/remembrancer/webhooks/{webhookId}/dead-letters", tag = "webhooks",
     params(("webhookId" = String, Path), DeadLettersQuery),
     responses((status = 200, body = DeadLetterList), (status = 404, body = ErrorBody)))]
-pub(super) async fn dead_letters(door: EngineDoor, Ref(id): Ref, Params(query): Params<DeadLettersQuery>) -> Answer {
+pub(super) async fn dead_letters(
+    door: EngineDoor,
+    Ref(id): Ref,
+    Params(query): Params<DeadLettersQuery>,
+) -> Answer {
     let after = Seq(query.after.unwrap_or(0));
-    let (letters, more) = door.engine.dead_letters(&door.caller, &id, after, query.limit).await.map_err(fail)?;
+    let (letters, more) = door
+        .engine
+        .dead_letters(&door.caller, &id, after, query.limit)
+        .await
+        .map_err(fail)?;
     let next_after = letters.last().filter(|_| more).map(|last| last.seq.0);
-    json(StatusCode::OK, &DeadLetterList { dead_letters: letters.into_iter().map(letter).collect(), next_after })
+    json(
+        StatusCode::OK,
+        &DeadLetterList {
+            dead_letters: letters.into_iter().map(letter).collect(),
+            next_after,
+        },
+    )
 }
 
 /// Try a dead letter once more, now.
@@ -97,6 +186,16 @@ pub(super) async fn dead_letters(door: EngineDoor, Ref(id): Ref, Params(query): 
 pub(super) async fn redeliver(door: EngineDoor, RefAndId(id, sequence): RefAndId) -> Answer {
     // What is no number names no dead letter.
     let sequence = sequence.parse().unwrap_or(0);
-    let done = door.engine.redeliver(&door.caller, &id, Seq(sequence)).await.map_err(fail)?;
-    json(StatusCode::OK, &Redelivery { delivered: done.delivered, error: done.error })
+    let done = door
+        .engine
+        .redeliver(&door.caller, &id, Seq(sequence))
+        .await
+        .map_err(fail)?;
+    json(
+        StatusCode::OK,
+        &Redelivery {
+            delivered: done.delivered,
+            error: done.error,
+        },
+    )
 }

@@ -14,7 +14,14 @@ use serde_json::{Map, Value};
 #[utoipa::path(get, path = "/v1/workflows/{workflowId}", tag = "workflows", params(("workflowId" = String, Path)),
     responses((status = 200, body = Object), (status = 404, body = ErrorBody)))]
 pub(super) async fn get_workflow(door: EngineDoor, Ref(id): Ref) -> Answer {
-    json(StatusCode::OK, &door.engine.workflow(&door.caller, &id).await.map_err(fail)?)
+    json(
+        StatusCode::OK,
+        &door
+            .engine
+            .workflow(&door.caller, &id)
+            .await
+            .map_err(fail)?,
+    )
 }
 
 /// The workflows that can be run.
@@ -23,24 +30,52 @@ pub(super) async fn list_workflows(door: EngineDoor) -> Answer {
     let found = door.engine.workflows(&door.caller).await.map_err(fail)?;
     let listed = found.into_iter().map(|info| WorkflowListed {
         id: info.id,
-        scope: if info.installed_at.is_some() { "tenant" } else { "host" }.to_owned(),
+        scope: if info.installed_at.is_some() {
+            "tenant"
+        } else {
+            "host"
+        }
+        .to_owned(),
         installed_at: info.installed_at.map(Instant),
     });
-    json(StatusCode::OK, &WorkflowList { workflows: listed.collect() })
+    json(
+        StatusCode::OK,
+        &WorkflowList {
+            workflows: listed.collect(),
+        },
+    )
 }
 
 /// Install a workflow, in place of one of the same name.
 #[utoipa::path(put, path = "/v1/host/remembrancer/workflows/{workflowId}", tag = "workflows", params(("workflowId" = String, Path)),
     request_body = Object, responses((status = 201, body = Object), (status = 200, body = Object), (status = 422, body = ErrorBody)))]
-pub(super) async fn put_workflow(door: EngineDoor, Ref(id): Ref, JsonBody(document): JsonBody<Map<String, Value>>) -> Answer {
-    let (kept, new) = door.engine.put_workflow(&door.caller, &id, document).await.map_err(fail)?;
-    json(if new { StatusCode::CREATED } else { StatusCode::OK }, &kept)
+pub(super) async fn put_workflow(
+    door: EngineDoor,
+    Ref(id): Ref,
+    JsonBody(document): JsonBody<Map<String, Value>>,
+) -> Answer {
+    let (kept, new) = door
+        .engine
+        .put_workflow(&door.caller, &id, document)
+        .await
+        .map_err(fail)?;
+    json(
+        if new {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        },
+        &kept,
+    )
 }
 
 /// Remove a workflow; runs of it go on.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/workflows/{workflowId}", tag = "workflows", params(("workflowId" = String, Path)),
     responses((status = 204), (status = 404, body = ErrorBody)))]
 pub(super) async fn delete_workflow(door: EngineDoor, Ref(id): Ref) -> Answer {
-    door.engine.delete_workflow(&door.caller, &id).await.map_err(fail)?;
+    door.engine
+        .delete_workflow(&door.caller, &id)
+        .await
+        .map_err(fail)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

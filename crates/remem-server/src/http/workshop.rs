@@ -6,15 +6,20 @@ use crate::door::{EngineDoor, WorkshopDoor};
 use axum::http::StatusCode;
 use remem_wire::ErrorBody;
 use remem_wire::workshop::{
-    EntryAudit, InteractionClosed, LinkPut, Linked, ProfileList, RetentionQuery, RetentionStatus, RuleCheck, RuleChecked, RuleList,
-    RulePut, RulesPut, RulesQuery, RulesWritten, SessionDoc, SessionList, SlotHistory, SlotQuery,
+    EntryAudit, InteractionClosed, LinkPut, Linked, ProfileList, RetentionQuery, RetentionStatus,
+    RuleCheck, RuleChecked, RuleList, RulePut, RulesPut, RulesQuery, RulesWritten, SessionDoc,
+    SessionList, SlotHistory, SlotQuery,
 };
 
 /// Every answer to a question, oldest first, those that hold no more included.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/slots/{slot}", tag = "workshop",
     params(("memoryRef" = String, Path), ("slot" = String, Path, description = "The question, one percent-encoded segment"), SlotQuery),
     responses((status = 200, body = SlotHistory)))]
-pub(super) async fn get_history(door: EngineDoor, RefAndId(r, slot): RefAndId, Params(query): Params<SlotQuery>) -> Answer {
+pub(super) async fn get_history(
+    door: EngineDoor,
+    RefAndId(r, slot): RefAndId,
+    Params(query): Params<SlotQuery>,
+) -> Answer {
     json(StatusCode::OK, &door.history(&r, &slot, query).await?)
 }
 
@@ -22,8 +27,15 @@ pub(super) async fn get_history(door: EngineDoor, RefAndId(r, slot): RefAndId, P
 #[utoipa::path(delete, path = "/v1/host/remembrancer/memory/{memoryRef}/slots/{slot}", tag = "workshop",
     params(("memoryRef" = String, Path), ("slot" = String, Path), SlotQuery),
     responses((status = 204), (status = 404, body = ErrorBody)))]
-pub(super) async fn retract(door: EngineDoor, RefAndId(r, slot): RefAndId, Params(query): Params<SlotQuery>) -> Answer {
-    written(StatusCode::NO_CONTENT, door.retract(&r, &slot, query).await?)
+pub(super) async fn retract(
+    door: EngineDoor,
+    RefAndId(r, slot): RefAndId,
+    Params(query): Params<SlotQuery>,
+) -> Answer {
+    written(
+        StatusCode::NO_CONTENT,
+        door.retract(&r, &slot, query).await?,
+    )
 }
 
 /// The sessions of a memory, the open one first, then the newest.
@@ -44,15 +56,25 @@ pub(super) async fn close_session(door: EngineDoor, Ref(r): Ref) -> Answer {
 /// End a chat thread: what was ordered and corrected goes on in the session, the turns end. Once more does nothing more.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/interactions/{interaction}/close", tag = "workshop",
     params(("memoryRef" = String, Path), ("interaction" = String, Path)), responses((status = 200, body = InteractionClosed)))]
-pub(super) async fn close_interaction(door: EngineDoor, RefAndId(r, interaction): RefAndId) -> Answer {
-    json(StatusCode::OK, &door.close_interaction(&r, &interaction).await?)
+pub(super) async fn close_interaction(
+    door: EngineDoor,
+    RefAndId(r, interaction): RefAndId,
+) -> Answer {
+    json(
+        StatusCode::OK,
+        &door.close_interaction(&r, &interaction).await?,
+    )
 }
 
 /// Note that an action rests on an entry and on what that was made from: they stay as long as somebody may ask why.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}/links", tag = "workshop",
     params(("memoryRef" = String, Path), ("id" = String, Path)), request_body = LinkPut,
     responses((status = 200, body = Linked), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody)))]
-pub(super) async fn link_action(door: EngineDoor, RefAndId(r, id): RefAndId, JsonBody(body): JsonBody<LinkPut>) -> Answer {
+pub(super) async fn link_action(
+    door: EngineDoor,
+    RefAndId(r, id): RefAndId,
+    JsonBody(body): JsonBody<LinkPut>,
+) -> Answer {
     written(StatusCode::OK, door.link_action(&r, &id, body).await?)
 }
 
@@ -67,7 +89,10 @@ pub(super) async fn get_audit(door: EngineDoor, RefAndId(r, id): RefAndId) -> An
 /// What holds the entries that are kept, of a memory or of all that the caller may see.
 #[utoipa::path(get, path = "/v1/host/remembrancer/retention", tag = "workshop", params(RetentionQuery),
     responses((status = 200, body = RetentionStatus)))]
-pub(super) async fn get_retention(door: EngineDoor, Params(query): Params<RetentionQuery>) -> Answer {
+pub(super) async fn get_retention(
+    door: EngineDoor,
+    Params(query): Params<RetentionQuery>,
+) -> Answer {
     json(StatusCode::OK, &door.retention(query).await?)
 }
 
@@ -75,7 +100,11 @@ pub(super) async fn get_retention(door: EngineDoor, Params(query): Params<Retent
 #[utoipa::path(put, path = "/v1/host/remembrancer/worlds/{world}/rules/{ruleId}", tag = "workshop",
     params(("world" = String, Path), ("ruleId" = String, Path)), request_body = RulePut,
     responses((status = 200, body = RulesWritten), (status = 422, body = ErrorBody)))]
-pub(super) async fn put_rule(door: EngineDoor, RefAndId(world, id): RefAndId, JsonBody(body): JsonBody<RulePut>) -> Answer {
+pub(super) async fn put_rule(
+    door: EngineDoor,
+    RefAndId(world, id): RefAndId,
+    JsonBody(body): JsonBody<RulePut>,
+) -> Answer {
     written(StatusCode::OK, door.put_rule(&world, &id, body).await?)
 }
 
@@ -89,7 +118,11 @@ pub(super) async fn delete_rule(door: EngineDoor, RefAndId(world, id): RefAndId)
 /// The rules of a world by name.
 #[utoipa::path(get, path = "/v1/host/remembrancer/worlds/{world}/rules", tag = "workshop",
     params(("world" = String, Path), RulesQuery), responses((status = 200, body = RuleList)))]
-pub(super) async fn list_rules(door: EngineDoor, Ref(world): Ref, Params(query): Params<RulesQuery>) -> Answer {
+pub(super) async fn list_rules(
+    door: EngineDoor,
+    Ref(world): Ref,
+    Params(query): Params<RulesQuery>,
+) -> Answer {
     json(StatusCode::OK, &door.rules(&world, query).await?)
 }
 
@@ -97,14 +130,22 @@ pub(super) async fn list_rules(door: EngineDoor, Ref(world): Ref, Params(query):
 #[utoipa::path(post, path = "/v1/host/remembrancer/worlds/{world}/rules", tag = "workshop",
     params(("world" = String, Path)), request_body = RulesPut,
     responses((status = 200, body = RulesWritten), (status = 422, body = ErrorBody)))]
-pub(super) async fn put_rules(door: EngineDoor, Ref(world): Ref, JsonBody(body): JsonBody<RulesPut>) -> Answer {
+pub(super) async fn put_rules(
+    door: EngineDoor,
+    Ref(world): Ref,
+    JsonBody(body): JsonBody<RulesPut>,
+) -> Answer {
     written(StatusCode::OK, door.put_rules(&world, body).await?)
 }
 
 /// Whether a text restates a rule of a world, so that a put of it would be refused.
 #[utoipa::path(post, path = "/v1/host/remembrancer/worlds/{world}/check", tag = "workshop",
     params(("world" = String, Path)), request_body = RuleCheck, responses((status = 200, body = RuleChecked)))]
-pub(super) async fn check_rule(door: EngineDoor, Ref(world): Ref, JsonBody(body): JsonBody<RuleCheck>) -> Answer {
+pub(super) async fn check_rule(
+    door: EngineDoor,
+    Ref(world): Ref,
+    JsonBody(body): JsonBody<RuleCheck>,
+) -> Answer {
     json(StatusCode::OK, &door.check_rule(&world, body).await?)
 }
 

@@ -18,10 +18,16 @@ pub(crate) fn routes(app: &App) -> Router<App> {
     let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
     config.legacy_session_mode = false;
     config.json_response = true;
-    let service = StreamableHttpService::new(|| Ok(MemoryTools::over_http()), Arc::new(NeverSessionManager::default()), config);
+    let service = StreamableHttpService::new(
+        || Ok(MemoryTools::over_http()),
+        Arc::new(NeverSessionManager::default()),
+        config,
+    );
     Router::new()
         .route_service("/mcp", service)
-        .layer(RequestBodyLimitLayer::new(app.engine.policy().request_bytes_max))
+        .layer(RequestBodyLimitLayer::new(
+            app.engine.policy().request_bytes_max,
+        ))
         .layer(from_fn_with_state(app.clone(), admit))
 }
 
@@ -31,11 +37,17 @@ async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Resp
             request.extensions_mut().insert(door);
             let response = next.run(request).await;
             // What rmcp itself refuses it refuses in plain text that quotes headers and bodies.
-            let (status, hint) = (response.status(), "it is not an MCP message that this host takes".to_owned());
+            let (status, hint) = (
+                response.status(),
+                "it is not an MCP message that this host takes".to_owned(),
+            );
             if status.is_success() {
                 response
             } else {
-                render(Failure { status: status.as_u16(), ..Problem::MalformedBody { hint }.into() })
+                render(Failure {
+                    status: status.as_u16(),
+                    ..Problem::MalformedBody { hint }.into()
+                })
             }
         }
         Err(failure) => render(failure),

@@ -13,23 +13,50 @@ use serde_json::json;
 #[tool_router(router = workshop_tools, vis = "pub(super)")]
 impl MemoryTools {
     /// What answered a question, and when: every answer oldest first, with when each was true and what took its place.
-    #[tool(annotations(title = "Earlier answers", read_only_hint = true, open_world_hint = false))]
-    async fn memory_history(&self, Parameters(p): Parameters<HistoryParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+    #[tool(annotations(
+        title = "Earlier answers",
+        read_only_hint = true,
+        open_world_hint = false
+    ))]
+    async fn memory_history(
+        &self,
+        Parameters(p): Parameters<HistoryParams>,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
         let call = async {
-            let history = self.door(&context)?.history(&p.memory_ref, &p.slot, SlotQuery { session: p.session }).await?;
-            let answers = history.answers.into_iter().map(|one| SlotAnswer { entry: shown(one.entry), ..one });
-            Ok(SlotHistory { answers: answers.collect() })
+            let history = self
+                .door(&context)?
+                .history(&p.memory_ref, &p.slot, SlotQuery { session: p.session })
+                .await?;
+            let answers = history.answers.into_iter().map(|one| SlotAnswer {
+                entry: shown(one.entry),
+                ..one
+            });
+            Ok(SlotHistory {
+                answers: answers.collect(),
+            })
         };
         answer(call.await)
     }
 
     /// End a chat thread (give its interaction) or the open session of a memory: what outlasts it is kept, the rest ends.
-    #[tool(annotations(title = "End a session", read_only_hint = false, destructive_hint = true, open_world_hint = false))]
-    async fn session_close(&self, Parameters(p): Parameters<CloseParams>, context: RequestContext<RoleServer>) -> CallToolResult {
+    #[tool(annotations(
+        title = "End a session",
+        read_only_hint = false,
+        destructive_hint = true,
+        open_world_hint = false
+    ))]
+    async fn session_close(
+        &self,
+        Parameters(p): Parameters<CloseParams>,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
         let call = async {
             let door = self.door(&context)?;
             Ok(match p.interaction {
-                Some(interaction) => json!(door.close_interaction(&p.memory_ref, &interaction).await?),
+                Some(interaction) => {
+                    json!(door.close_interaction(&p.memory_ref, &interaction).await?)
+                }
                 None => json!(door.close_session(&p.memory_ref).await?),
             })
         };
@@ -44,9 +71,22 @@ impl MemoryTools {
         idempotent_hint = true,
         open_world_hint = false
     ))]
-    async fn memory_link_action(&self, Parameters(p): Parameters<LinkParams>, context: RequestContext<RoleServer>) -> CallToolResult {
-        let link = LinkPut { action: p.action, reference: p.reference };
-        let call = async { Ok(self.door(&context)?.link_action(&p.memory_ref, &p.id, link).await?.value) };
+    async fn memory_link_action(
+        &self,
+        Parameters(p): Parameters<LinkParams>,
+        context: RequestContext<RoleServer>,
+    ) -> CallToolResult {
+        let link = LinkPut {
+            action: p.action,
+            reference: p.reference,
+        };
+        let call = async {
+            Ok(self
+                .door(&context)?
+                .link_action(&p.memory_ref, &p.id, link)
+                .await?
+                .value)
+        };
         answer(call.await)
     }
 }

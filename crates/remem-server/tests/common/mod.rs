@@ -1,6 +1,9 @@
 //! A host in process: real engine, real store, fixed clock, counted ids, the real router.
 #![allow(dead_code, reason = "each test file uses its own part")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared has failed"
+)]
 
 mod storage;
 
@@ -67,7 +70,13 @@ pub struct Ground {
 impl Ground {
     async fn fresh() -> Ground {
         let (store, review, directory) = storage::open().await;
-        Ground { store, review, directory, clock: Arc::new(FixedClock::at(NOON)), ids: Arc::default() }
+        Ground {
+            store,
+            review,
+            directory,
+            clock: Arc::new(FixedClock::at(NOON)),
+            ids: Arc::default(),
+        }
     }
 }
 
@@ -87,7 +96,16 @@ impl Default for Setup<'_> {
     fn default() -> Self {
         let vault = Some(VaultKey::new([9; 32]));
         let proposals = Settings::default();
-        Setup { policy: Policy::default(), secrets: vec![], facts: FACTS, agents: vec![], seams: false, vault, proposals, embedder: None }
+        Setup {
+            policy: Policy::default(),
+            secrets: vec![],
+            facts: FACTS,
+            agents: vec![],
+            seams: false,
+            vault,
+            proposals,
+            embedder: None,
+        }
     }
 }
 
@@ -126,19 +144,48 @@ impl Host {
 
     /// With the seams, a few workflows and the test secret.
     pub async fn with_seams() -> Host {
-        Host::made(Ground::fresh().await, Setup { seams: true, ..Setup::default() }).await
+        Host::made(
+            Ground::fresh().await,
+            Setup {
+                seams: true,
+                ..Setup::default()
+            },
+        )
+        .await
     }
 
     /// With a model that makes vectors, and what the facts then say.
     pub async fn with_embedder(embedder: Arc<dyn Embedder>) -> Host {
-        let facts = Facts { semantic: true, ..FACTS };
-        Host::made(Ground::fresh().await, Setup { facts, embedder: Some(embedder), ..Setup::default() }).await
+        let facts = Facts {
+            semantic: true,
+            ..FACTS
+        };
+        Host::made(
+            Ground::fresh().await,
+            Setup {
+                facts,
+                embedder: Some(embedder),
+                ..Setup::default()
+            },
+        )
+        .await
     }
 
     /// Where applying a proposal takes so many approvals.
     pub async fn gated(quorum: u32) -> Host {
-        let proposals = Settings { activation: Activation::ApprovalGate, quorum, ..Settings::default() };
-        Host::made(Ground::fresh().await, Setup { proposals, ..Setup::default() }).await
+        let proposals = Settings {
+            activation: Activation::ApprovalGate,
+            quorum,
+            ..Settings::default()
+        };
+        Host::made(
+            Ground::fresh().await,
+            Setup {
+                proposals,
+                ..Setup::default()
+            },
+        )
+        .await
     }
 
     pub async fn with(policy: Policy, secrets: Vec<(&str, &str)>) -> Host {
@@ -146,17 +193,50 @@ impl Host {
     }
 
     /// A host that has what the facts say, and agents of its own.
-    pub async fn of(policy: Policy, secrets: Vec<(&str, &str)>, facts: Facts, agents: Vec<Agent>) -> Host {
-        Host::made(Ground::fresh().await, Setup { policy, secrets, facts, agents, ..Setup::default() }).await
+    pub async fn of(
+        policy: Policy,
+        secrets: Vec<(&str, &str)>,
+        facts: Facts,
+        agents: Vec<Agent>,
+    ) -> Host {
+        Host::made(
+            Ground::fresh().await,
+            Setup {
+                policy,
+                secrets,
+                facts,
+                agents,
+                ..Setup::default()
+            },
+        )
+        .await
     }
 
-    pub async fn on(ground: Ground, policy: Policy, secrets: Vec<(&str, &str)>, vault: Option<VaultKey>) -> Host {
-        Host::made(ground, Setup { policy, secrets, vault, ..Setup::default() }).await
+    pub async fn on(
+        ground: Ground,
+        policy: Policy,
+        secrets: Vec<(&str, &str)>,
+        vault: Option<VaultKey>,
+    ) -> Host {
+        Host::made(
+            ground,
+            Setup {
+                policy,
+                secrets,
+                vault,
+                ..Setup::default()
+            },
+        )
+        .await
     }
 
     async fn made(ground: Ground, setup: Setup<'_>) -> Host {
         let (post, key) = (Arc::new(RecordedPost::default()), HostKey::new([7; 32]));
-        let secrets = setup.secrets.into_iter().map(|(id, value)| (None, SecretValue::new(id, value))).collect();
+        let secrets = setup
+            .secrets
+            .into_iter()
+            .map(|(id, value)| (None, SecretValue::new(id, value)))
+            .collect();
         let engine = Arc::new(Engine::new(Parts {
             review: Desk::over(ground.review.clone()),
             proposals: setup.proposals,
@@ -167,42 +247,86 @@ impl Host {
             vault: setup.vault,
             test_secrets: vec![SecretValue::new(remem_engine::TEST_SECRET, CANARY)],
             capabilities: Capabilities::compute(setup.facts),
-            workflows: if setup.seams { vec![workflow(NOOP)] } else { Vec::new() },
+            workflows: if setup.seams {
+                vec![workflow(NOOP)]
+            } else {
+                Vec::new()
+            },
             seams: setup.seams,
             agents: setup.agents,
             embedders: Embedders::new(setup.embedder, None),
-            ..Parts::new(ground.store.clone(), ground.directory.clone(), ground.clock.clone(), ground.ids.clone(), key)
+            ..Parts::new(
+                ground.store.clone(),
+                ground.directory.clone(),
+                ground.clock.clone(),
+                ground.ids.clone(),
+                key,
+            )
         }));
         let (stop, stopping) = watch::channel(false);
         runner::start_runs(&engine, &stopping);
         let router = router(App::new(engine.clone(), None, false, stopping));
-        let host = Host { store: ground.store.clone(), clock: ground.clock.clone(), ground, engine, post, router, stop };
+        let host = Host {
+            store: ground.store.clone(),
+            clock: ground.clock.clone(),
+            ground,
+            engine,
+            post,
+            router,
+            stop,
+        };
         host.key("a", "key-of-a", &Permission::ALL).await;
         host
     }
 
     pub async fn key(&self, tenant: &str, text: &str, permissions: &[Permission]) {
         let tenant = TenantId::parse(tenant).unwrap();
-        let request = KeyRequest { tenant, label: String::new(), permissions: permissions.to_vec(), expires_at: None, principal: None };
+        let request = KeyRequest {
+            tenant,
+            label: String::new(),
+            permissions: permissions.to_vec(),
+            expires_at: None,
+            principal: None,
+        };
         self.engine.add_key(text, request).await.unwrap();
     }
 
     /// A key of a user of tenant `a`; its text is the user's name.
     pub async fn user(&self, name: &str) {
-        let (tenant, principal) = (TenantId::parse("a").unwrap(), remem_core::PrincipalId::parse(name));
+        let (tenant, principal) = (
+            TenantId::parse("a").unwrap(),
+            remem_core::PrincipalId::parse(name),
+        );
         let permissions = Permission::ALL.to_vec();
-        let request = KeyRequest { tenant, label: String::new(), permissions, expires_at: None, principal };
+        let request = KeyRequest {
+            tenant,
+            label: String::new(),
+            permissions,
+            expires_at: None,
+            principal,
+        };
         self.engine.add_key(name, request).await.unwrap();
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
-        Answer { status: parts.status, headers: parts.headers, bytes: body.collect().await.unwrap().to_bytes().to_vec() }
+        Answer {
+            status: parts.status,
+            headers: parts.headers,
+            bytes: body.collect().await.unwrap().to_bytes().to_vec(),
+        }
     }
 
     /// A call with a key; headers as pairs.
-    pub async fn call(&self, key: &str, method: &str, path: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
+    pub async fn call(
+        &self,
+        key: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> Answer {
         let mut request = Request::builder().method(method).uri(path);
         if !key.is_empty() {
             request = request.header("authorization", format!("Bearer {key}"));
@@ -218,7 +342,8 @@ impl Host {
     }
 
     pub async fn post(&self, path: &str, body: Value) -> Answer {
-        self.call("key-of-a", "POST", path, &[], body.to_string()).await
+        self.call("key-of-a", "POST", path, &[], body.to_string())
+            .await
     }
 
     /// Installs a workflow.
@@ -244,7 +369,10 @@ impl Host {
                 return page["events"].as_array().unwrap().clone();
             }
             let last = page["events"].as_array().unwrap().len() - 1;
-            self.get(&format!("/v1/runs/{id}/events/poll?lastSequence={last}&timeout=5")).await;
+            self.get(&format!(
+                "/v1/runs/{id}/events/poll?lastSequence={last}&timeout=5"
+            ))
+            .await;
         }
         panic!("the run {id} does not end");
     }

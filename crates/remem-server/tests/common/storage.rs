@@ -15,20 +15,43 @@ pub async fn open() -> Opened {
         return postgres().await;
     }
     let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
-    (store.clone(), store, Arc::new(SqliteDirectory::open(&Location::Memory).unwrap()))
+    (
+        store.clone(),
+        store,
+        Arc::new(SqliteDirectory::open(&Location::Memory).unwrap()),
+    )
 }
 
 async fn postgres() -> Opened {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let server = std::env::var("REMEM_TEST_POSTGRES").expect("REMEM_TEST_POSTGRES is what `scripts/postgres start DIR` prints");
-    let name = format!("s{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst));
-    let made = tokio::process::Command::new("psql").args(["-Xq", &server, "-c", &format!("CREATE DATABASE {name}")]).status().await;
-    assert!(made.expect("psql is there: `scripts/postgres install`").success());
+    let server = std::env::var("REMEM_TEST_POSTGRES")
+        .expect("REMEM_TEST_POSTGRES is what `scripts/postgres start DIR` prints");
+    let name = format!(
+        "s{}_{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::SeqCst)
+    );
+    let made = tokio::process::Command::new("psql")
+        .args(["-Xq", &server, "-c", &format!("CREATE DATABASE {name}")])
+        .status()
+        .await;
+    assert!(
+        made.expect("psql is there: `scripts/postgres install`")
+            .success()
+    );
     let (place, _) = server.rsplit_once('/').unwrap();
-    migrate(&Target::parse(&format!("{place}/{name}")).unwrap(), "of-the-application").await.unwrap();
+    migrate(
+        &Target::parse(&format!("{place}/{name}")).unwrap(),
+        "of-the-application",
+    )
+    .await
+    .unwrap();
     let (_, host) = place.rsplit_once('@').unwrap();
     let store = PostgresStore::open(Options {
-        target: Target::parse(&format!("postgres://{name}_app:of-the-application@{host}/{name}")).unwrap(),
+        target: Target::parse(&format!(
+            "postgres://{name}_app:of-the-application@{host}/{name}"
+        ))
+        .unwrap(),
         worker: None,
         connections: 4,
         wait: Duration::from_secs(2),

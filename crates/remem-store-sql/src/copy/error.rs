@@ -15,7 +15,11 @@ pub enum End {
 
 impl std::fmt::Display for End {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if *self == End::Source { "source" } else { "target" })
+        f.write_str(if *self == End::Source {
+            "source"
+        } else {
+            "target"
+        })
     }
 }
 
@@ -47,7 +51,9 @@ pub enum CopyError {
     )]
     NoSecret,
     /// Keys of the target would stop working, or those of the source would not start to.
-    #[error("the target belongs to a host with another secret and holds its keys: copy into a new folder or a freshly prepared database")]
+    #[error(
+        "the target belongs to a host with another secret and holds its keys: copy into a new folder or a freshly prepared database"
+    )]
     OtherSecret,
     /// The same, but nothing depends on it.
     #[error(
@@ -59,13 +65,19 @@ pub enum CopyError {
     #[error("runs of tenant {0} are under way: wait until they have ended, or cancel them")]
     OpenRuns(TenantId),
     /// Not a copy of this source.
-    #[error("tenant {0} at the target has another history: copy into a new folder or a freshly prepared database")]
+    #[error(
+        "tenant {0} at the target has another history: copy into a new folder or a freshly prepared database"
+    )]
     OtherHistory(TenantId),
     /// The target went on by itself.
-    #[error("tenant {0} at the target is ahead of the source: it was written to there after an earlier copy")]
+    #[error(
+        "tenant {0} at the target is ahead of the source: it was written to there after an earlier copy"
+    )]
     Ahead(TenantId),
     /// Something hides them, or they are lost.
-    #[error("tenant {tenant}: {written} entries were written and {found} can be read, so the copy would not be whole")]
+    #[error(
+        "tenant {tenant}: {written} entries were written and {found} can be read, so the copy would not be whole"
+    )]
     Hidden {
         /// Whose.
         tenant: TenantId,
@@ -75,7 +87,9 @@ pub enum CopyError {
         found: u64,
     },
     /// The comparison failed.
-    #[error("tenant {tenant} is not the same at the target: {what} differ; run this again, and if it stays so, start with an empty target")]
+    #[error(
+        "tenant {tenant} is not the same at the target: {what} differ; run this again, and if it stays so, start with an empty target"
+    )]
     Mismatch {
         /// Whose.
         tenant: TenantId,

@@ -93,8 +93,15 @@ pub struct TenantReport {
 }
 
 /// Moves tenants, keys and memory. Run again after an interruption, it goes on where it was.
-pub async fn copy(from: Place, to: Place, options: &Options, progress: &mut OnProgress<'_>) -> Result<Vec<TenantReport>, CopyError> {
-    let source = open(from, End::Source, options.dry_run).await?.ok_or(CopyError::NoHost)?;
+pub async fn copy(
+    from: Place,
+    to: Place,
+    options: &Options,
+    progress: &mut OnProgress<'_>,
+) -> Result<Vec<TenantReport>, CopyError> {
+    let source = open(from, End::Source, options.dry_run)
+        .await?
+        .ok_or(CopyError::NoHost)?;
     let target = open(to, End::Target, options.dry_run).await?;
     if let Some(target) = &target {
         refuse_same_place(source.as_ref(), target.as_ref()).await?;
@@ -104,7 +111,16 @@ pub async fn copy(from: Place, to: Place, options: &Options, progress: &mut OnPr
     let mut reports = Vec::new();
     for tenant in tenants(source.as_ref(), options).await? {
         let report = match &target {
-            Some(target) => tenant::copy(source.as_ref(), target.as_ref(), &tenant, options.dry_run, progress).await?,
+            Some(target) => {
+                tenant::copy(
+                    source.as_ref(),
+                    target.as_ref(),
+                    &tenant,
+                    options.dry_run,
+                    progress,
+                )
+                .await?
+            }
             None => tenant::count(source.as_ref(), &tenant.id).await?,
         };
         reports.push(report);
@@ -115,16 +131,27 @@ pub async fn copy(from: Place, to: Place, options: &Options, progress: &mut OnPr
 /// `None`: a folder that is not there, where it may not be made.
 async fn open(place: Place, end: End, dry_run: bool) -> Result<Option<Box<dyn Side>>, CopyError> {
     match place {
-        Place::Folder(folder) => sqlite::open(folder, end, dry_run).map(|side| side.map(|side| Box::new(side) as Box<dyn Side>)),
-        Place::Database { options, secret } => Ok(Some(Box::new(postgres::open(*options, secret, end).await?))),
+        Place::Folder(folder) => sqlite::open(folder, end, dry_run)
+            .map(|side| side.map(|side| Box::new(side) as Box<dyn Side>)),
+        Place::Database { options, secret } => {
+            Ok(Some(Box::new(postgres::open(*options, secret, end).await?)))
+        }
     }
 }
 
 async fn refuse_same_place(source: &dyn Side, target: &dyn Side) -> Result<(), CopyError> {
-    if source.identity().await? == target.identity().await? { Err(CopyError::SamePlace) } else { Ok(()) }
+    if source.identity().await? == target.identity().await? {
+        Err(CopyError::SamePlace)
+    } else {
+        Ok(())
+    }
 }
 
-async fn carry_secret(secret: &Secret, target: Option<&dyn Side>, dry_run: bool) -> Result<(), CopyError> {
+async fn carry_secret(
+    secret: &Secret,
+    target: Option<&dyn Side>,
+    dry_run: bool,
+) -> Result<(), CopyError> {
     let Some(target) = target else { return Ok(()) };
     let there = match target.secret().await? {
         Some(there) => there,
@@ -134,7 +161,11 @@ async fn carry_secret(secret: &Secret, target: Option<&dyn Side>, dry_run: bool)
     if there == *secret {
         return Ok(());
     }
-    Err(if depends_on_secret(target).await? { CopyError::OtherSecret } else { CopyError::UnusedSecret })
+    Err(if depends_on_secret(target).await? {
+        CopyError::OtherSecret
+    } else {
+        CopyError::UnusedSecret
+    })
 }
 
 /// Keys and idempotency records are digests under the secret.
@@ -143,7 +174,13 @@ async fn depends_on_secret(side: &dyn Side) -> Result<bool, CopyError> {
         if !side.directory().keys(&tenant.id).await?.is_empty() {
             return Ok(true);
         }
-        if !side.snapshot(&tenant.id).await?.repeats(&(String::new(), Vec::new())).await?.is_empty() {
+        if !side
+            .snapshot(&tenant.id)
+            .await?
+            .repeats(&(String::new(), Vec::new()))
+            .await?
+            .is_empty()
+        {
             return Ok(true);
         }
     }
@@ -153,6 +190,12 @@ async fn depends_on_secret(side: &dyn Side) -> Result<bool, CopyError> {
 async fn tenants(source: &dyn Side, options: &Options) -> Result<Vec<Tenant>, CopyError> {
     match &options.tenant {
         None => Ok(source.directory().tenants().await?),
-        Some(id) => Ok(vec![source.directory().tenant(id).await?.ok_or_else(|| CopyError::NoTenant(id.clone()))?]),
+        Some(id) => Ok(vec![
+            source
+                .directory()
+                .tenant(id)
+                .await?
+                .ok_or_else(|| CopyError::NoTenant(id.clone()))?,
+        ]),
     }
 }

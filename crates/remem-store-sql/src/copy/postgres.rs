@@ -5,8 +5,8 @@
 
 use super::error::{CopyError, End};
 use super::rows::{
-    self, ActionRow, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ReplacedRow, RuleRow, ScopeRow,
-    SlotRow, SubjectRow,
+    self, ActionRow, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow,
+    RepeatRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
 };
 use super::side::{Secret, Side, Snapshot};
 use super::{postgres_kin as kin, postgres_workshop as workshop};
@@ -32,9 +32,19 @@ pub(super) struct Database {
     secret: Option<Secret>,
 }
 
-pub(super) async fn open(options: Options, secret: Option<Secret>, end: End) -> Result<Database, CopyError> {
-    let store = PostgresStore::open(options).await.map_err(|error| CopyError::Database(end, Box::new(error)))?;
-    Ok(Database { directory: store.directory(), store, secret })
+pub(super) async fn open(
+    options: Options,
+    secret: Option<Secret>,
+    end: End,
+) -> Result<Database, CopyError> {
+    let store = PostgresStore::open(options)
+        .await
+        .map_err(|error| CopyError::Database(end, Box::new(error)))?;
+    Ok(Database {
+        directory: store.directory(),
+        store,
+        secret,
+    })
 }
 
 pub(super) struct Reader {
@@ -44,11 +54,19 @@ pub(super) struct Reader {
 
 impl Reader {
     /// `$1` is the tenant.
-    pub async fn rows(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
+    pub async fn rows(
+        &self,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
         let name = self.tenant.as_str();
         let mut all: Vec<&(dyn ToSql + Sync)> = vec![&name];
         all.extend(params);
-        let mut answers = self.transaction.run(vec![call(sql, &all)]).await.map_err(Failed::into_store)?;
+        let mut answers = self
+            .transaction
+            .run(vec![call(sql, &all)])
+            .await
+            .map_err(Failed::into_store)?;
         Ok(answers.pop().unwrap_or_default())
     }
 }
@@ -58,38 +76,82 @@ pub(super) const LIMIT: i64 = PAGE_ROWS as i64;
 #[async_trait]
 impl Snapshot for Reader {
     async fn clock(&self) -> Result<ClockRow, StoreError> {
-        let rows = self.rows("SELECT revision, seq, at, chain FROM remem.tenant_clock WHERE tenant_id = $1", &[]).await?;
+        let rows = self
+            .rows(
+                "SELECT revision, seq, at, chain FROM remem.tenant_clock WHERE tenant_id = $1",
+                &[],
+            )
+            .await?;
         Ok(rows.first().map(clock).transpose()?.unwrap_or_default())
     }
 
     async fn last_event(&self) -> Result<Option<(i64, Vec<u8>)>, StoreError> {
-        let rows = self.rows("SELECT seq, hash FROM remem.event WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1", &[]).await?;
-        rows.first().map(|row| Ok((get(row, 0)?, get(row, 1)?))).transpose()
+        let rows = self
+            .rows(
+                "SELECT seq, hash FROM remem.event WHERE tenant_id = $1 ORDER BY seq DESC LIMIT 1",
+                &[],
+            )
+            .await?;
+        rows.first()
+            .map(|row| Ok((get(row, 0)?, get(row, 1)?)))
+            .transpose()
     }
 
     async fn event_hash(&self, seq: i64) -> Result<Option<Vec<u8>>, StoreError> {
-        let rows = self.rows("SELECT hash FROM remem.event WHERE tenant_id = $1 AND seq = $2", &[&seq]).await?;
+        let rows = self
+            .rows(
+                "SELECT hash FROM remem.event WHERE tenant_id = $1 AND seq = $2",
+                &[&seq],
+            )
+            .await?;
         rows.first().map(|row| get(row, 0)).transpose()
     }
 
     async fn has_open_runs(&self) -> Result<bool, StoreError> {
-        Ok(!self.rows("SELECT 1 FROM remem.snapshot WHERE tenant_id = $1 LIMIT 1", &[]).await?.is_empty())
+        Ok(!self
+            .rows(
+                "SELECT 1 FROM remem.snapshot WHERE tenant_id = $1 LIMIT 1",
+                &[],
+            )
+            .await?
+            .is_empty())
     }
 
     async fn entry_count(&self) -> Result<u64, StoreError> {
-        let rows = self.rows("SELECT count(*) FROM remem.entry WHERE tenant_id = $1", &[]).await?;
-        rows.first().map_or(Ok(0), |row| Ok(get::<i64>(row, 0)?.cast_unsigned()))
+        let rows = self
+            .rows("SELECT count(*) FROM remem.entry WHERE tenant_id = $1", &[])
+            .await?;
+        rows.first()
+            .map_or(Ok(0), |row| Ok(get::<i64>(row, 0)?.cast_unsigned()))
     }
 
     async fn events(&self, after: i64) -> Result<Vec<EventRow>, StoreError> {
-        let sql = format!("SELECT {} FROM remem.event WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3", rows::EVENT);
-        self.rows(&sql, &[&after, &LIMIT]).await?.iter().map(event).collect()
+        let sql = format!(
+            "SELECT {} FROM remem.event WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+            rows::EVENT
+        );
+        self.rows(&sql, &[&after, &LIMIT])
+            .await?
+            .iter()
+            .map(event)
+            .collect()
     }
 
     async fn scopes(&self, after: i64) -> Result<Vec<ScopeRow>, StoreError> {
-        let sql = format!("SELECT {} FROM remem.scope WHERE tenant_id = $1 AND scope_id > $2 ORDER BY scope_id LIMIT $3", rows::SCOPE);
+        let sql = format!(
+            "SELECT {} FROM remem.scope WHERE tenant_id = $1 AND scope_id > $2 ORDER BY scope_id LIMIT $3",
+            rows::SCOPE
+        );
         let rows = self.rows(&sql, &[&after, &LIMIT]).await?;
-        rows.iter().map(|row| Ok(ScopeRow { scope_id: get(row, 0)?, memory_ref: get(row, 1)?, owner: get(row, 2)? })).collect()
+        rows.iter()
+            .map(|row| {
+                Ok(ScopeRow {
+                    scope_id: get(row, 0)?,
+                    memory_ref: get(row, 1)?,
+                    owner: get(row, 2)?,
+                })
+            })
+            .collect()
     }
 
     /// The sizes of texts are known without reading them, so the page ends before it gets too large.
@@ -100,7 +162,11 @@ impl Snapshot for Reader {
              WHERE before < $5 ORDER BY scope_id, row_id",
             rows::ENTRY
         );
-        self.rows(&sql, &[&after.0, &after.1, &LIMIT, &(PAGE_BYTES as i64)]).await?.iter().map(entry).collect()
+        self.rows(&sql, &[&after.0, &after.1, &LIMIT, &(PAGE_BYTES as i64)])
+            .await?
+            .iter()
+            .map(entry)
+            .collect()
     }
 
     async fn repeats(&self, after: &(String, Vec<u8>)) -> Result<Vec<RepeatRow>, StoreError> {
@@ -108,18 +174,34 @@ impl Snapshot for Reader {
             "SELECT {} FROM remem.idempotency WHERE tenant_id = $1 AND (operation, key) > ($2, $3) ORDER BY operation, key LIMIT $4",
             rows::REPEAT
         );
-        self.rows(&sql, &[&after.0, &after.1, &LIMIT]).await?.iter().map(repeat).collect()
+        self.rows(&sql, &[&after.0, &after.1, &LIMIT])
+            .await?
+            .iter()
+            .map(repeat)
+            .collect()
     }
 
     async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError> {
-        let page = "WHERE r.tenant_id = $1 AND (r.kind, r.key) > ($2, $3) ORDER BY r.kind, r.key LIMIT $4";
+        let page =
+            "WHERE r.tenant_id = $1 AND (r.kind, r.key) > ($2, $3) ORDER BY r.kind, r.key LIMIT $4";
         let source = "LEFT JOIN remem.entry e ON e.tenant_id = r.tenant_id AND e.scope_id = r.source_scope AND e.row_id = r.source_row";
-        let sql = format!("SELECT {} FROM remem.record r {source} {page}", rows::RECORD);
+        let sql = format!(
+            "SELECT {} FROM remem.record r {source} {page}",
+            rows::RECORD
+        );
         let records = self.rows(&sql, &[&after.0, &after.1, &LIMIT]).await?;
         let sql = format!("SELECT {} FROM remem.review r {page}", rows::REVIEW);
         let name = self.tenant.as_str();
-        let asked = vec![call(AS_REVIEWER, &[]), call(&sql, &[&name, &after.0, &after.1, &LIMIT]), call(AS_BEFORE, &[])];
-        let answers = self.transaction.run(asked).await.map_err(Failed::into_store)?;
+        let asked = vec![
+            call(AS_REVIEWER, &[]),
+            call(&sql, &[&name, &after.0, &after.1, &LIMIT]),
+            call(AS_BEFORE, &[]),
+        ];
+        let answers = self
+            .transaction
+            .run(asked)
+            .await
+            .map_err(Failed::into_store)?;
         let read = |rows: &[Row]| rows.iter().map(record).collect::<Result<Vec<_>, _>>();
         Ok(rows::merged(read(&records)?, read(&answers[1])?))
     }
@@ -140,7 +222,10 @@ impl Snapshot for Reader {
         workshop::slots(self, after).await
     }
 
-    async fn actions(&self, after: &(i64, i64, String, String)) -> Result<Vec<ActionRow>, StoreError> {
+    async fn actions(
+        &self,
+        after: &(i64, i64, String, String),
+    ) -> Result<Vec<ActionRow>, StoreError> {
         workshop::actions(self, after).await
     }
 
@@ -149,12 +234,21 @@ impl Snapshot for Reader {
     }
 
     async fn end(self: Box<Self>) -> Result<(), StoreError> {
-        self.transaction.commit(Vec::new()).await.map_err(Failed::into_store).map(|_| ())
+        self.transaction
+            .commit(Vec::new())
+            .await
+            .map_err(Failed::into_store)
+            .map(|_| ())
     }
 }
 
 fn clock(row: &Row) -> Result<ClockRow, StoreError> {
-    Ok(ClockRow { revision: get(row, 0)?, seq: get(row, 1)?, at: get(row, 2)?, chain: get(row, 3)? })
+    Ok(ClockRow {
+        revision: get(row, 0)?,
+        seq: get(row, 1)?,
+        at: get(row, 2)?,
+        chain: get(row, 3)?,
+    })
 }
 
 fn event(row: &Row) -> Result<EventRow, StoreError> {
@@ -178,7 +272,8 @@ fn entry(row: &Row) -> Result<EntryRow, StoreError> {
         id: get(row, 2)?,
         tier: get(row, 3)?,
         typology: get(row, 4)?,
-        content: String::from_utf8(get(row, 5)?).map_err(|_| StoreError::Damaged("a text is not UTF-8"))?,
+        content: String::from_utf8(get(row, 5)?)
+            .map_err(|_| StoreError::Damaged("a text is not UTF-8"))?,
         tags: get(row, 6)?,
         metadata: get(row, 7)?,
         created_at: get(row, 8)?,
@@ -218,9 +313,26 @@ fn repeat(row: &Row) -> Result<RepeatRow, StoreError> {
 }
 
 fn record(row: &Row) -> Result<RecordRow, StoreError> {
-    let (due, topic, source_scope, source_id) = (get(row, 5)?, get(row, 6)?, get(row, 7)?, get(row, 8)?);
-    let (kind, key, version, at, body) = (get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?, get(row, 4)?);
-    Ok(RecordRow { kind, key, version, at, body, due, topic, source_scope, source_id })
+    let (due, topic, source_scope, source_id) =
+        (get(row, 5)?, get(row, 6)?, get(row, 7)?, get(row, 8)?);
+    let (kind, key, version, at, body) = (
+        get(row, 0)?,
+        get(row, 1)?,
+        get(row, 2)?,
+        get(row, 3)?,
+        get(row, 4)?,
+    );
+    Ok(RecordRow {
+        kind,
+        key,
+        version,
+        at,
+        body,
+        due,
+        topic,
+        source_scope,
+        source_id,
+    })
 }
 
 /// What is under review is read by one role alone.
@@ -274,7 +386,11 @@ impl Side for Database {
     }
 
     async fn identity(&self) -> Result<String, CopyError> {
-        let rows = self.store.gate().read(Role::App, Identity::host(), IDENTITY, &[]).await?;
+        let rows = self
+            .store
+            .gate()
+            .read(Role::App, Identity::host(), IDENTITY, &[])
+            .await?;
         Ok(rows.first().map_or(Ok(String::new()), |row| get(row, 0))?)
     }
 
@@ -282,8 +398,21 @@ impl Side for Database {
         if self.secret.is_some() {
             return Ok(self.secret);
         }
-        let rows = self.store.gate().read(Role::App, Identity::host(), "SELECT secret FROM remem.host_secret", &[]).await?;
-        let secret = |row| get::<Vec<u8>>(row, 0)?.try_into().map_err(|_| StoreError::Damaged("the host's secret is not 32 bytes"));
+        let rows = self
+            .store
+            .gate()
+            .read(
+                Role::App,
+                Identity::host(),
+                "SELECT secret FROM remem.host_secret",
+                &[],
+            )
+            .await?;
+        let secret = |row| {
+            get::<Vec<u8>>(row, 0)?
+                .try_into()
+                .map_err(|_| StoreError::Damaged("the host's secret is not 32 bytes"))
+        };
         Ok(rows.first().map(secret).transpose()?)
     }
 
@@ -292,24 +421,71 @@ impl Side for Database {
     }
 
     async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError> {
-        let (transaction, _) = self.store.gate().open(READ, Role::App, Identity::keeper(tenant), Vec::new()).await?;
-        Ok(Box::new(Reader { transaction, tenant: tenant.clone() }))
+        let (transaction, _) = self
+            .store
+            .gate()
+            .open(READ, Role::App, Identity::keeper(tenant), Vec::new())
+            .await?;
+        Ok(Box::new(Reader {
+            transaction,
+            tenant: tenant.clone(),
+        }))
     }
 
     async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError> {
-        let (name, seq, revision) = (tenant.as_str(), column(&page, |r| r.seq), column(&page, |r| r.revision));
-        let (at, run, kind) = (column(&page, |r| r.at), column(&page, |r| r.run_id.as_deref()), column(&page, |r| r.kind.as_str()));
-        let (payload, hash) = (column(&page, |r| r.payload.as_str()), column(&page, |r| r.hash.as_slice()));
-        let (run_seq, recorded_at) = (column(&page, |r| r.run_seq), column(&page, |r| r.recorded_at));
-        let put = call(PUT_EVENTS, &[&name, &seq, &revision, &at, &run, &run_seq, &recorded_at, &kind, &payload, &hash]);
-        self.store.gate().write(Role::App, Identity::keeper(tenant), vec![put]).await.map(|_| ())
+        let (name, seq, revision) = (
+            tenant.as_str(),
+            column(&page, |r| r.seq),
+            column(&page, |r| r.revision),
+        );
+        let (at, run, kind) = (
+            column(&page, |r| r.at),
+            column(&page, |r| r.run_id.as_deref()),
+            column(&page, |r| r.kind.as_str()),
+        );
+        let (payload, hash) = (
+            column(&page, |r| r.payload.as_str()),
+            column(&page, |r| r.hash.as_slice()),
+        );
+        let (run_seq, recorded_at) = (
+            column(&page, |r| r.run_seq),
+            column(&page, |r| r.recorded_at),
+        );
+        let put = call(
+            PUT_EVENTS,
+            &[
+                &name,
+                &seq,
+                &revision,
+                &at,
+                &run,
+                &run_seq,
+                &recorded_at,
+                &kind,
+                &payload,
+                &hash,
+            ],
+        );
+        self.store
+            .gate()
+            .write(Role::App, Identity::keeper(tenant), vec![put])
+            .await
+            .map(|_| ())
     }
 
     async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError> {
-        let (name, id, memory_ref) = (tenant.as_str(), column(&page, |r| r.scope_id), column(&page, |r| r.memory_ref.as_str()));
+        let (name, id, memory_ref) = (
+            tenant.as_str(),
+            column(&page, |r| r.scope_id),
+            column(&page, |r| r.memory_ref.as_str()),
+        );
         let owner = column(&page, |r| r.owner.as_deref());
         let put = call(PUT_SCOPES, &[&name, &id, &memory_ref, &owner]);
-        self.store.gate().write(Role::App, Identity::keeper(tenant), vec![put]).await.map(|_| ())
+        self.store
+            .gate()
+            .write(Role::App, Identity::keeper(tenant), vec![put])
+            .await
+            .map(|_| ())
     }
 
     async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError> {
@@ -317,44 +493,112 @@ impl Side for Database {
     }
 
     async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError> {
-        let (name, operation, key) = (tenant.as_str(), column(&page, |r| r.operation.as_str()), column(&page, |r| r.key.as_slice()));
-        let (body, at) = (column(&page, |r| r.body.as_slice()), column(&page, |r| r.at));
-        let (revision, outcomes) = (column(&page, |r| r.revision), column(&page, |r| r.outcomes.as_str()));
-        let put = call(PUT_REPEATS, &[&name, &operation, &key, &body, &at, &revision, &outcomes]);
-        self.store.gate().write(Role::App, Identity::keeper(tenant), vec![put]).await.map(|_| ())
+        let (name, operation, key) = (
+            tenant.as_str(),
+            column(&page, |r| r.operation.as_str()),
+            column(&page, |r| r.key.as_slice()),
+        );
+        let (body, at) = (
+            column(&page, |r| r.body.as_slice()),
+            column(&page, |r| r.at),
+        );
+        let (revision, outcomes) = (
+            column(&page, |r| r.revision),
+            column(&page, |r| r.outcomes.as_str()),
+        );
+        let put = call(
+            PUT_REPEATS,
+            &[&name, &operation, &key, &body, &at, &revision, &outcomes],
+        );
+        self.store
+            .gate()
+            .write(Role::App, Identity::keeper(tenant), vec![put])
+            .await
+            .map(|_| ())
     }
 
     /// As the worker: the application may not forget what makes a repetition safe.
     async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError> {
         let name = tenant.as_str();
-        self.store.gate().write(Role::Worker, Identity::keeper(tenant), vec![call(DROP_REPEATS, &[&name, &before])]).await.map(|_| ())
+        self.store
+            .gate()
+            .write(
+                Role::Worker,
+                Identity::keeper(tenant),
+                vec![call(DROP_REPEATS, &[&name, &before])],
+            )
+            .await
+            .map(|_| ())
     }
 
     async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.as_str();
         self.store
             .gate()
-            .write(Role::App, Identity::keeper(tenant), vec![call(DROP_RECORDS, &[&name]), call(DROP_REVIEWS, &[&name])])
+            .write(
+                Role::App,
+                Identity::keeper(tenant),
+                vec![call(DROP_RECORDS, &[&name]), call(DROP_REVIEWS, &[&name])],
+            )
             .await
             .map(|_| ())
     }
 
     async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError> {
-        let (reviews, records): (Vec<RecordRow>, Vec<RecordRow>) = page.into_iter().partition(RecordRow::is_inert);
-        let (name, kind, key) = (tenant.as_str(), column(&records, |r| r.kind.as_str()), column(&records, |r| r.key.as_str()));
-        let (version, at, body) = (column(&records, |r| r.version), column(&records, |r| r.at), column(&records, |r| r.body.as_str()));
-        let (due, topic, scope) =
-            (column(&records, |r| r.due), column(&records, |r| r.topic.as_deref()), column(&records, |r| r.source_scope));
-        let id = column(&records, |r| r.source_id.as_ref().map(|id| content_hash(id.as_bytes()).to_vec()));
-        let put = call(PUT_RECORDS, &[&name, &kind, &key, &version, &at, &body, &due, &topic, &scope, &id]);
-        let (kind, key) = (column(&reviews, |r| r.kind.as_str()), column(&reviews, |r| r.key.as_str()));
-        let (version, at, body) = (column(&reviews, |r| r.version), column(&reviews, |r| r.at), column(&reviews, |r| r.body.as_str()));
+        let (reviews, records): (Vec<RecordRow>, Vec<RecordRow>) =
+            page.into_iter().partition(RecordRow::is_inert);
+        let (name, kind, key) = (
+            tenant.as_str(),
+            column(&records, |r| r.kind.as_str()),
+            column(&records, |r| r.key.as_str()),
+        );
+        let (version, at, body) = (
+            column(&records, |r| r.version),
+            column(&records, |r| r.at),
+            column(&records, |r| r.body.as_str()),
+        );
+        let (due, topic, scope) = (
+            column(&records, |r| r.due),
+            column(&records, |r| r.topic.as_deref()),
+            column(&records, |r| r.source_scope),
+        );
+        let id = column(&records, |r| {
+            r.source_id
+                .as_ref()
+                .map(|id| content_hash(id.as_bytes()).to_vec())
+        });
+        let put = call(
+            PUT_RECORDS,
+            &[
+                &name, &kind, &key, &version, &at, &body, &due, &topic, &scope, &id,
+            ],
+        );
+        let (kind, key) = (
+            column(&reviews, |r| r.kind.as_str()),
+            column(&reviews, |r| r.key.as_str()),
+        );
+        let (version, at, body) = (
+            column(&reviews, |r| r.version),
+            column(&reviews, |r| r.at),
+            column(&reviews, |r| r.body.as_str()),
+        );
         let due = column(&reviews, |r| r.due);
-        let inert = call(PUT_REVIEWS, &[&name, &kind, &key, &version, &at, &body, &due]);
-        self.store.gate().write(Role::App, Identity::keeper(tenant), vec![put, inert]).await.map(|_| ())
+        let inert = call(
+            PUT_REVIEWS,
+            &[&name, &kind, &key, &version, &at, &body, &due],
+        );
+        self.store
+            .gate()
+            .write(Role::App, Identity::keeper(tenant), vec![put, inert])
+            .await
+            .map(|_| ())
     }
 
-    async fn put_replaced(&self, tenant: &TenantId, page: Vec<ReplacedRow>) -> Result<(), StoreError> {
+    async fn put_replaced(
+        &self,
+        tenant: &TenantId,
+        page: Vec<ReplacedRow>,
+    ) -> Result<(), StoreError> {
         kin::put_replaced(self.store.gate(), tenant, &page).await
     }
 
@@ -366,7 +610,11 @@ impl Side for Database {
         kin::drop_subjects(self.store.gate(), tenant).await
     }
 
-    async fn put_subjects(&self, tenant: &TenantId, page: Vec<SubjectRow>) -> Result<(), StoreError> {
+    async fn put_subjects(
+        &self,
+        tenant: &TenantId,
+        page: Vec<SubjectRow>,
+    ) -> Result<(), StoreError> {
         kin::put_subjects(self.store.gate(), tenant, &page).await
     }
 
@@ -388,7 +636,17 @@ impl Side for Database {
 
     async fn finish(&self, tenant: &TenantId, clock: ClockRow) -> Result<(), StoreError> {
         let name = tenant.as_str();
-        let calls = vec![call(PUT_DUE, &[&name]), call(PUT_CLOCK, &[&name, &clock.revision, &clock.seq, &clock.at, &clock.chain])];
-        self.store.gate().write(Role::App, Identity::keeper(tenant), calls).await.map(|_| ())
+        let calls = vec![
+            call(PUT_DUE, &[&name]),
+            call(
+                PUT_CLOCK,
+                &[&name, &clock.revision, &clock.seq, &clock.at, &clock.chain],
+            ),
+        ];
+        self.store
+            .gate()
+            .write(Role::App, Identity::keeper(tenant), calls)
+            .await
+            .map(|_| ())
     }
 }

@@ -21,23 +21,59 @@ const SUBJECTS: &str = "SELECT g.subject, g.scope_id, g.row_id, e.id FROM remem.
      JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = g.scope_id AND e.row_id = g.row_id
      WHERE g.tenant_id = $1 AND (g.subject, g.scope_id, g.row_id) > ($2, $3, $4) ORDER BY g.subject, g.scope_id, g.row_id LIMIT $5";
 
-pub(super) async fn replaced(reader: &Reader, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError> {
+pub(super) async fn replaced(
+    reader: &Reader,
+    after: (i64, i64),
+) -> Result<Vec<ReplacedRow>, StoreError> {
     let rows = reader.rows(REPLACED, &[&after.0, &after.1, &LIMIT]).await?;
-    rows.iter().map(|r| Ok(ReplacedRow { scope_id: get(r, 0)?, row_id: get(r, 1)?, id: get(r, 2)?, by: get(r, 3)? })).collect()
+    rows.iter()
+        .map(|r| {
+            Ok(ReplacedRow {
+                scope_id: get(r, 0)?,
+                row_id: get(r, 1)?,
+                id: get(r, 2)?,
+                by: get(r, 3)?,
+            })
+        })
+        .collect()
 }
 
 pub(super) async fn links(reader: &Reader, after: [i64; 4]) -> Result<Vec<LinkRow>, StoreError> {
-    let rows = reader.rows(LINKS, &[&after[0], &after[1], &after[2], &after[3], &LIMIT]).await?;
+    let rows = reader
+        .rows(LINKS, &[&after[0], &after[1], &after[2], &after[3], &LIMIT])
+        .await?;
     let link = |r| {
-        let (scope_id, row_id, source_scope, source_row) = (get(r, 0)?, get(r, 1)?, get(r, 2)?, get(r, 3)?);
-        Ok(LinkRow { scope_id, row_id, source_scope, source_row, id: get(r, 4)?, source_id: get(r, 5)? })
+        let (scope_id, row_id, source_scope, source_row) =
+            (get(r, 0)?, get(r, 1)?, get(r, 2)?, get(r, 3)?);
+        Ok(LinkRow {
+            scope_id,
+            row_id,
+            source_scope,
+            source_row,
+            id: get(r, 4)?,
+            source_id: get(r, 5)?,
+        })
     };
     rows.iter().map(link).collect()
 }
 
-pub(super) async fn subjects(reader: &Reader, after: &(Vec<u8>, i64, i64)) -> Result<Vec<SubjectRow>, StoreError> {
-    let rows = reader.rows(SUBJECTS, &[&after.0, &after.1, &after.2, &LIMIT]).await?;
-    rows.iter().map(|r| Ok(SubjectRow { subject: get(r, 0)?, scope_id: get(r, 1)?, row_id: get(r, 2)?, id: get(r, 3)? })).collect()
+pub(super) async fn subjects(
+    reader: &Reader,
+    after: &(Vec<u8>, i64, i64),
+) -> Result<Vec<SubjectRow>, StoreError> {
+    let rows = reader
+        .rows(SUBJECTS, &[&after.0, &after.1, &after.2, &LIMIT])
+        .await?;
+    rows.iter()
+        .map(|r| {
+            Ok(SubjectRow {
+                subject: get(r, 0)?,
+                scope_id: get(r, 1)?,
+                row_id: get(r, 2)?,
+                id: get(r, 3)?,
+            })
+        })
+        .collect()
 }
 
 const PUT_REPLACED: &str = "UPDATE remem.entry e SET replaced_by = r.row_id
@@ -58,28 +94,63 @@ pub(super) fn hash(id: &str) -> Vec<u8> {
     content_hash(id.as_bytes()).to_vec()
 }
 
-pub(super) async fn write(gate: &Gate, tenant: &TenantId, call: Call<'_>) -> Result<(), StoreError> {
-    gate.write(Role::App, Identity::keeper(tenant), vec![call]).await.map(|_| ())
+pub(super) async fn write(
+    gate: &Gate,
+    tenant: &TenantId,
+    call: Call<'_>,
+) -> Result<(), StoreError> {
+    gate.write(Role::App, Identity::keeper(tenant), vec![call])
+        .await
+        .map(|_| ())
 }
 
-pub(super) async fn put_replaced(gate: &Gate, tenant: &TenantId, page: &[ReplacedRow]) -> Result<(), StoreError> {
+pub(super) async fn put_replaced(
+    gate: &Gate,
+    tenant: &TenantId,
+    page: &[ReplacedRow],
+) -> Result<(), StoreError> {
     let (name, scope) = (tenant.as_str(), column(page, |r| r.scope_id));
     let (id, by) = (column(page, |r| hash(&r.id)), column(page, |r| hash(&r.by)));
     write(gate, tenant, call(PUT_REPLACED, &[&name, &scope, &id, &by])).await
 }
 
-pub(super) async fn put_links(gate: &Gate, tenant: &TenantId, page: &[LinkRow]) -> Result<(), StoreError> {
-    let (name, scope, id) = (tenant.as_str(), column(page, |r| r.scope_id), column(page, |r| hash(&r.id)));
-    let (source_scope, source) = (column(page, |r| r.source_scope), column(page, |r| hash(&r.source_id)));
-    write(gate, tenant, call(PUT_LINKS, &[&name, &scope, &id, &source_scope, &source])).await
+pub(super) async fn put_links(
+    gate: &Gate,
+    tenant: &TenantId,
+    page: &[LinkRow],
+) -> Result<(), StoreError> {
+    let (name, scope, id) = (
+        tenant.as_str(),
+        column(page, |r| r.scope_id),
+        column(page, |r| hash(&r.id)),
+    );
+    let (source_scope, source) = (
+        column(page, |r| r.source_scope),
+        column(page, |r| hash(&r.source_id)),
+    );
+    write(
+        gate,
+        tenant,
+        call(PUT_LINKS, &[&name, &scope, &id, &source_scope, &source]),
+    )
+    .await
 }
 
 pub(super) async fn drop_subjects(gate: &Gate, tenant: &TenantId) -> Result<(), StoreError> {
     write(gate, tenant, call(DROP_SUBJECTS, &[&tenant.as_str()])).await
 }
 
-pub(super) async fn put_subjects(gate: &Gate, tenant: &TenantId, page: &[SubjectRow]) -> Result<(), StoreError> {
+pub(super) async fn put_subjects(
+    gate: &Gate,
+    tenant: &TenantId,
+    page: &[SubjectRow],
+) -> Result<(), StoreError> {
     let (name, subject) = (tenant.as_str(), column(page, |r| r.subject.as_slice()));
     let (scope, id) = (column(page, |r| r.scope_id), column(page, |r| hash(&r.id)));
-    write(gate, tenant, call(PUT_SUBJECTS, &[&name, &subject, &scope, &id])).await
+    write(
+        gate,
+        tenant,
+        call(PUT_SUBJECTS, &[&name, &subject, &scope, &id]),
+    )
+    .await
 }

@@ -14,26 +14,60 @@ const ACTIONS: &str = "SELECT l.scope_id, l.row_id, l.action, l.reference, l.lin
      JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = l.scope_id AND e.row_id = l.row_id
      WHERE l.tenant_id = $1 AND (l.scope_id, l.row_id, l.action, l.reference) > ($2, $3, $4, $5)
      ORDER BY l.scope_id, l.row_id, l.action, l.reference LIMIT $6";
-const RULES: &str =
-    "SELECT world, id, body, at FROM remem.rule WHERE tenant_id = $1 AND (world, id) > ($2, $3) ORDER BY world, id LIMIT $4";
+const RULES: &str = "SELECT world, id, body, at FROM remem.rule WHERE tenant_id = $1 AND (world, id) > ($2, $3) ORDER BY world, id LIMIT $4";
 
 pub(super) async fn slots(reader: &Reader, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError> {
     let rows = reader.rows(SLOTS, &[&after.0, &after.1, &LIMIT]).await?;
-    rows.iter().map(|r| Ok(SlotRow { scope_id: get(r, 0)?, row_id: get(r, 1)?, id: get(r, 2)?, slot: get(r, 3)? })).collect()
+    rows.iter()
+        .map(|r| {
+            Ok(SlotRow {
+                scope_id: get(r, 0)?,
+                row_id: get(r, 1)?,
+                id: get(r, 2)?,
+                slot: get(r, 3)?,
+            })
+        })
+        .collect()
 }
 
-pub(super) async fn actions(reader: &Reader, after: &(i64, i64, String, String)) -> Result<Vec<ActionRow>, StoreError> {
-    let rows = reader.rows(ACTIONS, &[&after.0, &after.1, &after.2, &after.3, &LIMIT]).await?;
+pub(super) async fn actions(
+    reader: &Reader,
+    after: &(i64, i64, String, String),
+) -> Result<Vec<ActionRow>, StoreError> {
+    let rows = reader
+        .rows(ACTIONS, &[&after.0, &after.1, &after.2, &after.3, &LIMIT])
+        .await?;
     let action = |r| {
-        let (scope_id, row_id, action, reference) = (get(r, 0)?, get(r, 1)?, get(r, 2)?, get(r, 3)?);
-        Ok(ActionRow { scope_id, row_id, action, reference, linked_at: get(r, 4)?, linked_by: get(r, 5)?, id: get(r, 6)? })
+        let (scope_id, row_id, action, reference) =
+            (get(r, 0)?, get(r, 1)?, get(r, 2)?, get(r, 3)?);
+        Ok(ActionRow {
+            scope_id,
+            row_id,
+            action,
+            reference,
+            linked_at: get(r, 4)?,
+            linked_by: get(r, 5)?,
+            id: get(r, 6)?,
+        })
     };
     rows.iter().map(action).collect()
 }
 
-pub(super) async fn rules(reader: &Reader, after: &(String, String)) -> Result<Vec<RuleRow>, StoreError> {
+pub(super) async fn rules(
+    reader: &Reader,
+    after: &(String, String),
+) -> Result<Vec<RuleRow>, StoreError> {
     let rows = reader.rows(RULES, &[&after.0, &after.1, &LIMIT]).await?;
-    rows.iter().map(|r| Ok(RuleRow { world: get(r, 0)?, id: get(r, 1)?, body: get(r, 2)?, at: get(r, 3)? })).collect()
+    rows.iter()
+        .map(|r| {
+            Ok(RuleRow {
+                world: get(r, 0)?,
+                id: get(r, 1)?,
+                body: get(r, 2)?,
+                at: get(r, 3)?,
+            })
+        })
+        .collect()
 }
 
 const PUT_SLOTS: &str =
@@ -48,25 +82,68 @@ const DROP_RULES: &str = "DELETE FROM remem.rule WHERE tenant_id = $1";
 const PUT_RULES: &str = "INSERT INTO remem.rule (tenant_id, world, id, body, at)
      SELECT $1, * FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) ON CONFLICT DO NOTHING";
 
-pub(super) async fn put_slots(gate: &Gate, tenant: &TenantId, page: &[SlotRow]) -> Result<(), StoreError> {
-    let (name, scope, id) = (tenant.as_str(), column(page, |r| r.scope_id), column(page, |r| hash(&r.id)));
+pub(super) async fn put_slots(
+    gate: &Gate,
+    tenant: &TenantId,
+    page: &[SlotRow],
+) -> Result<(), StoreError> {
+    let (name, scope, id) = (
+        tenant.as_str(),
+        column(page, |r| r.scope_id),
+        column(page, |r| hash(&r.id)),
+    );
     let slot = column(page, |r| r.slot.as_str());
     write(gate, tenant, call(PUT_SLOTS, &[&name, &scope, &id, &slot])).await
 }
 
-pub(super) async fn put_actions(gate: &Gate, tenant: &TenantId, page: &[ActionRow]) -> Result<(), StoreError> {
-    let (name, scope, id) = (tenant.as_str(), column(page, |r| r.scope_id), column(page, |r| hash(&r.id)));
-    let (action, reference) = (column(page, |r| r.action.as_str()), column(page, |r| r.reference.as_str()));
-    let (at, by) = (column(page, |r| r.linked_at), column(page, |r| r.linked_by.as_deref()));
-    write(gate, tenant, call(PUT_ACTIONS, &[&name, &scope, &id, &action, &reference, &at, &by])).await
+pub(super) async fn put_actions(
+    gate: &Gate,
+    tenant: &TenantId,
+    page: &[ActionRow],
+) -> Result<(), StoreError> {
+    let (name, scope, id) = (
+        tenant.as_str(),
+        column(page, |r| r.scope_id),
+        column(page, |r| hash(&r.id)),
+    );
+    let (action, reference) = (
+        column(page, |r| r.action.as_str()),
+        column(page, |r| r.reference.as_str()),
+    );
+    let (at, by) = (
+        column(page, |r| r.linked_at),
+        column(page, |r| r.linked_by.as_deref()),
+    );
+    write(
+        gate,
+        tenant,
+        call(
+            PUT_ACTIONS,
+            &[&name, &scope, &id, &action, &reference, &at, &by],
+        ),
+    )
+    .await
 }
 
 pub(super) async fn drop_rules(gate: &Gate, tenant: &TenantId) -> Result<(), StoreError> {
     write(gate, tenant, call(DROP_RULES, &[&tenant.as_str()])).await
 }
 
-pub(super) async fn put_rules(gate: &Gate, tenant: &TenantId, page: &[RuleRow]) -> Result<(), StoreError> {
-    let (name, world, id) = (tenant.as_str(), column(page, |r| r.world.as_str()), column(page, |r| r.id.as_str()));
+pub(super) async fn put_rules(
+    gate: &Gate,
+    tenant: &TenantId,
+    page: &[RuleRow],
+) -> Result<(), StoreError> {
+    let (name, world, id) = (
+        tenant.as_str(),
+        column(page, |r| r.world.as_str()),
+        column(page, |r| r.id.as_str()),
+    );
     let (body, at) = (column(page, |r| r.body.as_str()), column(page, |r| r.at));
-    write(gate, tenant, call(PUT_RULES, &[&name, &world, &id, &body, &at])).await
+    write(
+        gate,
+        tenant,
+        call(PUT_RULES, &[&name, &world, &id, &body, &at]),
+    )
+    .await
 }

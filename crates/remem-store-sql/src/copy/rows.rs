@@ -22,7 +22,12 @@ pub(crate) struct ClockRow {
 
 impl Default for ClockRow {
     fn default() -> ClockRow {
-        ClockRow { revision: 0, seq: 0, at: 0, chain: vec![0; 32] }
+        ClockRow {
+            revision: 0,
+            seq: 0,
+            at: 0,
+            chain: vec![0; 32],
+        }
     }
 }
 
@@ -111,14 +116,18 @@ pub(crate) struct RecordRow {
 impl RecordRow {
     /// Whether it lies apart.
     pub fn is_inert(&self) -> bool {
-        RecordKind::ALL.into_iter().any(|kind| kind.is_inert() && kind.as_str() == self.kind)
+        RecordKind::ALL
+            .into_iter()
+            .any(|kind| kind.is_inert() && kind.as_str() == self.kind)
     }
 }
 
 /// One page of two that are in the same order.
 pub(crate) fn merged(mut page: Vec<RecordRow>, other: Vec<RecordRow>) -> Vec<RecordRow> {
     page.extend(other);
-    page.sort_by(|a, b| (a.kind.as_bytes(), a.key.as_bytes()).cmp(&(b.kind.as_bytes(), b.key.as_bytes())));
+    page.sort_by(|a, b| {
+        (a.kind.as_bytes(), a.key.as_bytes()).cmp(&(b.kind.as_bytes(), b.key.as_bytes()))
+    });
     page.truncate(PAGE_ROWS);
     page
 }
@@ -182,12 +191,13 @@ pub(crate) const SCOPE: &str = "scope_id, memory_ref, owner";
 pub(crate) const ENTRY: &str = "scope_id, row_id, id, tier, typology, content, tags, metadata, created_at, expires_at, written_by,
      written_by_run, scan, content_hash, rev_from, rev_to, removed_reason, erased_at, owner, removed_by_run, support,
      session, interaction, world, slot, valid_at, invalid_at, ended_at, trust, evidence";
-pub(crate) const EVENT: &str = "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
+pub(crate) const EVENT: &str =
+    "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
 pub(crate) const REPEAT: &str = "operation, key, body, at, revision, outcomes";
 
-pub(crate) const RECORD: &str = "r.kind, r.key, r.version, r.at, r.body, r.due, r.topic, r.source_scope, e.id";
-pub(crate) const REVIEW: &str =
-    "r.kind, r.key, r.version, r.at, r.body, r.due, CAST(NULL AS text), CAST(NULL AS bigint), CAST(NULL AS text)";
+pub(crate) const RECORD: &str =
+    "r.kind, r.key, r.version, r.at, r.body, r.due, r.topic, r.source_scope, e.id";
+pub(crate) const REVIEW: &str = "r.kind, r.key, r.version, r.at, r.body, r.due, CAST(NULL AS text), CAST(NULL AS bigint), CAST(NULL AS text)";
 
 /// Counts and a sum over all rows of a tenant, and its clock.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -217,7 +227,9 @@ impl Fields {
     }
 
     fn bytes(mut self, bytes: &[u8]) -> Fields {
-        self.0.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+        self.0
+            .update(&(bytes.len() as u64).to_le_bytes())
+            .update(bytes);
         self
     }
 
@@ -250,7 +262,10 @@ impl Fields {
 impl Digest {
     /// Of nothing yet, at this clock.
     pub fn at(clock: ClockRow) -> Digest {
-        Digest { clock, ..Digest::default() }
+        Digest {
+            clock,
+            ..Digest::default()
+        }
     }
 
     fn add(&mut self, fields: &Fields) {
@@ -264,75 +279,175 @@ impl Digest {
 
     pub fn scope(&mut self, row: &ScopeRow) {
         self.scopes += 1;
-        self.add(&Fields::of("scope").numbers(&[row.scope_id]).text(&row.memory_ref).maybe_text(row.owner.as_ref()));
+        self.add(
+            &Fields::of("scope")
+                .numbers(&[row.scope_id])
+                .text(&row.memory_ref)
+                .maybe_text(row.owner.as_ref()),
+        );
     }
 
     pub fn entry(&mut self, row: &EntryRow) {
         self.entries += 1;
-        let numbers = [row.scope_id, row.created_at, row.scan, row.rev_from, row.support];
-        let fields = Fields::of("entry").numbers(&numbers).text(&row.id).text(&row.tier);
-        let fields = fields.text(&row.typology).text(&row.content).text(&row.tags).maybe_text(row.metadata.as_ref());
-        let fields = fields.maybe_number(row.expires_at).maybe_number(row.rev_to).maybe_number(row.erased_at);
-        let fields = fields.maybe_text(row.written_by.as_ref()).maybe_text(row.written_by_run.as_ref());
-        let fields = fields.maybe_bytes(row.content_hash.as_deref()).maybe_text(row.removed_reason.as_ref()).maybe_text(row.owner.as_ref());
-        let fields = fields.maybe_text(row.removed_by_run.as_ref()).maybe_text(row.session.as_ref()).maybe_text(row.interaction.as_ref());
-        let fields = fields.maybe_text(row.world.as_ref()).maybe_text(row.slot.as_ref()).maybe_number(row.valid_at);
-        self.add(&fields.maybe_number(row.invalid_at).maybe_number(row.ended_at).text(&row.trust).text(&row.evidence));
+        let numbers = [
+            row.scope_id,
+            row.created_at,
+            row.scan,
+            row.rev_from,
+            row.support,
+        ];
+        let fields = Fields::of("entry")
+            .numbers(&numbers)
+            .text(&row.id)
+            .text(&row.tier);
+        let fields = fields
+            .text(&row.typology)
+            .text(&row.content)
+            .text(&row.tags)
+            .maybe_text(row.metadata.as_ref());
+        let fields = fields
+            .maybe_number(row.expires_at)
+            .maybe_number(row.rev_to)
+            .maybe_number(row.erased_at);
+        let fields = fields
+            .maybe_text(row.written_by.as_ref())
+            .maybe_text(row.written_by_run.as_ref());
+        let fields = fields
+            .maybe_bytes(row.content_hash.as_deref())
+            .maybe_text(row.removed_reason.as_ref())
+            .maybe_text(row.owner.as_ref());
+        let fields = fields
+            .maybe_text(row.removed_by_run.as_ref())
+            .maybe_text(row.session.as_ref())
+            .maybe_text(row.interaction.as_ref());
+        let fields = fields
+            .maybe_text(row.world.as_ref())
+            .maybe_text(row.slot.as_ref())
+            .maybe_number(row.valid_at);
+        self.add(
+            &fields
+                .maybe_number(row.invalid_at)
+                .maybe_number(row.ended_at)
+                .text(&row.trust)
+                .text(&row.evidence),
+        );
     }
 
     pub fn event(&mut self, row: &EventRow) {
         self.events += 1;
-        self.written += u64::from(row.kind == EventKind::Written.as_str() && row.recorded_at.is_none());
-        let fields = Fields::of("event").numbers(&[row.seq, row.revision, row.at]).maybe_text(row.run_id.as_ref());
-        let fields = fields.maybe_number(row.run_seq).maybe_number(row.recorded_at);
+        self.written +=
+            u64::from(row.kind == EventKind::Written.as_str() && row.recorded_at.is_none());
+        let fields = Fields::of("event")
+            .numbers(&[row.seq, row.revision, row.at])
+            .maybe_text(row.run_id.as_ref());
+        let fields = fields
+            .maybe_number(row.run_seq)
+            .maybe_number(row.recorded_at);
         self.add(&fields.text(&row.kind).text(&row.payload).bytes(&row.hash));
     }
 
     pub fn repeat(&mut self, row: &RepeatRow) {
         self.repeats += 1;
-        let fields = Fields::of("idempotency").numbers(&[row.at, row.revision]).text(&row.operation);
+        let fields = Fields::of("idempotency")
+            .numbers(&[row.at, row.revision])
+            .text(&row.operation);
         self.add(&fields.bytes(&row.key).bytes(&row.body).text(&row.outcomes));
     }
 
     pub fn record(&mut self, row: &RecordRow) {
         self.records += 1;
-        let fields = Fields::of("record").numbers(&[row.version, row.at]).text(&row.kind).text(&row.key).text(&row.body);
+        let fields = Fields::of("record")
+            .numbers(&[row.version, row.at])
+            .text(&row.kind)
+            .text(&row.key)
+            .text(&row.body);
         let fields = fields.maybe_number(row.due).maybe_text(row.topic.as_ref());
-        self.add(&fields.maybe_number(row.source_scope).maybe_text(row.source_id.as_ref()));
+        self.add(
+            &fields
+                .maybe_number(row.source_scope)
+                .maybe_text(row.source_id.as_ref()),
+        );
     }
 
     pub fn replaced(&mut self, row: &ReplacedRow) {
         self.replaced += 1;
-        self.add(&Fields::of("replaced").numbers(&[row.scope_id]).text(&row.id).text(&row.by));
+        self.add(
+            &Fields::of("replaced")
+                .numbers(&[row.scope_id])
+                .text(&row.id)
+                .text(&row.by),
+        );
     }
 
     pub fn link(&mut self, row: &LinkRow) {
         self.links += 1;
-        self.add(&Fields::of("lineage").numbers(&[row.scope_id, row.source_scope]).text(&row.id).text(&row.source_id));
+        self.add(
+            &Fields::of("lineage")
+                .numbers(&[row.scope_id, row.source_scope])
+                .text(&row.id)
+                .text(&row.source_id),
+        );
     }
 
     pub fn subject(&mut self, row: &SubjectRow) {
         self.subjects += 1;
-        self.add(&Fields::of("subject").numbers(&[row.scope_id]).bytes(&row.subject).text(&row.id));
+        self.add(
+            &Fields::of("subject")
+                .numbers(&[row.scope_id])
+                .bytes(&row.subject)
+                .text(&row.id),
+        );
     }
 
     pub fn action(&mut self, row: &ActionRow) {
         self.actions += 1;
-        let fields = Fields::of("action").numbers(&[row.scope_id, row.linked_at]).text(&row.id).text(&row.action);
-        self.add(&fields.text(&row.reference).maybe_text(row.linked_by.as_ref()));
+        let fields = Fields::of("action")
+            .numbers(&[row.scope_id, row.linked_at])
+            .text(&row.id)
+            .text(&row.action);
+        self.add(
+            &fields
+                .text(&row.reference)
+                .maybe_text(row.linked_by.as_ref()),
+        );
     }
 
     pub fn rule(&mut self, row: &RuleRow) {
         self.rules += 1;
-        self.add(&Fields::of("rule").numbers(&[row.at]).text(&row.world).text(&row.id).text(&row.body));
+        self.add(
+            &Fields::of("rule")
+                .numbers(&[row.at])
+                .text(&row.world)
+                .text(&row.id)
+                .text(&row.body),
+        );
     }
 
     /// All of it as one short text.
     pub fn hex(&self) -> String {
         let clock = &self.clock;
-        let mut hasher = Fields::of("tenant").numbers(&[clock.revision, clock.seq, clock.at]).bytes(&clock.chain).0;
-        let kin = [self.replaced, self.links, self.subjects, self.actions, self.rules];
-        for number in [self.scopes, self.entries, self.events, self.repeats, self.records].iter().chain(&kin).chain(&self.sum) {
+        let mut hasher = Fields::of("tenant")
+            .numbers(&[clock.revision, clock.seq, clock.at])
+            .bytes(&clock.chain)
+            .0;
+        let kin = [
+            self.replaced,
+            self.links,
+            self.subjects,
+            self.actions,
+            self.rules,
+        ];
+        for number in [
+            self.scopes,
+            self.entries,
+            self.events,
+            self.repeats,
+            self.records,
+        ]
+        .iter()
+        .chain(&kin)
+        .chain(&self.sum)
+        {
             hasher.update(&number.to_le_bytes());
         }
         hasher.finalize().to_hex()[..32].to_owned()
@@ -345,7 +460,17 @@ mod tests {
 
     fn event(seq: i64, run_id: Option<&str>, kind: &str) -> EventRow {
         let (run_id, run_seq) = (run_id.map(str::to_owned), run_id.map(|_| 0));
-        EventRow { seq, revision: 1, at: 1, run_id, run_seq, recorded_at: None, kind: kind.to_owned(), payload: "{}".into(), hash: vec![1] }
+        EventRow {
+            seq,
+            revision: 1,
+            at: 1,
+            run_id,
+            run_seq,
+            recorded_at: None,
+            kind: kind.to_owned(),
+            payload: "{}".into(),
+            hash: vec![1],
+        }
     }
 
     fn digest(rows: &[EventRow]) -> String {
@@ -360,7 +485,11 @@ mod tests {
         assert_eq!(base, digest(&[event(2, None, "b"), event(1, None, "a")]));
         for other in [
             vec![event(1, None, "a")],
-            vec![event(1, None, "a"), event(2, None, "b"), event(2, None, "b")],
+            vec![
+                event(1, None, "a"),
+                event(2, None, "b"),
+                event(2, None, "b"),
+            ],
             vec![event(1, Some(""), "a"), event(2, None, "b")],
             vec![event(1, None, "b"), event(2, None, "a")],
         ] {

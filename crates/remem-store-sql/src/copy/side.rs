@@ -3,7 +3,8 @@
 
 use super::error::CopyError;
 use super::rows::{
-    ActionRow, ClockRow, EntryRow, EventRow, LinkRow, RecordRow, RepeatRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
+    ActionRow, ClockRow, EntryRow, EventRow, LinkRow, RecordRow, RepeatRow, ReplacedRow, RuleRow,
+    ScopeRow, SlotRow, SubjectRow,
 };
 use async_trait::async_trait;
 use remem_core::TenantId;
@@ -40,7 +41,10 @@ pub(crate) trait Snapshot: Send + Sync {
     /// After the entry of this memory and row.
     async fn slots(&self, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError>;
     /// After this action on this reference, of this memory and row.
-    async fn actions(&self, after: &(i64, i64, String, String)) -> Result<Vec<ActionRow>, StoreError>;
+    async fn actions(
+        &self,
+        after: &(i64, i64, String, String),
+    ) -> Result<Vec<ActionRow>, StoreError>;
     /// After the rule of this world and name.
     async fn rules(&self, after: &(String, String)) -> Result<Vec<RuleRow>, StoreError>;
     async fn end(self: Box<Self>) -> Result<(), StoreError>;
@@ -69,12 +73,20 @@ pub(crate) trait Side: Send + Sync {
     async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError>;
     /// Entries that stand for others, once all entries are there.
-    async fn put_replaced(&self, tenant: &TenantId, page: Vec<ReplacedRow>) -> Result<(), StoreError>;
+    async fn put_replaced(
+        &self,
+        tenant: &TenantId,
+        page: Vec<ReplacedRow>,
+    ) -> Result<(), StoreError>;
     /// What was made from what, likewise. Links only come, so those that are there may stay.
     async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError>;
     /// Takes all subjects away: forgetting drops some, so a copy that goes on begins with them anew.
     async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError>;
-    async fn put_subjects(&self, tenant: &TenantId, page: Vec<SubjectRow>) -> Result<(), StoreError>;
+    async fn put_subjects(
+        &self,
+        tenant: &TenantId,
+        page: Vec<SubjectRow>,
+    ) -> Result<(), StoreError>;
     /// Which questions entries answer, once all of their windows are what they are at the source.
     async fn put_slots(&self, tenant: &TenantId, page: Vec<SlotRow>) -> Result<(), StoreError>;
     /// Actions that rest on entries. They only come.

@@ -3,8 +3,8 @@
 
 use super::error::{CopyError, End};
 use super::rows::{
-    self, ActionRow, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow, RepeatRow, ReplacedRow, RuleRow, ScopeRow,
-    SlotRow, SubjectRow,
+    self, ActionRow, ClockRow, EntryRow, EventRow, LinkRow, PAGE_BYTES, PAGE_ROWS, RecordRow,
+    RepeatRow, ReplacedRow, RuleRow, ScopeRow, SlotRow, SubjectRow,
 };
 use super::side::{Secret, Side, Snapshot};
 use super::sqlite_entry::put_entry;
@@ -35,7 +35,12 @@ pub(super) fn open(path: PathBuf, end: End, dry_run: bool) -> Result<Option<Fold
     let location = Location::Folder(path.clone());
     let store = SqliteStore::open(location.clone(), 1).map_err(refused)?;
     let directory = SqliteDirectory::open(&location).map_err(refused)?;
-    Ok(Some(Folder { path, end, store, directory }))
+    Ok(Some(Folder {
+        path,
+        end,
+        store,
+        directory,
+    }))
 }
 
 /// A reader inside its transaction; `None` where no file is.
@@ -50,8 +55,17 @@ impl Reader {
         T: Default + Send + 'static,
         F: FnOnce(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
     {
-        let (Some(db), tenant) = (self.db.clone(), self.tenant.clone()) else { return Ok(T::default()) };
-        blocking(move || query(&db.lock().unwrap_or_else(PoisonError::into_inner), tenant.as_str()).map_err(failed)).await
+        let (Some(db), tenant) = (self.db.clone(), self.tenant.clone()) else {
+            return Ok(T::default());
+        };
+        blocking(move || {
+            query(
+                &db.lock().unwrap_or_else(PoisonError::into_inner),
+                tenant.as_str(),
+            )
+            .map_err(failed)
+        })
+        .await
     }
 }
 
@@ -59,43 +73,91 @@ impl Reader {
 impl Snapshot for Reader {
     async fn clock(&self) -> Result<ClockRow, StoreError> {
         let sql = "SELECT revision, seq, at, chain FROM tenant_clock WHERE tenant_id = ?1";
-        let clock = |row: &Row<'_>| Ok(ClockRow { revision: row.get(0)?, seq: row.get(1)?, at: row.get(2)?, chain: row.get(3)? });
-        Ok(self.read(move |db, tenant| db.prepare_cached(sql)?.query_row([tenant], clock).optional()).await?.unwrap_or_default())
+        let clock = |row: &Row<'_>| {
+            Ok(ClockRow {
+                revision: row.get(0)?,
+                seq: row.get(1)?,
+                at: row.get(2)?,
+                chain: row.get(3)?,
+            })
+        };
+        Ok(self
+            .read(move |db, tenant| {
+                db.prepare_cached(sql)?
+                    .query_row([tenant], clock)
+                    .optional()
+            })
+            .await?
+            .unwrap_or_default())
     }
 
     async fn last_event(&self) -> Result<Option<(i64, Vec<u8>)>, StoreError> {
         let sql = "SELECT seq, hash FROM event WHERE tenant_id = ?1 ORDER BY seq DESC LIMIT 1";
-        self.read(move |db, tenant| db.prepare_cached(sql)?.query_row([tenant], |row| Ok((row.get(0)?, row.get(1)?))).optional()).await
+        self.read(move |db, tenant| {
+            db.prepare_cached(sql)?
+                .query_row([tenant], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+        })
+        .await
     }
 
     async fn event_hash(&self, seq: i64) -> Result<Option<Vec<u8>>, StoreError> {
         let sql = "SELECT hash FROM event WHERE tenant_id = ?1 AND seq = ?2";
-        self.read(move |db, tenant| db.prepare_cached(sql)?.query_row(params![tenant, seq], |row| row.get(0)).optional()).await
+        self.read(move |db, tenant| {
+            db.prepare_cached(sql)?
+                .query_row(params![tenant, seq], |row| row.get(0))
+                .optional()
+        })
+        .await
     }
 
     async fn has_open_runs(&self) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM snapshot WHERE tenant_id = ?1 LIMIT 1";
-        self.read(move |db, tenant| db.prepare_cached(sql)?.exists([tenant])).await
+        self.read(move |db, tenant| db.prepare_cached(sql)?.exists([tenant]))
+            .await
     }
 
     async fn entry_count(&self) -> Result<u64, StoreError> {
         let sql = "SELECT count(*) FROM entry WHERE tenant_id = ?1";
-        self.read(move |db, tenant| db.prepare_cached(sql)?.query_row([tenant], |row| row.get(0))).await
+        self.read(move |db, tenant| {
+            db.prepare_cached(sql)?
+                .query_row([tenant], |row| row.get(0))
+        })
+        .await
     }
 
     async fn events(&self, after: i64) -> Result<Vec<EventRow>, StoreError> {
-        let sql = format!("SELECT {} FROM event WHERE tenant_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3", rows::EVENT);
-        self.read(move |db, tenant| db.prepare_cached(&sql)?.query_map(params![tenant, after, PAGE_ROWS], event)?.collect()).await
+        let sql = format!(
+            "SELECT {} FROM event WHERE tenant_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+            rows::EVENT
+        );
+        self.read(move |db, tenant| {
+            db.prepare_cached(&sql)?
+                .query_map(params![tenant, after, PAGE_ROWS], event)?
+                .collect()
+        })
+        .await
     }
 
     async fn scopes(&self, after: i64) -> Result<Vec<ScopeRow>, StoreError> {
-        let sql = format!("SELECT {} FROM scope WHERE tenant_id = ?1 AND scope_id > ?2 ORDER BY scope_id LIMIT ?3", rows::SCOPE);
-        self.read(move |db, tenant| db.prepare_cached(&sql)?.query_map(params![tenant, after, PAGE_ROWS], scope)?.collect()).await
+        let sql = format!(
+            "SELECT {} FROM scope WHERE tenant_id = ?1 AND scope_id > ?2 ORDER BY scope_id LIMIT ?3",
+            rows::SCOPE
+        );
+        self.read(move |db, tenant| {
+            db.prepare_cached(&sql)?
+                .query_map(params![tenant, after, PAGE_ROWS], scope)?
+                .collect()
+        })
+        .await
     }
 
     /// In the order of the file: `NOT INDEXED` keeps SQLite from sorting all of the tenant's rows for each page.
     async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError> {
-        let sql = format!("SELECT {} FROM entry NOT INDEXED WHERE tenant_id = ?1 AND row_id > ?2 ORDER BY row_id LIMIT ?3", rows::ENTRY);
+        let sql = format!(
+            "SELECT {} FROM entry NOT INDEXED WHERE tenant_id = ?1 AND row_id > ?2 ORDER BY row_id LIMIT ?3",
+            rows::ENTRY
+        );
         self.read(move |db, tenant| {
             let mut query = db.prepare_cached(&sql)?;
             let (mut page, mut bytes) = (Vec::new(), 0);
@@ -118,18 +180,26 @@ impl Snapshot for Reader {
             rows::REPEAT
         );
         let (operation, key) = after.clone();
-        self.read(move |db, tenant| db.prepare_cached(&sql)?.query_map(params![tenant, operation, key, PAGE_ROWS], repeat)?.collect()).await
+        self.read(move |db, tenant| {
+            db.prepare_cached(&sql)?
+                .query_map(params![tenant, operation, key, PAGE_ROWS], repeat)?
+                .collect()
+        })
+        .await
     }
 
     async fn records(&self, after: &(String, String)) -> Result<Vec<RecordRow>, StoreError> {
-        let page = "WHERE r.tenant_id = ?1 AND (r.kind, r.key) > (?2, ?3) ORDER BY r.kind, r.key LIMIT ?4";
+        let page =
+            "WHERE r.tenant_id = ?1 AND (r.kind, r.key) > (?2, ?3) ORDER BY r.kind, r.key LIMIT ?4";
         let source = "LEFT JOIN entry e ON e.tenant_id = r.tenant_id AND e.row_id = r.source_row";
         let records = format!("SELECT {} FROM record r {source} {page}", rows::RECORD);
         let reviews = format!("SELECT {} FROM review r {page}", rows::REVIEW);
         let (kind, key) = after.clone();
         self.read(move |db, tenant| {
             let one = |sql: &str| {
-                db.prepare_cached(sql)?.query_map(params![tenant, kind, key, PAGE_ROWS], record)?.collect::<rusqlite::Result<Vec<_>>>()
+                db.prepare_cached(sql)?
+                    .query_map(params![tenant, kind, key, PAGE_ROWS], record)?
+                    .collect::<rusqlite::Result<Vec<_>>>()
             };
             Ok(rows::merged(one(&records)?, one(&reviews)?))
         })
@@ -137,30 +207,39 @@ impl Snapshot for Reader {
     }
 
     async fn replaced(&self, after: (i64, i64)) -> Result<Vec<ReplacedRow>, StoreError> {
-        self.read(move |db, tenant| kin::replaced(db, tenant, after)).await
+        self.read(move |db, tenant| kin::replaced(db, tenant, after))
+            .await
     }
 
     async fn links(&self, after: [i64; 4]) -> Result<Vec<LinkRow>, StoreError> {
-        self.read(move |db, tenant| kin::links(db, tenant, after)).await
+        self.read(move |db, tenant| kin::links(db, tenant, after))
+            .await
     }
 
     async fn subjects(&self, after: &(Vec<u8>, i64, i64)) -> Result<Vec<SubjectRow>, StoreError> {
         let after = after.clone();
-        self.read(move |db, tenant| kin::subjects(db, tenant, &after)).await
+        self.read(move |db, tenant| kin::subjects(db, tenant, &after))
+            .await
     }
 
     async fn slots(&self, after: (i64, i64)) -> Result<Vec<SlotRow>, StoreError> {
-        self.read(move |db, tenant| workshop::slots(db, tenant, after)).await
+        self.read(move |db, tenant| workshop::slots(db, tenant, after))
+            .await
     }
 
-    async fn actions(&self, after: &(i64, i64, String, String)) -> Result<Vec<ActionRow>, StoreError> {
+    async fn actions(
+        &self,
+        after: &(i64, i64, String, String),
+    ) -> Result<Vec<ActionRow>, StoreError> {
         let after = after.clone();
-        self.read(move |db, tenant| workshop::actions(db, tenant, &after)).await
+        self.read(move |db, tenant| workshop::actions(db, tenant, &after))
+            .await
     }
 
     async fn rules(&self, after: &(String, String)) -> Result<Vec<RuleRow>, StoreError> {
         let after = after.clone();
-        self.read(move |db, tenant| workshop::rules(db, tenant, &after)).await
+        self.read(move |db, tenant| workshop::rules(db, tenant, &after))
+            .await
     }
 
     async fn end(self: Box<Self>) -> Result<(), StoreError> {
@@ -183,7 +262,11 @@ fn event(row: &Row<'_>) -> rusqlite::Result<EventRow> {
 }
 
 fn scope(row: &Row<'_>) -> rusqlite::Result<ScopeRow> {
-    Ok(ScopeRow { scope_id: row.get(0)?, memory_ref: row.get(1)?, owner: row.get(2)? })
+    Ok(ScopeRow {
+        scope_id: row.get(0)?,
+        memory_ref: row.get(1)?,
+        owner: row.get(2)?,
+    })
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<EntryRow> {
@@ -233,9 +316,26 @@ fn repeat(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
-    let (due, topic, source_scope, source_id) = (row.get(5)?, row.get(6)?, row.get(7)?, row.get(8)?);
-    let (kind, key, version, at, body) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?);
-    Ok(RecordRow { kind, key, version, at, body, due, topic, source_scope, source_id })
+    let (due, topic, source_scope, source_id) =
+        (row.get(5)?, row.get(6)?, row.get(7)?, row.get(8)?);
+    let (kind, key, version, at, body) = (
+        row.get(0)?,
+        row.get(1)?,
+        row.get(2)?,
+        row.get(3)?,
+        row.get(4)?,
+    );
+    Ok(RecordRow {
+        kind,
+        key,
+        version,
+        at,
+        body,
+        due,
+        topic,
+        source_scope,
+        source_id,
+    })
 }
 
 #[async_trait]
@@ -249,7 +349,10 @@ impl Side for Folder {
     }
 
     async fn identity(&self) -> Result<String, CopyError> {
-        let path = self.path.canonicalize().map_err(|e| CopyError::Folder(self.end, StoreError::Unavailable(Box::new(e))))?;
+        let path = self
+            .path
+            .canonicalize()
+            .map_err(|e| CopyError::Folder(self.end, StoreError::Unavailable(Box::new(e))))?;
         Ok(path.display().to_string())
     }
 
@@ -258,105 +361,203 @@ impl Side for Folder {
     }
 
     async fn keep_secret(&self, secret: &Secret) -> Result<Secret, CopyError> {
-        private::keep_secret(&self.path, secret).map_err(|e| CopyError::SecretFile(self.end, e.to_string()))?;
+        private::keep_secret(&self.path, secret)
+            .map_err(|e| CopyError::SecretFile(self.end, e.to_string()))?;
         self.secret().await?.ok_or(CopyError::NoSecret)
     }
 
     async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError> {
-        let db = self.store.snapshot(tenant).await?.map(|db| Arc::new(Mutex::new(db)));
-        let reader = Reader { db, tenant: tenant.clone() };
+        let db = self
+            .store
+            .snapshot(tenant)
+            .await?
+            .map(|db| Arc::new(Mutex::new(db)));
+        let reader = Reader {
+            db,
+            tenant: tenant.clone(),
+        };
         reader.clock().await?; // the first read decides which commit is seen
         Ok(Box::new(reader))
     }
 
     async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError> {
         let name = tenant.clone();
-        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_event(db, name.as_str(), row)).map_err(failed)).await
+        self.store
+            .transact(tenant, move |db| {
+                page.iter()
+                    .try_for_each(|row| put_event(db, name.as_str(), row))
+                    .map_err(failed)
+            })
+            .await
     }
 
     async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError> {
         let name = tenant.clone();
-        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_scope(db, name.as_str(), row)).map_err(failed)).await
+        self.store
+            .transact(tenant, move |db| {
+                page.iter()
+                    .try_for_each(|row| put_scope(db, name.as_str(), row))
+                    .map_err(failed)
+            })
+            .await
     }
 
     async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError> {
         let name = tenant.clone();
-        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_entry(db, name.as_str(), row)).map_err(failed)).await
+        self.store
+            .transact(tenant, move |db| {
+                page.iter()
+                    .try_for_each(|row| put_entry(db, name.as_str(), row))
+                    .map_err(failed)
+            })
+            .await
     }
 
     async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError> {
         let name = tenant.clone();
-        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_repeat(db, name.as_str(), row)).map_err(failed)).await
+        self.store
+            .transact(tenant, move |db| {
+                page.iter()
+                    .try_for_each(|row| put_repeat(db, name.as_str(), row))
+                    .map_err(failed)
+            })
+            .await
     }
 
     async fn drop_repeats(&self, tenant: &TenantId, before: i64) -> Result<(), StoreError> {
         let name = tenant.clone();
         let sql = "DELETE FROM idempotency WHERE tenant_id = ?1 AND at < ?2";
-        self.store.transact(tenant, move |db| db.execute(sql, params![name.as_str(), before]).map(|_| ()).map_err(failed)).await
+        self.store
+            .transact(tenant, move |db| {
+                db.execute(sql, params![name.as_str(), before])
+                    .map(|_| ())
+                    .map_err(failed)
+            })
+            .await
     }
 
     async fn drop_records(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.clone();
         let drop = |db: &Connection, name: &TenantId| {
-            db.execute("DELETE FROM record WHERE tenant_id = ?1", params![name.as_str()])?;
-            db.execute("DELETE FROM review WHERE tenant_id = ?1", params![name.as_str()])
+            db.execute(
+                "DELETE FROM record WHERE tenant_id = ?1",
+                params![name.as_str()],
+            )?;
+            db.execute(
+                "DELETE FROM review WHERE tenant_id = ?1",
+                params![name.as_str()],
+            )
         };
-        self.store.transact(tenant, move |db| drop(db, &name).map(|_| ()).map_err(failed)).await
+        self.store
+            .transact(tenant, move |db| {
+                drop(db, &name).map(|_| ()).map_err(failed)
+            })
+            .await
     }
 
     async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError> {
         let name = tenant.clone();
-        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| put_record(db, name.as_str(), row)).map_err(failed)).await
+        self.store
+            .transact(tenant, move |db| {
+                page.iter()
+                    .try_for_each(|row| put_record(db, name.as_str(), row))
+                    .map_err(failed)
+            })
+            .await
     }
 
-    async fn put_replaced(&self, tenant: &TenantId, page: Vec<ReplacedRow>) -> Result<(), StoreError> {
+    async fn put_replaced(
+        &self,
+        tenant: &TenantId,
+        page: Vec<ReplacedRow>,
+    ) -> Result<(), StoreError> {
         let name = tenant.clone();
         self.store
-            .transact(tenant, move |db| page.iter().try_for_each(|row| kin::put_replaced(db, name.as_str(), row)).map_err(failed))
+            .transact(tenant, move |db| {
+                page.iter()
+                    .try_for_each(|row| kin::put_replaced(db, name.as_str(), row))
+                    .map_err(failed)
+            })
             .await
     }
 
     async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError> {
         let name = tenant.clone();
-        self.store.transact(tenant, move |db| page.iter().try_for_each(|row| kin::put_link(db, name.as_str(), row)).map_err(failed)).await
+        self.store
+            .transact(tenant, move |db| {
+                page.iter()
+                    .try_for_each(|row| kin::put_link(db, name.as_str(), row))
+                    .map_err(failed)
+            })
+            .await
     }
 
     async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.clone();
         let sql = "DELETE FROM entry_subject WHERE tenant_id = ?1";
-        self.store.transact(tenant, move |db| db.execute(sql, params![name.as_str()]).map(|_| ()).map_err(failed)).await
+        self.store
+            .transact(tenant, move |db| {
+                db.execute(sql, params![name.as_str()])
+                    .map(|_| ())
+                    .map_err(failed)
+            })
+            .await
     }
 
-    async fn put_subjects(&self, tenant: &TenantId, page: Vec<SubjectRow>) -> Result<(), StoreError> {
+    async fn put_subjects(
+        &self,
+        tenant: &TenantId,
+        page: Vec<SubjectRow>,
+    ) -> Result<(), StoreError> {
         let name = tenant.clone();
         self.store
-            .transact(tenant, move |db| page.iter().try_for_each(|row| kin::put_subject(db, name.as_str(), row)).map_err(failed))
+            .transact(tenant, move |db| {
+                page.iter()
+                    .try_for_each(|row| kin::put_subject(db, name.as_str(), row))
+                    .map_err(failed)
+            })
             .await
     }
 
     async fn put_slots(&self, tenant: &TenantId, page: Vec<SlotRow>) -> Result<(), StoreError> {
         let name = tenant.clone();
         self.store
-            .transact(tenant, move |db| page.iter().try_for_each(|row| workshop::put_slot(db, name.as_str(), row)).map_err(failed))
+            .transact(tenant, move |db| {
+                page.iter()
+                    .try_for_each(|row| workshop::put_slot(db, name.as_str(), row))
+                    .map_err(failed)
+            })
             .await
     }
 
     async fn put_actions(&self, tenant: &TenantId, page: Vec<ActionRow>) -> Result<(), StoreError> {
         let name = tenant.clone();
         self.store
-            .transact(tenant, move |db| page.iter().try_for_each(|row| workshop::put_action(db, name.as_str(), row)).map_err(failed))
+            .transact(tenant, move |db| {
+                page.iter()
+                    .try_for_each(|row| workshop::put_action(db, name.as_str(), row))
+                    .map_err(failed)
+            })
             .await
     }
 
     async fn drop_rules(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let name = tenant.clone();
-        self.store.transact(tenant, move |db| workshop::drop_rules(db, name.as_str()).map_err(failed)).await
+        self.store
+            .transact(tenant, move |db| {
+                workshop::drop_rules(db, name.as_str()).map_err(failed)
+            })
+            .await
     }
 
     async fn put_rules(&self, tenant: &TenantId, page: Vec<RuleRow>) -> Result<(), StoreError> {
         let name = tenant.clone();
         self.store
-            .transact(tenant, move |db| page.iter().try_for_each(|row| workshop::put_rule(db, name.as_str(), row)).map_err(failed))
+            .transact(tenant, move |db| {
+                page.iter()
+                    .try_for_each(|row| workshop::put_rule(db, name.as_str(), row))
+                    .map_err(failed)
+            })
             .await
     }
 
@@ -365,41 +566,108 @@ impl Side for Folder {
         let name = tenant.clone();
         let sql = "INSERT INTO tenant_clock (tenant_id, revision, seq, at, chain) VALUES (?1, ?2, ?3, ?4, ?5)
                    ON CONFLICT (tenant_id) DO UPDATE SET revision = ?2, seq = ?3, at = ?4, chain = ?5";
-        let save = move |db: &Connection| db.execute(sql, params![name.as_str(), clock.revision, clock.seq, clock.at, clock.chain]);
-        self.store.transact(tenant, move |db| save(db).map(|_| ()).map_err(failed)).await
+        let save = move |db: &Connection| {
+            db.execute(
+                sql,
+                params![
+                    name.as_str(),
+                    clock.revision,
+                    clock.seq,
+                    clock.at,
+                    clock.chain
+                ],
+            )
+        };
+        self.store
+            .transact(tenant, move |db| save(db).map(|_| ()).map_err(failed))
+            .await
     }
 }
 
 fn put_event(db: &Connection, tenant: &str, row: &EventRow) -> rusqlite::Result<()> {
     let sql = "INSERT INTO event (tenant_id, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
-    let EventRow { seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash } = row;
-    let values = params![tenant, seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash];
+    let EventRow {
+        seq,
+        revision,
+        at,
+        run_id,
+        run_seq,
+        recorded_at,
+        kind,
+        payload,
+        hash,
+    } = row;
+    let values = params![
+        tenant,
+        seq,
+        revision,
+        at,
+        run_id,
+        run_seq,
+        recorded_at,
+        kind,
+        payload,
+        hash
+    ];
     db.prepare_cached(sql)?.execute(values).map(|_| ())
 }
 
 fn put_scope(db: &Connection, tenant: &str, row: &ScopeRow) -> rusqlite::Result<()> {
     let sql = "INSERT INTO scope (tenant_id, scope_id, memory_ref, owner) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
-    db.prepare_cached(sql)?.execute(params![tenant, row.scope_id, row.memory_ref, row.owner]).map(|_| ())
+    db.prepare_cached(sql)?
+        .execute(params![tenant, row.scope_id, row.memory_ref, row.owner])
+        .map(|_| ())
 }
 
 fn put_record(db: &Connection, tenant: &str, row: &RecordRow) -> rusqlite::Result<()> {
-    let RecordRow { kind, key, version, at, body, due, topic, source_scope, source_id } = row;
+    let RecordRow {
+        kind,
+        key,
+        version,
+        at,
+        body,
+        due,
+        topic,
+        source_scope,
+        source_id,
+    } = row;
     if row.is_inert() {
-        let sql =
-            "INSERT INTO review (tenant_id, kind, key, version, at, body, due) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
-        return db.prepare_cached(sql)?.execute(params![tenant, kind, key, version, at, body, due]).map(|_| ());
+        let sql = "INSERT INTO review (tenant_id, kind, key, version, at, body, due) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
+        return db
+            .prepare_cached(sql)?
+            .execute(params![tenant, kind, key, version, at, body, due])
+            .map(|_| ());
     }
     let sql =
         "INSERT INTO record (tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row) VALUES (?1, ?2, ?3, ?4, ?5,
                  ?6, ?7, ?8, ?9, (SELECT row_id FROM entry WHERE tenant_id = ?1 AND scope_id = ?9 AND id = ?10)) ON CONFLICT DO NOTHING";
-    let values = params![tenant, kind, key, version, at, body, due, topic, source_scope, source_id];
+    let values = params![
+        tenant,
+        kind,
+        key,
+        version,
+        at,
+        body,
+        due,
+        topic,
+        source_scope,
+        source_id
+    ];
     db.prepare_cached(sql)?.execute(values).map(|_| ())
 }
 
 fn put_repeat(db: &Connection, tenant: &str, row: &RepeatRow) -> rusqlite::Result<()> {
     let sql = "INSERT INTO idempotency (tenant_id, operation, key, body, at, revision, outcomes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                ON CONFLICT DO NOTHING";
-    let values = params![tenant, row.operation, row.key, row.body, row.at, row.revision, row.outcomes];
+    let values = params![
+        tenant,
+        row.operation,
+        row.key,
+        row.body,
+        row.at,
+        row.revision,
+        row.outcomes
+    ];
     db.prepare_cached(sql)?.execute(values).map(|_| ())
 }

@@ -12,14 +12,23 @@ pub(super) fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqli
                    OR (valid_at, invalid_at, ended_at, evidence) IS NOT (?14, ?15, ?16, ?17))
                FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3";
     let text = (&row.content, &row.tags, &row.metadata);
-    let end = (row.rev_from, &row.removed_reason, &row.removed_by_run, row.support);
+    let end = (
+        row.rev_from,
+        &row.removed_reason,
+        &row.removed_by_run,
+        row.support,
+    );
     let window = (row.valid_at, row.invalid_at, row.ended_at, &row.evidence);
     let key = (row.scope_id, &row.id, row.erased_at, row.rev_to, row.scan);
     let values = params![
-        tenant, key.0, key.1, key.2, key.3, key.4, text.0, text.1, text.2, end.0, end.1, end.2, end.3, window.0, window.1, window.2,
-        window.3
+        tenant, key.0, key.1, key.2, key.3, key.4, text.0, text.1, text.2, end.0, end.1, end.2,
+        end.3, window.0, window.1, window.2, window.3
     ];
-    match db.prepare_cached(sql)?.query_row(values, |r| Ok((r.get(0)?, r.get(1)?))).optional()? {
+    match db
+        .prepare_cached(sql)?
+        .query_row(values, |r| Ok((r.get(0)?, r.get(1)?)))
+        .optional()?
+    {
         None => insert_entry(db, tenant, row),
         Some((row_id, true)) => change_entry(db, tenant, row_id, row),
         Some(_) => Ok(()),
@@ -73,7 +82,13 @@ fn index_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Resul
     }
     let tag = "INSERT INTO entry_tag (tenant_id, scope_id, tag, created_at, id) VALUES (?1, ?2, ?3, ?4, ?5)";
     for name in tags(&row.tags)? {
-        db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
+        db.prepare_cached(tag)?.execute(params![
+            tenant,
+            row.scope_id,
+            name,
+            row.created_at,
+            row.id
+        ])?;
     }
     Ok(())
 }
@@ -81,34 +96,60 @@ fn index_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Resul
 /// An earlier copy brought the text, and at the source it was taken away, erased, redacted or brought back since. What stands
 /// for it is written later (see `put_replaced`), unless that is final; and so is the slot, because its window may have moved to where
 /// another one is that moves only with a later page.
-fn change_entry(db: &Connection, tenant: &str, row_id: i64, row: &EntryRow) -> rusqlite::Result<()> {
+fn change_entry(
+    db: &Connection,
+    tenant: &str,
+    row_id: i64,
+    row: &EntryRow,
+) -> rusqlite::Result<()> {
     let sql = "SELECT tags FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
-    let names: String = db.prepare_cached(sql)?.query_row(params![tenant, row_id], |row| row.get(0))?;
-    db.prepare_cached("DELETE FROM vector WHERE row_id = ?1")?.execute(params![row_id])?;
-    db.prepare_cached("INSERT INTO unindexed (scope_id, row_id) VALUES (?1, ?2)")?.execute(params![row.scope_id, row_id])?;
+    let names: String = db
+        .prepare_cached(sql)?
+        .query_row(params![tenant, row_id], |row| row.get(0))?;
+    db.prepare_cached("DELETE FROM vector WHERE row_id = ?1")?
+        .execute(params![row_id])?;
+    db.prepare_cached("INSERT INTO unindexed (scope_id, row_id) VALUES (?1, ?2)")?
+        .execute(params![row.scope_id, row_id])?;
     let tag = "DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5";
     for name in tags(&names)? {
-        db.prepare_cached(tag)?.execute(params![tenant, row.scope_id, name, row.created_at, row.id])?;
+        db.prepare_cached(tag)?.execute(params![
+            tenant,
+            row.scope_id,
+            name,
+            row.created_at,
+            row.id
+        ])?;
     }
     // A pass computed it from the text as it was; it computes it again.
     let sql = "DELETE FROM signature WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3";
-    db.prepare_cached(sql)?.execute(params![tenant, row.scope_id, row_id])?;
+    db.prepare_cached(sql)?
+        .execute(params![tenant, row.scope_id, row_id])?;
     let sql = "UPDATE entry SET content = ?3, tags = ?4, metadata = ?5, content_hash = ?6, scan = ?7, rev_to = ?8, removed_reason = ?9,
                  erased_at = ?10, removed_by_run = ?11, rev_from = ?12, support = ?13, valid_at = ?14, invalid_at = ?15,
                  ended_at = ?16, evidence = ?17, slot = NULL,
                  replaced_by = CASE WHEN removed_reason = 'superseded' AND ?9 = 'superseded' THEN replaced_by END
                WHERE tenant_id = ?1 AND row_id = ?2";
     let text = (&row.content, &row.tags, &row.metadata, &row.content_hash);
-    let end = (row.rev_to, &row.removed_reason, row.erased_at, &row.removed_by_run);
-    let (more, window) = ((row.rev_from, row.support), (row.valid_at, row.invalid_at, row.ended_at, &row.evidence));
+    let end = (
+        row.rev_to,
+        &row.removed_reason,
+        row.erased_at,
+        &row.removed_by_run,
+    );
+    let (more, window) = (
+        (row.rev_from, row.support),
+        (row.valid_at, row.invalid_at, row.ended_at, &row.evidence),
+    );
     let values = params![
-        tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3, more.0, more.1, window.0, window.1, window.2,
-        window.3
+        tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3,
+        more.0, more.1, window.0, window.1, window.2, window.3
     ];
     db.prepare_cached(sql)?.execute(values)?;
     index_entry(db, tenant, row)
 }
 
 fn tags(text: &str) -> rusqlite::Result<Vec<String>> {
-    serde_json::from_str(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e)))
+    serde_json::from_str(text).map_err(|e| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e))
+    })
 }

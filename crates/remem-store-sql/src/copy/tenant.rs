@@ -30,10 +30,24 @@ pub(super) async fn copy(
     if dry_run {
         return count(source, id).await;
     }
-    let (entries, events) = ((0, snapshot.entry_count().await?), (0, clock.seq.cast_unsigned()));
-    let progress = Progress { tenant: id.clone(), step: Step::Copying, entries, events };
+    let (entries, events) = (
+        (0, snapshot.entry_count().await?),
+        (0, clock.seq.cast_unsigned()),
+    );
+    let progress = Progress {
+        tenant: id.clone(),
+        step: Step::Copying,
+        entries,
+        events,
+    };
     let digest = Digest::at(clock);
-    let mut copying = Copying { snapshot: snapshot.as_ref(), target, progress, on_progress, digest };
+    let mut copying = Copying {
+        snapshot: snapshot.as_ref(),
+        target,
+        progress,
+        on_progress,
+        digest,
+    };
     copying.rows(there).await?;
     copying.compare().await?;
     let digest = copying.digest;
@@ -42,15 +56,32 @@ pub(super) async fn copy(
     let now = source.snapshot(id).await?;
     let moved = now.clock().await? != digest.clock;
     now.end().await?;
-    Ok(TenantReport { tenant: id.clone(), entries: digest.entries, events: digest.events, hash: digest.hex(), verified: true, moved })
+    Ok(TenantReport {
+        tenant: id.clone(),
+        entries: digest.entries,
+        events: digest.events,
+        hash: digest.hex(),
+        verified: true,
+        moved,
+    })
 }
 
 /// What there is to copy.
 pub(super) async fn count(source: &dyn Side, tenant: &TenantId) -> Result<TenantReport, CopyError> {
     let snapshot = source.snapshot(tenant).await?;
-    let (events, entries) = (snapshot.clock().await?.seq.cast_unsigned(), snapshot.entry_count().await?);
+    let (events, entries) = (
+        snapshot.clock().await?.seq.cast_unsigned(),
+        snapshot.entry_count().await?,
+    );
     snapshot.end().await?;
-    Ok(TenantReport { tenant: tenant.clone(), entries, events, hash: String::new(), verified: false, moved: false })
+    Ok(TenantReport {
+        tenant: tenant.clone(),
+        entries,
+        events,
+        hash: String::new(),
+        verified: false,
+        moved: false,
+    })
 }
 
 /// How much of the log a target has.
@@ -62,13 +93,23 @@ struct There {
 }
 
 /// The target's events must be the first ones of the source: each hash covers all events before it.
-async fn refuse_other_history(source: &dyn Snapshot, clock: &ClockRow, target: &dyn Side, tenant: &TenantId) -> Result<There, CopyError> {
+async fn refuse_other_history(
+    source: &dyn Snapshot,
+    clock: &ClockRow,
+    target: &dyn Side,
+    tenant: &TenantId,
+) -> Result<There, CopyError> {
     let target = target.snapshot(tenant).await?;
     let there = target.clock().await?;
     let last = target.last_event().await?.unwrap_or((0, vec![0; 32]));
     if last.0.max(there.seq) > clock.seq {
-        let same = clock.seq > 0 && target.event_hash(clock.seq).await?.as_ref() == Some(&clock.chain);
-        return Err(if same { CopyError::Ahead(tenant.clone()) } else { CopyError::OtherHistory(tenant.clone()) });
+        let same =
+            clock.seq > 0 && target.event_hash(clock.seq).await?.as_ref() == Some(&clock.chain);
+        return Err(if same {
+            CopyError::Ahead(tenant.clone())
+        } else {
+            CopyError::OtherHistory(tenant.clone())
+        });
     }
     for (seq, hash) in [(there.seq, &there.chain), (last.0, &last.1)] {
         if seq > 0 && source.event_hash(seq).await?.as_ref() != Some(hash) {
@@ -76,7 +117,10 @@ async fn refuse_other_history(source: &dyn Snapshot, clock: &ClockRow, target: &
         }
     }
     target.end().await?;
-    Ok(There { last: last.0, whole: there.seq == clock.seq })
+    Ok(There {
+        last: last.0,
+        whole: there.seq == clock.seq,
+    })
 }
 
 struct Copying<'a, 'p> {
@@ -90,7 +134,11 @@ struct Copying<'a, 'p> {
 
 impl Copying<'_, '_> {
     fn tell(&mut self) -> Result<(), CopyError> {
-        if (self.on_progress)(&self.progress).is_break() { Err(CopyError::Stopped) } else { Ok(()) }
+        if (self.on_progress)(&self.progress).is_break() {
+            Err(CopyError::Stopped)
+        } else {
+            Ok(())
+        }
     }
 
     /// Everything, the clock last.
@@ -110,10 +158,16 @@ impl Copying<'_, '_> {
         self.rules().await?;
         let (written, found) = (self.digest.written, self.digest.entries);
         if written != found {
-            return Err(CopyError::Hidden { tenant: self.progress.tenant.clone(), written, found });
+            return Err(CopyError::Hidden {
+                tenant: self.progress.tenant.clone(),
+                written,
+                found,
+            });
         }
         if self.digest.clock != ClockRow::default() {
-            self.target.finish(&self.progress.tenant, self.digest.clock.clone()).await?;
+            self.target
+                .finish(&self.progress.tenant, self.digest.clock.clone())
+                .await?;
         }
         self.tell()
     }
@@ -122,7 +176,9 @@ impl Copying<'_, '_> {
         let mut after = 0;
         loop {
             let mut page = self.snapshot.events(after).await?;
-            let Some(last) = page.last() else { return Ok(()) };
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
             after = last.seq;
             page.iter().for_each(|row| self.digest.event(row));
             self.progress.events.0 += page.len() as u64;
@@ -138,7 +194,9 @@ impl Copying<'_, '_> {
         let mut after = 0;
         loop {
             let page = self.snapshot.scopes(after).await?;
-            let Some(last) = page.last() else { return Ok(()) };
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
             after = last.scope_id;
             page.iter().for_each(|row| self.digest.scope(row));
             self.target.put_scopes(&self.progress.tenant, page).await?;
@@ -154,7 +212,10 @@ impl Copying<'_, '_> {
             page.iter().for_each(|row| self.digest.entry(row));
             self.progress.entries.0 += page.len() as u64;
             let tenant = &self.progress.tenant;
-            let ((), next) = tokio::try_join!(self.target.put_entries(tenant, page), self.snapshot.entries(after))?;
+            let ((), next) = tokio::try_join!(
+                self.target.put_entries(tenant, page),
+                self.snapshot.entries(after)
+            )?;
             page = next;
             self.tell()?;
         }
@@ -174,7 +235,12 @@ impl Copying<'_, '_> {
         }
         let mut page = self.snapshot.links([0; 4]).await?;
         while let Some(last) = page.last() {
-            let after = [last.scope_id, last.row_id, last.source_scope, last.source_row];
+            let after = [
+                last.scope_id,
+                last.row_id,
+                last.source_scope,
+                last.source_row,
+            ];
             page.iter().for_each(|row| self.digest.link(row));
             self.target.put_links(&tenant, page).await?;
             self.tell()?;
@@ -204,9 +270,17 @@ impl Copying<'_, '_> {
     }
 
     async fn actions(&mut self) -> Result<(), CopyError> {
-        let mut page = self.snapshot.actions(&(0, 0, String::new(), String::new())).await?;
+        let mut page = self
+            .snapshot
+            .actions(&(0, 0, String::new(), String::new()))
+            .await?;
         while let Some(last) = page.last() {
-            let after = (last.scope_id, last.row_id, last.action.clone(), last.reference.clone());
+            let after = (
+                last.scope_id,
+                last.row_id,
+                last.action.clone(),
+                last.reference.clone(),
+            );
             page.iter().for_each(|row| self.digest.action(row));
             self.target.put_actions(&self.progress.tenant, page).await?;
             self.tell()?;
@@ -239,7 +313,10 @@ impl Copying<'_, '_> {
             self.tell()?;
         }
         // What is forgotten is older than all that is kept.
-        Ok(self.target.drop_repeats(&self.progress.tenant, oldest).await?)
+        Ok(self
+            .target
+            .drop_repeats(&self.progress.tenant, oldest)
+            .await?)
     }
 
     async fn records(&mut self) -> Result<(), CopyError> {
@@ -247,7 +324,9 @@ impl Copying<'_, '_> {
         let mut after = (String::new(), String::new());
         loop {
             let page = self.snapshot.records(&after).await?;
-            let Some(last) = page.last() else { return Ok(()) };
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
             after = (last.kind.clone(), last.key.clone());
             page.iter().for_each(|row| self.digest.record(row));
             self.target.put_records(&self.progress.tenant, page).await?;
@@ -267,7 +346,11 @@ impl Copying<'_, '_> {
         if let Some(what) = difference(&self.digest, &there) {
             return Err(CopyError::Mismatch { tenant, what });
         }
-        self.target.store().verify(&tenant).await.map_err(|error| CopyError::Unsound(tenant, error))?;
+        self.target
+            .store()
+            .verify(&tenant)
+            .await
+            .map_err(|error| CopyError::Unsound(tenant, error))?;
         self.tell()
     }
 
@@ -275,7 +358,8 @@ impl Copying<'_, '_> {
         let mut digest = Digest::at(there.clock().await?);
         read_kin(there, &mut digest).await?;
         read_workshop(there, &mut digest).await?;
-        let (mut after_event, mut after_scope, mut after_entry, mut after_repeat) = (0, 0, (0, 0), (String::new(), Vec::new()));
+        let (mut after_event, mut after_scope, mut after_entry, mut after_repeat) =
+            (0, 0, (0, 0), (String::new(), Vec::new()));
         let mut after_record = (String::new(), String::new());
         loop {
             let events = there.events(after_event).await?;
@@ -288,14 +372,27 @@ impl Copying<'_, '_> {
             entries.iter().for_each(|row| digest.entry(row));
             repeats.iter().for_each(|row| digest.repeat(row));
             records.iter().for_each(|row| digest.record(row));
-            if events.is_empty() && scopes.is_empty() && entries.is_empty() && repeats.is_empty() && records.is_empty() {
+            if events.is_empty()
+                && scopes.is_empty()
+                && entries.is_empty()
+                && repeats.is_empty()
+                && records.is_empty()
+            {
                 return Ok(digest);
             }
             after_event = events.last().map_or(after_event, |row| row.seq);
             after_scope = scopes.last().map_or(after_scope, |row| row.scope_id);
-            after_entry = entries.last().map_or(after_entry, |row| (row.scope_id, row.row_id));
-            after_repeat = repeats.into_iter().next_back().map_or(after_repeat, |row| (row.operation, row.key));
-            after_record = records.into_iter().next_back().map_or(after_record, |row| (row.kind, row.key));
+            after_entry = entries
+                .last()
+                .map_or(after_entry, |row| (row.scope_id, row.row_id));
+            after_repeat = repeats
+                .into_iter()
+                .next_back()
+                .map_or(after_repeat, |row| (row.operation, row.key));
+            after_record = records
+                .into_iter()
+                .next_back()
+                .map_or(after_record, |row| (row.kind, row.key));
             (self.progress.entries.0, self.progress.events.0) = (digest.entries, digest.events);
             self.tell()?;
         }
@@ -305,21 +402,37 @@ impl Copying<'_, '_> {
 async fn read_kin(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
     let (mut replaced, mut link, mut subject) = ((0, 0), [0; 4], (Vec::new(), 0, 0));
     loop {
-        let page = (there.replaced(replaced).await?, there.links(link).await?, there.subjects(&subject).await?);
+        let page = (
+            there.replaced(replaced).await?,
+            there.links(link).await?,
+            there.subjects(&subject).await?,
+        );
         page.0.iter().for_each(|row| digest.replaced(row));
         page.1.iter().for_each(|row| digest.link(row));
         page.2.iter().for_each(|row| digest.subject(row));
         if page.0.is_empty() && page.1.is_empty() && page.2.is_empty() {
             return Ok(());
         }
-        replaced = page.0.last().map_or(replaced, |row| (row.scope_id, row.row_id));
-        link = page.1.last().map_or(link, |row| [row.scope_id, row.row_id, row.source_scope, row.source_row]);
-        subject = page.2.into_iter().next_back().map_or(subject, |row| (row.subject, row.scope_id, row.row_id));
+        replaced = page
+            .0
+            .last()
+            .map_or(replaced, |row| (row.scope_id, row.row_id));
+        link = page.1.last().map_or(link, |row| {
+            [row.scope_id, row.row_id, row.source_scope, row.source_row]
+        });
+        subject = page
+            .2
+            .into_iter()
+            .next_back()
+            .map_or(subject, |row| (row.subject, row.scope_id, row.row_id));
     }
 }
 
 async fn read_workshop(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
-    let (mut action, mut rule) = ((0, 0, String::new(), String::new()), (String::new(), String::new()));
+    let (mut action, mut rule) = (
+        (0, 0, String::new(), String::new()),
+        (String::new(), String::new()),
+    );
     loop {
         let page = (there.actions(&action).await?, there.rules(&rule).await?);
         page.0.iter().for_each(|row| digest.action(row));
@@ -327,8 +440,14 @@ async fn read_workshop(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), 
         if page.0.is_empty() && page.1.is_empty() {
             return Ok(());
         }
-        action = page.0.into_iter().next_back().map_or(action, |row| (row.scope_id, row.row_id, row.action, row.reference));
-        rule = page.1.into_iter().next_back().map_or(rule, |row| (row.world, row.id));
+        action = page.0.into_iter().next_back().map_or(action, |row| {
+            (row.scope_id, row.row_id, row.action, row.reference)
+        });
+        rule = page
+            .1
+            .into_iter()
+            .next_back()
+            .map_or(rule, |row| (row.world, row.id));
     }
 }
 
@@ -338,16 +457,28 @@ fn difference(here: &Digest, there: &Digest) -> Option<&'static str> {
         (here.events == there.events, "numbers of events"),
         (here.scopes == there.scopes, "numbers of memories"),
         (here.entries == there.entries, "numbers of entries"),
-        (here.repeats == there.repeats, "numbers of idempotency records"),
+        (
+            here.repeats == there.repeats,
+            "numbers of idempotency records",
+        ),
         (here.records == there.records, "numbers of records"),
-        (here.replaced == there.replaced, "numbers of entries that others stand for"),
-        (here.links == there.links, "numbers of links between entries"),
+        (
+            here.replaced == there.replaced,
+            "numbers of entries that others stand for",
+        ),
+        (
+            here.links == there.links,
+            "numbers of links between entries",
+        ),
         (here.subjects == there.subjects, "numbers of subjects"),
         (here.actions == there.actions, "numbers of actions"),
         (here.rules == there.rules, "numbers of rules"),
         (here == there, "contents of rows"),
     ];
-    pairs.into_iter().find(|(same, _)| !same).map(|(_, what)| what)
+    pairs
+        .into_iter()
+        .find(|(same, _)| !same)
+        .map(|(_, what)| what)
 }
 
 /// Tenant and keys. A key that was revoked at the source since is revoked here, too; keys that only the target has stay.
@@ -357,16 +488,24 @@ async fn publish(source: &dyn Side, target: &dyn Side, tenant: &Tenant) -> Resul
     for key in &keys {
         let added = target.directory().add_key(key).await?;
         if let (false, Some(at)) = (added, key.revoked_at) {
-            target.directory().revoke_key(&tenant.id, &key.id, at).await?;
+            target
+                .directory()
+                .revoke_key(&tenant.id, &key.id, at)
+                .await?;
         }
     }
     let there = target.directory().keys(&tenant.id).await?;
     let is_there = |key: &KeyRecord| {
-        let same = there.iter().find(|other| (&other.id, &other.hash, &other.principal) == (&key.id, &key.hash, &key.principal));
+        let same = there.iter().find(|other| {
+            (&other.id, &other.hash, &other.principal) == (&key.id, &key.hash, &key.principal)
+        });
         same.is_some_and(|other| other.revoked_at.is_some() || key.revoked_at.is_none())
     };
     if keys.iter().all(is_there) {
         return Ok(());
     }
-    Err(CopyError::Mismatch { tenant: tenant.id.clone(), what: "keys" })
+    Err(CopyError::Mismatch {
+        tenant: tenant.id.clone(),
+        what: "keys",
+    })
 }

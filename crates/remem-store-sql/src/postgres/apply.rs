@@ -13,47 +13,120 @@ use remem_store::{Committed, Outcome, StoreError};
 pub(super) const ID_HEAD_CHARS: usize = 100;
 
 pub(super) fn id_head(id: &str) -> &str {
-    id.char_indices().nth(ID_HEAD_CHARS).map_or(id, |(end, _)| &id[..end])
+    id.char_indices()
+        .nth(ID_HEAD_CHARS)
+        .map_or(id, |(end, _)| &id[..end])
 }
 
 /// Applies one batch. A refused one changes nothing: everything is checked first.
-pub(super) fn apply<'a>(batch: &'a Batch, working: &mut Working, writes: &mut Writes<'a>) -> Result<Committed, StoreError> {
+pub(super) fn apply<'a>(
+    batch: &'a Batch,
+    working: &mut Working,
+    writes: &mut Writes<'a>,
+) -> Result<Committed, StoreError> {
     if let Some(answer) = replay(batch, working) {
         return answer;
     }
-    if !expectations_hold(batch, working) || !fence_holds(batch, working) || !preconditions_hold(batch, working) {
+    if !expectations_hold(batch, working)
+        || !fence_holds(batch, working)
+        || !preconditions_hold(batch, working)
+    {
         return Err(StoreError::Conflict);
     }
     let before = working.clock.revision;
     let mut outcomes = Vec::with_capacity(batch.changes().len());
     for change in batch.changes() {
         let outcome = match change {
-            Change::Put { id, admitted, sources, .. } => entry::put(batch, working, writes, (id, admitted, sources), before),
+            Change::Put {
+                id,
+                admitted,
+                sources,
+                ..
+            } => entry::put(batch, working, writes, (id, admitted, sources), before),
             Change::Rewrite { id, admitted } => entry::rewrite(working, writes, id, admitted),
-            Change::Delete { memory_ref, id } => entry::remove(batch, working, writes, (memory_ref, id), "deleted", before),
-            Change::Expire { memory_ref, id } => entry::remove(batch, working, writes, (memory_ref, id), "expired", before),
-            Change::Erase { memory_ref, id } => entry::erase_ended(batch, working, writes, (memory_ref, id)),
-            Change::Retire { memory_ref, id, reason, by } => {
-                lineage::retire(batch, working, writes, (memory_ref, id), (*reason, by), before)
+            Change::Delete { memory_ref, id } => {
+                entry::remove(batch, working, writes, (memory_ref, id), "deleted", before)
             }
-            Change::Forget { memory_ref, id } => lineage::forget(batch, working, writes, (memory_ref, id), before),
-            Change::Revive { memory_ref, id } => lineage::revive(batch, working, writes, (memory_ref, id), before),
-            Change::Sign { memory_ref, id, pass, signature } => lineage::sign(working, writes, (memory_ref, id), *pass, signature),
-            Change::Embed { memory_ref, id, scan, model, vector } => {
-                vector::embed(working, writes, (memory_ref, id), *scan, *model, vector)
+            Change::Expire { memory_ref, id } => {
+                entry::remove(batch, working, writes, (memory_ref, id), "expired", before)
             }
-            Change::Close { memory_ref, id, closing, by } => {
-                workshop::close(batch, working, writes, (memory_ref, id), (*closing, by.as_ref()), before)
+            Change::Erase { memory_ref, id } => {
+                entry::erase_ended(batch, working, writes, (memory_ref, id))
             }
-            Change::End { memory_ref, id } => workshop::end(batch, working, writes, (memory_ref, id), before),
-            Change::Strip { memory_ref, id, before: faded } => workshop::strip(batch, working, writes, (memory_ref, id), *faded, before),
-            Change::Strengthen { memory_ref, id, evidence } => {
-                workshop::strengthen(batch, working, writes, (memory_ref, id), evidence, before)
+            Change::Retire {
+                memory_ref,
+                id,
+                reason,
+                by,
+            } => lineage::retire(
+                batch,
+                working,
+                writes,
+                (memory_ref, id),
+                (*reason, by),
+                before,
+            ),
+            Change::Forget { memory_ref, id } => {
+                lineage::forget(batch, working, writes, (memory_ref, id), before)
             }
-            Change::Link { memory_ref, id, action, reference } => {
-                workshop::link(batch, working, writes, (memory_ref, id), (action, reference), before)
+            Change::Revive { memory_ref, id } => {
+                lineage::revive(batch, working, writes, (memory_ref, id), before)
             }
-            Change::Rule { world, id, body } => workshop::rule(batch, working, writes, (world, id), body.as_ref(), before),
+            Change::Sign {
+                memory_ref,
+                id,
+                pass,
+                signature,
+            } => lineage::sign(working, writes, (memory_ref, id), *pass, signature),
+            Change::Embed {
+                memory_ref,
+                id,
+                scan,
+                model,
+                vector,
+            } => vector::embed(working, writes, (memory_ref, id), *scan, *model, vector),
+            Change::Close {
+                memory_ref,
+                id,
+                closing,
+                by,
+            } => workshop::close(
+                batch,
+                working,
+                writes,
+                (memory_ref, id),
+                (*closing, by.as_ref()),
+                before,
+            ),
+            Change::End { memory_ref, id } => {
+                workshop::end(batch, working, writes, (memory_ref, id), before)
+            }
+            Change::Strip {
+                memory_ref,
+                id,
+                before: faded,
+            } => workshop::strip(batch, working, writes, (memory_ref, id), *faded, before),
+            Change::Strengthen {
+                memory_ref,
+                id,
+                evidence,
+            } => workshop::strengthen(batch, working, writes, (memory_ref, id), evidence, before),
+            Change::Link {
+                memory_ref,
+                id,
+                action,
+                reference,
+            } => workshop::link(
+                batch,
+                working,
+                writes,
+                (memory_ref, id),
+                (action, reference),
+                before,
+            ),
+            Change::Rule { world, id, body } => {
+                workshop::rule(batch, working, writes, (world, id), body.as_ref(), before)
+            }
             Change::Hold => hold(batch, working, writes, before),
             Change::Release => release(batch, working, writes),
             Change::Record { .. } => record(batch, working, writes, change, before),
@@ -67,7 +140,12 @@ pub(super) fn apply<'a>(batch: &'a Batch, working: &mut Working, writes: &mut Wr
         }
         outcomes.push(outcome);
     }
-    let committed = Committed { revision: working.clock.revision, at: working.clock.at, outcomes, replayed: false };
+    let committed = Committed {
+        revision: working.clock.revision,
+        at: working.clock.at,
+        outcomes,
+        replayed: false,
+    };
     remember(batch, working, writes, &committed);
     Ok(committed)
 }
@@ -83,23 +161,39 @@ pub(super) fn tick(batch: &Batch, working: &mut Working, before: Revision) -> Re
 }
 
 /// The run's snapshot is what this commit leaves.
-fn hold(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, before: Revision) -> Outcome {
-    let Some(run) = batch.run() else { return Outcome::Nothing };
+fn hold(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    before: Revision,
+) -> Outcome {
+    let Some(run) = batch.run() else {
+        return Outcome::Nothing;
+    };
     let revision = tick(batch, working, before).0.cast_signed();
     if !working.snapshots.contains_key(run.as_str()) {
         working.snapshots.insert(run.as_str().to_owned(), revision);
-        writes.held.insert(run.as_str().to_owned(), (revision, working.clock.at.0));
+        writes
+            .held
+            .insert(run.as_str().to_owned(), (revision, working.clock.at.0));
     }
     Outcome::Done
 }
 
 /// What nobody can read any more is work for the purge pass.
 fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Outcome {
-    let Some(run) = batch.run() else { return Outcome::Nothing };
+    let Some(run) = batch.run() else {
+        return Outcome::Nothing;
+    };
     working.snapshots.remove(run.as_str());
     writes.held.remove(run.as_str());
     writes.released.push(run.as_str().to_owned());
-    let oldest = working.snapshots.values().min().copied().unwrap_or(i64::MAX);
+    let oldest = working
+        .snapshots
+        .values()
+        .min()
+        .copied()
+        .unwrap_or(i64::MAX);
     if working.first_ended.is_some_and(|end| end <= oldest) {
         writes.next_expiry = 0; // at once, by any node's clock
     }
@@ -107,8 +201,23 @@ fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Out
 }
 
 /// Writes a record, or takes it away. Its next version counts from the one that is there; a name that is free begins at 1.
-fn record<'a>(batch: &Batch, working: &mut Working, writes: &mut Writes<'a>, change: &'a Change, before: Revision) -> Outcome {
-    let Change::Record { kind, key, body, ties, .. } = change else { return Outcome::Nothing };
+fn record<'a>(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'a>,
+    change: &'a Change,
+    before: Revision,
+) -> Outcome {
+    let Change::Record {
+        kind,
+        key,
+        body,
+        ties,
+        ..
+    } = change
+    else {
+        return Outcome::Nothing;
+    };
     let (kind, place) = (*kind, (*kind, key.clone()));
     writes.retied.changed |= kind.is_timed();
     let Some(body) = body else {
@@ -124,41 +233,102 @@ fn record<'a>(batch: &Batch, working: &mut Working, writes: &mut Writes<'a>, cha
     if kind.is_revision() {
         tick(batch, working, before);
     }
-    let version = working.records.get(&place).map_or(0, |record| record.version) + 1;
+    let version = working
+        .records
+        .get(&place)
+        .map_or(0, |record| record.version)
+        + 1;
     // That it may be tied to it was looked at before; this batch itself may have ended it since.
-    let source = ties.source.as_ref().and_then(|source| working.entries.get(source)).map(|entry| (entry.scope_id, entry.row_id));
+    let source = ties
+        .source
+        .as_ref()
+        .and_then(|source| working.entries.get(source))
+        .map(|entry| (entry.scope_id, entry.row_id));
     working.records.insert(place, RecordRow { version, source });
-    writes.record(kind, key, NewRecord::of(version, working.clock.at.max(batch.at()), body, ties, source));
-    Outcome::Recorded { key: key.clone(), version }
+    writes.record(
+        kind,
+        key,
+        NewRecord::of(
+            version,
+            working.clock.at.max(batch.at()),
+            body,
+            ties,
+            source,
+        ),
+    );
+    Outcome::Recorded {
+        key: key.clone(),
+        version,
+    }
 }
 
 fn preconditions_hold(batch: &Batch, working: &Working) -> bool {
     let is_like = |kind: RecordKind, key: &String, wanted: &Precondition| {
-        let version = working.records.get(&(kind, key.clone())).map(|record| record.version);
+        let version = working
+            .records
+            .get(&(kind, key.clone()))
+            .map(|record| record.version);
         match wanted {
             Precondition::None => true,
             Precondition::Absent => version.is_none(),
             Precondition::Version(expected) => version == Some(*expected),
         }
     };
-    batch.record_expectations().iter().all(|expected| is_like(expected.kind, &expected.key, &expected.precondition))
+    batch
+        .record_expectations()
+        .iter()
+        .all(|expected| is_like(expected.kind, &expected.key, &expected.precondition))
         && batch.changes().iter().all(|change| {
-            let Change::Record { kind, key, precondition, .. } = change else { return true };
+            let Change::Record {
+                kind,
+                key,
+                precondition,
+                ..
+            } = change
+            else {
+                return true;
+            };
             is_like(*kind, key, precondition) && tie::holds(working, batch, change)
         })
 }
 
-fn append(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, change: &Change, body: &EventBody) {
-    let (kind, payload, recorded_at) = (body.kind().as_str(), body.payload().to_string(), change.recorded_at());
+fn append(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    change: &Change,
+    body: &EventBody,
+) {
+    let (kind, payload, recorded_at) = (
+        body.kind().as_str(),
+        body.payload().to_string(),
+        change.recorded_at(),
+    );
     let run = batch.run().filter(|_| !change.is_apart()).map(|run| {
-        let length = working.run_lengths.entry(run.as_str().to_owned()).or_insert(0);
+        let length = working
+            .run_lengths
+            .entry(run.as_str().to_owned())
+            .or_insert(0);
         *length += 1;
-        RunPlace { id: run.as_str().to_owned(), seq: *length - 1, recorded_at: recorded_at.map(|at| at.0) }
+        RunPlace {
+            id: run.as_str().to_owned(),
+            seq: *length - 1,
+            recorded_at: recorded_at.map(|at| at.0),
+        }
     });
     let clock = &mut working.clock;
     clock.seq = Seq(clock.seq.0 + 1);
-    let link = run.as_ref().map(|run| (run.id.as_str(), run.seq, recorded_at));
-    let link = Link { seq: clock.seq, revision: clock.revision, at: clock.at, run: link, kind, payload: &payload };
+    let link = run
+        .as_ref()
+        .map(|run| (run.id.as_str(), run.seq, recorded_at));
+    let link = Link {
+        seq: clock.seq,
+        revision: clock.revision,
+        at: clock.at,
+        run: link,
+        kind,
+        payload: &payload,
+    };
     clock.chain = chain_hash(&clock.chain, &link);
     writes.event(clock, run, kind, payload);
 }
@@ -166,12 +336,16 @@ fn append(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, change:
 fn expectations_hold(batch: &Batch, working: &Working) -> bool {
     batch.expectations().iter().all(|expected| {
         let place = (expected.memory_ref.clone(), expected.id.clone());
-        working.entries.get(&place).is_some_and(|entry| entry.rev_to.is_none() && entry.rev_from == expected.written_at.0.cast_signed())
+        working.entries.get(&place).is_some_and(|entry| {
+            entry.rev_to.is_none() && entry.rev_from == expected.written_at.0.cast_signed()
+        })
     })
 }
 
 fn fence_holds(batch: &Batch, working: &Working) -> bool {
-    batch.fence().is_none_or(|fence| working.fences.get(fence.pass) == Some(&fence.number))
+    batch
+        .fence()
+        .is_none_or(|fence| working.fences.get(fence.pass) == Some(&fence.number))
 }
 
 fn replay(batch: &Batch, working: &Working) -> Option<Result<Committed, StoreError>> {
@@ -181,13 +355,22 @@ fn replay(batch: &Batch, working: &Working) -> Option<Result<Committed, StoreErr
         return Some(Err(Rejection::IdempotencyMismatch.into()));
     }
     let Some(outcomes) = outcomes_from_stored(&found.outcomes) else {
-        return Some(Err(StoreError::Damaged("an idempotency record cannot be read")));
+        return Some(Err(StoreError::Damaged(
+            "an idempotency record cannot be read",
+        )));
     };
-    Some(Ok(Committed { revision: found.revision, at: found.at, outcomes, replayed: true }))
+    Some(Ok(Committed {
+        revision: found.revision,
+        at: found.at,
+        outcomes,
+        replayed: true,
+    }))
 }
 
 fn remember(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, committed: &Committed) {
-    let Some(key) = batch.idempotency() else { return };
+    let Some(key) = batch.idempotency() else {
+        return;
+    };
     let repeat = Repeat {
         body: key.body,
         at: committed.at.max(batch.at()),
@@ -195,5 +378,7 @@ fn remember(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, commi
         outcomes: outcomes_to_stored(&committed.outcomes),
     };
     writes.repeat(key.operation, &key.key, &repeat);
-    working.repeats.insert((key.operation.to_owned(), key.key), repeat);
+    working
+        .repeats
+        .insert((key.operation.to_owned(), key.key), repeat);
 }

@@ -20,7 +20,11 @@ impl Scopes {
     /// The memories of the working set that changed: those that are new, or the others.
     pub fn of(working: &Working, new: bool) -> Scopes {
         let mut scopes = Scopes::default();
-        for (memory_ref, scope) in working.scopes.iter().filter(|(_, scope)| scope.changed && scope.new == new) {
+        for (memory_ref, scope) in working
+            .scopes
+            .iter()
+            .filter(|(_, scope)| scope.changed && scope.new == new)
+        {
             scopes.id.push(scope.scope_id);
             scopes.memory_ref.push(memory_ref.as_str().to_owned());
             scopes.owner.push(memory_ref.owner().map(str::to_owned));
@@ -52,7 +56,11 @@ impl Records {
     /// Those that are inert, or the others.
     pub fn of(writes: &Writes<'_>, inert: bool) -> Records {
         let mut records = Records::default();
-        for ((kind, key), record) in writes.records.iter().filter(|((kind, _), _)| kind.is_inert() == inert) {
+        for ((kind, key), record) in writes
+            .records
+            .iter()
+            .filter(|((kind, _), _)| kind.is_inert() == inert)
+        {
             let Some(record) = record else {
                 records.gone_kind.push(kind.as_str());
                 records.gone_key.push((*key).to_owned());
@@ -109,26 +117,74 @@ impl<'a> Entries<'a> {
             id: entries.iter().map(|e| e.id).collect(),
             id_hash: entries.iter().map(|e| e.id_hash.as_slice()).collect(),
             tier: entries.iter().map(|e| e.admitted.tier().as_str()).collect(),
-            typology: entries.iter().map(|e| e.admitted.typology().as_str()).collect(),
-            content: entries.iter().map(|e| e.admitted.content().as_bytes()).collect(),
+            typology: entries
+                .iter()
+                .map(|e| e.admitted.typology().as_str())
+                .collect(),
+            content: entries
+                .iter()
+                .map(|e| e.admitted.content().as_bytes())
+                .collect(),
             tags: entries.iter().map(|e| e.tags.as_str()).collect(),
             metadata: entries.iter().map(|e| e.admitted.metadata()).collect(),
             created_at: entries.iter().map(|e| e.created_at).collect(),
-            expires_at: entries.iter().map(|e| e.admitted.expires_at().map(|t| t.0)).collect(),
+            expires_at: entries
+                .iter()
+                .map(|e| e.admitted.expires_at().map(|t| t.0))
+                .collect(),
             written_by: entries.iter().map(|e| e.written_by).collect(),
             written_by_run: entries.iter().map(|e| e.written_by_run).collect(),
-            scan: entries.iter().map(|e| e.admitted.scan().cast_signed()).collect(),
-            content_hash: entries.iter().map(|e| content_hash(e.admitted.content().as_bytes()).to_vec()).collect(),
+            scan: entries
+                .iter()
+                .map(|e| e.admitted.scan().cast_signed())
+                .collect(),
+            content_hash: entries
+                .iter()
+                .map(|e| content_hash(e.admitted.content().as_bytes()).to_vec())
+                .collect(),
             revision: entries.iter().map(|e| e.revision).collect(),
-            owner: entries.iter().map(|e| e.admitted.scope().memory_ref.owner()).collect(),
-            session: entries.iter().map(|e| e.admitted.facets().session.as_ref().map(|id| id.as_str())).collect(),
-            interaction: entries.iter().map(|e| e.admitted.facets().interaction.as_ref().map(|id| id.as_str())).collect(),
-            world: entries.iter().map(|e| e.admitted.facets().world.as_str()).collect(),
-            slot: entries.iter().map(|e| e.admitted.facets().slot.as_deref()).collect(),
-            valid_at: entries.iter().map(|e| e.admitted.facets().valid_at.map(|t| t.0)).collect(),
-            invalid_at: entries.iter().map(|e| e.admitted.facets().invalid_at.map(|t| t.0)).collect(),
-            trust: entries.iter().map(|e| e.admitted.facets().trust.as_str()).collect(),
-            evidence: entries.iter().map(|e| e.admitted.facets().evidence.to_text()).collect(),
+            owner: entries
+                .iter()
+                .map(|e| e.admitted.scope().memory_ref.owner())
+                .collect(),
+            session: entries
+                .iter()
+                .map(|e| e.admitted.facets().session.as_ref().map(|id| id.as_str()))
+                .collect(),
+            interaction: entries
+                .iter()
+                .map(|e| {
+                    e.admitted
+                        .facets()
+                        .interaction
+                        .as_ref()
+                        .map(|id| id.as_str())
+                })
+                .collect(),
+            world: entries
+                .iter()
+                .map(|e| e.admitted.facets().world.as_str())
+                .collect(),
+            slot: entries
+                .iter()
+                .map(|e| e.admitted.facets().slot.as_deref())
+                .collect(),
+            valid_at: entries
+                .iter()
+                .map(|e| e.admitted.facets().valid_at.map(|t| t.0))
+                .collect(),
+            invalid_at: entries
+                .iter()
+                .map(|e| e.admitted.facets().invalid_at.map(|t| t.0))
+                .collect(),
+            trust: entries
+                .iter()
+                .map(|e| e.admitted.facets().trust.as_str())
+                .collect(),
+            evidence: entries
+                .iter()
+                .map(|e| e.admitted.facets().evidence.to_text())
+                .collect(),
         }
     }
 
@@ -253,7 +309,9 @@ impl Rewrites {
             rewrites.content.push(text.content.as_bytes().to_vec());
             rewrites.tags.push(text.tags.clone());
             rewrites.metadata.push(text.metadata.clone());
-            rewrites.hash.push(content_hash(text.content.as_bytes()).to_vec());
+            rewrites
+                .hash
+                .push(content_hash(text.content.as_bytes()).to_vec());
         }
         rewrites
     }

@@ -52,58 +52,108 @@ pub struct Target {
 impl Target {
     /// Reads a database URL.
     pub fn parse(url: &str) -> Result<Target, UrlError> {
-        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
-            return Err(UrlError::Malformed("it must begin with postgres://".to_owned()));
+        if !["postgres://", "postgresql://"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+        {
+            return Err(UrlError::Malformed(
+                "it must begin with postgres://".to_owned(),
+            ));
         }
         let (plain, verify, ca) = split_parameters(url);
-        let mut config: Config = plain.parse().map_err(|e: tokio_postgres::Error| UrlError::Malformed(reason(&e)))?;
+        let mut config: Config = plain
+            .parse()
+            .map_err(|e: tokio_postgres::Error| UrlError::Malformed(reason(&e)))?;
         if verify {
             config.ssl_mode(SslMode::Require);
         }
-        config.application_name("remem").connect_timeout(CONNECT_WITHIN).keepalives_idle(Duration::from_secs(10));
+        config
+            .application_name("remem")
+            .connect_timeout(CONNECT_WITHIN)
+            .keepalives_idle(Duration::from_secs(10));
         config.tcp_user_timeout(Duration::from_secs(10));
-        let tls = encryption(verify || config.get_ssl_mode() == SslMode::Require, ca.as_deref())?;
-        Ok(Target { config, tls: MakeRustlsConnect::new(tls) })
+        let tls = encryption(
+            verify || config.get_ssl_mode() == SslMode::Require,
+            ca.as_deref(),
+        )?;
+        Ok(Target {
+            config,
+            tls: MakeRustlsConnect::new(tls),
+        })
     }
 
     /// The database's name.
     #[must_use]
     pub fn database(&self) -> String {
-        self.config.get_dbname().or(self.config.get_user()).unwrap_or("postgres").to_owned()
+        self.config
+            .get_dbname()
+            .or(self.config.get_user())
+            .unwrap_or("postgres")
+            .to_owned()
     }
 
     /// The same place as another role, from the first statement on.
     #[must_use]
     pub fn as_role(&self, role: &str) -> Target {
         let mut target = self.clone();
-        let options = self.config.get_options().map(|o| format!("{o} ")).unwrap_or_default();
-        target.config.options(format!("{options}-c role={}", role.replace('\\', "\\\\").replace(' ', "\\ ")));
+        let options = self
+            .config
+            .get_options()
+            .map(|o| format!("{o} "))
+            .unwrap_or_default();
+        target.config.options(format!(
+            "{options}-c role={}",
+            role.replace('\\', "\\\\").replace(' ', "\\ ")
+        ));
         target
     }
 
     /// Up to `size` connections; who finds none free waits for `wait` at the most. No statement takes longer than `deadline`.
-    pub(super) fn pool(&self, size: usize, wait: Duration, deadline: Duration) -> Result<Pool, StoreError> {
-        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let session: Arc<str> = format!("{SESSION}; SET statement_timeout = {}", deadline.as_millis()).into();
+    pub(super) fn pool(
+        &self,
+        size: usize,
+        wait: Duration,
+        deadline: Duration,
+    ) -> Result<Pool, StoreError> {
+        let manager = ManagerConfig {
+            recycling_method: RecyclingMethod::Fast,
+        };
+        let session: Arc<str> = format!(
+            "{SESSION}; SET statement_timeout = {}",
+            deadline.as_millis()
+        )
+        .into();
         let set_up = Hook::async_fn(move |client, _| {
             let session = session.clone();
-            Box::pin(async move { client.batch_execute(&session).await.map_err(HookError::Backend) })
+            Box::pin(async move {
+                client
+                    .batch_execute(&session)
+                    .await
+                    .map_err(HookError::Backend)
+            })
         });
-        Pool::builder(Manager::from_config(self.config.clone(), self.tls.clone(), manager))
-            .max_size(size.max(1))
-            .wait_timeout(Some(wait))
-            .create_timeout(Some(CONNECT_WITHIN))
-            .recycle_timeout(Some(CONNECT_WITHIN))
-            .runtime(Runtime::Tokio1)
-            .post_create(set_up)
-            .build()
-            .map_err(|e| StoreError::Unavailable(Box::new(e)))
+        Pool::builder(Manager::from_config(
+            self.config.clone(),
+            self.tls.clone(),
+            manager,
+        ))
+        .max_size(size.max(1))
+        .wait_timeout(Some(wait))
+        .create_timeout(Some(CONNECT_WITHIN))
+        .recycle_timeout(Some(CONNECT_WITHIN))
+        .runtime(Runtime::Tokio1)
+        .post_create(set_up)
+        .build()
+        .map_err(|e| StoreError::Unavailable(Box::new(e)))
     }
 
     /// A connection of its own, with the task that drives it.
     pub(super) async fn connect(&self) -> Result<(Client, Driver), StoreError> {
-        let attempt = tokio::time::timeout(CONNECT_WITHIN, self.config.connect(self.tls.clone())).await;
-        attempt.map_err(|_| super::error::unavailable(super::error::DatabaseError::Deadline))?.map_err(failed)
+        let attempt =
+            tokio::time::timeout(CONNECT_WITHIN, self.config.connect(self.tls.clone())).await;
+        attempt
+            .map_err(|_| super::error::unavailable(super::error::DatabaseError::Deadline))?
+            .map_err(failed)
     }
 }
 
@@ -117,12 +167,20 @@ fn reason(error: &tokio_postgres::Error) -> String {
 
 /// Takes out what the driver does not know: `sslmode=verify-…` and `sslrootcert`.
 fn split_parameters(url: &str) -> (String, bool, Option<String>) {
-    let Some((place, query)) = url.split_once('?') else { return (url.to_owned(), false, None) };
+    let Some((place, query)) = url.split_once('?') else {
+        return (url.to_owned(), false, None);
+    };
     let (mut kept, mut verify, mut ca) = (Vec::new(), false, None);
     for pair in query.split('&') {
         match pair.split_once('=') {
             Some(("sslmode", "verify-ca" | "verify-full")) => verify = true,
-            Some(("sslrootcert", file)) => ca = Some(file.replace("%2F", "/").replace("%2f", "/").replace("%20", " ")),
+            Some(("sslrootcert", file)) => {
+                ca = Some(
+                    file.replace("%2F", "/")
+                        .replace("%2f", "/")
+                        .replace("%20", " "),
+                )
+            }
             _ => kept.push(pair),
         }
     }
@@ -133,18 +191,30 @@ fn split_parameters(url: &str) -> (String, bool, Option<String>) {
 fn encryption(verify: bool, ca: Option<&str>) -> Result<ClientConfig, UrlError> {
     let provider = Arc::new(ring::default_provider());
     let tls = |e: rustls::Error| UrlError::Tls(e.to_string());
-    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().map_err(tls)?;
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(tls)?;
     if let Some(file) = ca {
         let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_file_iter(file).map_err(|_| UrlError::Certificates)? {
-            roots.add(certificate.map_err(|_| UrlError::Certificates)?).map_err(tls)?;
+        for certificate in
+            CertificateDer::pem_file_iter(file).map_err(|_| UrlError::Certificates)?
+        {
+            roots
+                .add(certificate.map_err(|_| UrlError::Certificates)?)
+                .map_err(tls)?;
         }
         return Ok(builder.with_root_certificates(roots).with_no_client_auth());
     }
     if verify {
-        return Ok(builder.with_platform_verifier().map_err(tls)?.with_no_client_auth());
+        return Ok(builder
+            .with_platform_verifier()
+            .map_err(tls)?
+            .with_no_client_auth());
     }
-    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider))).with_no_client_auth())
+    Ok(builder
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+        .with_no_client_auth())
 }
 
 /// For `sslmode=prefer`, which also accepts no encryption at all: against someone who only listens.
@@ -168,7 +238,12 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
     fn verify_tls13_signature(
         &self,
@@ -176,7 +251,12 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
@@ -189,19 +269,37 @@ mod tests {
 
     #[test]
     fn parameters_that_the_driver_does_not_know_are_taken_out() {
-        let (url, verify, ca) = split_parameters("postgres://u@h/d?sslmode=verify-full&application_name=x&sslrootcert=%2Fca.pem");
-        assert_eq!((url.as_str(), verify, ca.as_deref()), ("postgres://u@h/d?application_name=x", true, Some("/ca.pem")));
-        assert_eq!(split_parameters("postgres://u@h/d?sslmode=require").0, "postgres://u@h/d?sslmode=require");
-        assert_eq!(split_parameters("postgres://u@h/d?sslmode=verify-ca").0, "postgres://u@h/d");
+        let (url, verify, ca) = split_parameters(
+            "postgres://u@h/d?sslmode=verify-full&application_name=x&sslrootcert=%2Fca.pem",
+        );
+        assert_eq!(
+            (url.as_str(), verify, ca.as_deref()),
+            ("postgres://u@h/d?application_name=x", true, Some("/ca.pem"))
+        );
+        assert_eq!(
+            split_parameters("postgres://u@h/d?sslmode=require").0,
+            "postgres://u@h/d?sslmode=require"
+        );
+        assert_eq!(
+            split_parameters("postgres://u@h/d?sslmode=verify-ca").0,
+            "postgres://u@h/d"
+        );
     }
 
     #[test]
     fn a_wrong_url_is_not_echoed() {
-        for url in ["postgres://u:hunter2secret@h:notaport/d", "nonsense hunter2secret", "postgres://u:hunter2secret@h/d?nonsense=1"] {
+        for url in [
+            "postgres://u:hunter2secret@h:notaport/d",
+            "nonsense hunter2secret",
+            "postgres://u:hunter2secret@h/d?nonsense=1",
+        ] {
             let error = Target::parse(url).err().expect("refused").to_string();
             assert!(!error.contains("hunter2secret"), "{error}");
         }
-        let error = Target::parse("mysql://u@h/d").err().expect("refused").to_string();
+        let error = Target::parse("mysql://u@h/d")
+            .err()
+            .expect("refused")
+            .to_string();
         assert!(error.contains("must begin with postgres://"), "{error}");
     }
 }

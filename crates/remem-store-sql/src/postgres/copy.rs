@@ -80,32 +80,73 @@ struct Changes<'a> {
     counters: HashMap<i64, Counters>,
 }
 
-pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow]) -> Result<(), StoreError> {
+pub(crate) async fn put_entries(
+    gate: &Gate,
+    tenant: &TenantId,
+    page: &[EntryRow],
+) -> Result<(), StoreError> {
     let name = tenant.as_str();
-    let hashes: Vec<IdHash> = page.iter().map(|row| content_hash(row.id.as_bytes())).collect();
+    let hashes: Vec<IdHash> = page
+        .iter()
+        .map(|row| content_hash(row.id.as_bytes()))
+        .collect();
     let scopes: Vec<i64> = page.iter().map(|row| row.scope_id).collect();
     let ids: Vec<&[u8]> = hashes.iter().map(<[u8; 16]>::as_slice).collect();
-    let (scans, texts): (Vec<i64>, Vec<_>) = page.iter().map(|row| (row.scan, row.content_hash.as_deref())).unzip();
-    let (tags, notes): (Vec<&str>, Vec<_>) = page.iter().map(|row| (row.tags.as_str(), row.metadata.as_deref())).unzip();
+    let (scans, texts): (Vec<i64>, Vec<_>) = page
+        .iter()
+        .map(|row| (row.scan, row.content_hash.as_deref()))
+        .unzip();
+    let (tags, notes): (Vec<&str>, Vec<_>) = page
+        .iter()
+        .map(|row| (row.tags.as_str(), row.metadata.as_deref()))
+        .unzip();
     let (from, to): (Vec<i64>, Vec<_>) = page.iter().map(|row| (row.rev_from, row.rev_to)).unzip();
-    let (reasons, runs): (Vec<_>, Vec<_>) = page.iter().map(|row| (row.removed_reason.as_deref(), row.removed_by_run.as_deref())).unzip();
+    let (reasons, runs): (Vec<_>, Vec<_>) = page
+        .iter()
+        .map(|row| (row.removed_reason.as_deref(), row.removed_by_run.as_deref()))
+        .unzip();
     let support: Vec<i64> = page.iter().map(|row| row.support).collect();
-    let (valid, invalid): (Vec<_>, Vec<_>) = page.iter().map(|row| (row.valid_at, row.invalid_at)).unzip();
-    let (ended, evidence): (Vec<_>, Vec<&str>) = page.iter().map(|row| (row.ended_at, row.evidence.as_str())).unzip();
-    let (texts, ends) = ((&texts, &tags, &notes), (&from, &to, &reasons, &runs, &support));
+    let (valid, invalid): (Vec<_>, Vec<_>) = page
+        .iter()
+        .map(|row| (row.valid_at, row.invalid_at))
+        .unzip();
+    let (ended, evidence): (Vec<_>, Vec<&str>) = page
+        .iter()
+        .map(|row| (row.ended_at, row.evidence.as_str()))
+        .unzip();
+    let (texts, ends) = (
+        (&texts, &tags, &notes),
+        (&from, &to, &reasons, &runs, &support),
+    );
     let window = (&valid, &invalid, &ended, &evidence);
     let values: [&(dyn ToSql + Sync); 16] = [
-        &name, &scopes, &ids, &scans, texts.0, texts.1, texts.2, ends.0, ends.1, ends.2, ends.3, ends.4, window.0, window.1, window.2,
-        window.3,
+        &name, &scopes, &ids, &scans, texts.0, texts.1, texts.2, ends.0, ends.1, ends.2, ends.3,
+        ends.4, window.0, window.1, window.2, window.3,
     ];
     let look = call(THERE, &values);
-    let calls = vec![call(TAKE_TURNS, &[&name]), look, call(COUNTERS, &[&name, &scopes])];
-    let (transaction, answers) = gate.open(BEGIN, Role::App, Identity::keeper(tenant), calls).await?;
+    let calls = vec![
+        call(TAKE_TURNS, &[&name]),
+        look,
+        call(COUNTERS, &[&name, &scopes]),
+    ];
+    let (transaction, answers) = gate
+        .open(BEGIN, Role::App, Identity::keeper(tenant), calls)
+        .await?;
     let mut changes = Changes::default();
     for row in &answers[2] {
-        changes.counters.insert(get(row, 0)?, Counters { documents: get(row, 1)?, words: get(row, 2)?, next_row: get(row, 3)? });
+        changes.counters.insert(
+            get(row, 0)?,
+            Counters {
+                documents: get(row, 1)?,
+                words: get(row, 2)?,
+                next_row: get(row, 3)?,
+            },
+        );
     }
-    let there = answers[1].iter().map(there).collect::<Result<HashMap<_, _>, StoreError>>()?;
+    let there = answers[1]
+        .iter()
+        .map(there)
+        .collect::<Result<HashMap<_, _>, StoreError>>()?;
     for (row, hash) in page.iter().zip(&hashes) {
         match there.get(&(row.scope_id, *hash)) {
             None => changes.insert(row, *hash)?,
@@ -114,7 +155,11 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
         }
     }
     let columns = Columns::of(&changes);
-    let (none, no_entries, rewrites) = (Scopes::default(), Entries::of(&[]), Rewrites::of(&changes.index));
+    let (none, no_entries, rewrites) = (
+        Scopes::default(),
+        Entries::of(&[]),
+        Rewrites::of(&changes.index),
+    );
     let states = States::of(&changes.index);
     let saving = Saving {
         tenant: &name,
@@ -130,7 +175,10 @@ pub(crate) async fn put_entries(gate: &Gate, tenant: &TenantId, page: &[EntryRow
     };
     let mut calls = columns.calls(&name);
     calls.extend(save::calls(&saving, &changes.index));
-    transaction.commit(calls).await.map_err(Failed::into_store)?;
+    transaction
+        .commit(calls)
+        .await
+        .map_err(Failed::into_store)?;
     Ok(())
 }
 
@@ -139,13 +187,24 @@ fn there(row: &Row) -> Result<((i64, IdHash), There), StoreError> {
     let hash: IdHash = get::<&[u8]>(row, 1)?.try_into().map_err(|_| damaged())?;
     let tags = serde_json::from_str(get(row, 7)?).map_err(|_| damaged())?;
     let (content, by) = (get(row, 6)?, get(row, 8)?);
-    let there = There { row_id: get(row, 2)?, erased: get(row, 3)?, moved: get(row, 4)?, other: get(row, 5)?, content, tags, by };
+    let there = There {
+        row_id: get(row, 2)?,
+        erased: get(row, 3)?,
+        moved: get(row, 4)?,
+        other: get(row, 5)?,
+        content,
+        tags,
+        by,
+    };
     Ok(((get(row, 0)?, hash), there))
 }
 
 impl<'a> Changes<'a> {
     fn insert(&mut self, row: &'a EntryRow, hash: IdHash) -> Result<(), StoreError> {
-        let counters = self.counters.get_mut(&row.scope_id).ok_or(StoreError::Damaged("an entry has no memory"))?;
+        let counters = self
+            .counters
+            .get_mut(&row.scope_id)
+            .ok_or(StoreError::Damaged("an entry has no memory"))?;
         let row_id = counters.next_row;
         counters.next_row += 1;
         self.new.push((row_id, hash, row));
@@ -155,10 +214,12 @@ impl<'a> Changes<'a> {
         let words = terms::words(&row.content);
         counters.documents += 1;
         counters.words += i64::from(words.total);
-        let tags: Vec<String> = serde_json::from_str(&row.tags).map_err(|_| StoreError::Damaged("an entry cannot be read"))?;
+        let tags: Vec<String> = serde_json::from_str(&row.tags)
+            .map_err(|_| StoreError::Damaged("an entry cannot be read"))?;
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
         self.index.postings(row.scope_id, row_id, &words);
-        self.index.tags(row.scope_id, row_id, &tags, row.created_at, &row.id);
+        self.index
+            .tags(row.scope_id, row_id, &tags, row.created_at, &row.id);
         Ok(())
     }
 
@@ -185,7 +246,12 @@ impl<'a> Changes<'a> {
         }
         self.index.unsign(row.scope_id, old.row_id);
         self.index.vectors.unembed(row.scope_id, old.row_id);
-        let text = NewText { scan: row.scan, content: row.content.clone(), tags: row.tags.clone(), metadata: row.metadata.clone() };
+        let text = NewText {
+            scan: row.scan,
+            content: row.content.clone(),
+            tags: row.tags.clone(),
+            metadata: row.metadata.clone(),
+        };
         self.index.rewrites.insert((row.scope_id, old.row_id), text);
         let words = terms::words(&String::from_utf8_lossy(&old.content));
         let counters = self.counters.entry(row.scope_id).or_default();
@@ -193,16 +259,28 @@ impl<'a> Changes<'a> {
         if let Some(at) = row.erased_at {
             counters.documents -= 1;
             self.index.unpost(row.scope_id, old.row_id, &words);
-            self.index.untag(row.scope_id, old.row_id, &old.tags, row.created_at, &row.id);
+            self.index
+                .untag(row.scope_id, old.row_id, &old.tags, row.created_at, &row.id);
             self.index.erasure(row.scope_id, old.row_id, at);
             return;
         }
-        let (new, tags) = (terms::words(&row.content), serde_json::from_str::<Vec<String>>(&row.tags).unwrap_or_default());
+        let (new, tags) = (
+            terms::words(&row.content),
+            serde_json::from_str::<Vec<String>>(&row.tags).unwrap_or_default(),
+        );
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
         counters.words += i64::from(new.total);
-        self.index.reindex(row.scope_id, old.row_id, &words, &old.tags, row.created_at, &row.id);
+        self.index.reindex(
+            row.scope_id,
+            old.row_id,
+            &words,
+            &old.tags,
+            row.created_at,
+            &row.id,
+        );
         self.index.postings(row.scope_id, old.row_id, &new);
-        self.index.tags(row.scope_id, old.row_id, &tags, row.created_at, &row.id);
+        self.index
+            .tags(row.scope_id, old.row_id, &tags, row.created_at, &row.id);
     }
 }
 
@@ -259,19 +337,37 @@ impl<'a> Columns<'a> {
             metadata: new.iter().map(|(_, _, e)| e.metadata.as_deref()).collect(),
             created_at: new.iter().map(|(_, _, e)| e.created_at).collect(),
             expires_at: new.iter().map(|(_, _, e)| e.expires_at).collect(),
-            written_by: new.iter().map(|(_, _, e)| e.written_by.as_deref()).collect(),
-            written_by_run: new.iter().map(|(_, _, e)| e.written_by_run.as_deref()).collect(),
+            written_by: new
+                .iter()
+                .map(|(_, _, e)| e.written_by.as_deref())
+                .collect(),
+            written_by_run: new
+                .iter()
+                .map(|(_, _, e)| e.written_by_run.as_deref())
+                .collect(),
             scan: new.iter().map(|(_, _, e)| e.scan).collect(),
-            content_hash: new.iter().map(|(_, _, e)| e.content_hash.as_deref()).collect(),
+            content_hash: new
+                .iter()
+                .map(|(_, _, e)| e.content_hash.as_deref())
+                .collect(),
             rev_from: new.iter().map(|(_, _, e)| e.rev_from).collect(),
             rev_to: new.iter().map(|(_, _, e)| e.rev_to).collect(),
-            removed_reason: new.iter().map(|(_, _, e)| e.removed_reason.as_deref()).collect(),
+            removed_reason: new
+                .iter()
+                .map(|(_, _, e)| e.removed_reason.as_deref())
+                .collect(),
             erased_at: new.iter().map(|(_, _, e)| e.erased_at).collect(),
-            removed_by_run: new.iter().map(|(_, _, e)| e.removed_by_run.as_deref()).collect(),
+            removed_by_run: new
+                .iter()
+                .map(|(_, _, e)| e.removed_by_run.as_deref())
+                .collect(),
             support: new.iter().map(|(_, _, e)| e.support).collect(),
             owner: new.iter().map(|(_, _, e)| e.owner.as_deref()).collect(),
             session: new.iter().map(|(_, _, e)| e.session.as_deref()).collect(),
-            interaction: new.iter().map(|(_, _, e)| e.interaction.as_deref()).collect(),
+            interaction: new
+                .iter()
+                .map(|(_, _, e)| e.interaction.as_deref())
+                .collect(),
             world: new.iter().map(|(_, _, e)| e.world.as_deref()).collect(),
             valid_at: new.iter().map(|(_, _, e)| e.valid_at).collect(),
             invalid_at: new.iter().map(|(_, _, e)| e.invalid_at).collect(),
@@ -326,6 +422,10 @@ impl<'a> Columns<'a> {
                 &e.evidence,
             ],
         );
-        vec![insert, call(UNSLOT, &[tenant, &e.moved.0, &e.moved.1]), call(COUNT, &[tenant, scope, documents, words, next_row])]
+        vec![
+            insert,
+            call(UNSLOT, &[tenant, &e.moved.0, &e.moved.1]),
+            call(COUNT, &[tenant, scope, documents, words, next_row]),
+        ]
     }
 }

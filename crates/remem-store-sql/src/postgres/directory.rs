@@ -38,7 +38,8 @@ impl<K: std::hash::Hash + Eq + Clone, V: Clone> Kept<K, V> {
         }
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (version, until, value) = kept.get(key)?;
-        (*version == shared.directory_version.load(Ordering::SeqCst) && Instant::now() < *until).then(|| value.clone())
+        (*version == shared.directory_version.load(Ordering::SeqCst) && Instant::now() < *until)
+            .then(|| value.clone())
     }
 
     /// `version` is that of before the value was read.
@@ -47,13 +48,20 @@ impl<K: std::hash::Hash + Eq + Clone, V: Clone> Kept<K, V> {
         if kept.len() >= KEPT_MAX {
             kept.clear();
         }
-        kept.insert(key.clone(), (version, Instant::now() + KEPT_FOR, value.clone()));
+        kept.insert(
+            key.clone(),
+            (version, Instant::now() + KEPT_FOR, value.clone()),
+        );
     }
 }
 
 impl PostgresDirectory {
     pub(super) fn new(shared: Arc<Shared>) -> PostgresDirectory {
-        PostgresDirectory { shared, keys: Kept(Mutex::default()), tenants: Kept(Mutex::default()) }
+        PostgresDirectory {
+            shared,
+            keys: Kept(Mutex::default()),
+            tenants: Kept(Mutex::default()),
+        }
     }
 
     fn version(&self) -> u64 {
@@ -61,9 +69,17 @@ impl PostgresDirectory {
     }
 
     /// Runs a change and tells the other nodes in the same transaction. Answers how the change's `RETURNING` looks.
-    async fn change(&self, who: Identity<'_>, change: super::gate::Call<'_>) -> Result<Vec<Row>, StoreError> {
+    async fn change(
+        &self,
+        who: Identity<'_>,
+        change: super::gate::Call<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
         let tell = call("SELECT pg_notify($1, '')", &[&monitor::DIRECTORY]);
-        let mut answers = self.shared.gate.write(Role::App, who, vec![change, tell]).await?;
+        let mut answers = self
+            .shared
+            .gate
+            .write(Role::App, who, vec![change, tell])
+            .await?;
         self.shared.directory_version.fetch_add(1, Ordering::SeqCst);
         Ok(answers.remove(0))
     }
@@ -84,7 +100,10 @@ fn tenant(row: &Row) -> Result<Tenant, StoreError> {
 const KEY: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_at, expires_at, revoked_at, principal FROM remem.api_key";
 
 fn key(row: &Row) -> Result<KeyRecord, StoreError> {
-    let permissions = get::<&str>(row, 4)?.split_whitespace().map(str::parse::<Permission>).collect::<Result<Vec<_>, _>>();
+    let permissions = get::<&str>(row, 4)?
+        .split_whitespace()
+        .map(str::parse::<Permission>)
+        .collect::<Result<Vec<_>, _>>();
     Ok(KeyRecord {
         id: PrincipalId::parse(get(row, 0)?).ok_or_else(unreadable)?,
         principal: PrincipalId::parse(get(row, 8)?).ok_or_else(unreadable)?,
@@ -104,8 +123,15 @@ impl Directory for PostgresDirectory {
         if let Some(found) = self.tenants.find(&self.shared, id) {
             return Ok(Some(found));
         }
-        let (version, sql) = (self.version(), "SELECT tenant_id, created_at, shapes FROM remem.tenant WHERE tenant_id = $1");
-        let rows = self.shared.gate.read(Role::App, Identity::host(), sql, &[&id.as_str()]).await?;
+        let (version, sql) = (
+            self.version(),
+            "SELECT tenant_id, created_at, shapes FROM remem.tenant WHERE tenant_id = $1",
+        );
+        let rows = self
+            .shared
+            .gate
+            .read(Role::App, Identity::host(), sql, &[&id.as_str()])
+            .await?;
         let found = rows.first().map(tenant).transpose()?;
         if let Some(found) = &found {
             self.tenants.keep(version, id, found);
@@ -119,7 +145,13 @@ impl Directory for PostgresDirectory {
 
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
         let sql = "SELECT tenant_id, created_at, shapes FROM remem.tenant ORDER BY tenant_id";
-        self.shared.gate.read(Role::App, Identity::host(), sql, &[]).await?.iter().map(tenant).collect()
+        self.shared
+            .gate
+            .read(Role::App, Identity::host(), sql, &[])
+            .await?
+            .iter()
+            .map(tenant)
+            .collect()
     }
 
     async fn put_tenant(&self, tenant: &Tenant) -> Result<bool, StoreError> {
@@ -127,7 +159,12 @@ impl Directory for PostgresDirectory {
         let sql = "INSERT INTO remem.tenant (tenant_id, created_at, shapes) VALUES ($1, $2, $3)
                    ON CONFLICT (tenant_id) DO UPDATE SET shapes = excluded.shapes RETURNING xmax = 0";
         let (id, shapes) = (tenant.id.as_str(), tenant.shapes.to_string());
-        let rows = self.change(Identity::host(), call(sql, &[&id, &tenant.created_at.0, &shapes])).await?;
+        let rows = self
+            .change(
+                Identity::host(),
+                call(sql, &[&id, &tenant.created_at.0, &shapes]),
+            )
+            .await?;
         rows.first().map_or(Ok(false), |row| get(row, 0))
     }
 
@@ -135,8 +172,15 @@ impl Directory for PostgresDirectory {
         if let Some(found) = self.keys.find(&self.shared, hash) {
             return Ok(Some(found));
         }
-        let (version, sql) = (self.version(), format!("{KEY} WHERE hash = $1 ORDER BY created_at, tenant_id LIMIT 1"));
-        let rows = self.shared.gate.read(Role::App, Identity::key(hash), &sql, &[&hash.as_slice()]).await?;
+        let (version, sql) = (
+            self.version(),
+            format!("{KEY} WHERE hash = $1 ORDER BY created_at, tenant_id LIMIT 1"),
+        );
+        let rows = self
+            .shared
+            .gate
+            .read(Role::App, Identity::key(hash), &sql, &[&hash.as_slice()])
+            .await?;
         let found = rows.first().map(key).transpose()?;
         if let Some(found) = &found {
             self.keys.keep(version, hash, found);
@@ -146,23 +190,68 @@ impl Directory for PostgresDirectory {
 
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRecord>, StoreError> {
         let sql = format!("{KEY} WHERE tenant_id = $1 ORDER BY created_at, key_id");
-        self.shared.gate.read(Role::App, Identity::tenant(tenant), &sql, &[&tenant.as_str()]).await?.iter().map(key).collect()
+        self.shared
+            .gate
+            .read(
+                Role::App,
+                Identity::tenant(tenant),
+                &sql,
+                &[&tenant.as_str()],
+            )
+            .await?
+            .iter()
+            .map(key)
+            .collect()
     }
 
     async fn add_key(&self, key: &KeyRecord) -> Result<bool, StoreError> {
         let sql = "INSERT INTO remem.api_key (tenant_id, key_id, label, hash, permissions, created_at, expires_at, revoked_at, principal)
                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (tenant_id, hash) DO NOTHING RETURNING key_id";
-        let permissions = key.permissions.iter().map(|p| p.as_str()).collect::<Vec<_>>().join(" ");
-        let (tenant, id, hash, principal) = (key.tenant.as_str(), key.id.as_str(), key.hash.as_slice(), key.principal.as_str());
+        let permissions = key
+            .permissions
+            .iter()
+            .map(|p| p.as_str())
+            .collect::<Vec<_>>()
+            .join(" ");
+        let (tenant, id, hash, principal) = (
+            key.tenant.as_str(),
+            key.id.as_str(),
+            key.hash.as_slice(),
+            key.principal.as_str(),
+        );
         let (expires_at, revoked_at) = (key.expires_at.map(|t| t.0), key.revoked_at.map(|t| t.0));
         let (label, created_at) = (&key.label, key.created_at.0);
-        let change = call(sql, &[&tenant, &id, label, &hash, &permissions, &created_at, &expires_at, &revoked_at, &principal]);
-        Ok(!self.change(Identity::tenant(&key.tenant), change).await?.is_empty())
+        let change = call(
+            sql,
+            &[
+                &tenant,
+                &id,
+                label,
+                &hash,
+                &permissions,
+                &created_at,
+                &expires_at,
+                &revoked_at,
+                &principal,
+            ],
+        );
+        Ok(!self
+            .change(Identity::tenant(&key.tenant), change)
+            .await?
+            .is_empty())
     }
 
-    async fn revoke_key(&self, tenant: &TenantId, id: &PrincipalId, at: Timestamp) -> Result<bool, StoreError> {
+    async fn revoke_key(
+        &self,
+        tenant: &TenantId,
+        id: &PrincipalId,
+        at: Timestamp,
+    ) -> Result<bool, StoreError> {
         let sql = "UPDATE remem.api_key SET revoked_at = $3 WHERE tenant_id = $1 AND key_id = $2 AND revoked_at IS NULL RETURNING key_id";
         let (name, id) = (tenant.as_str(), id.as_str());
-        Ok(!self.change(Identity::tenant(tenant), call(sql, &[&name, &id, &at.0])).await?.is_empty())
+        Ok(!self
+            .change(Identity::tenant(tenant), call(sql, &[&name, &id, &at.0]))
+            .await?
+            .is_empty())
     }
 }

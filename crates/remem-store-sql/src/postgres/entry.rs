@@ -73,18 +73,33 @@ pub(super) fn put<'a>(
         evidence: admitted.facets().evidence.to_text(),
         linked: false,
     };
-    let made_from = sources.iter().filter_map(|source| working.entries.get(source));
+    let made_from = sources
+        .iter()
+        .filter_map(|source| working.entries.get(source));
     made_from.for_each(|source| writes.link((scope_id, row_id), (source.scope_id, source.row_id)));
-    admitted.subjects().iter().for_each(|subject| writes.subject(scope_id, row_id, subject));
+    admitted
+        .subjects()
+        .iter()
+        .for_each(|subject| writes.subject(scope_id, row_id, subject));
     working.entries.insert(place, row);
-    Outcome::Stored { id: id.clone(), created_at }
+    Outcome::Stored {
+        id: id.clone(),
+        created_at,
+    }
 }
 
 fn scope_or_create<'w>(working: &'w mut Working, memory_ref: &MemoryRef) -> &'w mut ScopeRow {
     let last_scope = &mut working.clock.scopes;
     let scope = working.scopes.entry(memory_ref.clone()).or_insert_with(|| {
         *last_scope += 1;
-        ScopeRow { scope_id: *last_scope, documents: 0, words: 0, next_row: 1, changed: true, new: true }
+        ScopeRow {
+            scope_id: *last_scope,
+            documents: 0,
+            words: 0,
+            next_row: 1,
+            changed: true,
+            new: true,
+        }
     });
     scope.changed = true;
     scope
@@ -101,13 +116,22 @@ pub(super) fn remove(
     before: Revision,
 ) -> Outcome {
     let place = (memory_ref.clone(), id.clone());
-    let Some(entry) = working.entries.get(&place).filter(|entry| entry.rev_to.is_none()) else { return Outcome::Nothing };
+    let Some(entry) = working
+        .entries
+        .get(&place)
+        .filter(|entry| entry.rev_to.is_none())
+    else {
+        return Outcome::Nothing;
+    };
     // Deleting ends what a reader could still see; the purge pass ends what none can see any more.
     let ended = entry.expires_at.is_some_and(|end| end <= batch.at().0);
     if ended != (reason == "expired") {
         return Outcome::Nothing;
     }
-    let (revision, at) = (tick(batch, working, before).0.cast_signed(), working.clock.at.0);
+    let (revision, at) = (
+        tick(batch, working, before).0.cast_signed(),
+        working.clock.at.0,
+    );
     let mut held = false;
     if let Some(entry) = working.entries.get_mut(&place) {
         held = entry.linked;
@@ -125,7 +149,11 @@ pub(super) fn remove(
     if reason == "expired" || working.snapshots.values().all(|held| *held >= revision) {
         erase(batch, working, writes, &place, false);
     } else {
-        working.first_ended = Some(working.first_ended.map_or(revision, |first| first.min(revision)));
+        working.first_ended = Some(
+            working
+                .first_ended
+                .map_or(revision, |first| first.min(revision)),
+        );
     }
     Outcome::Removed
 }
@@ -138,9 +166,21 @@ pub(super) fn erase_ended(
     (memory_ref, id): (&MemoryRef, &EntryId),
 ) -> Outcome {
     let place = (memory_ref.clone(), id.clone());
-    let oldest = working.snapshots.values().min().copied().unwrap_or(i64::MAX);
-    let spent = |entry: &EntryRow| matches!(entry.reason.as_deref(), Some("deleted" | "compacted" | "closed"));
-    let free = |entry: &EntryRow| !entry.erased && spent(entry) && entry.rev_to.is_some_and(|end| end <= oldest);
+    let oldest = working
+        .snapshots
+        .values()
+        .min()
+        .copied()
+        .unwrap_or(i64::MAX);
+    let spent = |entry: &EntryRow| {
+        matches!(
+            entry.reason.as_deref(),
+            Some("deleted" | "compacted" | "closed")
+        )
+    };
+    let free = |entry: &EntryRow| {
+        !entry.erased && spent(entry) && entry.rev_to.is_some_and(|end| end <= oldest)
+    };
     if !working.entries.get(&place).is_some_and(free) {
         return Outcome::Nothing;
     }
@@ -150,16 +190,29 @@ pub(super) fn erase_ended(
 
 /// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index. What was merged into it
 /// goes with it, unless it is spared.
-pub(super) fn erase(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, place: &(MemoryRef, EntryId), spare_merged: bool) {
-    let Some(entry) = working.entries.get_mut(place) else { return };
+pub(super) fn erase(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    place: &(MemoryRef, EntryId),
+    spare_merged: bool,
+) {
+    let Some(entry) = working.entries.get_mut(place) else {
+        return;
+    };
     entry.erased = true;
     let row = (entry.scope_id, entry.row_id);
     working.erased_rows.insert(row);
     writes.unsign(row.0, row.1);
     writes.vectors.unembed(row.0, row.1);
     tie::untie(working, writes, row);
-    let Some(entry) = working.entries.get_mut(place) else { return };
-    let (content, tags) = (std::mem::take(&mut entry.content), std::mem::take(&mut entry.tags));
+    let Some(entry) = working.entries.get_mut(place) else {
+        return;
+    };
+    let (content, tags) = (
+        std::mem::take(&mut entry.content),
+        std::mem::take(&mut entry.tags),
+    );
     let words = terms::words(&String::from_utf8_lossy(&content));
     if let Some(scope) = working.scopes.get_mut(&place.0) {
         scope.documents -= 1;
@@ -167,7 +220,13 @@ pub(super) fn erase(batch: &Batch, working: &mut Working, writes: &mut Writes<'_
         scope.changed = true;
     }
     writes.unpost(entry.scope_id, entry.row_id, &words);
-    writes.untag(entry.scope_id, entry.row_id, &tag_list(&tags), entry.created_at, place.1.as_str());
+    writes.untag(
+        entry.scope_id,
+        entry.row_id,
+        &tag_list(&tags),
+        entry.created_at,
+        place.1.as_str(),
+    );
     writes.erasure(row.0, row.1, working.clock.at.max(batch.at()).0);
     if entry.stands_for_others {
         lineage::let_go(working, writes, row, spare_merged);
@@ -175,11 +234,26 @@ pub(super) fn erase(batch: &Batch, working: &mut Working, writes: &mut Writes<'_
 }
 
 /// The entry under another text. An unchanged text only learns which rules it was held against.
-pub(super) fn rewrite(working: &mut Working, writes: &mut Writes<'_>, id: &EntryId, admitted: &Admitted) -> Outcome {
+pub(super) fn rewrite(
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    id: &EntryId,
+    admitted: &Admitted,
+) -> Outcome {
     let place = (admitted.scope().memory_ref.clone(), id.clone());
-    let Some(entry) = working.entries.get_mut(&place).filter(|entry| !entry.erased) else { return Outcome::Nothing };
+    let Some(entry) = working
+        .entries
+        .get_mut(&place)
+        .filter(|entry| !entry.erased)
+    else {
+        return Outcome::Nothing;
+    };
     let tags: Vec<&str> = admitted.tags().collect();
-    let (content, tags_text, metadata) = (admitted.content(), Value::from(tags.clone()).to_string(), admitted.metadata());
+    let (content, tags_text, metadata) = (
+        admitted.content(),
+        Value::from(tags.clone()).to_string(),
+        admitted.metadata(),
+    );
     let text = NewText {
         scan: admitted.scan().cast_signed(),
         content: content.to_owned(),
@@ -187,15 +261,37 @@ pub(super) fn rewrite(working: &mut Working, writes: &mut Writes<'_>, id: &Entry
         metadata: metadata.map(str::to_owned),
     };
     writes.rewrites.insert((entry.scope_id, entry.row_id), text);
-    if (content.as_bytes(), &tags_text, metadata) == (entry.content.as_slice(), &entry.tags, entry.metadata.as_deref()) {
+    if (content.as_bytes(), &tags_text, metadata)
+        == (
+            entry.content.as_slice(),
+            &entry.tags,
+            entry.metadata.as_deref(),
+        )
+    {
         return Outcome::Nothing;
     }
-    let (old, new) = (terms::words(&String::from_utf8_lossy(&entry.content)), terms::words(content));
+    let (old, new) = (
+        terms::words(&String::from_utf8_lossy(&entry.content)),
+        terms::words(content),
+    );
     writes.unsign(entry.scope_id, entry.row_id);
     writes.vectors.unembed(entry.scope_id, entry.row_id);
-    writes.reindex(entry.scope_id, entry.row_id, &old, &tag_list(&entry.tags), entry.created_at, id.as_str());
+    writes.reindex(
+        entry.scope_id,
+        entry.row_id,
+        &old,
+        &tag_list(&entry.tags),
+        entry.created_at,
+        id.as_str(),
+    );
     writes.postings(entry.scope_id, entry.row_id, &new);
-    writes.tags(entry.scope_id, entry.row_id, &tags, entry.created_at, id.as_str());
+    writes.tags(
+        entry.scope_id,
+        entry.row_id,
+        &tags,
+        entry.created_at,
+        id.as_str(),
+    );
     entry.content = content.as_bytes().to_vec();
     entry.tags = tags_text;
     entry.metadata = metadata.map(str::to_owned);

@@ -11,7 +11,11 @@ use tokio_postgres::error::SqlState;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DatabaseError {
     #[error("the database refused with code {code}{place}{hint}")]
-    Refused { code: String, place: String, hint: &'static str },
+    Refused {
+        code: String,
+        place: String,
+        hint: &'static str,
+    },
     #[error("the connection to the database failed: {0}")]
     Connection(String),
     #[error("the database did not answer within the deadline")]
@@ -30,8 +34,16 @@ pub(super) fn failed(error: Error) -> StoreError {
             StoreError::Damaged("the database reports corrupted data")
         }
         code => {
-            let place = refusal.constraint().or(refusal.table()).map(|name| format!(" ({name})")).unwrap_or_default();
-            unavailable(DatabaseError::Refused { code: code.code().to_owned(), place, hint: hint(code) })
+            let place = refusal
+                .constraint()
+                .or(refusal.table())
+                .map(|name| format!(" ({name})"))
+                .unwrap_or_default();
+            unavailable(DatabaseError::Refused {
+                code: code.code().to_owned(),
+                place,
+                hint: hint(code),
+            })
         }
     }
 }
@@ -96,7 +108,10 @@ pub(super) fn refusal(error: &Error) -> Option<Refusal> {
     let refused = error.as_db_error()?;
     match refused.constraint()? {
         "one_truth_per_slot" | "one_active_procedure" => Some(Refusal::Raced),
-        "entry_rule_shadow" => refused.detail().and_then(RuleId::parse).map(Refusal::Shadow),
+        "entry_rule_shadow" => refused
+            .detail()
+            .and_then(RuleId::parse)
+            .map(Refusal::Shadow),
         _ => None,
     }
 }
@@ -104,5 +119,7 @@ pub(super) fn refusal(error: &Error) -> Option<Refusal> {
 /// Whether the batch itself is at fault, so that its neighbours may be tried without it.
 pub(super) fn concerns_one_batch(error: &Error) -> bool {
     // Class 22 is data exceptions, class 23 integrity constraints, 54 limits; 42501 is a policy that refuses somebody else's row.
-    error.code().is_some_and(|code| ["22", "23", "54"].contains(&&code.code()[..2]) || *code == SqlState::INSUFFICIENT_PRIVILEGE)
+    error.code().is_some_and(|code| {
+        ["22", "23", "54"].contains(&&code.code()[..2]) || *code == SqlState::INSUFFICIENT_PRIVILEGE
+    })
 }

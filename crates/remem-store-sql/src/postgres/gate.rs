@@ -39,12 +39,19 @@ pub(crate) struct Identity<'a> {
 impl<'a> Identity<'a> {
     /// A tenant. Rows that belong to one of its users stay out of sight.
     pub fn tenant(tenant: &'a TenantId) -> Identity<'a> {
-        Identity { tenant: Some(tenant), ..Identity::default() }
+        Identity {
+            tenant: Some(tenant),
+            ..Identity::default()
+        }
     }
 
     /// Somebody of a tenant.
     pub fn acting(tenant: &'a TenantId, actor: &'a Actor) -> Identity<'a> {
-        Identity { tenant: Some(tenant), user: actor.as_str(), key: None }
+        Identity {
+            tenant: Some(tenant),
+            user: actor.as_str(),
+            key: None,
+        }
     }
 
     /// Whoever reaches for a memory.
@@ -59,7 +66,10 @@ impl<'a> Identity<'a> {
 
     /// Whoever presents a key, before it is known whose it is.
     pub fn key(key: &'a KeyHash) -> Identity<'a> {
-        Identity { key: Some(key), ..Identity::default() }
+        Identity {
+            key: Some(key),
+            ..Identity::default()
+        }
     }
 
     /// The host itself: reaches tables without content only.
@@ -81,7 +91,10 @@ pub(crate) struct Call<'a> {
 
 /// A call from a statement and its parameters.
 pub(crate) fn call<'a>(sql: &'a str, params: &[&'a (dyn ToSql + Sync)]) -> Call<'a> {
-    Call { sql, params: params.to_vec() }
+    Call {
+        sql,
+        params: params.to_vec(),
+    }
 }
 
 pub(crate) struct Gate {
@@ -107,19 +120,43 @@ impl Gate {
     }
 
     /// One read-only transaction of one statement, in one trip.
-    pub async fn read(&self, role: Role, who: Identity<'_>, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
-        self.read_as("BEGIN READ ONLY", role, who, call(sql, params)).await
+    pub async fn read(
+        &self,
+        role: Role,
+        who: Identity<'_>,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.read_as("BEGIN READ ONLY", role, who, call(sql, params))
+            .await
     }
 
     /// The same for a statement whose order an index has. The planner goes by the size of an average memory, for which
     /// sorting is cheaper; for a large one it is not.
-    pub async fn read_in_order(&self, role: Role, who: Identity<'_>, call: Call<'_>) -> Result<Vec<Row>, StoreError> {
-        self.read_as("BEGIN READ ONLY; SET LOCAL enable_sort = off", role, who, call).await
+    pub async fn read_in_order(
+        &self,
+        role: Role,
+        who: Identity<'_>,
+        call: Call<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.read_as(
+            "BEGIN READ ONLY; SET LOCAL enable_sort = off",
+            role,
+            who,
+            call,
+        )
+        .await
     }
 
     /// The same for vectors. The planner knows nothing of how a tenant's vectors lie among those of all, and would rather read
     /// everything; `ordered` is for the indexes that have the nearest first.
-    pub async fn read_near(&self, role: Role, who: Identity<'_>, ordered: bool, call: Call<'_>) -> Result<Vec<Row>, StoreError> {
+    pub async fn read_near(
+        &self,
+        role: Role,
+        who: Identity<'_>,
+        ordered: bool,
+        call: Call<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
         let begin = if ordered {
             "BEGIN READ ONLY; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off"
         } else {
@@ -128,13 +165,24 @@ impl Gate {
         self.read_as(begin, role, who, call).await
     }
 
-    async fn read_as(&self, begin: &str, role: Role, who: Identity<'_>, call: Call<'_>) -> Result<Vec<Row>, StoreError> {
+    async fn read_as(
+        &self,
+        begin: &str,
+        role: Role,
+        who: Identity<'_>,
+        call: Call<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
         let transaction = self.begin(begin, role, who, vec![call], true).await?;
         Ok(transaction.1.into_iter().next_back().unwrap_or_default())
     }
 
     /// One writing transaction of a few statements that do not depend on each other, in one trip.
-    pub async fn write(&self, role: Role, who: Identity<'_>, calls: Vec<Call<'_>>) -> Result<Vec<Vec<Row>>, StoreError> {
+    pub async fn write(
+        &self,
+        role: Role,
+        who: Identity<'_>,
+        calls: Vec<Call<'_>>,
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
         Ok(self.begin("BEGIN", role, who, calls, true).await?.1)
     }
 
@@ -158,15 +206,37 @@ impl Gate {
         commit: bool,
     ) -> Result<(Transaction, Vec<Vec<Row>>), StoreError> {
         let tenant = who.tenant.map_or("", TenantId::as_str);
-        let key = who.key.map(|hash| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>()).unwrap_or_default();
-        let transaction = Transaction { db: Some(self.connection(role).await?), deadline: self.deadline };
-        let mut all = vec![call(SET_IDENTITY, &[&tenant, &key, &who.user, &SESSION_VAR_USER_ID])];
+        let key = who
+            .key
+            .map(|hash| {
+                hash.iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect::<String>()
+            })
+            .unwrap_or_default();
+        let transaction = Transaction {
+            db: Some(self.connection(role).await?),
+            deadline: self.deadline,
+        };
+        let mut all = vec![call(
+            SET_IDENTITY,
+            &[&tenant, &key, &who.user, &SESSION_VAR_USER_ID],
+        )];
         all.extend(calls);
-        let mut answers = transaction.trip(Some(begin), all, commit).await.map_err(Failed::into_store)?;
+        let mut answers = transaction
+            .trip(Some(begin), all, commit)
+            .await
+            .map_err(Failed::into_store)?;
         answers.remove(0);
         if commit {
             transaction.finish();
-            return Ok((Transaction { db: None, deadline: self.deadline }, answers));
+            return Ok((
+                Transaction {
+                    db: None,
+                    deadline: self.deadline,
+                },
+                answers,
+            ));
         }
         Ok((transaction, answers))
     }
@@ -211,9 +281,19 @@ impl Transaction {
         drop(self.db.take());
     }
 
-    async fn trip(&self, begin: Option<&str>, calls: Vec<Call<'_>>, commit: bool) -> Result<Vec<Vec<Row>>, Failed> {
-        let db = self.db.as_ref().expect("an open transaction has its connection");
-        tokio::time::timeout(self.deadline, trip(db, begin, calls, commit)).await.unwrap_or(Err(Failed::Deadline))
+    async fn trip(
+        &self,
+        begin: Option<&str>,
+        calls: Vec<Call<'_>>,
+        commit: bool,
+    ) -> Result<Vec<Vec<Row>>, Failed> {
+        let db = self
+            .db
+            .as_ref()
+            .expect("an open transaction has its connection");
+        tokio::time::timeout(self.deadline, trip(db, begin, calls, commit))
+            .await
+            .unwrap_or(Err(Failed::Deadline))
     }
 }
 
@@ -229,22 +309,41 @@ type Sent<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a
 
 /// Sends everything, then waits for everything. Should a statement fail, those after it fail too and COMMIT rolls back:
 /// the first error is the one that counts, and success needs all of them.
-async fn trip(db: &Object, begin: Option<&str>, calls: Vec<Call<'_>>, commit: bool) -> Result<Vec<Vec<Row>>, Failed> {
+async fn trip(
+    db: &Object,
+    begin: Option<&str>,
+    calls: Vec<Call<'_>>,
+    commit: bool,
+) -> Result<Vec<Vec<Row>>, Failed> {
     let mut statements: Vec<Statement> = Vec::with_capacity(calls.len());
     for call in &calls {
-        statements.push(db.prepare_cached(call.sql).await.map_err(Failed::Database)?);
+        statements.push(
+            db.prepare_cached(call.sql)
+                .await
+                .map_err(Failed::Database)?,
+        );
     }
     let mut sent: Vec<Sent<'_>> = Vec::with_capacity(calls.len() + 2);
     if let Some(begin) = begin {
-        sent.push(Box::pin(async move { db.batch_execute(begin).await.map(|()| Vec::new()) }));
+        sent.push(Box::pin(async move {
+            db.batch_execute(begin).await.map(|()| Vec::new())
+        }));
     }
     for (call, statement) in calls.iter().zip(&statements) {
-        sent.push(Box::pin(async move { db.query(statement, &call.params).await }));
+        sent.push(Box::pin(
+            async move { db.query(statement, &call.params).await },
+        ));
     }
     if commit {
-        sent.push(Box::pin(async move { db.batch_execute("COMMIT").await.map(|()| Vec::new()) }));
+        sent.push(Box::pin(async move {
+            db.batch_execute("COMMIT").await.map(|()| Vec::new())
+        }));
     }
-    let mut answers = in_order(sent).await.into_iter().collect::<Result<Vec<_>, _>>().map_err(Failed::Database)?;
+    let mut answers = in_order(sent)
+        .await
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(Failed::Database)?;
     if begin.is_some() {
         answers.remove(0);
     }
@@ -266,7 +365,11 @@ async fn in_order<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_
                 *slot = Some(value);
             }
         }
-        if done.iter().all(Option::is_some) { Poll::Ready(done.drain(..).flatten().collect()) } else { Poll::Pending }
+        if done.iter().all(Option::is_some) {
+            Poll::Ready(done.drain(..).flatten().collect())
+        } else {
+            Poll::Pending
+        }
     })
     .await
 }

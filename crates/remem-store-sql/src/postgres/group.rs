@@ -27,16 +27,25 @@ pub(super) type Commits = Queue<Infallible>;
 pub(super) async fn commit(shared: &Arc<Shared>, batch: Batch) -> Result<Committed, StoreError> {
     let (tenant, handle) = (batch.tenant().clone(), shared.tenant(batch.tenant()));
     let (answer, answered) = oneshot::channel();
-    if handle.commits.submit(Job::Commit(Waiting { batch, answer }))? {
+    if handle
+        .commits
+        .submit(Job::Commit(Waiting { batch, answer }))?
+    {
         let shared = shared.clone();
-        #[expect(clippy::disallowed_methods, reason = "the leader must outlive the caller that happens to start it")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the leader must outlive the caller that happens to start it"
+        )]
         tokio::spawn(async move { lead(&shared, &tenant, &handle.commits).await });
     }
     hear(answered).await
 }
 
 async fn lead(shared: &Shared, tenant: &TenantId, commits: &Commits) {
-    let mut leading = Leading { queue: commits, done: false };
+    let mut leading = Leading {
+        queue: commits,
+        done: false,
+    };
     loop {
         let (group, _) = commits.next();
         if group.is_empty() {
@@ -107,12 +116,18 @@ impl Spoilt {
     fn for_one(&self) -> StoreError {
         match self {
             Spoilt::ByOneBatch(Some(Refusal::Raced)) => StoreError::Conflict,
-            Spoilt::ByOneBatch(Some(Refusal::Shadow(rule))) => Rejection::ShadowsRule { rule: rule.clone() }.into(),
-            Spoilt::ByOneBatch(None) => StoreError::Unavailable("the batch breaks a rule of the database".into()),
+            Spoilt::ByOneBatch(Some(Refusal::Shadow(rule))) => {
+                Rejection::ShadowsRule { rule: rule.clone() }.into()
+            }
+            Spoilt::ByOneBatch(None) => {
+                StoreError::Unavailable("the batch breaks a rule of the database".into())
+            }
             Spoilt::ByStore(StoreError::Busy) => StoreError::Busy,
             Spoilt::ByStore(StoreError::Full) => StoreError::Full,
             Spoilt::ByStore(StoreError::Damaged(what)) => StoreError::Damaged(what),
-            Spoilt::ByStore(StoreError::Unavailable(source)) => StoreError::Unavailable(source.to_string().into()),
+            Spoilt::ByStore(StoreError::Unavailable(source)) => {
+                StoreError::Unavailable(source.to_string().into())
+            }
             Spoilt::ByStore(other) => StoreError::Unavailable(other.to_string().into()),
         }
     }
@@ -123,15 +138,26 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
     let (transaction, mut working) = load(gate, tenant, group).await.map_err(Spoilt::ByStore)?;
     working.vectors = gate.vectors;
     let (before, mut writes) = (working.clock.clone(), Writes::default());
-    let results: Vec<_> = group.iter().map(|batch| apply(batch, &mut working, &mut writes)).collect();
+    let results: Vec<_> = group
+        .iter()
+        .map(|batch| apply(batch, &mut working, &mut writes))
+        .collect();
     writes.kin().seal();
     writes.vectors.seal();
     writes.retied.seal();
     writes.workshop.seal();
     writes.workshop.alone = group.len() == 1;
     let (new_scopes, old_scopes) = (Scopes::of(&working, true), Scopes::of(&working, false));
-    let (entries, clock, name) = (Entries::of(&writes.entries), ClockColumns::of(&working.clock), tenant.as_str());
-    let (records, snapshots, rewrites) = (Records::of(&writes, false), Snapshots::of(&writes), Rewrites::of(&writes));
+    let (entries, clock, name) = (
+        Entries::of(&writes.entries),
+        ClockColumns::of(&working.clock),
+        tenant.as_str(),
+    );
+    let (records, snapshots, rewrites) = (
+        Records::of(&writes, false),
+        Snapshots::of(&writes),
+        Rewrites::of(&writes),
+    );
     let states = States::of(&writes);
     let saving = Saving {
         tenant: &name,
@@ -146,10 +172,19 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
         clock: (working.clock != before).then_some(&clock),
     };
     let calls = calls(&saving, &writes);
-    transaction.commit(calls).await.map_err(|error| match error {
-        Failed::Database(error) if concerns_one_batch(&error) => Spoilt::ByOneBatch(refusal(&error)),
-        other => Spoilt::ByStore(other.into_store()),
-    })?;
+    transaction
+        .commit(calls)
+        .await
+        .map_err(|error| match error {
+            Failed::Database(error) if concerns_one_batch(&error) => {
+                Spoilt::ByOneBatch(refusal(&error))
+            }
+            other => Spoilt::ByStore(other.into_store()),
+        })?;
     let due = writes.next_expiry <= working.clock.at.0.saturating_add(SOON_MS);
-    Ok(Applied { revision: working.clock.revision, due, results })
+    Ok(Applied {
+        revision: working.clock.revision,
+        due,
+        results,
+    })
 }

@@ -12,7 +12,9 @@ pub enum GuardError {
     #[error("PostgreSQL {0} is too old: 15 or newer is needed")]
     Version(String),
     /// The role sees past the policies.
-    #[error("the database user {user} {why}, so row-level security would not hold: use the role that `remem migrate` names ({app})")]
+    #[error(
+        "the database user {user} {why}, so row-level security would not hold: use the role that `remem migrate` names ({app})"
+    )]
     Role {
         /// The user.
         user: String,
@@ -47,7 +49,10 @@ pub struct Server {
 /// Checks the role and the tables.
 pub(super) async fn check(client: &Client) -> Result<Server, GuardError> {
     // So that expressions are shown with the full names that are compared below.
-    client.batch_execute("SET search_path = pg_catalog").await.map_err(failed)?;
+    client
+        .batch_execute("SET search_path = pg_catalog")
+        .await
+        .map_err(failed)?;
     let server = server(client).await?;
     let roles = super::schema::Roles::of(&server.database);
     check_role(client, &roles).await?;
@@ -57,7 +62,11 @@ pub(super) async fn check(client: &Client) -> Result<Server, GuardError> {
             gaps.push(row.try_get(0).map_err(failed)?);
         }
     }
-    if gaps.is_empty() { Ok(server) } else { Err(GuardError::Gaps(gaps.join("; "))) }
+    if gaps.is_empty() {
+        Ok(server)
+    } else {
+        Err(GuardError::Gaps(gaps.join("; ")))
+    }
 }
 
 async fn server(client: &Client) -> Result<Server, GuardError> {
@@ -68,11 +77,20 @@ async fn server(client: &Client) -> Result<Server, GuardError> {
     let read = async {
         let row = client.query_one(sql, &[]).await?;
         let number: i32 = row.try_get(1)?;
-        let server = Server { version: row.try_get(0)?, database: row.try_get(2)?, durable: row.try_get(3)?, vectors: row.try_get(4)? };
+        let server = Server {
+            version: row.try_get(0)?,
+            database: row.try_get(2)?,
+            durable: row.try_get(3)?,
+            vectors: row.try_get(4)?,
+        };
         Ok::<_, Error>((server, number))
     };
     let (server, number) = read.await.map_err(failed)?;
-    if number < 150_000 { Err(GuardError::Version(server.version)) } else { Ok(server) }
+    if number < 150_000 {
+        Err(GuardError::Version(server.version))
+    } else {
+        Ok(server)
+    }
 }
 
 /// Each column is a reason not to serve as this user, whether it holds for it or for a role that it may become.
@@ -98,7 +116,11 @@ async fn check_role(client: &Client, roles: &super::schema::Roles) -> Result<(),
     let user: String = row.try_get(0).map_err(failed)?;
     for (n, why) in whys.into_iter().enumerate() {
         if row.try_get(n + 1).map_err(failed)? {
-            return Err(GuardError::Role { user, why, app: roles.app.clone() });
+            return Err(GuardError::Role {
+                user,
+                why,
+                app: roles.app.clone(),
+            });
         }
     }
     Ok(())

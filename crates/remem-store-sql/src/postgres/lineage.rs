@@ -8,8 +8,12 @@ use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry as entry_of, get, get_u64};
 use super::save::Writes;
 use super::{entry, tie};
 use crate::stored::content_hash;
-use remem_core::{Batch, Entry, EntryId, MemoryRef, Reason, Revision, Scope, Subject, TenantId, Timestamp};
-use remem_store::{EntryState, Lineage, Outcome, Relative, RowCursor, Signed, StoreError, Trace, Traced};
+use remem_core::{
+    Batch, Entry, EntryId, MemoryRef, Reason, Revision, Scope, Subject, TenantId, Timestamp,
+};
+use remem_store::{
+    EntryState, Lineage, Outcome, Relative, RowCursor, Signed, StoreError, Trace, Traced,
+};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tokio_postgres::Row;
 
@@ -23,13 +27,19 @@ pub(super) fn retire(
     (reason, by): (Reason, &EntryId),
     before: Revision,
 ) -> Outcome {
-    let (place, kept_place) = ((memory_ref.clone(), id.clone()), (memory_ref.clone(), by.clone()));
+    let (place, kept_place) = (
+        (memory_ref.clone(), id.clone()),
+        (memory_ref.clone(), by.clone()),
+    );
     let live = |place: &(MemoryRef, EntryId)| {
         let entry = working.entries.get(place)?;
         let there = entry.rev_to.is_none() && entry.expires_at.is_none_or(|end| end > batch.at().0);
         there.then_some((entry.scope_id, entry.row_id, entry.support))
     };
-    let (Some((scope, row, support)), Some((_, kept_row, _))) = (live(&place), live(&kept_place)) else { return Outcome::Nothing };
+    let (Some((scope, row, support)), Some((_, kept_row, _))) = (live(&place), live(&kept_place))
+    else {
+        return Outcome::Nothing;
+    };
     if row == kept_row {
         return Outcome::Nothing;
     }
@@ -39,7 +49,12 @@ pub(super) fn retire(
     let (at, mut held) = (working.clock.at.0, false);
     if let Some(gone) = working.entries.get_mut(&place) {
         held = gone.linked && !reason.keeps_text();
-        gone.end(batch, revision, at, if held { "held" } else { reason.as_str() });
+        gone.end(
+            batch,
+            revision,
+            at,
+            if held { "held" } else { reason.as_str() },
+        );
         (gone.replaced_by, gone.replacement_erased) = (Some(kept_row), false);
         writes.state(gone);
     }
@@ -55,7 +70,11 @@ pub(super) fn retire(
         if working.snapshots.values().all(|held| *held >= revision) {
             entry::erase(batch, working, writes, &place, false);
         } else {
-            working.first_ended = Some(working.first_ended.map_or(revision, |first| first.min(revision)));
+            working.first_ended = Some(
+                working
+                    .first_ended
+                    .map_or(revision, |first| first.min(revision)),
+            );
         }
     }
     Outcome::Removed
@@ -69,7 +88,9 @@ pub(super) fn forget(
     before: Revision,
 ) -> Outcome {
     let place = (memory_ref.clone(), id.clone());
-    let Some(entry) = working.entries.get(&place) else { return Outcome::Nothing };
+    let Some(entry) = working.entries.get(&place) else {
+        return Outcome::Nothing;
+    };
     let (scope, row) = (entry.scope_id, entry.row_id);
     writes.kin().unsubject(scope, row);
     if entry.erased {
@@ -77,9 +98,14 @@ pub(super) fn forget(
     }
     let revision = tick(batch, working, before).0.cast_signed();
     let at = working.clock.at.0;
-    let Some(entry) = working.entries.get_mut(&place) else { return Outcome::Nothing };
+    let Some(entry) = working.entries.get_mut(&place) else {
+        return Outcome::Nothing;
+    };
     // Who deleted this one meant what was merged into it as well; that does not come back because this is forgotten, too.
-    let spare_merged = matches!(entry.reason.as_deref(), None | Some("merged" | "superseded" | "invalidated" | "held"));
+    let spare_merged = matches!(
+        entry.reason.as_deref(),
+        None | Some("merged" | "superseded" | "invalidated" | "held")
+    );
     (entry.rev_to, entry.ended_at) = (entry.rev_to.or(Some(revision)), entry.ended_at.or(Some(at)));
     entry.reason = Some("forgotten".to_owned());
     writes.state(entry);
@@ -89,16 +115,22 @@ pub(super) fn forget(
 
 /// The text of this row is gone: nobody needs the texts it stood for, which is work for the purge pass at once. What was
 /// merged into a forgotten entry is somebody else's to decide about: whoever forgets revives it or forgets it, too.
-pub(super) fn let_go(working: &mut Working, writes: &mut Writes<'_>, (scope, row): (i64, i64), spare_merged: bool) {
+pub(super) fn let_go(
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    (scope, row): (i64, i64),
+    spare_merged: bool,
+) {
     writes.next_expiry = 0;
     writes.kin().let_go(scope, row, spare_merged);
     // The rows that the group itself holds must not be taken for what they were.
-    for entry in working
-        .entries
-        .values_mut()
-        .filter(|entry| entry.scope_id == scope && entry.replaced_by == Some(row) && !entry.erased && !entry.linked)
-    {
-        if matches!((entry.reason.as_deref(), spare_merged), (Some("superseded"), _) | (Some("merged"), false)) {
+    for entry in working.entries.values_mut().filter(|entry| {
+        entry.scope_id == scope && entry.replaced_by == Some(row) && !entry.erased && !entry.linked
+    }) {
+        if matches!(
+            (entry.reason.as_deref(), spare_merged),
+            (Some("superseded"), _) | (Some("merged"), false)
+        ) {
             entry.reason = Some("deleted".to_owned());
             writes.state(entry);
         }
@@ -115,25 +147,51 @@ pub(super) fn revive(
     before: Revision,
 ) -> Outcome {
     let place = (memory_ref.clone(), id.clone());
-    let Some(entry) = working.entries.get(&place) else { return Outcome::Nothing };
-    let gone = |by: i64| entry.replacement_erased || working.erased_rows.contains(&(entry.scope_id, by));
-    let merged = entry.reason.as_deref() == Some("merged") && !entry.erased && entry.replaced_by.is_some_and(gone);
-    let (Some(end), true) = (entry.rev_to, merged) else { return Outcome::Nothing };
+    let Some(entry) = working.entries.get(&place) else {
+        return Outcome::Nothing;
+    };
+    let gone =
+        |by: i64| entry.replacement_erased || working.erased_rows.contains(&(entry.scope_id, by));
+    let merged = entry.reason.as_deref() == Some("merged")
+        && !entry.erased
+        && entry.replaced_by.is_some_and(gone);
+    let (Some(end), true) = (entry.rev_to, merged) else {
+        return Outcome::Nothing;
+    };
     let seen = working.snapshots.values().any(|held| *held < end);
     let revision = tick(batch, working, before).0.cast_signed();
     if let Some(entry) = working.entries.get_mut(&place) {
         entry.rev_from = if seen { entry.rev_from } else { revision };
-        (entry.rev_to, entry.reason, entry.replaced_by, entry.removed_by_run, entry.ended_at) = (None, None, None, None, None);
+        (
+            entry.rev_to,
+            entry.reason,
+            entry.replaced_by,
+            entry.removed_by_run,
+            entry.ended_at,
+        ) = (None, None, None, None, None);
         writes.state(entry);
         writes.next_expiry = writes.next_expiry.min(entry.expires_at.unwrap_or(i64::MAX));
     }
     Outcome::Done
 }
 
-pub(super) fn sign(working: &Working, writes: &mut Writes<'_>, (memory_ref, id): Place<'_>, pass: u64, signature: &[u8]) -> Outcome {
-    let found = working.entries.get(&(memory_ref.clone(), id.clone())).filter(|entry| entry.rev_to.is_none());
-    let Some(entry) = found else { return Outcome::Nothing };
-    writes.kin().sign(entry.scope_id, entry.row_id, pass, signature);
+pub(super) fn sign(
+    working: &Working,
+    writes: &mut Writes<'_>,
+    (memory_ref, id): Place<'_>,
+    pass: u64,
+    signature: &[u8],
+) -> Outcome {
+    let found = working
+        .entries
+        .get(&(memory_ref.clone(), id.clone()))
+        .filter(|entry| entry.rev_to.is_none());
+    let Some(entry) = found else {
+        return Outcome::Nothing;
+    };
+    writes
+        .kin()
+        .sign(entry.scope_id, entry.row_id, pass, signature);
     Outcome::Done
 }
 
@@ -155,7 +213,11 @@ pub(super) struct Kin {
 impl Kin {
     pub fn link(&mut self, row: (i64, i64), source: (i64, i64)) {
         if self.links.insert((row.0, row.1, source.0, source.1)) {
-            for (column, value) in self.link_columns.iter_mut().zip([row.0, row.1, source.0, source.1]) {
+            for (column, value) in self
+                .link_columns
+                .iter_mut()
+                .zip([row.0, row.1, source.0, source.1])
+            {
                 column.push(value);
             }
         }
@@ -173,7 +235,8 @@ impl Kin {
     }
 
     fn sign(&mut self, scope: i64, row: i64, pass: u64, signature: &[u8]) {
-        self.signed.insert((scope, row), (pass.cast_signed(), signature.to_vec()));
+        self.signed
+            .insert((scope, row), (pass.cast_signed(), signature.to_vec()));
     }
 
     pub fn unsign(&mut self, scope: i64, row: i64) {
@@ -204,10 +267,19 @@ impl Kin {
         add(!a.is_empty(), call(LINK, &[t, a, b, c, d]));
         let (subject, scope, row) = &self.subjects;
         add(!row.is_empty(), call(SUBJECTS, &[t, subject, scope, row]));
-        add(!self.unsubjects.0.is_empty(), call(UNSUBJECT, &[t, &self.unsubjects.0, &self.unsubjects.1]));
-        add(!self.unsigned.0.is_empty(), call(UNSIGN, &[t, &self.unsigned.0, &self.unsigned.1]));
+        add(
+            !self.unsubjects.0.is_empty(),
+            call(UNSUBJECT, &[t, &self.unsubjects.0, &self.unsubjects.1]),
+        );
+        add(
+            !self.unsigned.0.is_empty(),
+            call(UNSIGN, &[t, &self.unsigned.0, &self.unsigned.1]),
+        );
         let (scope, row, pass, signature) = &self.signed_columns;
-        add(!row.is_empty(), call(SIGN, &[t, scope, row, pass, signature]));
+        add(
+            !row.is_empty(),
+            call(SIGN, &[t, scope, row, pass, signature]),
+        );
         let (scope, row, spare) = &self.let_go;
         add(!row.is_empty(), call(LET_GO, &[t, scope, row, spare]));
     }
@@ -222,7 +294,8 @@ const UNSUBJECT: &str = "DELETE FROM remem.entry_subject g USING unnest($2::bigi
 const SIGN: &str = "INSERT INTO remem.signature (tenant_id, scope_id, row_id, pass, signature)
      SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[])
      ON CONFLICT (tenant_id, scope_id, row_id) DO UPDATE SET pass = excluded.pass, signature = excluded.signature";
-const UNSIGN: &str = "DELETE FROM remem.signature g USING unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
+const UNSIGN: &str =
+    "DELETE FROM remem.signature g USING unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
      WHERE g.tenant_id = $1 AND g.scope_id = o.scope_id AND g.row_id = o.row_id";
 const LET_GO: &str = "UPDATE remem.entry e SET removed_reason = 'deleted'
      FROM unnest($2::bigint[], $3::bigint[], $4::bool[]) AS o (scope_id, row_id, spare_merged)
@@ -238,15 +311,24 @@ const SCOPE: &str = "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND 
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
 fn name(memory_ref: &str, id: &str) -> Result<(MemoryRef, EntryId), StoreError> {
-    MemoryRef::parse(memory_ref).zip(EntryId::parse(id)).ok_or(MALFORMED)
+    MemoryRef::parse(memory_ref)
+        .zip(EntryId::parse(id))
+        .ok_or(MALFORMED)
 }
 
 fn state(reason: Option<&str>) -> Result<EntryState, StoreError> {
-    EntryState::from_stored(reason).ok_or(StoreError::Damaged("an entry ended for a reason that nobody knows"))
+    EntryState::from_stored(reason).ok_or(StoreError::Damaged(
+        "an entry ended for a reason that nobody knows",
+    ))
 }
 
 impl Gate {
-    pub async fn unsigned(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    pub async fn unsigned(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         let sql = format!(
             "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id FROM remem.entry e
              WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.row_id > $3 AND {ELIGIBLE} AND NOT EXISTS (SELECT 1 FROM remem.signature g
@@ -255,28 +337,49 @@ impl Gate {
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
         let (after, limit) = (after.map_or(0, |row| row.1), i64::from(limit));
         let asked = call(&sql, &[&t, &m, &after, &limit]);
-        let rows = self.read_in_order(Role::Worker, Identity::of(scope), asked).await?;
+        let rows = self
+            .read_in_order(Role::Worker, Identity::of(scope), asked)
+            .await?;
         rows.iter().map(|row| placed(scope, row)).collect()
     }
 
     /// Row by row: by the size of an average memory, walking along all of it would look cheaper.
-    pub async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    pub async fn entries_at(
+        &self,
+        scope: &Scope,
+        rows: &[RowCursor],
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         let sql = format!(
             "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id FROM unnest($3::bigint[]) AS w (row_id)
              CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.row_id = w.row_id OFFSET 0) e
              WHERE {ELIGIBLE}"
         );
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
-        let numbers: Vec<i64> = rows.iter().map(|row| row.1).collect::<BTreeSet<_>>().into_iter().collect();
-        let found = self.read(Role::Worker, Identity::of(scope), &sql, &[&t, &m, &numbers]).await?;
-        let mut found = found.iter().map(|row| placed(scope, row)).collect::<Result<Vec<_>, StoreError>>()?;
+        let numbers: Vec<i64> = rows
+            .iter()
+            .map(|row| row.1)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        let found = self
+            .read(Role::Worker, Identity::of(scope), &sql, &[&t, &m, &numbers])
+            .await?;
+        let mut found = found
+            .iter()
+            .map(|row| placed(scope, row))
+            .collect::<Result<Vec<_>, StoreError>>()?;
         found.retain(|(row, _)| rows.contains(row)); // rows are numbered inside their memory: another one's are not meant
         found.sort_unstable_by_key(|(row, _)| *row);
         Ok(found)
     }
 
     /// The cursor bounds both tables: PostgreSQL chooses which one to walk along.
-    pub async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
+    pub async fn signatures(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<Signed>, StoreError> {
         let sql = format!(
             "SELECT g.scope_id, g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature FROM remem.signature g
              JOIN remem.entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.row_id = g.row_id
@@ -285,51 +388,117 @@ impl Gate {
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
         let (after, limit) = (after.map_or(0, |row| row.1), i64::from(limit));
         let asked = call(&sql, &[&t, &m, &after, &limit]);
-        let rows = self.read_in_order(Role::Worker, Identity::of(scope), asked).await?;
+        let rows = self
+            .read_in_order(Role::Worker, Identity::of(scope), asked)
+            .await?;
         rows.iter().map(signed).collect()
     }
 
-    pub async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
+    pub async fn lineage(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+    ) -> Result<Option<Lineage>, StoreError> {
         let sql = format!(
             "SELECT e.scope_id, e.row_id, e.removed_reason, e.support, (SELECT r.id FROM remem.entry r WHERE r.tenant_id = $1
                AND r.scope_id = e.scope_id AND r.row_id = e.replaced_by) FROM remem.entry e
              WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.id_hash = $3 AND e.id = $4"
         );
-        let (t, m, hash) = (scope.tenant.as_str(), scope.memory_ref.as_str(), content_hash(id.as_str().as_bytes()).to_vec());
-        let rows = self.read(Role::App, Identity::of(scope), &sql, &[&t, &m, &hash, &id.as_str()]).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
+        let (t, m, hash) = (
+            scope.tenant.as_str(),
+            scope.memory_ref.as_str(),
+            content_hash(id.as_str().as_bytes()).to_vec(),
+        );
+        let rows = self
+            .read(
+                Role::App,
+                Identity::of(scope),
+                &sql,
+                &[&t, &m, &hash, &id.as_str()],
+            )
+            .await?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
         let place: (i64, i64) = (get(row, 0)?, get(row, 1)?);
         let by: Option<&str> = get(row, 4)?;
         Ok(Some(Lineage {
             state: state(get(row, 2)?)?,
-            replaced_by: by.map(|id| EntryId::parse(id).ok_or(MALFORMED)).transpose()?,
+            replaced_by: by
+                .map(|id| EntryId::parse(id).ok_or(MALFORMED))
+                .transpose()?,
             support: get_u64(row, 3)?,
-            sources: self.relatives(scope, ["scope_id", "row_id", "source_scope", "source_row"], place).await?,
-            derivatives: self.relatives(scope, ["source_scope", "source_row", "scope_id", "row_id"], place).await?,
+            sources: self
+                .relatives(
+                    scope,
+                    ["scope_id", "row_id", "source_scope", "source_row"],
+                    place,
+                )
+                .await?,
+            derivatives: self
+                .relatives(
+                    scope,
+                    ["source_scope", "source_row", "scope_id", "row_id"],
+                    place,
+                )
+                .await?,
         }))
     }
 
     /// Those at the other end of `lineage` from `place`; the columns of this end come first.
-    async fn relatives(&self, scope: &Scope, [s, r, other_s, other_r]: [&str; 4], place: (i64, i64)) -> Result<Vec<Relative>, StoreError> {
+    async fn relatives(
+        &self,
+        scope: &Scope,
+        [s, r, other_s, other_r]: [&str; 4],
+        place: (i64, i64),
+    ) -> Result<Vec<Relative>, StoreError> {
         let sql = format!(
             "SELECT s.memory_ref, e.id, e.removed_reason FROM remem.lineage l
              JOIN remem.entry e ON e.tenant_id = l.tenant_id AND e.scope_id = l.{other_s} AND e.row_id = l.{other_r}
              JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
              WHERE l.tenant_id = $1 AND l.{s} = $2 AND l.{r} = $3 ORDER BY e.created_at, e.id, s.memory_ref"
         );
-        let rows = self.read(Role::App, Identity::of(scope), &sql, &[&scope.tenant.as_str(), &place.0, &place.1]).await?;
+        let rows = self
+            .read(
+                Role::App,
+                Identity::of(scope),
+                &sql,
+                &[&scope.tenant.as_str(), &place.0, &place.1],
+            )
+            .await?;
         let relative = |row: &Row| {
             let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
-            Ok(Relative { memory_ref, id, state: state(get(row, 2)?)? })
+            Ok(Relative {
+                memory_ref,
+                id,
+                state: state(get(row, 2)?)?,
+            })
         };
         rows.iter().map(relative).collect()
     }
 
     pub async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
-        let (entries, innocent) = (format!("{CARRYING} {TRACED}"), format!("{CARRYING} {INNOCENT}"));
+        let (entries, innocent) = (
+            format!("{CARRYING} {TRACED}"),
+            format!("{CARRYING} {INNOCENT}"),
+        );
         let (t, digest) = (tenant.as_str(), subject.bytes().as_slice());
-        let entries = self.read(Role::App, Identity::keeper(tenant), &entries, &[&t, &digest]).await?;
-        let innocent = self.read(Role::App, Identity::keeper(tenant), &innocent, &[&t, &digest]).await?;
+        let entries = self
+            .read(
+                Role::App,
+                Identity::keeper(tenant),
+                &entries,
+                &[&t, &digest],
+            )
+            .await?;
+        let innocent = self
+            .read(
+                Role::App,
+                Identity::keeper(tenant),
+                &innocent,
+                &[&t, &digest],
+            )
+            .await?;
         let traced = |row: &Row| {
             let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
             let hash: Option<&[u8]> = get(row, 3)?;
@@ -343,17 +512,30 @@ impl Gate {
         };
         let merged = |row: &Row| {
             let (memory_ref, id) = name(get(row, 0)?, get(row, 1)?)?;
-            Ok((memory_ref, id, EntryId::parse(get(row, 2)?).ok_or(MALFORMED)?))
+            Ok((
+                memory_ref,
+                id,
+                EntryId::parse(get(row, 2)?).ok_or(MALFORMED)?,
+            ))
         };
         Ok(Trace {
-            entries: entries.iter().map(traced).collect::<Result<_, StoreError>>()?,
-            innocent: innocent.iter().map(merged).collect::<Result<_, StoreError>>()?,
+            entries: entries
+                .iter()
+                .map(traced)
+                .collect::<Result<_, StoreError>>()?,
+            innocent: innocent
+                .iter()
+                .map(merged)
+                .collect::<Result<_, StoreError>>()?,
         })
     }
 }
 
 fn placed(scope: &Scope, row: &Row) -> Result<(RowCursor, Entry), StoreError> {
-    Ok((RowCursor(get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?), entry_of(row, &scope.memory_ref)?))
+    Ok((
+        RowCursor(get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?),
+        entry_of(row, &scope.memory_ref)?,
+    ))
 }
 
 fn signed(row: &Row) -> Result<Signed, StoreError> {

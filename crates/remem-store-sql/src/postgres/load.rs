@@ -4,7 +4,9 @@ use super::gate::{Call, Gate, Identity, Role, Transaction, call};
 use super::rows::{get, get_bytes, get_u64};
 use super::tie::Place;
 use crate::stored::content_hash;
-use remem_core::{Actor, Batch, Change, EntryId, MemoryRef, RecordKind, Revision, RunId, Seq, TenantId, Timestamp};
+use remem_core::{
+    Actor, Batch, Change, EntryId, MemoryRef, RecordKind, Revision, RunId, Seq, TenantId, Timestamp,
+};
 use remem_store::StoreError;
 use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
@@ -112,10 +114,8 @@ pub(super) struct Working {
 }
 
 const LOCK_CLOCK: &str = "SELECT revision, seq, at, chain, scopes FROM remem.tenant_clock WHERE tenant_id = $1 FOR NO KEY UPDATE";
-const START_CLOCK: &str =
-    "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ($1, 0, 0, 0, $2) ON CONFLICT DO NOTHING";
-const SCOPES: &str =
-    "SELECT memory_ref, scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND memory_ref = ANY($2)";
+const START_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, seq, at, chain) VALUES ($1, 0, 0, 0, $2) ON CONFLICT DO NOTHING";
+const SCOPES: &str = "SELECT memory_ref, scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND memory_ref = ANY($2)";
 const ENTRIES: &str =
     "SELECT s.memory_ref, e.id, e.scope_id, e.row_id, e.rev_from, e.rev_to, e.erased_at IS NOT NULL, e.created_at, e.expires_at,
        CASE WHEN w.whole THEN e.content ELSE ''::bytea END, CASE WHEN w.whole THEN e.tags ELSE '' END,
@@ -137,7 +137,8 @@ const RECORDS: &str = "SELECT r.kind, r.key, r.version, r.source_scope, r.source
      JOIN remem.record r ON r.tenant_id = $1 AND r.kind = w.kind AND r.key = w.key
      UNION ALL SELECT r.kind, r.key, r.version, NULL, NULL FROM unnest($2::text[], $3::text[]) AS w (kind, key)
      JOIN remem.review r ON r.tenant_id = $1 AND r.kind = w.kind AND r.key = w.key";
-const FENCES: &str = "SELECT pass, fence FROM remem.lease WHERE tenant_id = $1 AND pass = ANY($2) FOR SHARE";
+const FENCES: &str =
+    "SELECT pass, fence FROM remem.lease WHERE tenant_id = $1 AND pass = ANY($2) FOR SHARE";
 
 const RUNS: &str = "SELECT w.run, coalesce((SELECT max(run_seq) + 1 FROM remem.event e WHERE e.tenant_id = $1 AND e.run_id = w.run), 0)
      FROM unnest($2::text[]) AS w (run)";
@@ -183,46 +184,67 @@ struct Names<'a> {
 
 impl<'a> Names<'a> {
     fn entry(&mut self, memory_ref: &'a MemoryRef, id: &'a EntryId) {
-        self.entries.entry((memory_ref.as_str(), id.as_str())).or_insert(false);
+        self.entries
+            .entry((memory_ref.as_str(), id.as_str()))
+            .or_insert(false);
     }
 
     /// An entry that may come to its end.
     fn ending(&mut self, memory_ref: &'a MemoryRef, id: &'a EntryId) {
         self.ends = true;
-        self.entries.insert((memory_ref.as_str(), id.as_str()), true);
+        self.entries
+            .insert((memory_ref.as_str(), id.as_str()), true);
     }
 
     fn change(&mut self, change: &'a Change) {
         self.refs.extend(change.memory_ref().map(MemoryRef::as_str));
         match change {
-            Change::Put { id, admitted, sources, .. } => {
+            Change::Put {
+                id,
+                admitted,
+                sources,
+                ..
+            } => {
                 if admitted.origin().is_some() {
                     self.entry(&admitted.scope().memory_ref, id);
                 }
-                sources.iter().for_each(|(memory_ref, source)| self.entry(memory_ref, source));
+                sources
+                    .iter()
+                    .for_each(|(memory_ref, source)| self.entry(memory_ref, source));
             }
             Change::Emit { .. } => {}
             Change::Rule { world, id, .. } => {
                 self.rules.insert((world.as_str(), id.as_str()));
             }
-            Change::Strengthen { memory_ref, id, .. } | Change::Sign { memory_ref, id, .. } | Change::Embed { memory_ref, id, .. } => {
+            Change::Strengthen { memory_ref, id, .. }
+            | Change::Sign { memory_ref, id, .. }
+            | Change::Embed { memory_ref, id, .. } => {
                 self.entry(memory_ref, id);
             }
-            Change::Retire { memory_ref, id, by, .. } => {
+            Change::Retire {
+                memory_ref, id, by, ..
+            } => {
                 self.ending(memory_ref, id);
                 self.entry(memory_ref, by);
             }
-            Change::Close { memory_ref, id, by, .. } => {
+            Change::Close {
+                memory_ref, id, by, ..
+            } => {
                 self.ending(memory_ref, id);
                 by.iter().for_each(|by| self.entry(memory_ref, by));
             }
             Change::Hold | Change::Release => self.ends = true,
             Change::Rewrite { id, admitted } => {
-                self.entries.insert((admitted.scope().memory_ref.as_str(), id.as_str()), true);
+                self.entries
+                    .insert((admitted.scope().memory_ref.as_str(), id.as_str()), true);
             }
-            Change::Record { kind, key, ties, .. } => {
+            Change::Record {
+                kind, key, ties, ..
+            } => {
                 self.records.insert((kind.as_str(), key.as_str()));
-                ties.source.iter().for_each(|(memory_ref, id)| self.entry(memory_ref, id));
+                ties.source
+                    .iter()
+                    .for_each(|(memory_ref, id)| self.entry(memory_ref, id));
             }
             Change::Link { memory_ref, id, .. } => {
                 self.links = true;
@@ -244,21 +266,43 @@ impl<'a> Wanted<'a> {
         let (mut names, mut keys) = (Names::default(), HashSet::new());
         let (mut passes, mut runs) = (HashSet::new(), HashSet::new());
         for batch in group {
-            batch.changes().iter().for_each(|change| names.change(change));
+            batch
+                .changes()
+                .iter()
+                .for_each(|change| names.change(change));
             for expected in batch.expectations() {
                 names.refs.insert(expected.memory_ref.as_str());
                 names.entry(&expected.memory_ref, &expected.id);
             }
-            names.records.extend(batch.record_expectations().iter().map(|expected| (expected.kind.as_str(), expected.key.as_str())));
-            keys.extend(batch.idempotency().map(|key| (key.operation, key.key.as_slice())));
+            names.records.extend(
+                batch
+                    .record_expectations()
+                    .iter()
+                    .map(|expected| (expected.kind.as_str(), expected.key.as_str())),
+            );
+            keys.extend(
+                batch
+                    .idempotency()
+                    .map(|key| (key.operation, key.key.as_slice())),
+            );
             passes.extend(batch.fence().map(|fence| fence.pass));
             runs.extend(batch.run().map(RunId::as_str));
         }
-        let Names { refs, entries, records, rules, links, ends } = names;
+        let Names {
+            refs,
+            entries,
+            records,
+            rules,
+            links,
+            ends,
+        } = names;
         Wanted {
             refs: refs.into_iter().collect(),
             entry_refs: entries.keys().map(|(memory_ref, _)| *memory_ref).collect(),
-            entry_ids: entries.keys().map(|(_, id)| content_hash(id.as_bytes()).to_vec()).collect(),
+            entry_ids: entries
+                .keys()
+                .map(|(_, id)| content_hash(id.as_bytes()).to_vec())
+                .collect(),
             entry_whole: entries.values().copied().collect(),
             operations: keys.iter().map(|(operation, _)| *operation).collect(),
             keys: keys.iter().map(|(_, key)| *key).collect(),
@@ -275,15 +319,24 @@ impl<'a> Wanted<'a> {
 
     /// The clock comes first: once its row is locked, what the later statements see is what the last commit left.
     fn calls(&'a self, tenant: &'a &'a str) -> Vec<Call<'a>> {
-        let mut calls = vec![call(LOCK_CLOCK, &[tenant]), call(SCOPES, &[tenant, &self.refs])];
+        let mut calls = vec![
+            call(LOCK_CLOCK, &[tenant]),
+            call(SCOPES, &[tenant, &self.refs]),
+        ];
         if !self.entry_refs.is_empty() {
-            calls.push(call(ENTRIES, &[tenant, &self.entry_refs, &self.entry_ids, &self.entry_whole]));
+            calls.push(call(
+                ENTRIES,
+                &[tenant, &self.entry_refs, &self.entry_ids, &self.entry_whole],
+            ));
         }
         if !self.keys.is_empty() {
             calls.push(call(REPEATS, &[tenant, &self.operations, &self.keys]));
         }
         if !self.record_keys.is_empty() {
-            calls.push(call(RECORDS, &[tenant, &self.record_kinds, &self.record_keys]));
+            calls.push(call(
+                RECORDS,
+                &[tenant, &self.record_kinds, &self.record_keys],
+            ));
         }
         if !self.passes.is_empty() {
             calls.push(call(FENCES, &[tenant, &self.passes]));
@@ -305,16 +358,33 @@ impl<'a> Wanted<'a> {
 }
 
 /// Opens the group's transaction, locks the tenant's clock and reads what the batches name.
-pub(super) async fn load(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result<(Transaction, Working), StoreError> {
+pub(super) async fn load(
+    gate: &Gate,
+    tenant: &TenantId,
+    group: &[&Batch],
+) -> Result<(Transaction, Working), StoreError> {
     let (wanted, name) = (Wanted::of(group), tenant.as_str());
-    let actor = group.iter().find(|batch| batch.touches_owned()).map_or(Actor::Nobody, |batch| batch.actor());
-    let (transaction, mut answers) = gate.open("BEGIN", Role::App, Identity::acting(tenant, &actor), wanted.calls(&name)).await?;
+    let actor = group
+        .iter()
+        .find(|batch| batch.touches_owned())
+        .map_or(Actor::Nobody, |batch| batch.actor());
+    let (transaction, mut answers) = gate
+        .open(
+            "BEGIN",
+            Role::App,
+            Identity::acting(tenant, &actor),
+            wanted.calls(&name),
+        )
+        .await?;
     if answers[0].is_empty() {
         // The tenant's first write. What was read above was read without the lock: read it again.
         let zeros = [0u8; 32].to_vec();
         let mut calls = vec![call(START_CLOCK, &[&name, &zeros])];
         calls.extend(wanted.calls(&name));
-        answers = transaction.run(calls).await.map_err(super::gate::Failed::into_store)?;
+        answers = transaction
+            .run(calls)
+            .await
+            .map_err(super::gate::Failed::into_store)?;
         answers.remove(0);
     }
     let mut working = working(&wanted, answers)?;
@@ -328,7 +398,11 @@ pub(super) async fn load(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Re
 fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, StoreError> {
     let mut answers = answers.into_iter();
     let mut next = move || answers.next().unwrap_or_default();
-    let clock = next().first().map(clock).transpose()?.ok_or(StoreError::Damaged("a tenant has no clock"))?;
+    let clock = next()
+        .first()
+        .map(clock)
+        .transpose()?
+        .ok_or(StoreError::Damaged("a tenant has no clock"))?;
     let mut working = Working {
         clock,
         scopes: next().iter().map(scope).collect::<Result<_, _>>()?,
@@ -354,20 +428,34 @@ fn working(wanted: &Wanted<'_>, answers: Vec<Vec<Row>>) -> Result<Working, Store
         working.records = next().iter().map(record).collect::<Result<_, _>>()?;
     }
     if !wanted.passes.is_empty() {
-        working.fences = next().iter().map(|row| Ok((get(row, 0)?, get_u64(row, 1)?))).collect::<Result<_, StoreError>>()?;
+        working.fences = next()
+            .iter()
+            .map(|row| Ok((get(row, 0)?, get_u64(row, 1)?)))
+            .collect::<Result<_, StoreError>>()?;
     }
     if !wanted.runs.is_empty() {
-        working.run_lengths = next().iter().map(|row| Ok((get(row, 0)?, get_u64(row, 1)?))).collect::<Result<_, StoreError>>()?;
+        working.run_lengths = next()
+            .iter()
+            .map(|row| Ok((get(row, 0)?, get_u64(row, 1)?)))
+            .collect::<Result<_, StoreError>>()?;
     }
     if !wanted.rules.is_empty() {
-        working.rules = next().iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Result<_, StoreError>>()?;
+        working.rules = next()
+            .iter()
+            .map(|row| Ok((get(row, 0)?, get(row, 1)?)))
+            .collect::<Result<_, StoreError>>()?;
     }
     if wanted.links {
-        working.links =
-            next().iter().map(|row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?))).collect::<Result<_, StoreError>>()?;
+        working.links = next()
+            .iter()
+            .map(|row| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?)))
+            .collect::<Result<_, StoreError>>()?;
     }
     if wanted.ends {
-        working.snapshots = next().iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Result<_, StoreError>>()?;
+        working.snapshots = next()
+            .iter()
+            .map(|row| Ok((get(row, 0)?, get(row, 1)?)))
+            .collect::<Result<_, StoreError>>()?;
         working.first_ended = next().first().map_or(Ok(None), |row| get(row, 0))?;
     }
     Ok(working)
@@ -424,18 +512,38 @@ fn entry(row: &Row) -> Result<((MemoryRef, EntryId), EntryRow), StoreError> {
         evidence: get(row, 22)?,
         linked: get(row, 23)?,
     };
-    Ok(((name(MemoryRef::parse(get(row, 0)?))?, name(EntryId::parse(get(row, 1)?))?), found))
+    Ok((
+        (
+            name(MemoryRef::parse(get(row, 0)?))?,
+            name(EntryId::parse(get(row, 1)?))?,
+        ),
+        found,
+    ))
 }
 
 fn record(row: &Row) -> Result<((RecordKind, String), RecordRow), StoreError> {
     let kind: &str = get(row, 0)?;
-    let kind = name(RecordKind::ALL.into_iter().find(|known| known.as_str() == kind))?;
+    let kind = name(
+        RecordKind::ALL
+            .into_iter()
+            .find(|known| known.as_str() == kind),
+    )?;
     let (scope, source): (Option<i64>, Option<i64>) = (get(row, 3)?, get(row, 4)?);
-    Ok(((kind, get(row, 1)?), RecordRow { version: get_u64(row, 2)?, source: scope.zip(source) }))
+    Ok((
+        (kind, get(row, 1)?),
+        RecordRow {
+            version: get_u64(row, 2)?,
+            source: scope.zip(source),
+        },
+    ))
 }
 
 fn repeat(row: &Row) -> Result<((String, [u8; 32]), Repeat), StoreError> {
-    let found =
-        Repeat { body: get_bytes(row, 2)?, at: Timestamp(get(row, 3)?), revision: Revision(get_u64(row, 4)?), outcomes: get(row, 5)? };
+    let found = Repeat {
+        body: get_bytes(row, 2)?,
+        at: Timestamp(get(row, 3)?),
+        revision: Revision(get_u64(row, 4)?),
+        outcomes: get(row, 5)?,
+    };
     Ok(((get(row, 0)?, get_bytes(row, 1)?), found))
 }

@@ -8,7 +8,12 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 impl Gate {
-    pub async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    pub async fn expired(
+        &self,
+        tenant: &TenantId,
+        at: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
                    WHERE e.tenant_id = $1 AND e.rev_to IS NULL AND e.expires_at IS NOT NULL AND e.expires_at <= $2
                    ORDER BY e.expires_at LIMIT $3";
@@ -16,12 +21,17 @@ impl Gate {
         self.names(tenant, sql, &params).await
     }
 
-    pub async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    pub async fn ended(
+        &self,
+        tenant: &TenantId,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
                    WHERE e.tenant_id = $1 AND e.erased_at IS NULL AND e.removed_reason IN ('deleted', 'compacted', 'closed')
                      AND e.rev_to <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)
                    ORDER BY e.rev_to LIMIT $2";
-        self.names(tenant, sql, &[&tenant.as_str(), &i64::from(limit)]).await
+        self.names(tenant, sql, &[&tenant.as_str(), &i64::from(limit)])
+            .await
     }
 
     pub(super) async fn names(
@@ -30,40 +40,81 @@ impl Gate {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
-        let rows = self.read(Role::Worker, Identity::keeper(tenant), sql, params).await?;
+        let rows = self
+            .read(Role::Worker, Identity::keeper(tenant), sql, params)
+            .await?;
         rows.iter()
-            .map(|row| MemoryRef::parse(get(row, 0)?).zip(EntryId::parse(get(row, 1)?)).ok_or(StoreError::Damaged("a name is malformed")))
+            .map(|row| {
+                MemoryRef::parse(get(row, 0)?)
+                    .zip(EntryId::parse(get(row, 1)?))
+                    .ok_or(StoreError::Damaged("a name is malformed"))
+            })
             .collect()
     }
 
     /// Entries under other rules, memory by memory.
-    pub async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
+    pub async fn stale(
+        &self,
+        tenant: &TenantId,
+        scan: u64,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Stale, StoreError> {
         let sql = format!(
             "SELECT {ENTRY_COLUMNS}, e.scope_id, e.row_id, s.memory_ref FROM remem.entry e
              JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
              WHERE e.tenant_id = $1 AND (e.scope_id, e.row_id) > ($2, $3) AND e.scan <> $4 AND e.erased_at IS NULL
              ORDER BY e.scope_id, e.row_id LIMIT $5"
         );
-        let (name, after, scan, limited) = (tenant.as_str(), after.unwrap_or(RowCursor(0, 0)), scan.cast_signed(), i64::from(limit));
+        let (name, after, scan, limited) = (
+            tenant.as_str(),
+            after.unwrap_or(RowCursor(0, 0)),
+            scan.cast_signed(),
+            i64::from(limit),
+        );
         let asked = call(&sql, &[&name, &after.0, &after.1, &scan, &limited]);
-        let rows = self.read_in_order(Role::Worker, Identity::keeper(tenant), asked).await?;
+        let rows = self
+            .read_in_order(Role::Worker, Identity::keeper(tenant), asked)
+            .await?;
         let named = |row: &Row| {
-            let memory_ref = MemoryRef::parse(get(row, ENTRY_WIDTH + 2)?).ok_or(StoreError::Damaged("a name is malformed"))?;
+            let memory_ref = MemoryRef::parse(get(row, ENTRY_WIDTH + 2)?)
+                .ok_or(StoreError::Damaged("a name is malformed"))?;
             entry(row, &memory_ref)
         };
         let last = rows.last().filter(|_| rows.len() == limit as usize);
-        let next = last.map(|row| Ok::<_, StoreError>(RowCursor(get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?))).transpose()?;
-        Ok(Stale { entries: rows.iter().map(named).collect::<Result<_, _>>()?, next })
+        let next = last
+            .map(|row| {
+                Ok::<_, StoreError>(RowCursor(
+                    get(row, ENTRY_WIDTH)?,
+                    get(row, ENTRY_WIDTH + 1)?,
+                ))
+            })
+            .transpose()?;
+        Ok(Stale {
+            entries: rows.iter().map(named).collect::<Result<_, _>>()?,
+            next,
+        })
     }
 
     /// Across tenants, before any of their identities is assumed: from a table that holds names and instants only.
     pub async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
         let sql = match work {
-            Work::Purge => "SELECT tenant_id FROM remem.upkeep WHERE next_expiry <= $1 ORDER BY next_expiry LIMIT 1000",
-            Work::Records => "SELECT tenant_id FROM remem.upkeep WHERE next_due <= $1 ORDER BY next_due LIMIT 1000",
+            Work::Purge => {
+                "SELECT tenant_id FROM remem.upkeep WHERE next_expiry <= $1 ORDER BY next_expiry LIMIT 1000"
+            }
+            Work::Records => {
+                "SELECT tenant_id FROM remem.upkeep WHERE next_due <= $1 ORDER BY next_due LIMIT 1000"
+            }
         };
-        let rows = self.read(Role::Worker, Identity::host(), sql, &[&at.0]).await?;
-        rows.iter().map(|row| TenantId::parse(get(row, 0)?).ok_or(StoreError::Damaged("a tenant's name is malformed"))).collect()
+        let rows = self
+            .read(Role::Worker, Identity::host(), sql, &[&at.0])
+            .await?;
+        rows.iter()
+            .map(|row| {
+                TenantId::parse(get(row, 0)?)
+                    .ok_or(StoreError::Damaged("a tenant's name is malformed"))
+            })
+            .collect()
     }
 
     /// Drops old idempotency records and works out anew when the tenant is due: at once if a run let go of something since
@@ -82,27 +133,58 @@ impl Gate {
                 &[&name],
             ),
         ];
-        self.write(Role::Worker, Identity::keeper(tenant), calls).await?;
+        self.write(Role::Worker, Identity::keeper(tenant), calls)
+            .await?;
         Ok(())
     }
 
     /// By the database's clock, which all nodes share.
-    pub async fn claim(&self, tenant: &TenantId, pass: &'static str, holder: &str, for_ms: u64) -> Result<Option<Fence>, StoreError> {
+    pub async fn claim(
+        &self,
+        tenant: &TenantId,
+        pass: &'static str,
+        holder: &str,
+        for_ms: u64,
+    ) -> Result<Option<Fence>, StoreError> {
         let sql = "INSERT INTO remem.lease AS l (tenant_id, pass, holder, fence, until)
                      SELECT $1, $2, $3, 1, now.ms + $4 FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms) now
                    ON CONFLICT (tenant_id, pass) DO UPDATE SET holder = excluded.holder, until = excluded.until,
                      fence = CASE WHEN l.holder = excluded.holder AND l.until > excluded.until - $4 THEN l.fence ELSE l.fence + 1 END
                    WHERE l.until <= excluded.until - $4 OR l.holder = excluded.holder
                    RETURNING fence";
-        let (name, for_ms) = (tenant.as_str(), i64::try_from(for_ms).unwrap_or(i64::MAX / 4));
-        let answers = self.write(Role::Worker, Identity::keeper(tenant), vec![call(sql, &[&name, &pass, &holder, &for_ms])]).await?;
-        answers.first().and_then(|rows| rows.first()).map(|row| Ok(Fence { pass, number: get_u64(row, 0)? })).transpose()
+        let (name, for_ms) = (
+            tenant.as_str(),
+            i64::try_from(for_ms).unwrap_or(i64::MAX / 4),
+        );
+        let answers = self
+            .write(
+                Role::Worker,
+                Identity::keeper(tenant),
+                vec![call(sql, &[&name, &pass, &holder, &for_ms])],
+            )
+            .await?;
+        answers
+            .first()
+            .and_then(|rows| rows.first())
+            .map(|row| {
+                Ok(Fence {
+                    pass,
+                    number: get_u64(row, 0)?,
+                })
+            })
+            .transpose()
     }
 
     pub async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
-        let sql = "UPDATE remem.lease SET until = 0 WHERE tenant_id = $1 AND pass = $2 AND fence = $3";
+        let sql =
+            "UPDATE remem.lease SET until = 0 WHERE tenant_id = $1 AND pass = $2 AND fence = $3";
         let (name, number) = (tenant.as_str(), fence.number.cast_signed());
-        self.write(Role::Worker, Identity::keeper(tenant), vec![call(sql, &[&name, &fence.pass, &number])]).await?;
+        self.write(
+            Role::Worker,
+            Identity::keeper(tenant),
+            vec![call(sql, &[&name, &fence.pass, &number])],
+        )
+        .await?;
         Ok(())
     }
 }

@@ -39,12 +39,13 @@ use crate::stored::refuse_inert;
 use async_trait::async_trait;
 use gate::{Gate, Identity, Role, call};
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject,
-    TenantId, Timestamp, WorldId,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
+    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt, RetentionCount, Review, RowCursor, Rule,
-    ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt,
+    RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot, Stale,
+    Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use shared::Shared;
 use std::sync::Arc;
@@ -112,12 +113,18 @@ impl PostgresStore {
     /// Opens a prepared database, after a look at its schema and its walls.
     pub async fn open(options: Options) -> Result<PostgresStore, OpenError> {
         let server = examine(&options.target).await?;
-        let worker = options.worker.unwrap_or_else(|| options.target.as_role(&Roles::of(&server.database).worker));
+        let worker = options
+            .worker
+            .unwrap_or_else(|| options.target.as_role(&Roles::of(&server.database).worker));
         examine(&worker).await?;
-        let reviewer = options.target.as_role(&Roles::of(&server.database).reviewer);
+        let reviewer = options
+            .target
+            .as_role(&Roles::of(&server.database).reviewer);
         examine(&reviewer).await?;
         let gate = Gate {
-            app: options.target.pool(options.connections, options.wait, options.deadline)?,
+            app: options
+                .target
+                .pool(options.connections, options.wait, options.deadline)?,
             worker: worker.pool(WORKER_CONNECTIONS, options.wait, options.deadline)?,
             reviewer: reviewer.pool(REVIEWER_CONNECTIONS, options.wait, options.deadline)?,
             deadline: options.deadline,
@@ -125,9 +132,21 @@ impl PostgresStore {
             exact_max: options.exact_max.into(),
         };
         let shared = Arc::new(Shared::new(gate));
-        #[expect(clippy::disallowed_methods, reason = "the monitor lives as long as the store")]
-        let monitor = tokio::spawn(monitor::watch(shared.clone(), options.target, options.local_ms));
-        Ok(PostgresStore { shared, server, local_ms: options.local_ms, monitor })
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the monitor lives as long as the store"
+        )]
+        let monitor = tokio::spawn(monitor::watch(
+            shared.clone(),
+            options.target,
+            options.local_ms,
+        ));
+        Ok(PostgresStore {
+            shared,
+            server,
+            local_ms: options.local_ms,
+            monitor,
+        })
     }
 
     /// Tenants and keys in the same database.
@@ -157,16 +176,38 @@ impl PostgresStore {
     /// The key of all keyed digests that this database holds; `fresh` becomes it if there is none.
     pub async fn host_secret(&self, fresh: &[u8; 32]) -> Result<[u8; 32], StoreError> {
         let insert = "INSERT INTO remem.host_secret (secret) VALUES ($1) ON CONFLICT DO NOTHING";
-        self.shared.gate.write(Role::App, Identity::host(), vec![call(insert, &[&fresh.as_slice()])]).await?;
-        let rows = self.shared.gate.read(Role::App, Identity::host(), "SELECT secret FROM remem.host_secret", &[]).await?;
-        rows.first().map_or(Err(StoreError::Damaged("the host's secret is missing")), |row| rows::get_bytes(row, 0))
+        self.shared
+            .gate
+            .write(
+                Role::App,
+                Identity::host(),
+                vec![call(insert, &[&fresh.as_slice()])],
+            )
+            .await?;
+        let rows = self
+            .shared
+            .gate
+            .read(
+                Role::App,
+                Identity::host(),
+                "SELECT secret FROM remem.host_secret",
+                &[],
+            )
+            .await?;
+        rows.first().map_or(
+            Err(StoreError::Damaged("the host's secret is missing")),
+            |row| rows::get_bytes(row, 0),
+        )
     }
 }
 
 /// Looks at a database on a connection of its own, before anything is served from it.
 async fn examine(target: &Target) -> Result<Server, OpenError> {
     let (client, driver) = target.connect().await?;
-    #[expect(clippy::disallowed_methods, reason = "the connection is driven while its statements wait for it")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the connection is driven while its statements wait for it"
+    )]
     let driving = tokio::spawn(driver);
     let examined = async {
         schema::check(&client).await?;
@@ -185,22 +226,49 @@ fn matches_nothing(filter: &Filter) -> bool {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn get(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
+    async fn get(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+        at: &ReadAt,
+    ) -> Result<Option<Entry>, StoreError> {
         self.shared.gate.entry(scope, id, at).await
     }
 
-    async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
+    async fn list(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        page: &Page,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError> {
         if matches_nothing(filter) {
             return Ok(Vec::new());
         }
         self.shared.gate.entries(scope, filter, page, at).await
     }
 
-    async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError> {
-        self.shared.gate.search(scope, probe, filter, depth, at).await
+    async fn search(
+        &self,
+        scope: &Scope,
+        probe: &Probe,
+        filter: &Filter,
+        depth: u32,
+        at: &ReadAt,
+    ) -> Result<Found, StoreError> {
+        self.shared
+            .gate
+            .search(scope, probe, filter, depth, at)
+            .await
     }
 
-    async fn around(&self, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError> {
+    async fn around(
+        &self,
+        scope: &Scope,
+        ids: &[EntryId],
+        reach: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Around>, StoreError> {
         self.shared.gate.around(scope, ids, reach, at).await
     }
 
@@ -211,14 +279,22 @@ impl Store for PostgresStore {
         after: Option<RowCursor>,
         limit: u32,
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        self.shared.gate.unembedded(tenant, model, after, limit).await
+        self.shared
+            .gate
+            .unembedded(tenant, model, after, limit)
+            .await
     }
 
     async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
         self.shared.gate.vector_counts(tenant).await
     }
 
-    async fn discard_vectors(&self, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError> {
+    async fn discard_vectors(
+        &self,
+        tenant: &TenantId,
+        keep: &[ModelId],
+        limit: u32,
+    ) -> Result<u64, StoreError> {
         self.shared.gate.discard_vectors(tenant, keep, limit).await
     }
 
@@ -234,18 +310,32 @@ impl Store for PostgresStore {
         limit: u32,
         at: &ReadAt,
     ) -> Result<Vec<ScopeSummary>, StoreError> {
-        self.shared.gate.scopes(tenant, actor, after, limit, at).await
+        self.shared
+            .gate
+            .scopes(tenant, actor, after, limit, at)
+            .await
     }
 
     async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
         self.shared.gate.slot(scope, slot, limit).await
     }
 
-    async fn rules(&self, tenant: &TenantId, world: &WorldId, after: Option<&RuleId>, limit: u32) -> Result<Vec<Rule>, StoreError> {
+    async fn rules(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        after: Option<&RuleId>,
+        limit: u32,
+    ) -> Result<Vec<Rule>, StoreError> {
         self.shared.gate.rules(tenant, world, after, limit).await
     }
 
-    async fn shadowed(&self, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError> {
+    async fn shadowed(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        text: &str,
+    ) -> Result<Option<RuleId>, StoreError> {
         self.shared.gate.shadowed(tenant, world, text).await
     }
 
@@ -253,19 +343,40 @@ impl Store for PostgresStore {
         self.shared.gate.links(scope, id).await
     }
 
-    async fn retention(&self, tenant: &TenantId, actor: &Actor, memory_ref: Option<&MemoryRef>) -> Result<Vec<RetentionCount>, StoreError> {
+    async fn retention(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        memory_ref: Option<&MemoryRef>,
+    ) -> Result<Vec<RetentionCount>, StoreError> {
         self.shared.gate.retention(tenant, actor, memory_ref).await
     }
 
-    async fn faded(&self, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn faded(
+        &self,
+        tenant: &TenantId,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         self.shared.gate.faded(tenant, before, limit).await
     }
 
-    async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
+    async fn events(
+        &self,
+        tenant: &TenantId,
+        after: Seq,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
         self.shared.gate.events(tenant, after, limit).await
     }
 
-    async fn run_events(&self, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
+    async fn run_events(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
         self.shared.gate.run_events(tenant, run, from, limit).await
     }
 
@@ -273,23 +384,47 @@ impl Store for PostgresStore {
         self.shared.gate.snapshots(tenant).await
     }
 
-    async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn ended(
+        &self,
+        tenant: &TenantId,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         self.shared.gate.ended(tenant, limit).await
     }
 
-    async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
+    async fn stale(
+        &self,
+        tenant: &TenantId,
+        scan: u64,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Stale, StoreError> {
         self.shared.gate.stale(tenant, scan, after, limit).await
     }
 
-    async fn unsigned(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    async fn unsigned(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         self.shared.gate.unsigned(scope, after, limit).await
     }
 
-    async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
+    async fn signatures(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<Signed>, StoreError> {
         self.shared.gate.signatures(scope, after, limit).await
     }
 
-    async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    async fn entries_at(
+        &self,
+        scope: &Scope,
+        rows: &[RowCursor],
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         self.shared.gate.entries_at(scope, rows).await
     }
 
@@ -305,12 +440,23 @@ impl Store for PostgresStore {
         self.shared.gate.head(tenant).await
     }
 
-    async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+    async fn record(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        key: &str,
+    ) -> Result<Option<Record>, StoreError> {
         refuse_inert(kind)?;
         self.shared.gate.record(tenant, kind, key).await
     }
 
-    async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError> {
+    async fn tied(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        tie: &Tie,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
         refuse_inert(kind)?;
         self.shared.gate.tied(tenant, kind, tie, limit).await
     }
@@ -324,7 +470,10 @@ impl Store for PostgresStore {
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
         refuse_inert(kind)?;
-        self.shared.gate.records(tenant, kind, prefix, after, limit).await
+        self.shared
+            .gate
+            .records(tenant, kind, prefix, after, limit)
+            .await
     }
 
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {
@@ -334,7 +483,12 @@ impl Store for PostgresStore {
         Ok(receiver)
     }
 
-    async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn expired(
+        &self,
+        tenant: &TenantId,
+        at: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         self.shared.gate.expired(tenant, at, limit).await
     }
 
@@ -343,7 +497,12 @@ impl Store for PostgresStore {
     }
 
     /// The server's own vacuum takes erased text out of the pages; the application may not run it.
-    async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, _compact: bool) -> Result<(), StoreError> {
+    async fn scrub(
+        &self,
+        tenant: &TenantId,
+        keys_before: Timestamp,
+        _compact: bool,
+    ) -> Result<(), StoreError> {
         self.shared.gate.scrub(tenant, keys_before).await
     }
 
@@ -371,7 +530,11 @@ impl Store for PostgresStore {
     }
 
     fn features(&self) -> StoreFeatures {
-        StoreFeatures { durable: self.server.durable, vectors: self.server.vectors, shared: true }
+        StoreFeatures {
+            durable: self.server.durable,
+            vectors: self.server.vectors,
+            shared: true,
+        }
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
@@ -382,7 +545,12 @@ impl Store for PostgresStore {
 /// As the one role that may.
 #[async_trait]
 impl Review for PostgresStore {
-    async fn inert(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+    async fn inert(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        key: &str,
+    ) -> Result<Option<Record>, StoreError> {
         self.shared.gate.record(tenant, kind, key).await
     }
 
@@ -394,10 +562,22 @@ impl Review for PostgresStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
-        self.shared.gate.records(tenant, kind, prefix, after, limit).await
+        self.shared
+            .gate
+            .records(tenant, kind, prefix, after, limit)
+            .await
     }
 
-    async fn inert_due(&self, tenant: &TenantId, kind: RecordKind, until: Timestamp, limit: u32) -> Result<Vec<Record>, StoreError> {
-        self.shared.gate.tied(tenant, kind, &Tie::Due { until, after: None }, limit).await
+    async fn inert_due(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        until: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.shared
+            .gate
+            .tied(tenant, kind, &Tie::Due { until, after: None }, limit)
+            .await
     }
 }

@@ -40,17 +40,32 @@ pub(super) async fn watch(shared: Arc<Shared>, target: Target, local_ms: fn() ->
     }
 }
 
-async fn watch_once(shared: &Shared, target: &Target, local_ms: fn() -> i64) -> Result<std::convert::Infallible, StoreError> {
+async fn watch_once(
+    shared: &Shared,
+    target: &Target,
+    local_ms: fn() -> i64,
+) -> Result<std::convert::Infallible, StoreError> {
     let (client, driver) = target.connect().await?;
     let (notify, mut notified) = mpsc::unbounded_channel();
-    #[expect(clippy::disallowed_methods, reason = "the connection is driven while the monitor waits for it")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the connection is driven while the monitor waits for it"
+    )]
     let driving = tokio::spawn(drive(driver, notify));
     let _driving = AbortOnDrop(driving);
     // Nothing is written here, so nothing has to be waited for.
-    let listen = format!("SET synchronous_commit = off; SET statement_timeout = '5s'; LISTEN {COMMITS}; LISTEN {DIRECTORY}");
+    let listen = format!(
+        "SET synchronous_commit = off; SET statement_timeout = '5s'; LISTEN {COMMITS}; LISTEN {DIRECTORY}"
+    );
     client.batch_execute(&listen).await.map_err(failed)?;
-    let notify = client.prepare("SELECT pg_notify($1, $2)").await.map_err(failed)?;
-    let time = client.prepare("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").await.map_err(failed)?;
+    let notify = client
+        .prepare("SELECT pg_notify($1, $2)")
+        .await
+        .map_err(failed)?;
+    let time = client
+        .prepare("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+        .await
+        .map_err(failed)?;
     loop {
         beat(shared, &client, &time, local_ms).await?;
         let next = tokio::time::sleep(BEAT);
@@ -87,12 +102,23 @@ async fn drive(mut driver: Driver, notify: mpsc::UnboundedSender<Notification>) 
 }
 
 /// Asks the database for its time. An answer in time is what "reachable" means.
-async fn beat(shared: &Shared, client: &Client, time: &Statement, local_ms: fn() -> i64) -> Result<(), StoreError> {
+async fn beat(
+    shared: &Shared,
+    client: &Client,
+    time: &Statement,
+    local_ms: fn() -> i64,
+) -> Result<(), StoreError> {
     let before = local_ms();
     let ask = client.query_one(time, &[]);
-    let row = tokio::time::timeout(BEAT_WITHIN, ask).await.map_err(|_| unavailable(DatabaseError::Deadline))?.map_err(failed)?;
+    let row = tokio::time::timeout(BEAT_WITHIN, ask)
+        .await
+        .map_err(|_| unavailable(DatabaseError::Deadline))?
+        .map_err(failed)?;
     let database: i64 = row.try_get(0).map_err(failed)?;
-    shared.clock_ahead_ms.store(database - i64::midpoint(before, local_ms()), Ordering::SeqCst);
+    shared.clock_ahead_ms.store(
+        database - i64::midpoint(before, local_ms()),
+        Ordering::SeqCst,
+    );
     if !shared.reachable.swap(true, Ordering::SeqCst) {
         tracing::info!("the database answers again");
     }
@@ -106,7 +132,10 @@ async fn send(shared: &Shared, client: &Client, notify: &Statement) -> Result<()
     for payload in shared.take_outbox() {
         let params: [&(dyn ToSql + Sync); 2] = [&COMMITS, &payload];
         let tell = client.execute(notify, &params);
-        tokio::time::timeout(BEAT_WITHIN, tell).await.map_err(|_| unavailable(DatabaseError::Deadline))?.map_err(failed)?;
+        tokio::time::timeout(BEAT_WITHIN, tell)
+            .await
+            .map_err(|_| unavailable(DatabaseError::Deadline))?
+            .map_err(failed)?;
     }
     Ok(())
 }

@@ -19,7 +19,9 @@ pub(super) type Kind = (Tier, Typology);
 
 /// The kinds that there are.
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
-    let all = Tier::ALL.into_iter().flat_map(|tier| Typology::ALL.map(|typology| (tier, typology)));
+    let all = Tier::ALL
+        .into_iter()
+        .flat_map(|tier| Typology::ALL.map(|typology| (tier, typology)));
     all.filter(|(tier, typology)| tier.produces(*typology))
 }
 
@@ -43,7 +45,12 @@ enum Way {
 
 impl<'a> Near<'a> {
     pub fn new(model: i64, vector: &'a Embedding) -> Near<'a> {
-        Near { model, vector, text: as_text(vector), way: Way::All }
+        Near {
+            model,
+            vector,
+            text: as_text(vector),
+            way: Way::All,
+        }
     }
 
     /// Whether there are indexes for it.
@@ -58,8 +65,17 @@ impl<'a> Near<'a> {
 
     /// The memory has many entries of these kinds.
     pub fn choose(&mut self, many: &[Kind], filter: &Filter) {
-        let wanted = |kind: &Kind| filter.tier.is_none_or(|t| t == kind.0) && filter.typology.is_none_or(|t| t == kind.1);
-        let way = || Way::Kinds(kinds().filter(wanted).map(|kind| (kind, many.contains(&kind))).collect());
+        let wanted = |kind: &Kind| {
+            filter.tier.is_none_or(|t| t == kind.0) && filter.typology.is_none_or(|t| t == kind.1)
+        };
+        let way = || {
+            Way::Kinds(
+                kinds()
+                    .filter(wanted)
+                    .map(|kind| (kind, many.contains(&kind)))
+                    .collect(),
+            )
+        };
         self.way = if many.is_empty() { Way::All } else { way() };
     }
 
@@ -70,7 +86,9 @@ impl<'a> Near<'a> {
 
     /// Whether a walk ended before `depth` of its kind were found; then the next way is chosen.
     pub fn fell_short(&mut self, found: &[Kind], filter: &Filter, depth: u32) -> bool {
-        let Way::Kinds(kinds) = &mut self.way else { return false };
+        let Way::Kinds(kinds) = &mut self.way else {
+            return false;
+        };
         let mut short = false;
         for (kind, along) in kinds.iter_mut().filter(|(_, along)| *along) {
             *along = found.iter().filter(|found| *found == kind).count() >= depth as usize;
@@ -87,14 +105,18 @@ impl<'a> Near<'a> {
         let kinds = match &self.way {
             Way::All => return self.push_all(statement, question, ""),
             Way::Left => return self.push_left(statement, question),
-            Way::Kinds(kinds) if kinds.is_empty() => return statement.push("SELECT row_id FROM lexical", []),
+            Way::Kinds(kinds) if kinds.is_empty() => {
+                return statement.push("SELECT row_id FROM lexical", []);
+            }
             Way::Kinds(kinds) => kinds,
         };
         let mut joint = "(";
         for ((tier, typology), along) in kinds {
             statement.push(joint, []);
             let (tier, typology) = (tier.as_str(), typology.as_str());
-            let of_kind = format!(" AND v.tier = '{tier}' AND v.typology = '{typology}' AND v.dimensions = {INDEXED_DIMENSIONS}");
+            let of_kind = format!(
+                " AND v.tier = '{tier}' AND v.typology = '{typology}' AND v.dimensions = {INDEXED_DIMENSIONS}"
+            );
             match along {
                 true => self.push_along(statement, question, &of_kind),
                 false => self.push_all(statement, question, &of_kind),
@@ -108,7 +130,10 @@ impl<'a> Near<'a> {
     fn push_all(&'a self, statement: &mut Statement<'a>, question: &Question<'a>, of_kind: &str) {
         statement.push("SELECT n.row_id FROM (SELECT v.row_id, ", []);
         self.push_far(statement);
-        let key = [Param::Text(question.scope.tenant.as_str()), Param::Number(self.model)];
+        let key = [
+            Param::Text(question.scope.tenant.as_str()),
+            Param::Number(self.model),
+        ];
         let of_memory = format!(
             " AS far FROM remem.vector v
              WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.model = ?{of_kind} ORDER BY far, v.row_id DESC) n
@@ -116,7 +141,10 @@ impl<'a> Near<'a> {
         );
         statement.push(&of_memory, key);
         push_seen(statement, question, " AND e.row_id = n.row_id");
-        statement.push(") e ORDER BY n.far, n.row_id DESC LIMIT ?", [Param::Number(question.depth.into())]);
+        statement.push(
+            ") e ORDER BY n.far, n.row_id DESC LIMIT ?",
+            [Param::Number(question.depth.into())],
+        );
     }
 
     /// The vectors of what the filter leaves.
@@ -125,7 +153,10 @@ impl<'a> Near<'a> {
         push_seen(statement, question, "");
         statement.push(") e CROSS JOIN LATERAL (SELECT ", []);
         self.push_far(statement);
-        let key = [Param::Text(question.scope.tenant.as_str()), Param::Number(self.model)];
+        let key = [
+            Param::Text(question.scope.tenant.as_str()),
+            Param::Number(self.model),
+        ];
         statement.push(
             " AS far FROM remem.vector v WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.row_id = e.row_id
                AND v.model = ? OFFSET 0) v ORDER BY v.far, e.row_id DESC LIMIT ?",
@@ -135,21 +166,36 @@ impl<'a> Near<'a> {
 
     /// How far away a vector is, in words that no index has.
     fn push_far(&'a self, statement: &mut Statement<'a>) {
-        let sql = format!("v.direction OPERATOR(public.<=>) ?::text::public.halfvec({})", self.vector.components().len());
+        let sql = format!(
+            "v.direction OPERATOR(public.<=>) ?::text::public.halfvec({})",
+            self.vector.components().len()
+        );
         statement.push(&sql, [Param::Text(&self.text)]);
     }
 
     /// Along the index of a kind.
     fn push_along(&'a self, statement: &mut Statement<'a>, question: &Question<'a>, of_kind: &str) {
-        statement.push("SELECT v.row_id FROM remem.vector v CROSS JOIN LATERAL (", []);
+        statement.push(
+            "SELECT v.row_id FROM remem.vector v CROSS JOIN LATERAL (",
+            [],
+        );
         push_seen(statement, question, " AND e.row_id = v.row_id");
         // In one level with its limit, or the planner would think that all of it is wanted.
         let order = format!(
             ") e WHERE v.tenant_id = ? AND v.scope_id = (SELECT scope_id FROM s) AND v.model = ?{of_kind}
               ORDER BY (v.direction::public.halfvec({INDEXED_DIMENSIONS})) OPERATOR(public.<=>) ?::text::public.halfvec({INDEXED_DIMENSIONS}) LIMIT ?"
         );
-        let key = [Param::Text(question.scope.tenant.as_str()), Param::Number(self.model)];
-        statement.push(&order, key.into_iter().chain([Param::Text(&self.text), Param::Number(question.depth.into())]));
+        let key = [
+            Param::Text(question.scope.tenant.as_str()),
+            Param::Number(self.model),
+        ];
+        statement.push(
+            &order,
+            key.into_iter().chain([
+                Param::Text(&self.text),
+                Param::Number(question.depth.into()),
+            ]),
+        );
     }
 }
 
@@ -161,7 +207,10 @@ pub(super) fn narrows(filter: &Filter) -> bool {
 
 /// Whether more than so many entries are seen and wanted.
 pub(super) fn leaves_more<'a>(question: &Question<'a>, than: i64) -> Statement<'a> {
-    let (tenant, name) = (Param::Text(question.scope.tenant.as_str()), Param::Text(question.scope.memory_ref.as_str()));
+    let (tenant, name) = (
+        Param::Text(question.scope.tenant.as_str()),
+        Param::Text(question.scope.memory_ref.as_str()),
+    );
     let mut statement = Statement::new("");
     statement.push(
         "WITH s AS MATERIALIZED (SELECT scope_id FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?) SELECT 1 FROM (",
@@ -174,6 +223,10 @@ pub(super) fn leaves_more<'a>(question: &Question<'a>, than: i64) -> Statement<'
 
 /// A direction as pgvector reads it.
 pub(super) fn as_text(direction: &Embedding) -> String {
-    let numbers: Vec<String> = direction.components().iter().map(ToString::to_string).collect();
+    let numbers: Vec<String> = direction
+        .components()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     format!("[{}]", numbers.join(","))
 }

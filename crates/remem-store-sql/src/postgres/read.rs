@@ -3,35 +3,66 @@
 use super::gate::{Gate, Identity, Role, call};
 use super::rows::{ENTRY_COLUMNS, Param, Part, Statement, entry, get, get_bytes, get_u64};
 use crate::stored::content_hash;
-use remem_core::{Actor, Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq, TenantId, Timestamp};
+use remem_core::{
+    Actor, Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq,
+    TenantId, Timestamp,
+};
 use remem_store::{Filter, Head, Page, ReadAt, ScopeStats, ScopeSummary, Snapshot, StoreError};
 use tokio_postgres::Row;
 
 impl Gate {
-    async fn ask(&self, who: Identity<'_>, statement: &Statement<'_>) -> Result<Vec<Row>, StoreError> {
-        self.read(Role::App, who, &statement.sql, &statement.params()).await
+    async fn ask(
+        &self,
+        who: Identity<'_>,
+        statement: &Statement<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.read(Role::App, who, &statement.sql, &statement.params())
+            .await
     }
 
-    pub async fn entry(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
+    pub async fn entry(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+        at: &ReadAt,
+    ) -> Result<Option<Entry>, StoreError> {
         let hash = content_hash(id.as_str().as_bytes());
         let mut statement = one_memory(&format!("SELECT {ENTRY_COLUMNS}"), scope, at);
-        statement.push(" AND e.id_hash = ? AND e.id = ?", [Param::Bytes(&hash), Param::Text(id.as_str())]);
+        statement.push(
+            " AND e.id_hash = ? AND e.id = ?",
+            [Param::Bytes(&hash), Param::Text(id.as_str())],
+        );
         let rows = self.ask(Identity::of(scope), &statement).await?;
-        rows.first().map(|row| entry(row, &scope.memory_ref)).transpose()
+        rows.first()
+            .map(|row| entry(row, &scope.memory_ref))
+            .transpose()
     }
 
-    pub async fn entries(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
+    pub async fn entries(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        page: &Page,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError> {
         let statement = list(scope, filter, page, at);
         let call = call(&statement.sql, &statement.params());
-        let rows = self.read_in_order(Role::App, Identity::of(scope), call).await?;
-        rows.iter().map(|row| entry(row, &scope.memory_ref)).collect()
+        let rows = self
+            .read_in_order(Role::App, Identity::of(scope), call)
+            .await?;
+        rows.iter()
+            .map(|row| entry(row, &scope.memory_ref))
+            .collect()
     }
 
     pub async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
-        let columns =
-            "SELECT count(*), coalesce(sum(octet_length(e.content)), 0)::bigint, min(e.created_at), max(e.created_at), count(e.expires_at)";
-        let rows = self.ask(Identity::of(scope), &one_memory(columns, scope, at)).await?;
-        let Some(row) = rows.first() else { return Ok(ScopeStats::default()) };
+        let columns = "SELECT count(*), coalesce(sum(octet_length(e.content)), 0)::bigint, min(e.created_at), max(e.created_at), count(e.expires_at)";
+        let rows = self
+            .ask(Identity::of(scope), &one_memory(columns, scope, at))
+            .await?;
+        let Some(row) = rows.first() else {
+            return Ok(ScopeStats::default());
+        };
         Ok(ScopeStats {
             entries: get_u64(row, 0)?,
             content_bytes: get_u64(row, 1)?,
@@ -49,74 +80,139 @@ impl Gate {
         limit: u32,
         at: &ReadAt,
     ) -> Result<Vec<ScopeSummary>, StoreError> {
-        let mut statement = Statement::new("SELECT s.memory_ref, (SELECT count(*) FROM remem.entry e WHERE ");
+        let mut statement =
+            Statement::new("SELECT s.memory_ref, (SELECT count(*) FROM remem.entry e WHERE ");
         statement.push_live(tenant.as_str(), "s.scope_id", at);
         statement.push(
             ") FROM remem.scope s WHERE s.tenant_id = ? AND s.memory_ref > ? ORDER BY s.memory_ref LIMIT ?",
             [Param::Text(tenant.as_str()), Param::Text(after.map_or("", MemoryRef::as_str)), Param::Number(limit.into())],
         );
-        let rows = self.ask(Identity::acting(tenant, actor), &statement).await?;
+        let rows = self
+            .ask(Identity::acting(tenant, actor), &statement)
+            .await?;
         rows.iter()
             .map(|row| {
-                let memory_ref = MemoryRef::parse(get(row, 0)?).ok_or(StoreError::Damaged("a memory has a malformed name"))?;
-                Ok(ScopeSummary { memory_ref, entries: get_u64(row, 1)? })
+                let memory_ref = MemoryRef::parse(get(row, 0)?)
+                    .ok_or(StoreError::Damaged("a memory has a malformed name"))?;
+                Ok(ScopeSummary {
+                    memory_ref,
+                    entries: get_u64(row, 1)?,
+                })
             })
             .collect()
     }
 
     pub async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
         let sql = "SELECT revision, seq, at FROM remem.tenant_clock WHERE tenant_id = $1";
-        let rows = self.read(Role::App, Identity::tenant(tenant), sql, &[&tenant.as_str()]).await?;
-        let Some(row) = rows.first() else { return Ok(Head::default()) };
-        Ok(Head { revision: Revision(get_u64(row, 0)?), seq: Seq(get_u64(row, 1)?), at: Timestamp(get(row, 2)?) })
+        let rows = self
+            .read(
+                Role::App,
+                Identity::tenant(tenant),
+                sql,
+                &[&tenant.as_str()],
+            )
+            .await?;
+        let Some(row) = rows.first() else {
+            return Ok(Head::default());
+        };
+        Ok(Head {
+            revision: Revision(get_u64(row, 0)?),
+            seq: Seq(get_u64(row, 1)?),
+            at: Timestamp(get(row, 2)?),
+        })
     }
 
-    pub async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
+    pub async fn events(
+        &self,
+        tenant: &TenantId,
+        after: Seq,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
         let (after, limit) = (after.0.cast_signed(), i64::from(limit));
-        let rows = self.read(Role::App, Identity::tenant(tenant), EVENTS, &[&tenant.as_str(), &after, &limit]).await?;
+        let rows = self
+            .read(
+                Role::App,
+                Identity::tenant(tenant),
+                EVENTS,
+                &[&tenant.as_str(), &after, &limit],
+            )
+            .await?;
         rows.iter().map(event).collect()
     }
 
-    pub async fn run_events(&self, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
-        let (name, run, from, limit) = (tenant.as_str(), run.as_str(), from.cast_signed(), i64::from(limit));
+    pub async fn run_events(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
+        let (name, run, from, limit) = (
+            tenant.as_str(),
+            run.as_str(),
+            from.cast_signed(),
+            i64::from(limit),
+        );
         let asked = call(RUN_EVENTS, &[&name, &run, &from, &limit]);
-        let rows = self.read_in_order(Role::App, Identity::tenant(tenant), asked).await?;
+        let rows = self
+            .read_in_order(Role::App, Identity::tenant(tenant), asked)
+            .await?;
         rows.iter().map(event).collect()
     }
 
     pub async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
         let sql = "SELECT run_id, revision, at FROM remem.snapshot WHERE tenant_id = $1 ORDER BY revision, run_id";
-        let rows = self.read(Role::App, Identity::tenant(tenant), sql, &[&tenant.as_str()]).await?;
+        let rows = self
+            .read(
+                Role::App,
+                Identity::tenant(tenant),
+                sql,
+                &[&tenant.as_str()],
+            )
+            .await?;
         rows.iter()
             .map(|row| {
-                let run = RunId::parse(get(row, 0)?).ok_or(StoreError::Damaged("a name is malformed"))?;
-                Ok(Snapshot { run, revision: Revision(get_u64(row, 1)?), at: Timestamp(get(row, 2)?) })
+                let run =
+                    RunId::parse(get(row, 0)?).ok_or(StoreError::Damaged("a name is malformed"))?;
+                Ok(Snapshot {
+                    run,
+                    revision: Revision(get_u64(row, 1)?),
+                    at: Timestamp(get(row, 2)?),
+                })
             })
             .collect()
     }
 }
 
-const EVENTS: &str = "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM remem.event
+const EVENTS: &str =
+    "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM remem.event
                       WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 const RUN_EVENTS: &str = "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM remem.event
                           WHERE tenant_id = $1 AND run_id = $2 AND run_seq >= $3 ORDER BY run_seq LIMIT $4";
 
 fn event(row: &Row) -> Result<Event, StoreError> {
     let (kind, payload): (&str, &str) = (get(row, 6)?, get(row, 7)?);
-    let (run, run_seq, recorded_at): (Option<&str>, Option<i64>, Option<i64>) = (get(row, 3)?, get(row, 4)?, get(row, 5)?);
+    let (run, run_seq, recorded_at): (Option<&str>, Option<i64>, Option<i64>) =
+        (get(row, 3)?, get(row, 4)?, get(row, 5)?);
     let place = run.and_then(RunId::parse).zip(run_seq);
     Ok(Event {
         seq: Seq(get_u64(row, 0)?),
         revision: Revision(get_u64(row, 1)?),
         at: Timestamp(get(row, 2)?),
-        run: place.map(|(id, seq)| RunPosition { id, seq: seq.cast_unsigned(), recorded_at: recorded_at.map(Timestamp) }),
-        body: EventBody::from_stored(kind, payload).ok_or(StoreError::Damaged("an event cannot be read"))?,
+        run: place.map(|(id, seq)| RunPosition {
+            id,
+            seq: seq.cast_unsigned(),
+            recorded_at: recorded_at.map(Timestamp),
+        }),
+        body: EventBody::from_stored(kind, payload)
+            .ok_or(StoreError::Damaged("an event cannot be read"))?,
         hash: get_bytes(row, 8)?,
     })
 }
 
 /// The memory as a value of its own rather than a join: an index on entries then keeps their order.
-const ONE_SCOPE: &str = "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
+const ONE_SCOPE: &str =
+    "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
 
 /// `columns` of the live entries `e` of one memory.
 fn one_memory<'a>(columns: &str, scope: &'a Scope, at: &'a ReadAt) -> Statement<'a> {
@@ -129,7 +225,10 @@ fn one_memory<'a>(columns: &str, scope: &'a Scope, at: &'a ReadAt) -> Statement<
 /// A statement whose first two parameters are the tenant and the memory.
 fn of_memory<'a>(columns: &str, scope: &'a Scope) -> Statement<'a> {
     let mut statement = Statement::new(columns);
-    statement.params.extend([Param::Text(scope.tenant.as_str()), Param::Text(scope.memory_ref.as_str())]);
+    statement.params.extend([
+        Param::Text(scope.tenant.as_str()),
+        Param::Text(scope.memory_ref.as_str()),
+    ]);
     statement
 }
 
@@ -144,11 +243,21 @@ fn list<'a>(scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt
     push_list(&mut statement, scope, filter, page, at, Part::There);
     statement.push(") UNION ALL (", []);
     push_list(&mut statement, scope, filter, page, at, Part::Ended);
-    statement.push(")) e ORDER BY e.created_at DESC, e.id DESC LIMIT ?", [Param::Number(page.limit.into())]);
+    statement.push(
+        ")) e ORDER BY e.created_at DESC, e.id DESC LIMIT ?",
+        [Param::Number(page.limit.into())],
+    );
     statement
 }
 
-fn push_list<'a>(statement: &mut Statement<'a>, scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt, part: Part) {
+fn push_list<'a>(
+    statement: &mut Statement<'a>,
+    scope: &'a Scope,
+    filter: &'a Filter,
+    page: &'a Page,
+    at: &'a ReadAt,
+    part: Part,
+) {
     let tenant = scope.tenant.as_str();
     statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
     // With a tag, walk the tag's own index in order and fetch each entry. What was taken away is little: it is looked at
@@ -158,11 +267,17 @@ fn push_list<'a>(statement: &mut Statement<'a>, scope: &'a Scope, filter: &'a Fi
             statement.push("remem.entry e WHERE ", []);
             statement.push_part(tenant, ONE_SCOPE, at, part);
             // The fence keeps PostgreSQL from walking all entries with the tag instead.
-            filter.tags.iter().for_each(|tag| statement.push(&has_tag(" OFFSET 0"), [Param::Text(tag)]));
+            filter
+                .tags
+                .iter()
+                .for_each(|tag| statement.push(&has_tag(" OFFSET 0"), [Param::Text(tag)]));
             ("e.created_at", "left(e.id, 100)")
         }
         Some((first, rest)) => {
-            statement.push("remem.entry_tag g JOIN remem.entry e ON e.row_id = g.row_id AND ", []);
+            statement.push(
+                "remem.entry_tag g JOIN remem.entry e ON e.row_id = g.row_id AND ",
+                [],
+            );
             statement.push_part(tenant, ONE_SCOPE, at, part);
             statement.push(
                 &format!(" WHERE g.tenant_id = ? AND g.scope_id = {ONE_SCOPE} AND g.tag = ?"),
@@ -187,12 +302,16 @@ fn push_list<'a>(statement: &mut Statement<'a>, scope: &'a Scope, filter: &'a Fi
         );
     }
     // The index holds the first 100 characters of an id; the whole id decides what those leave open.
-    statement.push(&format!(" ORDER BY {created_at} DESC, {head} DESC, e.id DESC LIMIT ?"), [Param::Number(page.limit.into())]);
+    statement.push(
+        &format!(" ORDER BY {created_at} DESC, {head} DESC, e.id DESC LIMIT ?"),
+        [Param::Number(page.limit.into())],
+    );
 }
 
 /// Every one of these tags must be on `e`.
 pub(super) fn push_tags<'a>(statement: &mut Statement<'a>, tags: &'a [String]) {
-    tags.iter().for_each(|tag| statement.push(&has_tag(""), [Param::Text(tag)]));
+    tags.iter()
+        .for_each(|tag| statement.push(&has_tag(""), [Param::Text(tag)]));
 }
 
 fn has_tag(fence: &str) -> String {
@@ -206,11 +325,20 @@ fn has_tag(fence: &str) -> String {
 pub(super) fn push_cell<'a>(statement: &mut Statement<'a>, filter: &'a Filter) {
     let wanted = [
         ("tier", filter.tier.map(|tier| tier.as_str())),
-        ("typology", filter.typology.map(|typology| typology.as_str())),
+        (
+            "typology",
+            filter.typology.map(|typology| typology.as_str()),
+        ),
         ("session", filter.session.as_ref().map(|id| id.as_str())),
-        ("interaction", filter.interaction.as_ref().map(|id| id.as_str())),
+        (
+            "interaction",
+            filter.interaction.as_ref().map(|id| id.as_str()),
+        ),
     ];
-    for (column, value) in wanted.into_iter().filter_map(|(column, value)| Some((column, value?))) {
+    for (column, value) in wanted
+        .into_iter()
+        .filter_map(|(column, value)| Some((column, value?)))
+    {
         statement.push(&format!(" AND e.{column} = ?"), [Param::Text(value)]);
     }
     if filter.session.is_some() {

@@ -12,20 +12,40 @@ use tokio_postgres::Row;
 const COLUMNS: &str = "r.key, r.version, r.at, r.body, r.due, r.topic, s.memory_ref, e.id FROM remem.record r
      LEFT JOIN remem.scope s ON s.tenant_id = r.tenant_id AND s.scope_id = r.source_scope
      LEFT JOIN remem.entry e ON e.tenant_id = r.tenant_id AND e.scope_id = r.source_scope AND e.row_id = r.source_row";
-const INERT: &str = "r.key, r.version, r.at, r.body, r.due, NULL::text, NULL::text, NULL::text FROM remem.review r";
+const INERT: &str =
+    "r.key, r.version, r.at, r.body, r.due, NULL::text, NULL::text, NULL::text FROM remem.review r";
 
 fn columns(kind: RecordKind) -> &'static str {
     if kind.is_inert() { INERT } else { COLUMNS }
 }
 
 fn role(kind: RecordKind) -> Role {
-    if kind.is_inert() { Role::Reviewer } else { Role::App }
+    if kind.is_inert() {
+        Role::Reviewer
+    } else {
+        Role::App
+    }
 }
 
 impl Gate {
-    pub async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
-        let sql = format!("SELECT {} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.key = $3", columns(kind));
-        let rows = self.read(role(kind), Identity::keeper(tenant), &sql, &[&tenant.as_str(), &kind.as_str(), &key]).await?;
+    pub async fn record(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        key: &str,
+    ) -> Result<Option<Record>, StoreError> {
+        let sql = format!(
+            "SELECT {} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.key = $3",
+            columns(kind)
+        );
+        let rows = self
+            .read(
+                role(kind),
+                Identity::keeper(tenant),
+                &sql,
+                &[&tenant.as_str(), &kind.as_str(), &key],
+            )
+            .await?;
         rows.first().map(|row| record(row, kind)).transpose()
     }
 
@@ -41,12 +61,28 @@ impl Gate {
             "SELECT {} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.key >= $3 AND r.key > $4 AND r.key < $5 ORDER BY r.key LIMIT $6",
             columns(kind)
         );
-        let (name, kind_name, after, end, limit) =
-            (tenant.as_str(), kind.as_str(), after.unwrap_or(""), after_prefix(prefix), i64::from(limit));
-        self.all(tenant, kind, call(&sql, &[&name, &kind_name, &prefix, &after, &end, &limit])).await
+        let (name, kind_name, after, end, limit) = (
+            tenant.as_str(),
+            kind.as_str(),
+            after.unwrap_or(""),
+            after_prefix(prefix),
+            i64::from(limit),
+        );
+        self.all(
+            tenant,
+            kind,
+            call(&sql, &[&name, &kind_name, &prefix, &after, &end, &limit]),
+        )
+        .await
     }
 
-    pub async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError> {
+    pub async fn tied(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        tie: &Tie,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
         let (name, kind_name, limit) = (tenant.as_str(), kind.as_str(), i64::from(limit));
         match tie {
             Tie::Due { until, after } => {
@@ -55,15 +91,27 @@ impl Gate {
                      ORDER BY r.due, r.key LIMIT $6",
                     columns(kind)
                 );
-                let (at, key) = after.as_ref().map_or((i64::MIN, ""), |(at, key)| (at.0, key.as_str()));
-                self.all(tenant, kind, call(&sql, &[&name, &kind_name, &until.0, &at, &key, &limit])).await
+                let (at, key) = after
+                    .as_ref()
+                    .map_or((i64::MIN, ""), |(at, key)| (at.0, key.as_str()));
+                self.all(
+                    tenant,
+                    kind,
+                    call(&sql, &[&name, &kind_name, &until.0, &at, &key, &limit]),
+                )
+                .await
             }
             Tie::Topic { topic, after } => {
                 let sql = format!(
                     "SELECT {COLUMNS} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.topic = $3 AND r.key > $4 ORDER BY r.key LIMIT $5"
                 );
                 let after = after.as_deref().unwrap_or("");
-                self.all(tenant, kind, call(&sql, &[&name, &kind_name, topic, &after, &limit])).await
+                self.all(
+                    tenant,
+                    kind,
+                    call(&sql, &[&name, &kind_name, topic, &after, &limit]),
+                )
+                .await
             }
             Tie::Source(memory_ref, id) => {
                 let sql = format!(
@@ -71,22 +119,52 @@ impl Gate {
                        (SELECT i.scope_id, i.row_id FROM remem.scope o JOIN remem.entry i ON i.tenant_id = $1 AND i.scope_id = o.scope_id
                           AND i.id_hash = $4 WHERE o.tenant_id = $1 AND o.memory_ref = $3) ORDER BY r.key LIMIT $5"
                 );
-                let (memory_ref, hash) = (memory_ref.as_str(), content_hash(id.as_str().as_bytes()).to_vec());
-                self.all(tenant, kind, call(&sql, &[&name, &kind_name, &memory_ref, &hash, &limit])).await
+                let (memory_ref, hash) = (
+                    memory_ref.as_str(),
+                    content_hash(id.as_str().as_bytes()).to_vec(),
+                );
+                self.all(
+                    tenant,
+                    kind,
+                    call(&sql, &[&name, &kind_name, &memory_ref, &hash, &limit]),
+                )
+                .await
             }
         }
     }
 
-    async fn all(&self, tenant: &TenantId, kind: RecordKind, asked: Call<'_>) -> Result<Vec<Record>, StoreError> {
-        let rows = self.read_in_order(role(kind), Identity::keeper(tenant), asked).await?;
+    async fn all(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        asked: Call<'_>,
+    ) -> Result<Vec<Record>, StoreError> {
+        let rows = self
+            .read_in_order(role(kind), Identity::keeper(tenant), asked)
+            .await?;
         rows.iter().map(|row| record(row, kind)).collect()
     }
 }
 
 fn record(row: &Row, kind: RecordKind) -> Result<Record, StoreError> {
-    let Ok(Value::Object(body)) = serde_json::from_str(get(row, 3)?) else { return Err(StoreError::Damaged("a record cannot be read")) };
+    let Ok(Value::Object(body)) = serde_json::from_str(get(row, 3)?) else {
+        return Err(StoreError::Damaged("a record cannot be read"));
+    };
     let (memory_ref, id): (Option<&str>, Option<&str>) = (get(row, 6)?, get(row, 7)?);
-    let source = memory_ref.and_then(MemoryRef::parse).zip(id.and_then(EntryId::parse));
-    let ties = Ties { due: get::<Option<i64>>(row, 4)?.map(Timestamp), topic: get(row, 5)?, source };
-    Ok(Record { kind, key: get(row, 0)?, version: get_u64(row, 1)?, at: Timestamp(get(row, 2)?), body, ties })
+    let source = memory_ref
+        .and_then(MemoryRef::parse)
+        .zip(id.and_then(EntryId::parse));
+    let ties = Ties {
+        due: get::<Option<i64>>(row, 4)?.map(Timestamp),
+        topic: get(row, 5)?,
+        source,
+    };
+    Ok(Record {
+        kind,
+        key: get(row, 0)?,
+        version: get_u64(row, 1)?,
+        at: Timestamp(get(row, 2)?),
+        body,
+        ties,
+    })
 }

@@ -2,7 +2,10 @@
 
 use super::error::failed;
 use remem_core::entry::{Facets, RevRange};
-use remem_core::{Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, Timestamp, WorldId};
+use remem_core::{
+    Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, Timestamp,
+    WorldId,
+};
 use remem_store::{ReadAt, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
@@ -24,7 +27,9 @@ pub(super) fn get_u64(row: &Row, column: usize) -> Result<u64, StoreError> {
 }
 
 pub(super) fn get_bytes<const N: usize>(row: &Row, column: usize) -> Result<[u8; N], StoreError> {
-    get::<&[u8]>(row, column)?.try_into().map_err(|_| StoreError::Damaged("a digest has the wrong length"))
+    get::<&[u8]>(row, column)?
+        .try_into()
+        .map_err(|_| StoreError::Damaged("a digest has the wrong length"))
 }
 
 pub(super) fn entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreError> {
@@ -32,10 +37,18 @@ pub(super) fn entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreErr
     let (id, content): (&str, &[u8]) = (get(row, 0)?, get(row, 1)?);
     let (tags, metadata): (&str, Option<&str>) = (get(row, 2)?, get(row, 3)?);
     let (tier, typology): (&str, &str) = (get(row, 6)?, get(row, 7)?);
-    let (Some(id), Ok(content), Ok(tags)) = (EntryId::parse(id), std::str::from_utf8(content), serde_json::from_str(tags)) else {
+    let (Some(id), Ok(content), Ok(tags)) = (
+        EntryId::parse(id),
+        std::str::from_utf8(content),
+        serde_json::from_str(tags),
+    ) else {
         return Err(unreadable);
     };
-    let (Ok(metadata), Ok(tier), Ok(typology)) = (metadata.map(serde_json::from_str).transpose(), tier.parse(), typology.parse()) else {
+    let (Ok(metadata), Ok(tier), Ok(typology)) = (
+        metadata.map(serde_json::from_str).transpose(),
+        tier.parse(),
+        typology.parse(),
+    ) else {
         return Err(unreadable);
     };
     Ok(Entry {
@@ -49,7 +62,10 @@ pub(super) fn entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreErr
         tier,
         typology,
         facets: facets(row)?,
-        visible: RevRange { from: Revision(get_u64(row, 8)?), to: get::<Option<i64>>(row, 9)?.map(|r| Revision(r.cast_unsigned())) },
+        visible: RevRange {
+            from: Revision(get_u64(row, 8)?),
+            to: get::<Option<i64>>(row, 9)?.map(|r| Revision(r.cast_unsigned())),
+        },
         scan: get_u64(row, 10)?,
     })
 }
@@ -57,11 +73,18 @@ pub(super) fn entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreErr
 fn facets(row: &Row) -> Result<Facets, StoreError> {
     let unreadable = || StoreError::Damaged("an entry cannot be read");
     let (session, interaction): (Option<&str>, Option<&str>) = (get(row, 11)?, get(row, 12)?);
-    let (world, trust, evidence): (Option<&str>, &str, &str) = (get(row, 13)?, get(row, 17)?, get(row, 18)?);
+    let (world, trust, evidence): (Option<&str>, &str, &str) =
+        (get(row, 13)?, get(row, 17)?, get(row, 18)?);
     Ok(Facets {
-        session: session.map(|id| SessionId::parse(id).ok_or_else(unreadable)).transpose()?,
-        interaction: interaction.map(|id| InteractionId::parse(id).ok_or_else(unreadable)).transpose()?,
-        world: world.map_or(Ok(WorldId::none()), |id| WorldId::parse(id).ok_or_else(unreadable))?,
+        session: session
+            .map(|id| SessionId::parse(id).ok_or_else(unreadable))
+            .transpose()?,
+        interaction: interaction
+            .map(|id| InteractionId::parse(id).ok_or_else(unreadable))
+            .transpose()?,
+        world: world.map_or(Ok(WorldId::none()), |id| {
+            WorldId::parse(id).ok_or_else(unreadable)
+        })?,
         slot: get(row, 14)?,
         valid_at: get::<Option<i64>>(row, 15)?.map(Timestamp),
         invalid_at: get::<Option<i64>>(row, 16)?.map(Timestamp),
@@ -111,7 +134,10 @@ impl Param<'_> {
 
 impl<'a> Statement<'a> {
     pub fn new(sql: impl Into<String>) -> Statement<'a> {
-        Statement { sql: sql.into(), params: Vec::new() }
+        Statement {
+            sql: sql.into(),
+            params: Vec::new(),
+        }
     }
 
     /// Appends text; each `?` in it becomes the next parameter.
@@ -141,12 +167,24 @@ impl<'a> Statement<'a> {
         match at {
             ReadAt::Now(_) => {
                 self.push(" AND e.rev_to IS NULL", []);
-                self.push(&format!("{holds})"), [Param::Number(now), Param::Number(now)]);
+                self.push(
+                    &format!("{holds})"),
+                    [Param::Number(now), Param::Number(now)],
+                );
             }
-            ReadAt::Snapshot { revision, own_runs, since, .. } => {
+            ReadAt::Snapshot {
+                revision,
+                own_runs,
+                since,
+                ..
+            } => {
                 self.push_snapshot(*revision, own_runs, part);
                 // What was closed since the snapshot is as it was. What the runs wrote themselves may hold from later on.
-                let seen = [Param::Number(now), Param::Number(since.0), Param::Number(revision.0.cast_signed())];
+                let seen = [
+                    Param::Number(now),
+                    Param::Number(since.0),
+                    Param::Number(revision.0.cast_signed()),
+                ];
                 self.push(&format!("{holds} OR e.rev_to > ?)"), seen);
             }
             ReadAt::AsOf { then, .. } => {
@@ -159,7 +197,10 @@ impl<'a> Statement<'a> {
                 self.push(holds, [Param::Number(then.0), Param::Number(then.0)]);
             }
         }
-        self.push(" AND (e.expires_at IS NULL OR e.expires_at > ?)", [Param::Number(at.instant().0)]);
+        self.push(
+            " AND (e.expires_at IS NULL OR e.expires_at > ?)",
+            [Param::Number(at.instant().0)],
+        );
     }
 
     /// An entry is part of the snapshot if it was written by then, or by one of the runs, and was not taken away by then,
@@ -174,9 +215,15 @@ impl<'a> Statement<'a> {
             Part::Ended => self.push(ended, [Param::Number(revision)]),
             Part::Both => self.push(both, [Param::Number(revision)]),
         }
-        self.push(" AND (e.rev_from <= ? OR e.written_by_run = ANY(?))", [Param::Number(revision), own()]);
+        self.push(
+            " AND (e.rev_from <= ? OR e.written_by_run = ANY(?))",
+            [Param::Number(revision), own()],
+        );
         if part != Part::There {
-            self.push(" AND (e.removed_by_run IS NULL OR e.removed_by_run <> ALL(?))", [own()]);
+            self.push(
+                " AND (e.removed_by_run IS NULL OR e.removed_by_run <> ALL(?))",
+                [own()],
+            );
         }
     }
 

@@ -70,10 +70,23 @@ pub(super) struct NewRecord {
 }
 
 impl NewRecord {
-    pub fn of(version: u64, at: Timestamp, body: &RecordBody, ties: &Ties, source: Option<Place>) -> NewRecord {
+    pub fn of(
+        version: u64,
+        at: Timestamp,
+        body: &RecordBody,
+        ties: &Ties,
+        source: Option<Place>,
+    ) -> NewRecord {
         let body = serde_json::to_string(body.map()).unwrap_or_default();
         let (due, topic) = (ties.due.map(|at| at.0), ties.topic.clone());
-        NewRecord { version: version.cast_signed(), at: at.0, body, due, topic, source }
+        NewRecord {
+            version: version.cast_signed(),
+            at: at.0,
+            body,
+            due,
+            topic,
+            source,
+        }
     }
 }
 
@@ -188,7 +201,12 @@ fn keep<T>(column: &mut Vec<T>, kept: &[bool]) {
 
 impl Tags {
     fn forget(&mut self, scope: i64, row: i64) {
-        let kept: Vec<bool> = self.scope.iter().zip(&self.row).map(|at| at != (&scope, &row)).collect();
+        let kept: Vec<bool> = self
+            .scope
+            .iter()
+            .zip(&self.row)
+            .map(|at| at != (&scope, &row))
+            .collect();
         keep(&mut self.scope, &kept);
         keep(&mut self.tag, &kept);
         keep(&mut self.created_at, &kept);
@@ -207,7 +225,12 @@ impl Tags {
 
 impl Postings {
     fn forget(&mut self, scope: i64, row: i64) {
-        let kept: Vec<bool> = self.scope.iter().zip(&self.row).map(|at| at != (&scope, &row)).collect();
+        let kept: Vec<bool> = self
+            .scope
+            .iter()
+            .zip(&self.row)
+            .map(|at| at != (&scope, &row))
+            .collect();
         keep(&mut self.scope, &kept);
         keep(&mut self.word, &kept);
         keep(&mut self.row, &kept);
@@ -238,11 +261,13 @@ impl<'a> Writes<'a> {
 
 impl Writes<'_> {
     pub fn tags(&mut self, scope: i64, row: i64, tags: &[&str], created_at: i64, id: &str) {
-        tags.iter().for_each(|tag| self.tags.add(scope, row, tag, created_at, id));
+        tags.iter()
+            .for_each(|tag| self.tags.add(scope, row, tag, created_at, id));
     }
 
     pub fn untag(&mut self, scope: i64, row: i64, tags: &[String], created_at: i64, id: &str) {
-        tags.iter().for_each(|tag| self.untags.add(scope, row, tag, created_at, id));
+        tags.iter()
+            .for_each(|tag| self.untags.add(scope, row, tag, created_at, id));
     }
 
     pub fn postings(&mut self, scope: i64, row: i64, words: &Words) {
@@ -293,19 +318,38 @@ impl Writes<'_> {
     }
 
     /// Takes a row out of the indexes before it is indexed anew, be it there already or only about to be.
-    pub fn reindex(&mut self, scope: i64, row: i64, words: &Words, tags: &[String], created_at: i64, id: &str) {
+    pub fn reindex(
+        &mut self,
+        scope: i64,
+        row: i64,
+        words: &Words,
+        tags: &[String],
+        created_at: i64,
+        id: &str,
+    ) {
         self.postings.forget(scope, row);
         self.tags.forget(scope, row);
         self.old_postings.add(scope, row, words);
-        tags.iter().for_each(|tag| self.old_tags.add(scope, row, tag, created_at, id));
+        tags.iter()
+            .for_each(|tag| self.old_tags.add(scope, row, tag, created_at, id));
     }
 
-    pub fn event(&mut self, clock: &Clock, run: Option<RunPlace>, kind: &'static str, payload: String) {
+    pub fn event(
+        &mut self,
+        clock: &Clock,
+        run: Option<RunPlace>,
+        kind: &'static str,
+        payload: String,
+    ) {
         self.events.seq.push(clock.seq.0.cast_signed());
         self.events.revision.push(clock.revision.0.cast_signed());
         self.events.at.push(clock.at.0);
-        self.events.run_seq.push(run.as_ref().map(|run| run.seq.cast_signed()));
-        self.events.recorded_at.push(run.as_ref().and_then(|run| run.recorded_at));
+        self.events
+            .run_seq
+            .push(run.as_ref().map(|run| run.seq.cast_signed()));
+        self.events
+            .recorded_at
+            .push(run.as_ref().and_then(|run| run.recorded_at));
         self.events.run.push(run.map(|run| run.id));
         self.events.kind.push(kind);
         self.events.payload.push(payload);
@@ -327,7 +371,8 @@ const NEW_SCOPES: &str = "INSERT INTO remem.scope (tenant_id, scope_id, memory_r
 const COUNT_SCOPES: &str = "UPDATE remem.scope s SET documents = n.documents, words = n.words, next_row = n.next_row
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (scope_id, documents, words, next_row)
      WHERE s.tenant_id = $1 AND s.scope_id = n.scope_id";
-const NEW_TAGS: &str = "INSERT INTO remem.entry_tag (tenant_id, scope_id, tag, created_at, id_head, row_id)
+const NEW_TAGS: &str =
+    "INSERT INTO remem.entry_tag (tenant_id, scope_id, tag, created_at, id_head, row_id)
      SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[])";
 const OLD_TAGS: &str = "DELETE FROM remem.entry_tag g
      USING unnest($2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::bigint[]) AS o (scope_id, tag, created_at, id_head, row_id)
@@ -367,9 +412,11 @@ const RECORDS: &str = "INSERT INTO remem.record (tenant_id, kind, key, version, 
        due = excluded.due, topic = excluded.topic, source_scope = excluded.source_scope, source_row = excluded.source_row";
 const REVIEWS: &str = "INSERT INTO remem.review (tenant_id, kind, key, version, at, body, due)
      SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[])";
-const OLD_REVIEWS: &str = "DELETE FROM remem.review r USING unnest($2::text[], $3::text[]) AS o (kind, key)
+const OLD_REVIEWS: &str =
+    "DELETE FROM remem.review r USING unnest($2::text[], $3::text[]) AS o (kind, key)
      WHERE r.tenant_id = $1 AND r.kind = o.kind AND r.key = o.key";
-const OLD_RECORDS: &str = "DELETE FROM remem.record r USING unnest($2::text[], $3::text[]) AS o (kind, key)
+const OLD_RECORDS: &str =
+    "DELETE FROM remem.record r USING unnest($2::text[], $3::text[]) AS o (kind, key)
      WHERE r.tenant_id = $1 AND r.kind = o.kind AND r.key = o.key";
 const SAVE_CLOCK: &str = "UPDATE remem.tenant_clock SET revision = $2, seq = $3, at = $4, chain = $5, scopes = $6 WHERE tenant_id = $1";
 const SAVE_DUE: &str = "INSERT INTO remem.upkeep AS u (tenant_id, next_expiry) VALUES ($1, $2)
@@ -420,51 +467,205 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
             calls.push(call);
         }
     };
-    add(!new.id.is_empty(), call(NEW_SCOPES, &[t, &new.id, &new.memory_ref, &new.documents, &new.words, &new.next_row, &new.owner]));
-    add(!old.id.is_empty(), call(COUNT_SCOPES, &[t, &old.id, &old.documents, &old.words, &old.next_row]));
+    add(
+        !new.id.is_empty(),
+        call(
+            NEW_SCOPES,
+            &[
+                t,
+                &new.id,
+                &new.memory_ref,
+                &new.documents,
+                &new.words,
+                &new.next_row,
+                &new.owner,
+            ],
+        ),
+    );
+    add(
+        !old.id.is_empty(),
+        call(
+            COUNT_SCOPES,
+            &[t, &old.id, &old.documents, &old.words, &old.next_row],
+        ),
+    );
     writes.workshop.rule_calls(t, &mut add);
     add(!saving.entries.row.is_empty(), saving.entries.insert(t));
     let (g, p) = (&writes.old_tags, &writes.old_postings);
-    add(!g.row.is_empty(), call(OLD_TAGS, &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row]));
-    add(!p.row.is_empty(), call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]));
+    add(
+        !g.row.is_empty(),
+        call(
+            OLD_TAGS,
+            &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row],
+        ),
+    );
+    add(
+        !p.row.is_empty(),
+        call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]),
+    );
     let w = saving.rewrites;
-    add(!w.row.is_empty(), call(REWRITE, &[t, &w.scope, &w.row, &w.scan, &w.content, &w.tags, &w.metadata, &w.hash]));
+    add(
+        !w.row.is_empty(),
+        call(
+            REWRITE,
+            &[
+                t,
+                &w.scope,
+                &w.row,
+                &w.scan,
+                &w.content,
+                &w.tags,
+                &w.metadata,
+                &w.hash,
+            ],
+        ),
+    );
     let (g, p) = (&writes.tags, &writes.postings);
-    add(!g.row.is_empty(), call(NEW_TAGS, &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row]));
-    add(!p.row.is_empty(), call(NEW_POSTINGS, &[t, &p.scope, &p.word, &p.row, &p.times, &p.words]));
+    add(
+        !g.row.is_empty(),
+        call(
+            NEW_TAGS,
+            &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row],
+        ),
+    );
+    add(
+        !p.row.is_empty(),
+        call(
+            NEW_POSTINGS,
+            &[t, &p.scope, &p.word, &p.row, &p.times, &p.words],
+        ),
+    );
     let (g, p) = (&writes.untags, &writes.unposts);
-    add(!g.row.is_empty(), call(OLD_TAGS, &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row]));
-    add(!p.row.is_empty(), call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]));
+    add(
+        !g.row.is_empty(),
+        call(
+            OLD_TAGS,
+            &[t, &g.scope, &g.tag, &g.created_at, &g.id_head, &g.row],
+        ),
+    );
+    add(
+        !p.row.is_empty(),
+        call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]),
+    );
     let (s, e) = (saving.states, &writes.erasures);
-    let (ended, window) = ((&s.reason, &s.run, &s.by, &s.support), (&s.valid_at, &s.invalid_at, &s.ended_at, &s.evidence));
-    let values: [&(dyn ToSql + Sync); 13] =
-        [t, &s.scope, &s.row, &s.rev_from, &s.rev_to, ended.0, ended.1, ended.2, ended.3, window.0, window.1, window.2, window.3];
+    let (ended, window) = (
+        (&s.reason, &s.run, &s.by, &s.support),
+        (&s.valid_at, &s.invalid_at, &s.ended_at, &s.evidence),
+    );
+    let values: [&(dyn ToSql + Sync); 13] = [
+        t,
+        &s.scope,
+        &s.row,
+        &s.rev_from,
+        &s.rev_to,
+        ended.0,
+        ended.1,
+        ended.2,
+        ended.3,
+        window.0,
+        window.1,
+        window.2,
+        window.3,
+    ];
     add(!s.row.is_empty(), call(STATE, &values));
-    add(!e.row.is_empty(), call(ERASE, &[t, &e.scope, &e.row, &e.at]));
+    add(
+        !e.row.is_empty(),
+        call(ERASE, &[t, &e.scope, &e.row, &e.at]),
+    );
     writes.kin.calls(t, &mut add);
     writes.workshop.link_calls(t, &mut add);
     writes.vectors.calls(t, &mut add);
     let h = saving.snapshots;
-    add(!writes.released.is_empty(), call(RELEASE, &[t, &writes.released]));
-    add(!h.run.is_empty(), call(HOLD, &[t, &h.run, &h.revision, &h.at]));
+    add(
+        !writes.released.is_empty(),
+        call(RELEASE, &[t, &writes.released]),
+    );
+    add(
+        !h.run.is_empty(),
+        call(HOLD, &[t, &h.run, &h.revision, &h.at]),
+    );
     let e = &writes.events;
     let place = (&e.run, &e.run_seq, &e.recorded_at);
-    add(!e.seq.is_empty(), call(NEW_EVENTS, &[t, &e.seq, &e.revision, &e.at, place.0, place.1, place.2, &e.kind, &e.payload, &e.hash]));
+    add(
+        !e.seq.is_empty(),
+        call(
+            NEW_EVENTS,
+            &[
+                t,
+                &e.seq,
+                &e.revision,
+                &e.at,
+                place.0,
+                place.1,
+                place.2,
+                &e.kind,
+                &e.payload,
+                &e.hash,
+            ],
+        ),
+    );
     let i = &writes.repeats;
-    add(!i.key.is_empty(), call(NEW_REPEATS, &[t, &i.operation, &i.key, &i.body, &i.at, &i.revision, &i.outcomes]));
+    add(
+        !i.key.is_empty(),
+        call(
+            NEW_REPEATS,
+            &[
+                t,
+                &i.operation,
+                &i.key,
+                &i.body,
+                &i.at,
+                &i.revision,
+                &i.outcomes,
+            ],
+        ),
+    );
     writes.retied.calls(t, &mut add);
     let (r, v) = (saving.records, saving.reviews);
     let ties = (&r.due, &r.topic, &r.scope, &r.row);
-    add(!r.key.is_empty(), call(RECORDS, &[t, &r.kind, &r.key, &r.version, &r.at, &r.body, ties.0, ties.1, ties.2, ties.3]));
-    add(!r.gone_key.is_empty(), call(OLD_RECORDS, &[t, &r.gone_kind, &r.gone_key]));
+    add(
+        !r.key.is_empty(),
+        call(
+            RECORDS,
+            &[
+                t, &r.kind, &r.key, &r.version, &r.at, &r.body, ties.0, ties.1, ties.2, ties.3,
+            ],
+        ),
+    );
+    add(
+        !r.gone_key.is_empty(),
+        call(OLD_RECORDS, &[t, &r.gone_kind, &r.gone_key]),
+    );
     // Not ON CONFLICT DO UPDATE: what it takes over it must be allowed to read.
     add(!v.key.is_empty(), call(OLD_REVIEWS, &[t, &v.kind, &v.key]));
-    add(!v.key.is_empty(), call(REVIEWS, &[t, &v.kind, &v.key, &v.version, &v.at, &v.body, &v.due]));
-    add(!v.gone_key.is_empty(), call(OLD_REVIEWS, &[t, &v.gone_kind, &v.gone_key]));
+    add(
+        !v.key.is_empty(),
+        call(
+            REVIEWS,
+            &[t, &v.kind, &v.key, &v.version, &v.at, &v.body, &v.due],
+        ),
+    );
+    add(
+        !v.gone_key.is_empty(),
+        call(OLD_REVIEWS, &[t, &v.gone_kind, &v.gone_key]),
+    );
     writes.retied.next(t, &mut add);
-    add(writes.next_expiry != i64::MAX, call(SAVE_DUE, &[t, &writes.next_expiry]));
+    add(
+        writes.next_expiry != i64::MAX,
+        call(SAVE_DUE, &[t, &writes.next_expiry]),
+    );
     if let Some(clock) = saving.clock {
-        calls.push(call(SAVE_CLOCK, &[t, &clock.revision, &clock.seq, &clock.at, &clock.chain, &clock.scopes]));
+        calls.push(call(
+            SAVE_CLOCK,
+            &[
+                t,
+                &clock.revision,
+                &clock.seq,
+                &clock.at,
+                &clock.chain,
+                &clock.scopes,
+            ],
+        ));
     }
     calls
 }

@@ -14,13 +14,23 @@ struct Step {
 
 macro_rules! step {
     ($series:literal, $number:literal, $name:literal) => {
-        Step { number: $number, name: $name, sql: include_str!(concat!("../../migrations/", $series, "/", $name, ".sql")) }
+        Step {
+            number: $number,
+            name: $name,
+            sql: include_str!(concat!("../../migrations/", $series, "/", $name, ".sql")),
+        }
     };
 }
 
 /// The host's own tables come first: the tenants' ones use their functions.
 const SERIES: [(&str, &[Step]); 2] = [
-    ("host", &[step!("postgres-host", 1, "0001_directory"), step!("postgres-host", 2, "0002_principal")]),
+    (
+        "host",
+        &[
+            step!("postgres-host", 1, "0001_directory"),
+            step!("postgres-host", 2, "0002_principal"),
+        ],
+    ),
     (
         "memory",
         &[
@@ -63,7 +73,12 @@ impl Roles {
     #[must_use]
     pub fn of(database: &str) -> Roles {
         let role = |part| format!("{database}_{part}");
-        Roles { owner: role("owner"), app: role("app"), worker: role("worker"), reviewer: role("reviewer") }
+        Roles {
+            owner: role("owner"),
+            app: role("app"),
+            worker: role("worker"),
+            reviewer: role("reviewer"),
+        }
     }
 }
 
@@ -82,10 +97,14 @@ pub struct Migrated {
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     /// Never migrated.
-    #[error("this database is not prepared: run `remem migrate --database URL` with a user that may create roles and schemas")]
+    #[error(
+        "this database is not prepared: run `remem migrate --database URL` with a user that may create roles and schemas"
+    )]
     Unprepared,
     /// An earlier remem prepared it.
-    #[error("the database's schema ({series}) is at step {found}, this remem needs step {needed}: run `remem migrate --database URL`")]
+    #[error(
+        "the database's schema ({series}) is at step {found}, this remem needs step {needed}: run `remem migrate --database URL`"
+    )]
     Older {
         /// Which series.
         series: &'static str,
@@ -95,7 +114,9 @@ pub enum SchemaError {
         needed: i32,
     },
     /// A later remem prepared it.
-    #[error("the database's schema ({series}) is at step {found}, this remem knows up to {known}: use a newer remem")]
+    #[error(
+        "the database's schema ({series}) is at step {found}, this remem knows up to {known}: use a newer remem"
+    )]
     Newer {
         /// Which series.
         series: &'static str,
@@ -105,7 +126,9 @@ pub enum SchemaError {
         known: i32,
     },
     /// Roles are missing and the user may not create them.
-    #[error("this user may not create roles; have an administrator run:\n{0}\nand then run `remem migrate` again")]
+    #[error(
+        "this user may not create roles; have an administrator run:\n{0}\nand then run `remem migrate` again"
+    )]
     RolesMissing(String),
     /// The database refused.
     #[error(transparent)]
@@ -119,7 +142,10 @@ fn quoted(name: &str) -> String {
 /// Prepares a database, or brings it up to date. `password` is for the application's role, should it be new.
 pub async fn migrate(target: &Target, password: &str) -> Result<Migrated, SchemaError> {
     let (client, driver) = target.connect().await?;
-    #[expect(clippy::disallowed_methods, reason = "the connection is driven while its statements wait for it")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the connection is driven while its statements wait for it"
+    )]
     let driving = tokio::spawn(driver);
     let done = in_transaction(&client, password).await;
     drop(client);
@@ -129,13 +155,30 @@ pub async fn migrate(target: &Target, password: &str) -> Result<Migrated, Schema
 
 async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, SchemaError> {
     let failed = |error: Error| SchemaError::Database(failed(error));
-    client.batch_execute("BEGIN; SET LOCAL lock_timeout = '60s'").await.map_err(failed)?;
-    client.query("SELECT pg_advisory_xact_lock(hashtext('remem migrate'))", &[]).await.map_err(failed)?;
-    let database: String = client.query_one("SELECT current_database()::text", &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+    client
+        .batch_execute("BEGIN; SET LOCAL lock_timeout = '60s'")
+        .await
+        .map_err(failed)?;
+    client
+        .query(
+            "SELECT pg_advisory_xact_lock(hashtext('remem migrate'))",
+            &[],
+        )
+        .await
+        .map_err(failed)?;
+    let database: String = client
+        .query_one("SELECT current_database()::text", &[])
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(failed)?;
     let roles = Roles::of(&database);
     let app_created = prepare_roles(client, &roles, &database, password).await?;
     client.batch_execute(PGVECTOR).await.map_err(failed)?;
-    let (owner, app, worker) = (quoted(&roles.owner), quoted(&roles.app), quoted(&roles.worker));
+    let (owner, app, worker) = (
+        quoted(&roles.owner),
+        quoted(&roles.app),
+        quoted(&roles.worker),
+    );
     let reviewer = quoted(&roles.reviewer);
     let schema = format!(
         "SET LOCAL ROLE {owner}; CREATE SCHEMA IF NOT EXISTS remem;
@@ -150,73 +193,158 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
         for step in steps.iter().filter(|step| step.number > found) {
             client.batch_execute(step.sql).await.map_err(failed)?;
             let record = "INSERT INTO remem.schema_step (series, number, name) VALUES ($1, $2, $3)";
-            client.execute(record, &[series, &step.number, &step.name]).await.map_err(failed)?;
+            client
+                .execute(record, &[series, &step.number, &step.name])
+                .await
+                .map_err(failed)?;
             applied.push(step.name);
         }
     }
     client
-        .batch_execute(&WALLS.replace("{app}", &app).replace("{worker}", &worker).replace("{reviewer}", &reviewer))
+        .batch_execute(
+            &WALLS
+                .replace("{app}", &app)
+                .replace("{worker}", &worker)
+                .replace("{reviewer}", &reviewer),
+        )
         .await
         .map_err(failed)?;
     client.batch_execute("COMMIT").await.map_err(failed)?;
-    Ok(Migrated { roles, app_created, applied })
+    Ok(Migrated {
+        roles,
+        app_created,
+        applied,
+    })
 }
 
 /// Answers whether the application's role is new.
-async fn prepare_roles(client: &Client, roles: &Roles, database: &str, password: &str) -> Result<bool, SchemaError> {
+async fn prepare_roles(
+    client: &Client,
+    roles: &Roles,
+    database: &str,
+    password: &str,
+) -> Result<bool, SchemaError> {
     let failed = |error: Error| SchemaError::Database(failed(error));
     client.batch_execute(PGVECTOR).await.map_err(failed)?;
-    let (owner, app, worker) = (quoted(&roles.owner), quoted(&roles.app), quoted(&roles.worker));
+    let (owner, app, worker) = (
+        quoted(&roles.owner),
+        quoted(&roles.app),
+        quoted(&roles.worker),
+    );
     let reviewer = quoted(&roles.reviewer);
     // The server sees a verifier and never the password: statements may be logged.
     let verifier = postgres_protocol::password::scram_sha_256(password.as_bytes());
     let wanted = [
-        (&roles.owner, format!("CREATE ROLE {owner} NOLOGIN"), String::new()),
-        (&roles.worker, format!("CREATE ROLE {worker} NOLOGIN"), String::new()),
-        (&roles.reviewer, format!("CREATE ROLE {reviewer} NOLOGIN"), String::new()),
+        (
+            &roles.owner,
+            format!("CREATE ROLE {owner} NOLOGIN"),
+            String::new(),
+        ),
+        (
+            &roles.worker,
+            format!("CREATE ROLE {worker} NOLOGIN"),
+            String::new(),
+        ),
+        (
+            &roles.reviewer,
+            format!("CREATE ROLE {reviewer} NOLOGIN"),
+            String::new(),
+        ),
         // NOINHERIT: it becomes the worker or the reviewer only where it says so.
-        (&roles.app, format!("CREATE ROLE {app} LOGIN NOINHERIT"), format!(" PASSWORD '{verifier}'")),
+        (
+            &roles.app,
+            format!("CREATE ROLE {app} LOGIN NOINHERIT"),
+            format!(" PASSWORD '{verifier}'"),
+        ),
     ];
     let names: Vec<&str> = wanted.iter().map(|(name, ..)| name.as_str()).collect();
-    let there = client.query("SELECT rolname::text FROM pg_roles WHERE rolname = ANY($1)", &[&names]).await.map_err(failed)?;
+    let there = client
+        .query(
+            "SELECT rolname::text FROM pg_roles WHERE rolname = ANY($1)",
+            &[&names],
+        )
+        .await
+        .map_err(failed)?;
     let there: Vec<String> = there.iter().filter_map(|row| row.try_get(0).ok()).collect();
-    let missing: Vec<_> = wanted.iter().filter(|(name, ..)| !there.contains(name)).collect();
+    let missing: Vec<_> = wanted
+        .iter()
+        .filter(|(name, ..)| !there.contains(name))
+        .collect();
     let may = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user";
-    let may: bool = client.query_one(may, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+    let may: bool = client
+        .query_one(may, &[])
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(failed)?;
     if !missing.is_empty() && !may {
-        let mut statements: Vec<String> = missing.iter().map(|(_, sql, _)| format!("  {sql};")).collect();
-        statements.push(format!("  GRANT {worker}, {reviewer} TO {app};\n  GRANT {owner} TO CURRENT_USER_OF_THE_URL;"));
-        statements.push(format!("  GRANT CREATE ON DATABASE {} TO {owner};", quoted(database)));
+        let mut statements: Vec<String> = missing
+            .iter()
+            .map(|(_, sql, _)| format!("  {sql};"))
+            .collect();
+        statements.push(format!(
+            "  GRANT {worker}, {reviewer} TO {app};\n  GRANT {owner} TO CURRENT_USER_OF_THE_URL;"
+        ));
+        statements.push(format!(
+            "  GRANT CREATE ON DATABASE {} TO {owner};",
+            quoted(database)
+        ));
         return Err(SchemaError::RolesMissing(statements.join("\n")));
     }
     for (_, sql, rest) in &missing {
-        client.batch_execute(&format!("{sql}{rest}")).await.map_err(failed)?;
+        client
+            .batch_execute(&format!("{sql}{rest}"))
+            .await
+            .map_err(failed)?;
     }
     if may {
         let grants = format!(
             "ALTER ROLE {app} NOINHERIT; GRANT {worker}, {reviewer} TO {app}; GRANT {owner} TO CURRENT_USER; GRANT CREATE, CONNECT ON DATABASE {} TO {owner}",
             quoted(database)
         );
-        let connect = format!("GRANT CONNECT ON DATABASE {} TO {app}, {worker}, {reviewer}", quoted(database));
-        client.batch_execute(&format!("{grants}; {connect}")).await.map_err(failed)?;
+        let connect = format!(
+            "GRANT CONNECT ON DATABASE {} TO {app}, {worker}, {reviewer}",
+            quoted(database)
+        );
+        client
+            .batch_execute(&format!("{grants}; {connect}"))
+            .await
+            .map_err(failed)?;
     }
     Ok(missing.iter().any(|(name, ..)| **name == roles.app))
 }
 
 async fn step_of(client: &Client, series: &str) -> Result<i32, Error> {
-    client.query_one("SELECT coalesce(max(number), 0) FROM remem.schema_step WHERE series = $1", &[&series]).await?.try_get(0)
+    client
+        .query_one(
+            "SELECT coalesce(max(number), 0) FROM remem.schema_step WHERE series = $1",
+            &[&series],
+        )
+        .await?
+        .try_get(0)
 }
 
 fn refuse_newer(series: &'static str, steps: &[Step], found: i32) -> Result<(), SchemaError> {
     let known = steps.last().map_or(0, |step| step.number);
-    if found > known { Err(SchemaError::Newer { series, found, known }) } else { Ok(()) }
+    if found > known {
+        Err(SchemaError::Newer {
+            series,
+            found,
+            known,
+        })
+    } else {
+        Ok(())
+    }
 }
 
 /// Refuses a database whose schema is not the one this program was written for.
 pub(super) async fn check(client: &Client) -> Result<(), SchemaError> {
     let failed = |error: Error| SchemaError::Database(failed(error));
     let there = "SELECT to_regclass('remem.schema_step') IS NOT NULL";
-    let there: bool = client.query_one(there, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
+    let there: bool = client
+        .query_one(there, &[])
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(failed)?;
     if !there {
         return Err(SchemaError::Unprepared);
     }
@@ -225,7 +353,11 @@ pub(super) async fn check(client: &Client) -> Result<(), SchemaError> {
         refuse_newer(series, steps, found)?;
         let needed = steps.last().map_or(0, |step| step.number);
         if found < needed {
-            return Err(SchemaError::Older { series, found, needed });
+            return Err(SchemaError::Older {
+                series,
+                found,
+                needed,
+            });
         }
     }
     Ok(())
@@ -238,17 +370,28 @@ mod tests {
     use std::path::Path;
 
     fn names(folder: &str) -> Vec<String> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(folder);
-        let mut names: Vec<String> = fs::read_dir(folder).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("migrations")
+            .join(folder);
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|f| f.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
 
     #[test]
     fn every_step_has_a_twin_of_the_same_number_and_name() {
-        for (embedded, postgres, (_, steps)) in [("sqlite-host", "postgres-host", &SERIES[0]), ("sqlite", "postgres", &SERIES[1])] {
+        for (embedded, postgres, (_, steps)) in [
+            ("sqlite-host", "postgres-host", &SERIES[0]),
+            ("sqlite", "postgres", &SERIES[1]),
+        ] {
             assert_eq!(names(embedded), names(postgres));
-            let listed: Vec<String> = steps.iter().map(|step| format!("{}.sql", step.name)).collect();
+            let listed: Vec<String> = steps
+                .iter()
+                .map(|step| format!("{}.sql", step.name))
+                .collect();
             assert_eq!(listed, names(postgres), "every file is a step");
             for (n, step) in steps.iter().enumerate() {
                 assert_eq!(step.number as usize, n + 1);

@@ -52,17 +52,42 @@ struct Held {
 }
 
 impl Gate {
-    pub async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError> {
+    pub async fn search(
+        &self,
+        scope: &Scope,
+        probe: &Probe,
+        filter: &Filter,
+        depth: u32,
+        at: &ReadAt,
+    ) -> Result<Found, StoreError> {
         let asked = terms::asked(&probe.terms);
         let words: Vec<i64> = asked.iter().map(|asked| asked.word).collect();
-        let mut near = probe.vector.as_ref().filter(|_| self.vectors).map(|(model, vector)| Near::new(model.0, vector));
+        let mut near = probe
+            .vector
+            .as_ref()
+            .filter(|_| self.vectors)
+            .map(|(model, vector)| Near::new(model.0, vector));
         if words.is_empty() && near.is_none() {
             return Ok(Found::default());
         }
-        let Some(held) = self.held(scope, &words, near.as_ref()).await? else { return Ok(Found::default()) };
+        let Some(held) = self.held(scope, &words, near.as_ref()).await? else {
+            return Ok(Found::default());
+        };
         let slips = spelling::slips(&asked, |word| held.words.contains(&word));
-        let meant = if slips.is_empty() { BTreeMap::new() } else { self.meant(scope, &slips).await? };
-        let question = Question { scope, words: &words, meant: &meant, near: None, filter, depth, at };
+        let meant = if slips.is_empty() {
+            BTreeMap::new()
+        } else {
+            self.meant(scope, &slips).await?
+        };
+        let question = Question {
+            scope,
+            words: &words,
+            meant: &meant,
+            near: None,
+            filter,
+            depth,
+            at,
+        };
         if let Some(near) = &mut near {
             near.choose(&held.many, filter);
             if near.is_along() && near::narrows(filter) && self.leaves_little(&question).await? {
@@ -70,8 +95,16 @@ impl Gate {
             }
         }
         loop {
-            let (found, nearest) = self.found(&Question { near: near.as_ref(), ..question }).await?;
-            if !near.as_mut().is_some_and(|near| near.fell_short(&nearest, filter, depth)) {
+            let (found, nearest) = self
+                .found(&Question {
+                    near: near.as_ref(),
+                    ..question
+                })
+                .await?;
+            if !near
+                .as_mut()
+                .is_some_and(|near| near.fell_short(&nearest, filter, depth))
+            {
                 return Ok(found);
             }
         }
@@ -81,22 +114,34 @@ impl Gate {
     async fn leaves_little(&self, question: &Question<'_>) -> Result<bool, StoreError> {
         let statement = near::leaves_more(question, self.exact_max / LITTLE);
         let asked = call(&statement.sql, &statement.params());
-        Ok(self.read_near(Role::App, Identity::of(question.scope), false, asked).await?.is_empty())
+        Ok(self
+            .read_near(Role::App, Identity::of(question.scope), false, asked)
+            .await?
+            .is_empty())
     }
 
     /// What is found, and the kinds of those that are near.
     async fn found(&self, question: &Question<'_>) -> Result<(Found, Vec<Kind>), StoreError> {
         let statement = statement(question);
-        let (who, asked) = (Identity::of(question.scope), call(&statement.sql, &statement.params()));
+        let (who, asked) = (
+            Identity::of(question.scope),
+            call(&statement.sql, &statement.params()),
+        );
         let rows = match question.near {
             None => self.read(Role::App, who, asked.sql, &asked.params).await?,
-            Some(near) => self.read_near(Role::App, who, near.is_along(), asked).await?,
+            Some(near) => {
+                self.read_near(Role::App, who, near.is_along(), asked)
+                    .await?
+            }
         };
         let (mut found, mut nearest) = (Found::default(), Vec::new());
         for row in &rows {
             let bytes: Option<&[u8]> = get(row, ENTRY_WIDTH + 2)?;
             let kept = bytes.and_then(Embedding::from_bytes);
-            let cosine = question.near.zip(kept).map(|(near, kept)| near.vector.cosine(&kept));
+            let cosine = question
+                .near
+                .zip(kept)
+                .map(|(near, kept)| near.vector.cosine(&kept));
             let support = get::<i64>(row, ENTRY_WIDTH)?.cast_unsigned();
             let lexical = get::<f64>(row, ENTRY_WIDTH + 1)? / bm25::PARTS;
             let typo = get::<f64>(row, ENTRY_WIDTH + 4)? / bm25::PARTS;
@@ -105,7 +150,14 @@ impl Gate {
             if get(row, ENTRY_WIDTH + 6)? {
                 nearest.push((entry.tier, entry.typology));
             }
-            found.candidates.push(Candidate { entry, lexical, cosine, typo, support, uses });
+            found.candidates.push(Candidate {
+                entry,
+                lexical,
+                cosine,
+                typo,
+                support,
+                uses,
+            });
             found.lexical_best = get::<f64>(row, ENTRY_WIDTH + 3)? / bm25::PARTS;
         }
         crate::order(&mut found.candidates);
@@ -113,21 +165,46 @@ impl Gate {
     }
 
     /// What the memory holds. `None` if there is no such memory.
-    async fn held(&self, scope: &Scope, words: &[i64], near: Option<&Near<'_>>) -> Result<Option<Held>, StoreError> {
+    async fn held(
+        &self,
+        scope: &Scope,
+        words: &[i64],
+        near: Option<&Near<'_>>,
+    ) -> Result<Option<Held>, StoreError> {
         let (tenant, name) = (scope.tenant.as_str(), scope.memory_ref.as_str());
         let indexed = near.filter(|near| near.is_indexed());
         let kinds: Vec<Kind> = indexed.into_iter().flat_map(|_| near::kinds()).collect();
-        let (tiers, typologies): (Vec<&str>, Vec<&str>) = kinds.iter().map(|kind| (kind.0.as_str(), kind.1.as_str())).unzip();
+        let (tiers, typologies): (Vec<&str>, Vec<&str>) = kinds
+            .iter()
+            .map(|kind| (kind.0.as_str(), kind.1.as_str()))
+            .unzip();
         let (model, many) = (indexed.map_or(-1, |near| near.model), self.exact_max);
-        let asked = call(HELD, &[&tenant, &name, &words, &tiers, &typologies, &model, &many]);
-        let rows = self.read(Role::App, Identity::of(scope), asked.sql, &asked.params).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
+        let asked = call(
+            HELD,
+            &[&tenant, &name, &words, &tiers, &typologies, &model, &many],
+        );
+        let rows = self
+            .read(Role::App, Identity::of(scope), asked.sql, &asked.params)
+            .await?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
         let places: Vec<i64> = get(row, 1)?;
-        let many = places.into_iter().filter_map(|place| kinds.get(usize::try_from(place).ok()?).copied()).collect();
-        Ok(Some(Held { words: get::<Vec<i64>>(row, 0)?.into_iter().collect(), many }))
+        let many = places
+            .into_iter()
+            .filter_map(|place| kinds.get(usize::try_from(place).ok()?).copied())
+            .collect();
+        Ok(Some(Held {
+            words: get::<Vec<i64>>(row, 0)?.into_iter().collect(),
+            many,
+        }))
     }
 
-    async fn meant(&self, scope: &Scope, slips: &[spelling::Slips<'_>]) -> Result<BTreeMap<i64, i64>, StoreError> {
+    async fn meant(
+        &self,
+        scope: &Scope,
+        slips: &[spelling::Slips<'_>],
+    ) -> Result<BTreeMap<i64, i64>, StoreError> {
         let words: HashSet<i64> = slips.iter().flat_map(spelling::Slips::words).collect();
         let words: Vec<i64> = words.into_iter().collect();
         let held = self.held(scope, &words, None).await?.unwrap_or_default();
@@ -135,14 +212,23 @@ impl Gate {
     }
 
     /// What stands around entries, in the order of `list`. Of a snapshot, what is still there counts.
-    pub async fn around(&self, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError> {
+    pub async fn around(
+        &self,
+        scope: &Scope,
+        ids: &[EntryId],
+        reach: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Around>, StoreError> {
         let names: Vec<&str> = ids.iter().map(EntryId::as_str).collect();
         let statement = around(scope, &names, reach, at);
         let asked = call(&statement.sql, &statement.params());
-        let rows = self.read_in_order(Role::App, Identity::of(scope), asked).await?;
+        let rows = self
+            .read_in_order(Role::App, Identity::of(scope), asked)
+            .await?;
         let mut sides: HashMap<String, (Vec<Entry>, Vec<Entry>)> = HashMap::new();
         for row in &rows {
-            let (of, before): (String, Option<bool>) = (get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?);
+            let (of, before): (String, Option<bool>) =
+                (get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?);
             let sides = sides.entry(of).or_default();
             match before {
                 Some(true) => sides.0.push(entry(row, &scope.memory_ref)?),
@@ -150,7 +236,13 @@ impl Gate {
                 None => {}
             }
         }
-        let answer = |id: &EntryId| sides.remove(id.as_str()).map(|(before, after)| Around { id: id.clone(), before, after });
+        let answer = |id: &EntryId| {
+            sides.remove(id.as_str()).map(|(before, after)| Around {
+                id: id.clone(),
+                before,
+                after,
+            })
+        };
         Ok(ids.iter().filter_map(answer).collect())
     }
 }
@@ -159,8 +251,7 @@ pub(super) fn statement<'a>(question: &Question<'a>) -> Statement<'a> {
     let (tenant, mut statement) = (question.scope.tenant.as_str(), Statement::new(""));
     push_ranked(&mut statement, question);
     // Sorted here, so that rows are looked at one by one until there are enough: what is kept for others has no order.
-    let best =
-        ", lexical AS MATERIALIZED (SELECT k.row_id FROM (SELECT * FROM ranked ORDER BY total DESC, row_id DESC) k CROSS JOIN LATERAL (";
+    let best = ", lexical AS MATERIALIZED (SELECT k.row_id FROM (SELECT * FROM ranked ORDER BY total DESC, row_id DESC) k CROSS JOIN LATERAL (";
     statement.push(best, []);
     push_seen(&mut statement, question, " AND e.row_id = k.row_id");
     let limit = || [Param::Number(question.depth.into())];
@@ -191,7 +282,10 @@ pub(super) fn statement<'a>(question: &Question<'a>) -> Statement<'a> {
 
 /// Every entry that holds one of the words, with its score in parts.
 fn push_ranked<'a>(statement: &mut Statement<'a>, question: &Question<'a>) {
-    let (tenant, name) = (question.scope.tenant.as_str(), question.scope.memory_ref.as_str());
+    let (tenant, name) = (
+        question.scope.tenant.as_str(),
+        question.scope.memory_ref.as_str(),
+    );
     let (k1, b, alike) = (bm25::K1, bm25::B, spelling::ALIKE);
     let sql = format!(
         "WITH s AS MATERIALIZED (SELECT scope_id, documents, words FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?),
@@ -212,15 +306,32 @@ fn push_ranked<'a>(statement: &mut Statement<'a>, question: &Question<'a>) {
         k1 + 1.0,
         1.0 - b
     );
-    let meant = (question.meant.keys().copied().collect(), question.meant.values().copied().collect());
-    let words = [Param::Numbers(question.words.to_vec()), Param::Numbers(meant.0), Param::Numbers(meant.1)];
-    statement.push(&sql, [Param::Text(tenant), Param::Text(name)].into_iter().chain(words).chain([Param::Text(tenant)]));
+    let meant = (
+        question.meant.keys().copied().collect(),
+        question.meant.values().copied().collect(),
+    );
+    let words = [
+        Param::Numbers(question.words.to_vec()),
+        Param::Numbers(meant.0),
+        Param::Numbers(meant.1),
+    ];
+    statement.push(
+        &sql,
+        [Param::Text(tenant), Param::Text(name)]
+            .into_iter()
+            .chain(words)
+            .chain([Param::Text(tenant)]),
+    );
 }
 
 /// The entries that the reader may see and that are wanted; `of` says which of them.
 pub(super) fn push_seen<'a>(statement: &mut Statement<'a>, question: &Question<'a>, of: &str) {
     statement.push("SELECT e.row_id FROM remem.entry e WHERE ", []);
-    statement.push_live(question.scope.tenant.as_str(), "(SELECT scope_id FROM s)", question.at);
+    statement.push_live(
+        question.scope.tenant.as_str(),
+        "(SELECT scope_id FROM s)",
+        question.at,
+    );
     statement.push(of, []);
     push_tags(statement, &question.filter.tags);
     push_created(statement, question.filter, "e.created_at");
@@ -229,9 +340,17 @@ pub(super) fn push_seen<'a>(statement: &mut Statement<'a>, question: &Question<'
 }
 
 /// What stands before and after each, and each itself (without a side), so that it is known to be there.
-pub(super) fn around<'a>(scope: &'a Scope, names: &[&'a str], reach: u32, at: &'a ReadAt) -> Statement<'a> {
+pub(super) fn around<'a>(
+    scope: &'a Scope,
+    names: &[&'a str],
+    reach: u32,
+    at: &'a ReadAt,
+) -> Statement<'a> {
     let (tenant, place) = (scope.tenant.as_str(), "(SELECT scope_id FROM s)");
-    let hashes = names.iter().map(|name| content_hash(name.as_bytes()).to_vec()).collect();
+    let hashes = names
+        .iter()
+        .map(|name| content_hash(name.as_bytes()).to_vec())
+        .collect();
     let mut statement = Statement::new("");
     statement.push(
         "WITH s AS MATERIALIZED (SELECT scope_id FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?),
@@ -240,11 +359,18 @@ pub(super) fn around<'a>(scope: &'a Scope, names: &[&'a str], reach: u32, at: &'
         [Param::Text(tenant), Param::Text(scope.memory_ref.as_str()), Param::Texts(names.to_vec()), Param::Hashes(hashes)],
     );
     statement.push_live(tenant, place, at);
-    statement.push(" AND e.id_hash = w.id_hash AND e.id = w.id OFFSET 0) e) ", []);
-    statement.push(&format!("SELECT {ENTRY_COLUMNS}, e.id, NULL::boolean FROM o e"), []);
+    statement.push(
+        " AND e.id_hash = w.id_hash AND e.id = w.id OFFSET 0) e) ",
+        [],
+    );
+    statement.push(
+        &format!("SELECT {ENTRY_COLUMNS}, e.id, NULL::boolean FROM o e"),
+        [],
+    );
     for (sign, order, before) in [("<", "DESC", true), (">", "ASC", false)] {
-        let head =
-            format!(" UNION ALL SELECT {ENTRY_COLUMNS}, o.id, {before} FROM o CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE ");
+        let head = format!(
+            " UNION ALL SELECT {ENTRY_COLUMNS}, o.id, {before} FROM o CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE "
+        );
         statement.push(&head, []);
         statement.push_part(tenant, place, at, Part::There);
         // In words that the index of lists understands: it holds the first 100 characters of an id.

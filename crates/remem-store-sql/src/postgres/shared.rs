@@ -36,7 +36,8 @@ pub(super) struct Tenant {
 
 impl Tenant {
     pub fn rang(&self, revision: Revision) {
-        self.revision.send_if_modified(|known| std::mem::replace(known, revision.max(*known)) < revision);
+        self.revision
+            .send_if_modified(|known| std::mem::replace(known, revision.max(*known)) < revision);
     }
 
     pub fn watch(&self) -> watch::Receiver<Revision> {
@@ -64,7 +65,9 @@ impl Shared {
             return tenant.clone();
         }
         if tenants.len() >= TENANTS_MAX {
-            tenants.retain(|_, t| Arc::strong_count(t) > 1 || t.revision.receiver_count() > 0 || !t.commits.is_idle());
+            tenants.retain(|_, t| {
+                Arc::strong_count(t) > 1 || t.revision.receiver_count() > 0 || !t.commits.is_idle()
+            });
         }
         tenants.entry(id.clone()).or_default().clone()
     }
@@ -81,7 +84,12 @@ impl Shared {
 
     /// A commit of another node.
     pub fn heard(&self, id: &TenantId, revision: Revision, due: bool) {
-        let tenant = self.tenants.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let tenant = self
+            .tenants
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(id)
+            .cloned();
         if let Some(tenant) = tenant {
             tenant.rang(revision);
         }
@@ -92,11 +100,19 @@ impl Shared {
 
     /// Empties the outbox into payloads that fit a notification: lines of tenant, revision and a mark.
     pub fn take_outbox(&self) -> Vec<String> {
-        let outbox = std::mem::take(&mut *self.outbox.lock().unwrap_or_else(PoisonError::into_inner));
+        let outbox =
+            std::mem::take(&mut *self.outbox.lock().unwrap_or_else(PoisonError::into_inner));
         let mut payloads = vec![String::new()];
         for (tenant, (revision, due)) in outbox {
-            let line = format!("{tenant} {} {}\n", revision.0, if due { "due" } else { "-" });
-            if payloads.last().is_some_and(|p| p.len() + line.len() > PAYLOAD_BYTES_MAX) {
+            let line = format!(
+                "{tenant} {} {}\n",
+                revision.0,
+                if due { "due" } else { "-" }
+            );
+            if payloads
+                .last()
+                .is_some_and(|p| p.len() + line.len() > PAYLOAD_BYTES_MAX)
+            {
                 payloads.push(String::new());
             }
             payloads.last_mut().expect("there is one").push_str(&line);
@@ -109,7 +125,10 @@ impl Shared {
     pub fn read_payload(&self, payload: &str) {
         for line in payload.lines() {
             let mut words = line.split(' ');
-            let (tenant, revision) = (words.next().and_then(TenantId::parse), words.next().and_then(|r| r.parse().ok()));
+            let (tenant, revision) = (
+                words.next().and_then(TenantId::parse),
+                words.next().and_then(|r| r.parse().ok()),
+            );
             if let (Some(tenant), Some(revision)) = (tenant, revision) {
                 self.heard(&tenant, Revision(revision), words.next() == Some("due"));
             }

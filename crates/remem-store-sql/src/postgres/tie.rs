@@ -27,26 +27,43 @@ pub(super) struct Retied {
 
 /// The place of the entry that a record is to be tied to; `Err` if it may not be.
 pub(super) fn source(working: &Working, batch: &Batch, ties: &Ties) -> Result<Option<Place>, ()> {
-    let Some(source) = &ties.source else { return Ok(None) };
+    let Some(source) = &ties.source else {
+        return Ok(None);
+    };
     let Some(entry) = working.entries.get(source) else {
         // What the batch itself puts is not there yet when its conditions are looked at.
-        return if batch.puts(&source.0, &source.1) { Ok(None) } else { Err(()) };
+        return if batch.puts(&source.0, &source.1) {
+            Ok(None)
+        } else {
+            Err(())
+        };
     };
     let may = !entry.erased && (entry.rev_to.is_none() || !ties.is_awaited());
-    if may { Ok(Some((entry.scope_id, entry.row_id))) } else { Err(()) }
+    if may {
+        Ok(Some((entry.scope_id, entry.row_id)))
+    } else {
+        Err(())
+    }
 }
 
 /// Whether the source of a record is as it must be.
 pub(super) fn holds(working: &Working, batch: &Batch, change: &Change) -> bool {
-    let Change::Record { ties, .. } = change else { return true };
+    let Change::Record { ties, .. } = change else {
+        return true;
+    };
     source(working, batch, ties).is_ok()
 }
 
 /// The entry is gone, or its text is.
 pub(super) fn untie(working: &mut Working, writes: &mut Writes<'_>, place: Place) {
-    working.records.retain(|_, record| record.source != Some(place));
+    working
+        .records
+        .retain(|_, record| record.source != Some(place));
     for record in writes.records.values_mut() {
-        if record.as_ref().is_some_and(|record| record.source == Some(place)) {
+        if record
+            .as_ref()
+            .is_some_and(|record| record.source == Some(place))
+        {
             *record = None;
         }
     }
@@ -54,9 +71,22 @@ pub(super) fn untie(working: &mut Working, writes: &mut Writes<'_>, place: Place
 }
 
 /// Another row of the same memory stands for it.
-pub(super) fn retie(working: &mut Working, writes: &mut Writes<'_>, place: Place, reason: Reason, by: i64) {
-    let written = writes.records.values_mut().flatten().filter(|record| record.source == Some(place));
-    let known = working.records.values_mut().filter(|record| record.source == Some(place));
+pub(super) fn retie(
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    place: Place,
+    reason: Reason,
+    by: i64,
+) {
+    let written = writes
+        .records
+        .values_mut()
+        .flatten()
+        .filter(|record| record.source == Some(place));
+    let known = working
+        .records
+        .values_mut()
+        .filter(|record| record.source == Some(place));
     if reason == Reason::Superseded {
         for record in written {
             (record.due, record.topic) = (None, None);
@@ -77,20 +107,33 @@ impl Retied {
             self.gone.push(place);
         }
         // What was to follow to this one goes with it.
-        let followed: Vec<Place> = self.moved.iter().filter(|(from, to)| (from.0, **to) == place).map(|(from, _)| *from).collect();
+        let followed: Vec<Place> = self
+            .moved
+            .iter()
+            .filter(|(from, to)| (from.0, **to) == place)
+            .map(|(from, _)| *from)
+            .collect();
         self.moved.retain(|from, to| (from.0, *to) != place);
         self.gone.extend(followed);
     }
 
     fn retie(&mut self, place: Place, reason: Reason, by: i64) {
         if reason == Reason::Superseded {
-            self.silenced.extend(self.moved.iter().filter(|(from, to)| (from.0, **to) == place).map(|(from, _)| *from));
+            self.silenced.extend(
+                self.moved
+                    .iter()
+                    .filter(|(from, to)| (from.0, **to) == place)
+                    .map(|(from, _)| *from),
+            );
             if !self.moved.contains_key(&place) {
                 self.silenced.push(place);
             }
             return;
         }
-        self.moved.iter_mut().filter(|(from, to)| (from.0, **to) == place).for_each(|(_, to)| *to = by);
+        self.moved
+            .iter_mut()
+            .filter(|(from, to)| (from.0, **to) == place)
+            .for_each(|(_, to)| *to = by);
         self.moved.entry(place).or_insert(by);
     }
 
@@ -110,9 +153,15 @@ impl Retied {
     /// The statements, before any record is written: they are about what is there.
     pub fn calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
         let [gone, silenced, moved] = &self.columns;
-        add(!silenced.1.is_empty(), call(SILENCE, &[t, &silenced.0, &silenced.1]));
+        add(
+            !silenced.1.is_empty(),
+            call(SILENCE, &[t, &silenced.0, &silenced.1]),
+        );
         add(!gone.1.is_empty(), call(UNTIE, &[t, &gone.0, &gone.1]));
-        add(!moved.1.is_empty(), call(MOVE, &[t, &moved.0, &moved.1, &self.moved_to]));
+        add(
+            !moved.1.is_empty(),
+            call(MOVE, &[t, &moved.0, &moved.1, &self.moved_to]),
+        );
     }
 
     /// The statement that notes when the next record is due, after all of them are written.

@@ -17,8 +17,13 @@ pub(super) fn embed(
     model: ModelId,
     vector: &Embedding,
 ) -> Outcome {
-    let found = working.entries.get(&(memory_ref.clone(), id.clone())).filter(|entry| !entry.erased);
-    let Some(entry) = found.filter(|_| working.vectors) else { return Outcome::Nothing };
+    let found = working
+        .entries
+        .get(&(memory_ref.clone(), id.clone()))
+        .filter(|entry| !entry.erased);
+    let Some(entry) = found.filter(|_| working.vectors) else {
+        return Outcome::Nothing;
+    };
     let place = (entry.scope_id, entry.row_id);
     if writes.rewrites.contains_key(&place) {
         return Outcome::Nothing; // the group changes its text, or the rules that it was held against
@@ -47,12 +52,14 @@ struct Columns {
 
 impl Kept {
     fn embed(&mut self, (scope, row): (i64, i64), scan: u64, model: ModelId, vector: &Embedding) {
-        self.made.insert((scope, row, model.0), (scan.cast_signed(), vector.clone()));
+        self.made
+            .insert((scope, row, model.0), (scan.cast_signed(), vector.clone()));
     }
 
     /// The text of a row is gone or has changed.
     pub fn unembed(&mut self, scope: i64, row: i64) {
-        self.made.retain(|place, _| (place.0, place.1) != (scope, row));
+        self.made
+            .retain(|place, _| (place.0, place.1) != (scope, row));
         self.gone.0.push(scope);
         self.gone.1.push(row);
     }
@@ -72,9 +79,26 @@ impl Kept {
 
     /// The statements, after those that change entries.
     pub fn calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
-        add(!self.gone.1.is_empty(), call(UNEMBED, &[t, &self.gone.0, &self.gone.1]));
+        add(
+            !self.gone.1.is_empty(),
+            call(UNEMBED, &[t, &self.gone.0, &self.gone.1]),
+        );
         let c = &self.columns;
-        add(!c.row.is_empty(), call(EMBED, &[t, &c.scope, &c.row, &c.model, &c.scan, &c.bytes, &c.direction]));
+        add(
+            !c.row.is_empty(),
+            call(
+                EMBED,
+                &[
+                    t,
+                    &c.scope,
+                    &c.row,
+                    &c.model,
+                    &c.scan,
+                    &c.bytes,
+                    &c.direction,
+                ],
+            ),
+        );
     }
 }
 
@@ -85,7 +109,8 @@ const EMBED: &str = "INSERT INTO remem.vector (tenant_id, scope_id, row_id, mode
        AS n (scope_id, row_id, model, scan, bytes, direction)
      JOIN remem.entry e ON e.tenant_id = $1 AND e.scope_id = n.scope_id AND e.row_id = n.row_id
      WHERE e.erased_at IS NULL AND e.scan = n.scan ON CONFLICT DO NOTHING";
-const UNEMBED: &str = "DELETE FROM remem.vector v USING unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
+const UNEMBED: &str =
+    "DELETE FROM remem.vector v USING unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
      WHERE v.tenant_id = $1 AND v.scope_id = o.scope_id AND v.row_id = o.row_id";
 
 impl Gate {
@@ -106,12 +131,22 @@ impl Gate {
                AND NOT EXISTS (SELECT 1 FROM remem.vector v WHERE v.tenant_id = $1 AND v.scope_id = e.scope_id AND v.row_id = e.row_id
                  AND v.model = $4) ORDER BY e.scope_id, e.row_id LIMIT $5"
         );
-        let (name, after, limit) = (tenant.as_str(), after.unwrap_or(RowCursor(0, 0)), i64::from(limit));
+        let (name, after, limit) = (
+            tenant.as_str(),
+            after.unwrap_or(RowCursor(0, 0)),
+            i64::from(limit),
+        );
         let asked = call(&sql, &[&name, &after.0, &after.1, &model.0, &limit]);
-        let rows = self.read_in_order(Role::Worker, Identity::keeper(tenant), asked).await?;
+        let rows = self
+            .read_in_order(Role::Worker, Identity::keeper(tenant), asked)
+            .await?;
         let placed = |row: &tokio_postgres::Row| {
-            let memory_ref = MemoryRef::parse(get(row, ENTRY_WIDTH + 2)?).ok_or(StoreError::Damaged("a memory's name cannot be read"))?;
-            Ok((RowCursor(get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?), entry_of(row, &memory_ref)?))
+            let memory_ref = MemoryRef::parse(get(row, ENTRY_WIDTH + 2)?)
+                .ok_or(StoreError::Damaged("a memory's name cannot be read"))?;
+            Ok((
+                RowCursor(get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?),
+                entry_of(row, &memory_ref)?,
+            ))
         };
         rows.iter().map(placed).collect()
     }
@@ -120,7 +155,9 @@ impl Gate {
         let name = tenant.as_str();
         let sql = "SELECT NULL::bigint, coalesce(sum(documents), 0)::bigint FROM remem.scope WHERE tenant_id = $1
                    UNION ALL SELECT model, count(*) FROM remem.vector WHERE tenant_id = $1 GROUP BY model ORDER BY 1 NULLS FIRST";
-        let rows = self.read(Role::Worker, Identity::keeper(tenant), sql, &[&name]).await?;
+        let rows = self
+            .read(Role::Worker, Identity::keeper(tenant), sql, &[&name])
+            .await?;
         let mut counts = VectorCounts::default();
         for row in &rows {
             match get::<Option<i64>>(row, 0)? {
@@ -131,13 +168,30 @@ impl Gate {
         Ok(counts)
     }
 
-    pub async fn discard_vectors(&self, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError> {
-        let (name, keep, limit) = (tenant.as_str(), keep.iter().map(|model| model.0).collect::<Vec<i64>>(), i64::from(limit));
+    pub async fn discard_vectors(
+        &self,
+        tenant: &TenantId,
+        keep: &[ModelId],
+        limit: u32,
+    ) -> Result<u64, StoreError> {
+        let (name, keep, limit) = (
+            tenant.as_str(),
+            keep.iter().map(|model| model.0).collect::<Vec<i64>>(),
+            i64::from(limit),
+        );
         let sql = "WITH gone AS (DELETE FROM remem.vector v USING (SELECT scope_id, row_id, model FROM remem.vector
                      WHERE tenant_id = $1 AND model <> ALL($2) LIMIT $3) o
                      WHERE v.tenant_id = $1 AND v.scope_id = o.scope_id AND v.row_id = o.row_id AND v.model = o.model RETURNING 1)
                    SELECT count(*) FROM gone";
-        let rows = self.write(Role::App, Identity::keeper(tenant), vec![call(sql, &[&name, &keep, &limit])]).await?;
-        rows.first().and_then(|rows| rows.first()).map_or(Ok(0), |row| get_u64(row, 0))
+        let rows = self
+            .write(
+                Role::App,
+                Identity::keeper(tenant),
+                vec![call(sql, &[&name, &keep, &limit])],
+            )
+            .await?;
+        rows.first()
+            .and_then(|rows| rows.first())
+            .map_or(Ok(0), |row| get_u64(row, 0))
     }
 }

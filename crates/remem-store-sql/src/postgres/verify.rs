@@ -20,15 +20,26 @@ const PAGE: i64 = 2_000;
 impl Gate {
     /// Answers how many events and texts were checked.
     pub async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError> {
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '5min'";
-        let (transaction, _) = self.open(begin, Role::Worker, Identity::keeper(tenant), Vec::new()).await?;
-        let checking = Checking { transaction: &transaction, tenant: tenant.as_str() };
+        let begin =
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '5min'";
+        let (transaction, _) = self
+            .open(begin, Role::Worker, Identity::keeper(tenant), Vec::new())
+            .await?;
+        let checking = Checking {
+            transaction: &transaction,
+            tenant: tenant.as_str(),
+        };
         let (expected, texts) = checking.texts().await?;
         let count = checking.chain().await? + texts;
         if checking.index().await? != expected {
-            return Err(StoreError::Damaged("tags, search index or counters do not match the texts"));
+            return Err(StoreError::Damaged(
+                "tags, search index or counters do not match the texts",
+            ));
         }
-        transaction.commit(Vec::new()).await.map_err(Failed::into_store)?;
+        transaction
+            .commit(Vec::new())
+            .await
+            .map_err(Failed::into_store)?;
         Ok(count)
     }
 }
@@ -47,7 +58,9 @@ impl Bag {
             hasher.update(&number.to_le_bytes());
         }
         for text in texts {
-            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+            hasher
+                .update(&(text.len() as u64).to_le_bytes())
+                .update(text.as_bytes());
         }
         let mut short = [0; 16];
         short.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
@@ -70,12 +83,15 @@ struct Checking<'a> {
 }
 
 fn link(row: &Row) -> Result<Link<'_>, StoreError> {
-    let (run, run_seq, recorded_at): (Option<&str>, Option<i64>, Option<i64>) = (get(row, 3)?, get(row, 4)?, get(row, 5)?);
+    let (run, run_seq, recorded_at): (Option<&str>, Option<i64>, Option<i64>) =
+        (get(row, 3)?, get(row, 4)?, get(row, 5)?);
     Ok(Link {
         seq: Seq(get_u64(row, 0)?),
         revision: Revision(get_u64(row, 1)?),
         at: Timestamp(get(row, 2)?),
-        run: run.zip(run_seq).map(|(run, seq)| (run, seq.cast_unsigned(), recorded_at.map(Timestamp))),
+        run: run
+            .zip(run_seq)
+            .map(|(run, seq)| (run, seq.cast_unsigned(), recorded_at.map(Timestamp))),
         kind: get(row, 6)?,
         payload: get(row, 7)?,
     })
@@ -85,7 +101,12 @@ impl Checking<'_> {
     async fn page(&self, sql: &str, after: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
         let mut params: Vec<&(dyn ToSql + Sync)> = vec![&self.tenant, &PAGE];
         params.extend(after);
-        Ok(self.transaction.run(vec![call(sql, &params)]).await.map_err(Failed::into_store)?.remove(0))
+        Ok(self
+            .transaction
+            .run(vec![call(sql, &params)])
+            .await
+            .map_err(Failed::into_store)?
+            .remove(0))
     }
 
     async fn chain(&self) -> Result<u64, StoreError> {
@@ -107,8 +128,18 @@ impl Checking<'_> {
             }
         }
         let rows = self.page("SELECT revision, seq, at, chain, scopes FROM remem.tenant_clock WHERE tenant_id = $1 LIMIT $2", &[]).await?;
-        let end = rows.first().map(clock).transpose()?.map_or((Seq(0), [0; 32]), |clock| (clock.seq, clock.chain));
-        if end == (Seq(count), chain) { Ok(count) } else { Err(StoreError::Damaged("the event chain does not end where the clock says")) }
+        let end = rows
+            .first()
+            .map(clock)
+            .transpose()?
+            .map_or((Seq(0), [0; 32]), |clock| (clock.seq, clock.chain));
+        if end == (Seq(count), chain) {
+            Ok(count)
+        } else {
+            Err(StoreError::Damaged(
+                "the event chain does not end where the clock says",
+            ))
+        }
     }
 
     async fn texts(&self) -> Result<(Derived, u64), StoreError> {
@@ -117,7 +148,9 @@ impl Checking<'_> {
         let (mut count, mut after, mut derived) = (0u64, (0i64, 0i64), Derived::default());
         loop {
             let page = self.page(sql, &[&after.0, &after.1]).await?;
-            let Some(last) = page.last() else { return Ok((derived, count)) };
+            let Some(last) = page.last() else {
+                return Ok((derived, count));
+            };
             after = (get(last, 0)?, get(last, 1)?);
             for row in &page {
                 derive(row, &mut derived)?;
@@ -141,11 +174,22 @@ impl Checking<'_> {
         let mut after = (0i64, i64::MIN, 0i64);
         loop {
             let page = self.page(sql, &[&after.0, &after.1, &after.2]).await?;
-            let Some(last) = page.last() else { return Ok(()) };
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
             after = (get(last, 0)?, get(last, 1)?, get(last, 2)?);
             for row in &page {
                 let (times, words): (i16, i32) = (get(row, 3)?, get(row, 4)?);
-                derived.postings.add(&[get(row, 0)?, get(row, 1)?, get(row, 2)?, times.into(), words.into()], &[]);
+                derived.postings.add(
+                    &[
+                        get(row, 0)?,
+                        get(row, 1)?,
+                        get(row, 2)?,
+                        times.into(),
+                        words.into(),
+                    ],
+                    &[],
+                );
             }
         }
     }
@@ -156,11 +200,24 @@ impl Checking<'_> {
                    ORDER BY scope_id, tag, created_at, id_head, row_id LIMIT $2";
         let mut after = (0i64, String::new(), i64::MIN, String::new(), 0i64);
         loop {
-            let page = self.page(sql, &[&after.0, &after.1, &after.2, &after.3, &after.4]).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = (get(last, 0)?, get(last, 3)?, get(last, 2)?, get(last, 4)?, get(last, 1)?);
+            let page = self
+                .page(sql, &[&after.0, &after.1, &after.2, &after.3, &after.4])
+                .await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = (
+                get(last, 0)?,
+                get(last, 3)?,
+                get(last, 2)?,
+                get(last, 4)?,
+                get(last, 1)?,
+            );
             for row in &page {
-                derived.tags.add(&[get(row, 0)?, get(row, 1)?, get(row, 2)?], &[get(row, 3)?, get(row, 4)?]);
+                derived.tags.add(
+                    &[get(row, 0)?, get(row, 1)?, get(row, 2)?],
+                    &[get(row, 3)?, get(row, 4)?],
+                );
             }
         }
     }
@@ -170,7 +227,9 @@ impl Checking<'_> {
         let mut after = 0i64;
         loop {
             let page = self.page(sql, &[&after]).await?;
-            let Some(last) = page.last() else { return Ok(()) };
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
             after = get(last, 0)?;
             for row in &page {
                 let counters: (i64, i64) = (get(row, 1)?, get(row, 2)?);
@@ -188,14 +247,21 @@ fn derive(row: &Row, derived: &mut Derived) -> Result<(), StoreError> {
     if get::<Option<&[u8]>>(row, 5)? != Some(&content_hash(content)) {
         return Err(StoreError::Damaged("a text does not match its hash"));
     }
-    let text = std::str::from_utf8(content).map_err(|_| StoreError::Damaged("a text is not UTF-8"))?;
+    let text =
+        std::str::from_utf8(content).map_err(|_| StoreError::Damaged("a text is not UTF-8"))?;
     let words = terms::words(text);
     for (word, times) in &words.counts {
-        derived.postings.add(&[scope, *word, row_id, i64::from(*times), words.total.into()], &[]);
+        derived.postings.add(
+            &[scope, *word, row_id, i64::from(*times), words.total.into()],
+            &[],
+        );
     }
-    let tags: Vec<String> = serde_json::from_str(tags).map_err(|_| StoreError::Damaged("an entry cannot be read"))?;
+    let tags: Vec<String> =
+        serde_json::from_str(tags).map_err(|_| StoreError::Damaged("an entry cannot be read"))?;
     for tag in &tags {
-        derived.tags.add(&[scope, row_id, created_at], &[tag, id_head(id)]);
+        derived
+            .tags
+            .add(&[scope, row_id, created_at], &[tag, id_head(id)]);
     }
     let counters = derived.counters.entry(scope).or_default();
     *counters = (counters.0 + 1, counters.1 + i64::from(words.total));

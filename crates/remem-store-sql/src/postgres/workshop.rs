@@ -8,10 +8,12 @@ use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry as entry_of, get, get_u64};
 use super::save::Writes;
 use super::{entry, tie};
 use remem_core::{
-    Actor, Batch, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason, Revision, RuleId, RuleText, Scope, TenantId, Timestamp,
-    WorldId,
+    Actor, Batch, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason, Revision, RuleId,
+    RuleText, Scope, TenantId, Timestamp, WorldId,
 };
-use remem_store::{ActionLink, Answer, EntryState, Outcome, RetentionCount, RetentionState, Rule, StoreError};
+use remem_store::{
+    ActionLink, Answer, EntryState, Outcome, RetentionCount, RetentionState, Rule, StoreError,
+};
 use std::collections::{HashMap, HashSet};
 use tokio_postgres::Row;
 
@@ -31,16 +33,23 @@ pub(super) fn close(
     before: Revision,
 ) -> Outcome {
     let place = (memory_ref.clone(), id.clone());
-    if !working.entries.get(&place).is_some_and(|entry| is_live(entry, batch)) {
+    if !working
+        .entries
+        .get(&place)
+        .is_some_and(|entry| is_live(entry, batch))
+    {
         return shorten(batch, working, writes, &place, closing, before);
     }
     let revision = tick(batch, working, before).0.cast_signed();
     let at = working.clock.at;
-    if let Some(kept) = by.and_then(|by| working.entries.get_mut(&(memory_ref.clone(), by.clone()))) {
+    if let Some(kept) = by.and_then(|by| working.entries.get_mut(&(memory_ref.clone(), by.clone())))
+    {
         kept.stands_for_others = true;
     }
     let by = by.and_then(|by| successor(batch, working, memory_ref, by));
-    let Some(entry) = working.entries.get_mut(&place) else { return Outcome::Nothing };
+    let Some(entry) = working.entries.get_mut(&place) else {
+        return Outcome::Nothing;
+    };
     let row = (entry.scope_id, entry.row_id);
     if let Closing::Untrue(from) = closing {
         untrue_from(entry, from);
@@ -66,9 +75,15 @@ fn shorten(
     closing: Closing,
     before: Revision,
 ) -> Outcome {
-    let Closing::Untrue(from) = closing else { return Outcome::Nothing };
+    let Closing::Untrue(from) = closing else {
+        return Outcome::Nothing;
+    };
     let over = |entry: &EntryRow| !entry.erased && entry.reason.as_deref() == Some("invalidated");
-    if !working.entries.get(place).is_some_and(|entry| over(entry) && entry.invalid_at.is_some_and(|end| end > from.0)) {
+    if !working
+        .entries
+        .get(place)
+        .is_some_and(|entry| over(entry) && entry.invalid_at.is_some_and(|end| end > from.0))
+    {
         return Outcome::Nothing;
     }
     tick(batch, working, before);
@@ -85,27 +100,52 @@ fn untrue_from(entry: &mut EntryRow, from: Timestamp) {
 }
 
 /// The row that an entry of the memory has, or will have when this batch puts it.
-fn successor(batch: &Batch, working: &Working, memory_ref: &MemoryRef, by: &EntryId) -> Option<i64> {
+fn successor(
+    batch: &Batch,
+    working: &Working,
+    memory_ref: &MemoryRef,
+    by: &EntryId,
+) -> Option<i64> {
     if let Some(entry) = working.entries.get(&(memory_ref.clone(), by.clone())) {
         return Some(entry.row_id);
     }
     let next = working.scopes.get(memory_ref)?.next_row;
     let puts = batch.changes().iter().filter_map(|change| match change {
-        remem_core::Change::Put { id, admitted, .. } if &admitted.scope().memory_ref == memory_ref => Some(id),
+        remem_core::Change::Put { id, admitted, .. }
+            if &admitted.scope().memory_ref == memory_ref =>
+        {
+            Some(id)
+        }
         _ => None,
     });
     // Those that this batch has put already are in the working set.
-    let coming = puts.filter(|id| !working.entries.contains_key(&(memory_ref.clone(), (*id).clone())));
-    coming.zip(next..).find(|(id, _)| *id == by).map(|(_, row)| row)
+    let coming = puts.filter(|id| {
+        !working
+            .entries
+            .contains_key(&(memory_ref.clone(), (*id).clone()))
+    });
+    coming
+        .zip(next..)
+        .find(|(id, _)| *id == by)
+        .map(|(_, row)| row)
 }
 
-pub(super) fn end(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>, (memory_ref, id): Place<'_>, before: Revision) -> Outcome {
+pub(super) fn end(
+    batch: &Batch,
+    working: &mut Working,
+    writes: &mut Writes<'_>,
+    (memory_ref, id): Place<'_>,
+    before: Revision,
+) -> Outcome {
     let place = (memory_ref.clone(), id.clone());
     let ends = |entry: &EntryRow| entry.rev_to.is_none() && !entry.persistent && !entry.linked;
     if !working.entries.get(&place).is_some_and(ends) {
         return Outcome::Nothing;
     }
-    let (revision, at) = (tick(batch, working, before).0.cast_signed(), working.clock.at.0);
+    let (revision, at) = (
+        tick(batch, working, before).0.cast_signed(),
+        working.clock.at.0,
+    );
     if let Some(entry) = working.entries.get_mut(&place) {
         entry.end(batch, revision, at, "closed");
         writes.state(entry);
@@ -115,7 +155,11 @@ pub(super) fn end(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>,
     if working.snapshots.values().all(|held| *held >= revision) {
         entry::erase(batch, working, writes, &place, false);
     } else {
-        working.first_ended = Some(working.first_ended.map_or(revision, |first| first.min(revision)));
+        working.first_ended = Some(
+            working
+                .first_ended
+                .map_or(revision, |first| first.min(revision)),
+        );
     }
     Outcome::Removed
 }
@@ -130,16 +174,29 @@ pub(super) fn strip(
     before: Revision,
 ) -> Outcome {
     let place = (memory_ref.clone(), id.clone());
-    let oldest = working.snapshots.values().min().copied().unwrap_or(i64::MAX);
+    let oldest = working
+        .snapshots
+        .values()
+        .min()
+        .copied()
+        .unwrap_or(i64::MAX);
     let spent = |entry: &EntryRow| match entry.rev_to {
         None => true,
         Some(end) => entry.reason.as_deref() == Some("invalidated") && end <= oldest,
     };
-    let fades = |entry: &EntryRow| !entry.erased && !entry.linked && entry.invalid_at.is_some_and(|end| end < faded.0) && spent(entry);
+    let fades = |entry: &EntryRow| {
+        !entry.erased
+            && !entry.linked
+            && entry.invalid_at.is_some_and(|end| end < faded.0)
+            && spent(entry)
+    };
     if !working.entries.get(&place).is_some_and(fades) {
         return Outcome::Nothing;
     }
-    let (revision, at) = (tick(batch, working, before).0.cast_signed(), working.clock.at.0);
+    let (revision, at) = (
+        tick(batch, working, before).0.cast_signed(),
+        working.clock.at.0,
+    );
     if let Some(entry) = working.entries.get_mut(&place) {
         if entry.rev_to.is_none() {
             entry.end(batch, revision, at, "invalidated");
@@ -179,8 +236,19 @@ pub(super) fn link(
     (action, reference): (&str, &str),
     before: Revision,
 ) -> Outcome {
-    let Some(entry) = working.entries.get(&(memory_ref.clone(), id.clone())).filter(|entry| !entry.erased) else { return Outcome::Nothing };
-    let key = (entry.scope_id, entry.row_id, action.to_owned(), reference.to_owned());
+    let Some(entry) = working
+        .entries
+        .get(&(memory_ref.clone(), id.clone()))
+        .filter(|entry| !entry.erased)
+    else {
+        return Outcome::Nothing;
+    };
+    let key = (
+        entry.scope_id,
+        entry.row_id,
+        action.to_owned(),
+        reference.to_owned(),
+    );
     if working.links.contains(&key) || !writes.workshop.linked.insert(key.clone()) {
         return Outcome::Nothing;
     }
@@ -189,7 +257,10 @@ pub(super) fn link(
     if let Some(entry) = working.entries.get_mut(&(memory_ref.clone(), id.clone())) {
         entry.linked = true;
     }
-    writes.workshop.links.push((key, at, batch.principal().map(|p| p.as_str().to_owned())));
+    writes
+        .workshop
+        .links
+        .push((key, at, batch.principal().map(|p| p.as_str().to_owned())));
     Outcome::Done
 }
 
@@ -213,13 +284,27 @@ pub(super) fn rule(
     } else {
         working.rules.remove(&key)
     };
-    writes.workshop.rules.insert(key, body.map(|body| (body.as_str().to_owned(), at)));
-    if body.is_some() { Outcome::Done } else { Outcome::Removed }
+    writes
+        .workshop
+        .rules
+        .insert(key, body.map(|body| (body.as_str().to_owned(), at)));
+    if body.is_some() {
+        Outcome::Done
+    } else {
+        Outcome::Removed
+    }
 }
 
 type LinkKey = (i64, i64, String, String);
 
-type LinkColumns = (Vec<i64>, Vec<i64>, Vec<String>, Vec<String>, Vec<i64>, Vec<Option<String>>);
+type LinkColumns = (
+    Vec<i64>,
+    Vec<i64>,
+    Vec<String>,
+    Vec<String>,
+    Vec<i64>,
+    Vec<Option<String>>,
+);
 
 /// What a group writes to the tables of this file.
 #[derive(Default)]
@@ -264,14 +349,23 @@ impl Kept {
     pub fn rule_calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
         let r = &self.rule_columns;
         add(!r.0.is_empty(), call(RULE, &[t, &r.0, &r.1, &r.2, &r.3]));
-        add(self.alone && !self.gone.0.is_empty(), call(UNRULE, &[t, &self.gone.0, &self.gone.1]));
+        add(
+            self.alone && !self.gone.0.is_empty(),
+            call(UNRULE, &[t, &self.gone.0, &self.gone.1]),
+        );
     }
 
     /// Links come after the entries that they hang on.
     pub fn link_calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
         let l = &self.link_columns;
-        add(!l.0.is_empty(), call(LINK, &[t, &l.0, &l.1, &l.2, &l.3, &l.4, &l.5]));
-        add(!self.alone && !self.gone.0.is_empty(), call(UNRULE, &[t, &self.gone.0, &self.gone.1]));
+        add(
+            !l.0.is_empty(),
+            call(LINK, &[t, &l.0, &l.1, &l.2, &l.3, &l.4, &l.5]),
+        );
+        add(
+            !self.alone && !self.gone.0.is_empty(),
+            call(UNRULE, &[t, &self.gone.0, &self.gone.1]),
+        );
     }
 }
 
@@ -280,40 +374,94 @@ const LINK: &str = "INSERT INTO remem.action_link (tenant_id, scope_id, row_id, 
 const RULE: &str =
     "INSERT INTO remem.rule (tenant_id, world, id, body, at) SELECT $1, * FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[])
      ON CONFLICT (tenant_id, world, id) DO UPDATE SET body = excluded.body, at = excluded.at";
-const UNRULE: &str = "DELETE FROM remem.rule r USING unnest($2::text[], $3::text[]) AS o (world, id)
+const UNRULE: &str =
+    "DELETE FROM remem.rule r USING unnest($2::text[], $3::text[]) AS o (world, id)
      WHERE r.tenant_id = $1 AND r.world = o.world AND r.id = o.id";
 const SCOPE: &str = "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
 impl Gate {
-    pub async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
+    pub async fn slot(
+        &self,
+        scope: &Scope,
+        slot: &str,
+        limit: u32,
+    ) -> Result<Vec<Answer>, StoreError> {
         let sql = format!(
             "SELECT {ENTRY_COLUMNS}, e.removed_reason, e.ended_at, (SELECT r.id FROM remem.entry r WHERE r.tenant_id = $1
                AND r.scope_id = e.scope_id AND r.row_id = e.replaced_by) FROM remem.entry e
              WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.slot = $3 AND e.slot IS NOT NULL AND e.erased_at IS NULL
              ORDER BY coalesce(e.valid_at, e.created_at) DESC, e.created_at DESC, e.id DESC LIMIT $4"
         );
-        let (t, m, limit) = (scope.tenant.as_str(), scope.memory_ref.as_str(), i64::from(limit));
-        let mut rows = self.read(Role::App, Identity::of(scope), &sql, &[&t, &m, &slot, &limit]).await?;
+        let (t, m, limit) = (
+            scope.tenant.as_str(),
+            scope.memory_ref.as_str(),
+            i64::from(limit),
+        );
+        let mut rows = self
+            .read(
+                Role::App,
+                Identity::of(scope),
+                &sql,
+                &[&t, &m, &slot, &limit],
+            )
+            .await?;
         rows.reverse();
-        rows.iter().map(|row| answer(row, &scope.memory_ref)).collect()
+        rows.iter()
+            .map(|row| answer(row, &scope.memory_ref))
+            .collect()
     }
 
-    pub async fn rules(&self, tenant: &TenantId, world: &WorldId, after: Option<&RuleId>, limit: u32) -> Result<Vec<Rule>, StoreError> {
+    pub async fn rules(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        after: Option<&RuleId>,
+        limit: u32,
+    ) -> Result<Vec<Rule>, StoreError> {
         let sql = "SELECT id, body, at FROM remem.rule WHERE tenant_id = $1 AND world = $2 AND id > $3 ORDER BY id LIMIT $4";
-        let (t, w, after, limit) = (tenant.as_str(), world.as_str(), after.map_or("", RuleId::as_str), i64::from(limit));
-        let rows = self.read(Role::App, Identity::tenant(tenant), sql, &[&t, &w, &after, &limit]).await?;
-        let rule =
-            |row: &Row| Ok(Rule { id: RuleId::parse(get(row, 0)?).ok_or(MALFORMED)?, body: get(row, 1)?, at: Timestamp(get(row, 2)?) });
+        let (t, w, after, limit) = (
+            tenant.as_str(),
+            world.as_str(),
+            after.map_or("", RuleId::as_str),
+            i64::from(limit),
+        );
+        let rows = self
+            .read(
+                Role::App,
+                Identity::tenant(tenant),
+                sql,
+                &[&t, &w, &after, &limit],
+            )
+            .await?;
+        let rule = |row: &Row| {
+            Ok(Rule {
+                id: RuleId::parse(get(row, 0)?).ok_or(MALFORMED)?,
+                body: get(row, 1)?,
+                at: Timestamp(get(row, 2)?),
+            })
+        };
         rows.iter().map(rule).collect()
     }
 
-    pub async fn shadowed(&self, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError> {
+    pub async fn shadowed(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        text: &str,
+    ) -> Result<Option<RuleId>, StoreError> {
         if world.is_none() || !remem_core::trgm::is_guarded(text) {
             return Ok(None);
         }
         let sql = "SELECT remem.shadowed_rule($1, $2)";
-        let rows = self.read(Role::App, Identity::tenant(tenant), sql, &[&world.as_str(), &text.as_bytes()]).await?;
+        let rows = self
+            .read(
+                Role::App,
+                Identity::tenant(tenant),
+                sql,
+                &[&world.as_str(), &text.as_bytes()],
+            )
+            .await?;
         let hit: Option<&str> = rows.first().map_or(Ok(None), |row| get(row, 0))?;
         hit.map(|id| RuleId::parse(id).ok_or(MALFORMED)).transpose()
     }
@@ -326,11 +474,23 @@ impl Gate {
         );
         let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
         let hash = crate::stored::content_hash(id.as_str().as_bytes()).to_vec();
-        let rows = self.read(Role::App, Identity::of(scope), &sql, &[&t, &m, &hash, &id.as_str()]).await?;
+        let rows = self
+            .read(
+                Role::App,
+                Identity::of(scope),
+                &sql,
+                &[&t, &m, &hash, &id.as_str()],
+            )
+            .await?;
         let link = |row: &Row| {
             let by: Option<&str> = get(row, 3)?;
             let by = by.and_then(PrincipalId::parse);
-            Ok(ActionLink { action: get(row, 0)?, reference: get(row, 1)?, at: Timestamp(get(row, 2)?), by })
+            Ok(ActionLink {
+                action: get(row, 0)?,
+                reference: get(row, 1)?,
+                at: Timestamp(get(row, 2)?),
+                by,
+            })
         };
         rows.iter().map(link).collect()
     }
@@ -345,37 +505,59 @@ impl Gate {
              JOIN remem.retention r ON r.tenant_id = s.tenant_id AND r.scope_id = s.scope_id
              WHERE s.tenant_id = $1 AND ($2::text IS NULL OR s.memory_ref = $2) GROUP BY r.tier, r.typology, r.state";
         let (t, m) = (tenant.as_str(), memory_ref.map(MemoryRef::as_str));
-        let rows = self.read(Role::App, Identity::acting(tenant, actor), sql, &[&t, &m]).await?;
+        let rows = self
+            .read(Role::App, Identity::acting(tenant, actor), sql, &[&t, &m])
+            .await?;
         let mut counts = rows.iter().map(retention).collect::<Result<Vec<_>, _>>()?;
         counts.sort_unstable();
         Ok(counts)
     }
 
-    pub async fn faded(&self, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    pub async fn faded(
+        &self,
+        tenant: &TenantId,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         let sql = "SELECT s.memory_ref, e.id FROM remem.entry e JOIN remem.scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
              WHERE e.tenant_id = $1 AND e.invalid_at IS NOT NULL AND e.erased_at IS NULL AND e.invalid_at < $2 AND (e.rev_to IS NULL
                OR (e.removed_reason = 'invalidated' AND e.rev_to
                  <= coalesce((SELECT min(revision) FROM remem.snapshot WHERE tenant_id = $1), 9223372036854775807)))
                AND NOT EXISTS (SELECT 1 FROM remem.action_link l WHERE l.tenant_id = $1 AND l.scope_id = e.scope_id AND l.row_id = e.row_id)
              ORDER BY e.invalid_at, e.scope_id, e.row_id LIMIT $3";
-        self.names(tenant, sql, &[&tenant.as_str(), &before.0, &i64::from(limit)]).await
+        self.names(
+            tenant,
+            sql,
+            &[&tenant.as_str(), &before.0, &i64::from(limit)],
+        )
+        .await
     }
 }
 
 fn answer(row: &Row, memory_ref: &MemoryRef) -> Result<Answer, StoreError> {
-    let (reason, by): (Option<&str>, Option<&str>) = (get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 2)?);
+    let (reason, by): (Option<&str>, Option<&str>) =
+        (get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 2)?);
     Ok(Answer {
         entry: entry_of(row, memory_ref)?,
         state: EntryState::from_stored(reason).ok_or(MALFORMED)?,
         ended_at: get::<Option<i64>>(row, ENTRY_WIDTH + 1)?.map(Timestamp),
-        replaced_by: by.map(|id| EntryId::parse(id).ok_or(MALFORMED)).transpose()?,
+        replaced_by: by
+            .map(|id| EntryId::parse(id).ok_or(MALFORMED))
+            .transpose()?,
     })
 }
 
 fn retention(row: &Row) -> Result<RetentionCount, StoreError> {
     let (tier, typology, state): (&str, &str, &str) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
-    let (Ok(tier), Ok(typology), Some(state)) = (tier.parse(), typology.parse(), RetentionState::parse(state)) else {
+    let (Ok(tier), Ok(typology), Some(state)) =
+        (tier.parse(), typology.parse(), RetentionState::parse(state))
+    else {
         return Err(MALFORMED);
     };
-    Ok(RetentionCount { tier, typology, state, entries: get_u64(row, 3)? })
+    Ok(RetentionCount {
+        tier,
+        typology,
+        state,
+        entries: get_u64(row, 3)?,
+    })
 }

@@ -4,7 +4,10 @@ use super::rows::scope_id;
 use super::{record, snapshot};
 use crate::stored::{outcomes_from_stored, outcomes_to_stored};
 use remem_core::event::{Link, chain_hash};
-use remem_core::{Batch, Change, EntryId, EventBody, MemoryRef, Rejection, Revision, RunId, Seq, TenantId, Timestamp};
+use remem_core::{
+    Batch, Change, EntryId, EventBody, MemoryRef, Rejection, Revision, RunId, Seq, TenantId,
+    Timestamp,
+};
 use remem_store::{Committed, Outcome, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -19,13 +22,25 @@ pub(super) struct Clock {
 
 impl Clock {
     pub fn load(db: &Connection, tenant: &TenantId) -> rusqlite::Result<Clock> {
-        let mut query = db.prepare_cached("SELECT revision, seq, at, chain FROM tenant_clock WHERE tenant_id = ?1")?;
+        let mut query = db.prepare_cached(
+            "SELECT revision, seq, at, chain FROM tenant_clock WHERE tenant_id = ?1",
+        )?;
         let found = query
             .query_row([tenant.as_str()], |row| {
-                Ok(Clock { revision: Revision(row.get(0)?), seq: Seq(row.get(1)?), at: Timestamp(row.get(2)?), chain: row.get(3)? })
+                Ok(Clock {
+                    revision: Revision(row.get(0)?),
+                    seq: Seq(row.get(1)?),
+                    at: Timestamp(row.get(2)?),
+                    chain: row.get(3)?,
+                })
             })
             .optional()?;
-        Ok(found.unwrap_or(Clock { revision: Revision(0), seq: Seq(0), at: Timestamp(0), chain: [0; 32] }))
+        Ok(found.unwrap_or(Clock {
+            revision: Revision(0),
+            seq: Seq(0),
+            at: Timestamp(0),
+            chain: [0; 32],
+        }))
     }
 
     pub fn save(&self, db: &Connection, tenant: &TenantId) -> rusqlite::Result<()> {
@@ -75,7 +90,12 @@ impl<'a> Applying<'a> {
             outcomes.push(outcome);
         }
         self.name_successors()?;
-        let committed = Committed { revision: self.clock.revision, at: self.clock.at, outcomes, replayed: false };
+        let committed = Committed {
+            revision: self.clock.revision,
+            at: self.clock.at,
+            outcomes,
+            replayed: false,
+        };
         self.remember(&committed)?;
         Ok(Ok(committed))
     }
@@ -91,21 +111,60 @@ impl<'a> Applying<'a> {
 
     fn change(&mut self, change: &'a Change, before: Revision) -> rusqlite::Result<Outcome> {
         match change {
-            Change::Put { id, admitted, sources, .. } => self.put(id, admitted, sources, before),
+            Change::Put {
+                id,
+                admitted,
+                sources,
+                ..
+            } => self.put(id, admitted, sources, before),
             Change::Rewrite { id, admitted } => self.rewrite(id, admitted),
             Change::Delete { memory_ref, id } => self.remove(memory_ref, id, "deleted", before),
             Change::Expire { memory_ref, id } => self.remove(memory_ref, id, "expired", before),
             Change::Erase { memory_ref, id } => self.erase_ended(memory_ref, id),
-            Change::Retire { memory_ref, id, reason, by } => self.retire(memory_ref, id, *reason, by, before),
+            Change::Retire {
+                memory_ref,
+                id,
+                reason,
+                by,
+            } => self.retire(memory_ref, id, *reason, by, before),
             Change::Forget { memory_ref, id } => self.forget(memory_ref, id, before),
             Change::Revive { memory_ref, id } => self.revive(memory_ref, id, before),
-            Change::Sign { memory_ref, id, pass, signature } => self.sign(memory_ref, id, *pass, signature),
-            Change::Embed { memory_ref, id, scan, model, vector } => self.embed((memory_ref, id), *scan, *model, vector),
-            Change::Close { memory_ref, id, closing, by } => self.close((memory_ref, id), *closing, by.as_ref(), before),
+            Change::Sign {
+                memory_ref,
+                id,
+                pass,
+                signature,
+            } => self.sign(memory_ref, id, *pass, signature),
+            Change::Embed {
+                memory_ref,
+                id,
+                scan,
+                model,
+                vector,
+            } => self.embed((memory_ref, id), *scan, *model, vector),
+            Change::Close {
+                memory_ref,
+                id,
+                closing,
+                by,
+            } => self.close((memory_ref, id), *closing, by.as_ref(), before),
             Change::End { memory_ref, id } => self.end(memory_ref, id, before),
-            Change::Strip { memory_ref, id, before: faded } => self.strip(memory_ref, id, *faded, before),
-            Change::Strengthen { memory_ref, id, evidence } => self.strengthen(memory_ref, id, evidence, before),
-            Change::Link { memory_ref, id, action, reference } => self.link_action((memory_ref, id), (action, reference), before),
+            Change::Strip {
+                memory_ref,
+                id,
+                before: faded,
+            } => self.strip(memory_ref, id, *faded, before),
+            Change::Strengthen {
+                memory_ref,
+                id,
+                evidence,
+            } => self.strengthen(memory_ref, id, evidence, before),
+            Change::Link {
+                memory_ref,
+                id,
+                action,
+                reference,
+            } => self.link_action((memory_ref, id), (action, reference), before),
             Change::Rule { world, id, body } => self.rule(world, id, body.as_ref(), before),
             Change::Hold => {
                 let revision = self.tick(before);
@@ -130,13 +189,28 @@ impl<'a> Applying<'a> {
     }
 
     fn append(&mut self, change: &Change, body: &EventBody) -> rusqlite::Result<()> {
-        let (kind, payload, recorded_at) = (body.kind().as_str(), body.payload().to_string(), change.recorded_at());
-        let run = self.batch.run().filter(|_| !change.is_apart()).map(RunId::as_str);
+        let (kind, payload, recorded_at) = (
+            body.kind().as_str(),
+            body.payload().to_string(),
+            change.recorded_at(),
+        );
+        let run = self
+            .batch
+            .run()
+            .filter(|_| !change.is_apart())
+            .map(RunId::as_str);
         let run_seq = run.map(|run| self.next_in_run(run)).transpose()?;
         let clock = &mut *self.clock;
         clock.seq = Seq(clock.seq.0 + 1);
         let run_link = run.zip(run_seq).map(|(run, seq)| (run, seq, recorded_at));
-        let link = Link { seq: clock.seq, revision: clock.revision, at: clock.at, run: run_link, kind, payload: &payload };
+        let link = Link {
+            seq: clock.seq,
+            revision: clock.revision,
+            at: clock.at,
+            run: run_link,
+            kind,
+            payload: &payload,
+        };
         clock.chain = chain_hash(&clock.chain, &link);
         self.db
             .prepare_cached(
@@ -167,7 +241,9 @@ impl<'a> Applying<'a> {
 
     fn expectations_hold(&self) -> rusqlite::Result<bool> {
         for expected in self.batch.expectations() {
-            let Some(scope) = scope_id(self.db, self.batch.tenant(), &expected.memory_ref)? else { return Ok(false) };
+            let Some(scope) = scope_id(self.db, self.batch.tenant(), &expected.memory_ref)? else {
+                return Ok(false);
+            };
             let holds = self
                 .db
                 .prepare_cached(
@@ -188,7 +264,13 @@ impl<'a> Applying<'a> {
             }
         }
         for expected in self.batch.record_expectations() {
-            if !record::is_like(self.db, self.batch.tenant(), expected.kind, &expected.key, &expected.precondition)? {
+            if !record::is_like(
+                self.db,
+                self.batch.tenant(),
+                expected.kind,
+                &expected.key,
+                &expected.precondition,
+            )? {
                 return Ok(false);
             }
         }
@@ -196,16 +278,24 @@ impl<'a> Applying<'a> {
     }
 
     fn fence_holds(&self) -> rusqlite::Result<bool> {
-        let Some(fence) = self.batch.fence() else { return Ok(true) };
-        self.db.prepare_cached("SELECT 1 FROM lease WHERE tenant_id = ?1 AND pass = ?2 AND fence = ?3")?.exists(params![
-            self.batch.tenant().as_str(),
-            fence.pass,
-            fence.number
-        ])
+        let Some(fence) = self.batch.fence() else {
+            return Ok(true);
+        };
+        self.db
+            .prepare_cached(
+                "SELECT 1 FROM lease WHERE tenant_id = ?1 AND pass = ?2 AND fence = ?3",
+            )?
+            .exists(params![
+                self.batch.tenant().as_str(),
+                fence.pass,
+                fence.number
+            ])
     }
 
     fn replay(&self) -> rusqlite::Result<Option<Result<Committed, StoreError>>> {
-        let Some(key) = self.batch.idempotency() else { return Ok(None) };
+        let Some(key) = self.batch.idempotency() else {
+            return Ok(None);
+        };
         let found: Option<([u8; 32], i64, u64, String)> = self
             .db
             .prepare_cached("SELECT body, at, revision, outcomes FROM idempotency WHERE tenant_id = ?1 AND operation = ?2 AND key = ?3")?
@@ -213,18 +303,29 @@ impl<'a> Applying<'a> {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
             })
             .optional()?;
-        let Some((body, at, revision, outcomes)) = found else { return Ok(None) };
+        let Some((body, at, revision, outcomes)) = found else {
+            return Ok(None);
+        };
         if body != key.body {
             return Ok(Some(Err(Rejection::IdempotencyMismatch.into())));
         }
         let Some(outcomes) = outcomes_from_stored(&outcomes) else {
-            return Ok(Some(Err(StoreError::Damaged("an idempotency record cannot be read"))));
+            return Ok(Some(Err(StoreError::Damaged(
+                "an idempotency record cannot be read",
+            ))));
         };
-        Ok(Some(Ok(Committed { revision: Revision(revision), at: Timestamp(at), outcomes, replayed: true })))
+        Ok(Some(Ok(Committed {
+            revision: Revision(revision),
+            at: Timestamp(at),
+            outcomes,
+            replayed: true,
+        })))
     }
 
     fn remember(&self, committed: &Committed) -> rusqlite::Result<()> {
-        let Some(key) = self.batch.idempotency() else { return Ok(()) };
+        let Some(key) = self.batch.idempotency() else {
+            return Ok(());
+        };
         self.db
             .prepare_cached(
                 "INSERT INTO idempotency (tenant_id, operation, key, body, at, revision, outcomes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",

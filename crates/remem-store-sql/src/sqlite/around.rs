@@ -12,8 +12,16 @@ use std::collections::HashMap;
 const PORTION: usize = 32;
 
 /// What stands around entries, in the order of `list`. Of a snapshot, what is still there counts.
-pub(super) fn around(db: &Connection, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError> {
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
+pub(super) fn around(
+    db: &Connection,
+    scope: &Scope,
+    ids: &[EntryId],
+    reach: u32,
+    at: &ReadAt,
+) -> Result<Vec<Around>, StoreError> {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+        return Ok(Vec::new());
+    };
     let mut answers = Vec::with_capacity(ids.len());
     for ids in ids.chunks(PORTION) {
         answers.extend(portion_around(db, scope, scope_id, ids, reach, at).map_err(failed)?);
@@ -31,11 +39,24 @@ fn portion_around(
     at: &ReadAt,
 ) -> rusqlite::Result<Vec<Around>> {
     let statement = beside(scope, scope_id, ids, reach, at);
-    let rows =
-        |text: Option<String>| -> Vec<i64> { text.iter().flat_map(|text| text.split(',')).filter_map(|row| row.parse().ok()).collect() };
-    let sides = statement.query(db, |row| Ok((row.get::<_, String>(0)?, (rows(row.get(1)?), rows(row.get(2)?)))))?;
+    let rows = |text: Option<String>| -> Vec<i64> {
+        text.iter()
+            .flat_map(|text| text.split(','))
+            .filter_map(|row| row.parse().ok())
+            .collect()
+    };
+    let sides = statement.query(db, |row| {
+        Ok((
+            row.get::<_, String>(0)?,
+            (rows(row.get(1)?), rows(row.get(2)?)),
+        ))
+    })?;
     let sides: HashMap<String, (Vec<i64>, Vec<i64>)> = sides.into_iter().collect();
-    let mut beside: Vec<i64> = sides.values().flat_map(|(before, after)| before.iter().chain(after)).copied().collect();
+    let mut beside: Vec<i64> = sides
+        .values()
+        .flat_map(|(before, after)| before.iter().chain(after))
+        .copied()
+        .collect();
     beside.sort_unstable();
     beside.dedup();
     let mut entries = HashMap::with_capacity(beside.len());
@@ -43,13 +64,20 @@ fn portion_around(
         entries.extend(by_rows(db, scope, scope_id, rows, at)?);
     }
     let shown = |rows: &[i64]| {
-        let mut side: Vec<Entry> = rows.iter().filter_map(|row| entries.get(row).cloned()).collect();
+        let mut side: Vec<Entry> = rows
+            .iter()
+            .filter_map(|row| entries.get(row).cloned())
+            .collect();
         side.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
         side
     };
     let answer = |id: &EntryId| {
         let (before, after) = sides.get(id.as_str())?;
-        Some(Around { id: id.clone(), before: shown(before).into_iter().rev().collect(), after: shown(after) })
+        Some(Around {
+            id: id.clone(),
+            before: shown(before).into_iter().rev().collect(),
+            after: shown(after),
+        })
     };
     Ok(ids.iter().filter_map(answer).collect())
 }
@@ -61,25 +89,55 @@ fn beside(scope: &Scope, scope_id: i64, ids: &[EntryId], reach: u32, at: &ReadAt
         statement.push(", (SELECT group_concat(row_id) FROM (SELECT e.row_id FROM entry e INDEXED BY entry_list WHERE ", []);
         statement.push_part(&scope.tenant, scope_id, at, Part::There);
         // Without the signs SQLite goes along the index by time alone: of entries of one import it would read all.
-        statement.push(&format!(" AND (e.created_at, e.id) {sign} (+o.created_at, +o.id)"), []);
-        statement.push(&format!(" ORDER BY e.created_at {order}, e.id {order} LIMIT ?))"), boxed([&reach]));
+        statement.push(
+            &format!(" AND (e.created_at, e.id) {sign} (+o.created_at, +o.id)"),
+            [],
+        );
+        statement.push(
+            &format!(" ORDER BY e.created_at {order}, e.id {order} LIMIT ?))"),
+            boxed([&reach]),
+        );
     }
-    let padded = ids.iter().map(EntryId::as_str).chain(std::iter::repeat("")).take(PORTION);
+    let padded = ids
+        .iter()
+        .map(EntryId::as_str)
+        .chain(std::iter::repeat(""))
+        .take(PORTION);
     statement.push(" FROM (SELECT e.id, e.created_at FROM entry e WHERE ", []);
     statement.push_live(&scope.tenant, scope_id, at);
     let places = ["?"; PORTION].join(", ");
-    statement.push(&format!(" AND e.id IN ({places})) o"), padded.map(|id| Box::new(id.to_owned()) as Box<dyn ToSql>));
+    statement.push(
+        &format!(" AND e.id IN ({places})) o"),
+        padded.map(|id| Box::new(id.to_owned()) as Box<dyn ToSql>),
+    );
     statement
 }
 
 /// The entries of rows that are there.
-fn by_rows(db: &Connection, scope: &Scope, scope_id: i64, rows: &[i64], at: &ReadAt) -> rusqlite::Result<Vec<(i64, Entry)>> {
-    let (places, padded) = (["?"; PORTION].join(", "), rows.iter().copied().chain(std::iter::repeat(-1)).take(PORTION));
-    let mut statement =
-        Statement::new(format!("SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e NOT INDEXED WHERE e.row_id IN ({places}) AND "));
-    statement.params.extend(padded.map(|row| Box::new(row) as Box<dyn ToSql>));
+fn by_rows(
+    db: &Connection,
+    scope: &Scope,
+    scope_id: i64,
+    rows: &[i64],
+    at: &ReadAt,
+) -> rusqlite::Result<Vec<(i64, Entry)>> {
+    let (places, padded) = (
+        ["?"; PORTION].join(", "),
+        rows.iter()
+            .copied()
+            .chain(std::iter::repeat(-1))
+            .take(PORTION),
+    );
+    let mut statement = Statement::new(format!(
+        "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e NOT INDEXED WHERE e.row_id IN ({places}) AND "
+    ));
+    statement
+        .params
+        .extend(padded.map(|row| Box::new(row) as Box<dyn ToSql>));
     statement.push_part(&scope.tenant, scope_id, at, Part::There);
-    statement.query(db, |row| Ok((row.get(ENTRY_WIDTH)?, entry(row, &scope.memory_ref)?)))
+    statement.query(db, |row| {
+        Ok((row.get(ENTRY_WIDTH)?, entry(row, &scope.memory_ref)?))
+    })
 }
 
 #[cfg(test)]
@@ -89,21 +147,36 @@ mod tests {
     use remem_core::{MemoryRef, TenantId, Timestamp};
 
     fn plan(db: &Connection, statement: &Statement) -> Vec<String> {
-        let mut explained = db.prepare(&format!("EXPLAIN QUERY PLAN {}", statement.sql)).unwrap();
-        let lines = explained.query_map(rusqlite::params_from_iter(statement.params.iter()), |row| row.get(3)).unwrap();
+        let mut explained = db
+            .prepare(&format!("EXPLAIN QUERY PLAN {}", statement.sql))
+            .unwrap();
+        let lines = explained
+            .query_map(rusqlite::params_from_iter(statement.params.iter()), |row| {
+                row.get(3)
+            })
+            .unwrap();
         lines.collect::<rusqlite::Result<_>>().unwrap()
     }
 
     #[test]
     fn what_stands_beside_an_entry_is_next_to_it_in_an_index() {
         let db = in_memory(&TENANT_MIGRATIONS).unwrap();
-        let scope = Scope::new(TenantId::parse("t").unwrap(), MemoryRef::parse("m").unwrap());
+        let scope = Scope::new(
+            TenantId::parse("t").unwrap(),
+            MemoryRef::parse("m").unwrap(),
+        );
         let ids = [EntryId::parse("a").unwrap()];
         let plan = plan(&db, &beside(&scope, 1, &ids, 1, &ReadAt::Now(Timestamp(5))));
         for side in ["(created_at,id)<(?,?)", "(created_at,id)>(?,?)"] {
-            let line = format!("SEARCH e USING INDEX entry_list (tenant_id=? AND scope_id=? AND {side})");
+            let line =
+                format!("SEARCH e USING INDEX entry_list (tenant_id=? AND scope_id=? AND {side})");
             assert!(plan.contains(&line), "{plan:#?}");
         }
-        assert!(!plan.iter().any(|line| line.contains("TEMP B-TREE") || line.starts_with("SCAN e")), "{plan:#?}");
+        assert!(
+            !plan
+                .iter()
+                .any(|line| line.contains("TEMP B-TREE") || line.starts_with("SCAN e")),
+            "{plan:#?}"
+        );
     }
 }

@@ -22,18 +22,48 @@ pub(super) struct Migration {
 }
 
 pub(super) const TENANT_MIGRATIONS: [Migration; 8] = [
-    Migration { name: "0001_memory", sql: include_str!("../../migrations/sqlite/0001_memory.sql") },
-    Migration { name: "0002_owner_and_lease", sql: include_str!("../../migrations/sqlite/0002_owner_and_lease.sql") },
-    Migration { name: "0003_record", sql: include_str!("../../migrations/sqlite/0003_record.sql") },
-    Migration { name: "0004_run", sql: include_str!("../../migrations/sqlite/0004_run.sql") },
-    Migration { name: "0005_lineage", sql: include_str!("../../migrations/sqlite/0005_lineage.sql") },
-    Migration { name: "0006_tie", sql: include_str!("../../migrations/sqlite/0006_tie.sql") },
-    Migration { name: "0007_workshop", sql: include_str!("../../migrations/sqlite/0007_workshop.sql") },
-    Migration { name: "0008_recall", sql: include_str!("../../migrations/sqlite/0008_recall.sql") },
+    Migration {
+        name: "0001_memory",
+        sql: include_str!("../../migrations/sqlite/0001_memory.sql"),
+    },
+    Migration {
+        name: "0002_owner_and_lease",
+        sql: include_str!("../../migrations/sqlite/0002_owner_and_lease.sql"),
+    },
+    Migration {
+        name: "0003_record",
+        sql: include_str!("../../migrations/sqlite/0003_record.sql"),
+    },
+    Migration {
+        name: "0004_run",
+        sql: include_str!("../../migrations/sqlite/0004_run.sql"),
+    },
+    Migration {
+        name: "0005_lineage",
+        sql: include_str!("../../migrations/sqlite/0005_lineage.sql"),
+    },
+    Migration {
+        name: "0006_tie",
+        sql: include_str!("../../migrations/sqlite/0006_tie.sql"),
+    },
+    Migration {
+        name: "0007_workshop",
+        sql: include_str!("../../migrations/sqlite/0007_workshop.sql"),
+    },
+    Migration {
+        name: "0008_recall",
+        sql: include_str!("../../migrations/sqlite/0008_recall.sql"),
+    },
 ];
 pub(super) const HOST_MIGRATIONS: [Migration; 2] = [
-    Migration { name: "0001_directory", sql: include_str!("../../migrations/sqlite-host/0001_directory.sql") },
-    Migration { name: "0002_principal", sql: include_str!("../../migrations/sqlite-host/0002_principal.sql") },
+    Migration {
+        name: "0001_directory",
+        sql: include_str!("../../migrations/sqlite-host/0001_directory.sql"),
+    },
+    Migration {
+        name: "0002_principal",
+        sql: include_str!("../../migrations/sqlite-host/0002_principal.sql"),
+    },
 ];
 
 #[derive(Debug, thiserror::Error)]
@@ -44,13 +74,17 @@ enum OpenError {
     Pragma(&'static str),
     #[error("this file is not a Remembrancer database")]
     Foreign,
-    #[error("the database has schema version {found}, this remem knows up to {known}: use a newer remem")]
+    #[error(
+        "the database has schema version {found}, this remem knows up to {known}: use a newer remem"
+    )]
     Newer { found: i64, known: i64 },
 }
 
 pub(super) fn check_version() -> Result<(), StoreError> {
     if rusqlite::version_number() < SQLITE_VERSION_MIN {
-        return Err(StoreError::Unavailable(Box::new(OpenError::Version(rusqlite::version()))));
+        return Err(StoreError::Unavailable(Box::new(OpenError::Version(
+            rusqlite::version(),
+        ))));
     }
     Ok(())
 }
@@ -84,7 +118,10 @@ pub(super) fn reader_of_all(path: &Path) -> Result<Connection, StoreError> {
 /// Readers serve everything that runs, and what is under review is nothing to run: SQLite itself refuses to read it to them.
 fn without_review(asked: AuthContext<'_>) -> Authorization {
     match asked.action {
-        AuthAction::Read { table_name: "review", column_name: "body" } => Authorization::Deny,
+        AuthAction::Read {
+            table_name: "review",
+            column_name: "body",
+        } => Authorization::Deny,
         _ => Authorization::Allow,
     }
 }
@@ -101,14 +138,19 @@ fn prepare(db: &Connection) -> Result<(), StoreError> {
     db.busy_timeout(BUSY_WAIT).map_err(failed)?;
     db.set_prepared_statement_cache_capacity(64);
     identity::register(db).map_err(failed)?;
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).map_err(failed)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)
+        .map_err(failed)?;
     // Plans depend on no parameter. Otherwise SQLite would parse a kept statement anew each time one is bound that a partial index might
     // care about, which took a third of the time of a search.
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .map_err(failed)?;
     // Setting the journal mode answers with the new mode, hence the query.
-    db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(())).map_err(failed)?;
+    db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
+        .map_err(failed)?;
     for (name, value) in SETTINGS {
-        db.pragma_update_and_check(None, name, value, |_| Ok(())).or_else(ignore_no_rows).map_err(failed)?;
+        db.pragma_update_and_check(None, name, value, |_| Ok(()))
+            .or_else(ignore_no_rows)
+            .map_err(failed)?;
         verify_pragma(db, name, value)?;
     }
     Ok(())
@@ -128,17 +170,27 @@ const SETTINGS: [(&str, &str); 7] = [
 ];
 
 fn ignore_no_rows(error: rusqlite::Error) -> Result<(), rusqlite::Error> {
-    if matches!(error, rusqlite::Error::QueryReturnedNoRows) { Ok(()) } else { Err(error) }
+    if matches!(error, rusqlite::Error::QueryReturnedNoRows) {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
 fn verify_pragma(db: &Connection, name: &'static str, value: &str) -> Result<(), StoreError> {
-    let found: rusqlite::types::Value = db.pragma_query_value(None, name, |row| row.get(0)).map_err(failed)?;
+    let found: rusqlite::types::Value = db
+        .pragma_query_value(None, name, |row| row.get(0))
+        .map_err(failed)?;
     let found = match found {
         rusqlite::types::Value::Integer(n) => n.to_string(),
         rusqlite::types::Value::Text(text) => text,
         _ => String::new(),
     };
-    if found == value { Ok(()) } else { Err(StoreError::Unavailable(Box::new(OpenError::Pragma(name)))) }
+    if found == value {
+        Ok(())
+    } else {
+        Err(StoreError::Unavailable(Box::new(OpenError::Pragma(name))))
+    }
 }
 
 /// Brings the schema up to date, each step in its own transaction together with its number.
@@ -159,19 +211,34 @@ fn migrate(db: &Connection, migrations: &[Migration]) -> Result<(), StoreError> 
     }
 }
 
-fn migration_step(db: &Connection, migrations: &[Migration], known: i64) -> Result<bool, StoreError> {
-    let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
-    let application: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(failed)?;
+fn migration_step(
+    db: &Connection,
+    migrations: &[Migration],
+    known: i64,
+) -> Result<bool, StoreError> {
+    let version: i64 = db
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(failed)?;
+    let application: i64 = db
+        .pragma_query_value(None, "application_id", |row| row.get(0))
+        .map_err(failed)?;
     if version > 0 && application != APPLICATION_ID {
         return Err(StoreError::Unavailable(Box::new(OpenError::Foreign)));
     }
     if version > known {
-        return Err(StoreError::Unavailable(Box::new(OpenError::Newer { found: version, known })));
+        return Err(StoreError::Unavailable(Box::new(OpenError::Newer {
+            found: version,
+            known,
+        })));
     }
-    let Some(migration) = migrations.get(version as usize) else { return Ok(false) };
+    let Some(migration) = migrations.get(version as usize) else {
+        return Ok(false);
+    };
     db.execute_batch(migration.sql).map_err(failed)?;
-    db.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
-    db.pragma_update(None, "user_version", version + 1).map_err(failed)?;
+    db.pragma_update(None, "application_id", APPLICATION_ID)
+        .map_err(failed)?;
+    db.pragma_update(None, "user_version", version + 1)
+        .map_err(failed)?;
     tracing::debug!(migration = migration.name, "schema migrated");
     Ok(true)
 }
@@ -180,7 +247,9 @@ fn migration_step(db: &Connection, migrations: &[Migration], known: i64) -> Resu
 pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged("the database file is malformed"),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::Damaged("the database file is malformed")
+        }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
         _ => StoreError::Unavailable(Box::new(error)),
     }
@@ -198,7 +267,9 @@ mod tests {
         db.pragma_update(None, "user_version", 99).unwrap();
         drop(db);
         let error = writer(&path, &TENANT_MIGRATIONS).unwrap_err();
-        let StoreError::Unavailable(source) = error else { panic!("{error:?}") };
+        let StoreError::Unavailable(source) = error else {
+            panic!("{error:?}")
+        };
         assert!(source.to_string().contains("newer remem"), "{source}");
     }
 
@@ -206,8 +277,14 @@ mod tests {
     fn a_foreign_database_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        Connection::open(&path).unwrap().execute_batch("CREATE TABLE t(a); PRAGMA user_version = 1").unwrap();
-        assert!(matches!(writer(&path, &TENANT_MIGRATIONS), Err(StoreError::Unavailable(_))));
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch("CREATE TABLE t(a); PRAGMA user_version = 1")
+            .unwrap();
+        assert!(matches!(
+            writer(&path, &TENANT_MIGRATIONS),
+            Err(StoreError::Unavailable(_))
+        ));
     }
 
     #[test]
@@ -215,7 +292,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         let _writer = writer(&path, &TENANT_MIGRATIONS).unwrap();
-        assert!(reader(&path).unwrap().execute("DELETE FROM event", []).is_err());
+        assert!(
+            reader(&path)
+                .unwrap()
+                .execute("DELETE FROM event", [])
+                .is_err()
+        );
     }
 
     #[test]
@@ -223,14 +305,27 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         let writer = writer(&path, &TENANT_MIGRATIONS).unwrap();
-        writer.execute("INSERT INTO review VALUES ('t', 'proposal', 'p', 1, 0, '{}', NULL)", []).unwrap();
+        writer
+            .execute(
+                "INSERT INTO review VALUES ('t', 'proposal', 'p', 1, 0, '{}', NULL)",
+                [],
+            )
+            .unwrap();
         let reader = reader(&path).unwrap();
-        for sql in ["SELECT body FROM review", "SELECT * FROM review", "SELECT 1 FROM review WHERE body LIKE '{%'"] {
+        for sql in [
+            "SELECT body FROM review",
+            "SELECT * FROM review",
+            "SELECT 1 FROM review WHERE body LIKE '{%'",
+        ] {
             assert!(writer.prepare(sql).is_ok(), "{sql}");
             let error = reader.prepare(sql).unwrap_err().to_string();
             assert!(error.contains("prohibited"), "{sql}: {error}");
         }
-        let count: i64 = reader.query_row("SELECT count(*) FROM review WHERE key = 'p'", [], |row| row.get(0)).unwrap();
+        let count: i64 = reader
+            .query_row("SELECT count(*) FROM review WHERE key = 'p'", [], |row| {
+                row.get(0)
+            })
+            .unwrap();
         assert_eq!(count, 1, "that there is something is no secret");
     }
 
@@ -241,10 +336,15 @@ mod tests {
         let sql = "SELECT count(*) FROM entry WHERE tenant_id = ? AND scope_id = ? AND rev_to IS NULL AND expires_at IS NULL AND tier = ?";
         let mut statement = db.prepare(sql).unwrap();
         for tier in ["persistent", "session", "persistent"] {
-            let none: i64 = statement.query_row(("t", 1, tier), |row| row.get(0)).unwrap();
+            let none: i64 = statement
+                .query_row(("t", 1, tier), |row| row.get(0))
+                .unwrap();
             assert_eq!(none, 0);
         }
-        assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0);
+        assert_eq!(
+            statement.get_status(rusqlite::StatementStatus::RePrepare),
+            0
+        );
     }
 
     #[test]

@@ -35,24 +35,37 @@ impl SqliteDirectory {
         connection::check_version()?;
         let db = match location {
             Location::Folder(folder) => {
-                std::fs::create_dir_all(folder).map_err(|e| StoreError::Unavailable(Box::new(e)))?;
+                std::fs::create_dir_all(folder)
+                    .map_err(|e| StoreError::Unavailable(Box::new(e)))?;
                 connection::writer(&folder.join("host.db"), &HOST_MIGRATIONS)?
             }
             Location::Memory => connection::in_memory(&HOST_MIGRATIONS)?,
         };
-        Ok(SqliteDirectory { inner: Mutex::new(Inner { db, loaded: None }) })
+        Ok(SqliteDirectory {
+            inner: Mutex::new(Inner { db, loaded: None }),
+        })
     }
 
     fn look<T>(&self, f: impl FnOnce(&Loaded) -> T) -> Result<T, StoreError> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let version: i64 = inner.db.pragma_query_value(None, "data_version", |row| row.get(0)).map_err(failed)?;
-        if inner.loaded.as_ref().is_none_or(|loaded| loaded.version != version) {
+        let version: i64 = inner
+            .db
+            .pragma_query_value(None, "data_version", |row| row.get(0))
+            .map_err(failed)?;
+        if inner
+            .loaded
+            .as_ref()
+            .is_none_or(|loaded| loaded.version != version)
+        {
             inner.loaded = Some(load(&inner.db, version).map_err(failed)?);
         }
         Ok(f(inner.loaded.as_ref().expect("loaded just above")))
     }
 
-    fn change(&self, f: impl FnOnce(&Connection) -> rusqlite::Result<bool>) -> Result<bool, StoreError> {
+    fn change(
+        &self,
+        f: impl FnOnce(&Connection) -> rusqlite::Result<bool>,
+    ) -> Result<bool, StoreError> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.loaded = None;
         f(&inner.db).map_err(failed)
@@ -63,9 +76,13 @@ const KEYS: &str = "SELECT key_id, tenant_id, label, hash, permissions, created_
 
 fn load(db: &Connection, version: i64) -> rusqlite::Result<Loaded> {
     let mut query = db.prepare_cached("SELECT tenant_id, created_at, shapes FROM tenant")?;
-    let tenants = query.query_map([], tenant)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let tenants = query
+        .query_map([], tenant)?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
     let mut query = db.prepare_cached(KEYS)?;
-    let keys = query.query_map([], key)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let keys = query
+        .query_map([], key)?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
     Ok(Loaded {
         version,
         tenants: tenants.into_iter().map(|t| (t.id.clone(), t)).collect(),
@@ -87,9 +104,13 @@ fn tenant(row: &Row<'_>) -> rusqlite::Result<Tenant> {
 }
 
 fn key(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
-    let (id, tenant, permissions): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
+    let (id, tenant, permissions): (String, String, String) =
+        (row.get(0)?, row.get(1)?, row.get(4)?);
     let principal: String = row.get(8)?;
-    let permissions = permissions.split_whitespace().map(str::parse::<Permission>).collect::<Result<Vec<_>, _>>();
+    let permissions = permissions
+        .split_whitespace()
+        .map(str::parse::<Permission>)
+        .collect::<Result<Vec<_>, _>>();
     Ok(KeyRecord {
         id: PrincipalId::parse(&id).ok_or_else(|| unreadable(0))?,
         principal: PrincipalId::parse(&principal).ok_or_else(|| unreadable(8))?,
@@ -136,7 +157,14 @@ impl Directory for SqliteDirectory {
     }
 
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRecord>, StoreError> {
-        let mut keys: Vec<KeyRecord> = self.look(|loaded| loaded.keys.values().filter(|k| k.tenant == *tenant).cloned().collect())?;
+        let mut keys: Vec<KeyRecord> = self.look(|loaded| {
+            loaded
+                .keys
+                .values()
+                .filter(|k| k.tenant == *tenant)
+                .cloned()
+                .collect()
+        })?;
         keys.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
         Ok(keys)
     }
@@ -163,7 +191,12 @@ impl Directory for SqliteDirectory {
         })
     }
 
-    async fn revoke_key(&self, tenant: &TenantId, id: &PrincipalId, at: Timestamp) -> Result<bool, StoreError> {
+    async fn revoke_key(
+        &self,
+        tenant: &TenantId,
+        id: &PrincipalId,
+        at: Timestamp,
+    ) -> Result<bool, StoreError> {
         self.change(|db| {
             let revoked = db.execute(
                 "UPDATE api_key SET revoked_at = ?3 WHERE tenant_id = ?1 AND key_id = ?2 AND revoked_at IS NULL",

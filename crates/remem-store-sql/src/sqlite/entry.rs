@@ -73,10 +73,19 @@ impl Applying<'_> {
         if let Some(end) = admitted.expires_at() {
             self.next_expiry = self.next_expiry.min(end.0);
         }
-        Ok(Outcome::Stored { id: id.clone(), created_at })
+        Ok(Outcome::Stored {
+            id: id.clone(),
+            created_at,
+        })
     }
 
-    fn index(&self, scope: i64, id: &EntryId, tags: &[&str], created_at: Timestamp) -> rusqlite::Result<()> {
+    fn index(
+        &self,
+        scope: i64,
+        id: &EntryId,
+        tags: &[&str],
+        created_at: Timestamp,
+    ) -> rusqlite::Result<()> {
         for tag in tags {
             self.db
                 .prepare_cached("INSERT INTO entry_tag (tenant_id, scope_id, tag, created_at, id) VALUES (?1, ?2, ?3, ?4, ?5)")?
@@ -86,59 +95,112 @@ impl Applying<'_> {
     }
 
     fn is_taken(&self, scope: i64, id: &EntryId) -> rusqlite::Result<bool> {
-        self.db.prepare_cached("SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3")?.exists(params![
-            self.batch.tenant().as_str(),
-            scope,
-            id.as_str()
-        ])
+        self.db
+            .prepare_cached(
+                "SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3",
+            )?
+            .exists(params![self.batch.tenant().as_str(), scope, id.as_str()])
     }
 
     /// Takes an entry away. Its text goes at once, unless a run reads a snapshot: then the purge pass erases it when the
     /// last such run has ended. Time is not held up by anybody.
-    pub(super) fn remove(&mut self, memory_ref: &MemoryRef, id: &EntryId, reason: &str, before: Revision) -> rusqlite::Result<Outcome> {
+    pub(super) fn remove(
+        &mut self,
+        memory_ref: &MemoryRef,
+        id: &EntryId,
+        reason: &str,
+        before: Revision,
+    ) -> rusqlite::Result<Outcome> {
         // Deleting ends what a reader could still see; the purge pass ends what none can see any more.
-        let condition = if reason == "expired" { "expires_at <= :at" } else { "(expires_at IS NULL OR expires_at > :at)" };
-        let Some(entry) = self.find(memory_ref, id, &format!("rev_to IS NULL AND {condition}"))? else { return Ok(Outcome::Nothing) };
+        let condition = if reason == "expired" {
+            "expires_at <= :at"
+        } else {
+            "(expires_at IS NULL OR expires_at > :at)"
+        };
+        let Some(entry) = self.find(memory_ref, id, &format!("rev_to IS NULL AND {condition}"))?
+        else {
+            return Ok(Outcome::Nothing);
+        };
         let (revision, held) = (self.tick(before), self.is_linked(entry.row)?);
         self.take_away(entry.row, revision, if held { "held" } else { reason })?;
         self.untie(entry.scope, entry.row)?;
         if held {
             self.unsign(entry.scope, entry.row)?;
-        } else if reason == "expired" || !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
+        } else if reason == "expired" || !snapshot::is_held(self.db, self.batch.tenant(), revision)?
+        {
             self.erase(id, &entry, false)?;
         }
         Ok(Outcome::Removed)
     }
 
-    pub(super) fn take_away(&self, row: i64, revision: Revision, reason: &str) -> rusqlite::Result<()> {
-        let sql =
-            "UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5, ended_at = ?6 WHERE tenant_id = ?1 AND row_id = ?2";
-        let (tenant, run) = (self.batch.tenant().as_str(), self.batch.run().map(RunId::as_str));
-        self.db.prepare_cached(sql)?.execute(params![tenant, row, revision.0, reason, run, self.clock.at.0]).map(|_| ())
+    pub(super) fn take_away(
+        &self,
+        row: i64,
+        revision: Revision,
+        reason: &str,
+    ) -> rusqlite::Result<()> {
+        let sql = "UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5, ended_at = ?6 WHERE tenant_id = ?1 AND row_id = ?2";
+        let (tenant, run) = (
+            self.batch.tenant().as_str(),
+            self.batch.run().map(RunId::as_str),
+        );
+        self.db
+            .prepare_cached(sql)?
+            .execute(params![
+                tenant,
+                row,
+                revision.0,
+                reason,
+                run,
+                self.clock.at.0
+            ])
+            .map(|_| ())
     }
 
     /// Erases what was only taken away before.
-    pub(super) fn erase_ended(&mut self, memory_ref: &MemoryRef, id: &EntryId) -> rusqlite::Result<Outcome> {
+    pub(super) fn erase_ended(
+        &mut self,
+        memory_ref: &MemoryRef,
+        id: &EntryId,
+    ) -> rusqlite::Result<Outcome> {
         let free = format!("{} AND {}", snapshot::SPENT, snapshot::FREE);
-        let Some(entry) = self.find(memory_ref, id, &free)? else { return Ok(Outcome::Nothing) };
+        let Some(entry) = self.find(memory_ref, id, &free)? else {
+            return Ok(Outcome::Nothing);
+        };
         self.erase(id, &entry, false)?;
         Ok(Outcome::Removed)
     }
 
     /// The entry under another text. An unchanged text only learns which rules it was held against.
-    pub(super) fn rewrite(&mut self, id: &EntryId, admitted: &Admitted) -> rusqlite::Result<Outcome> {
+    pub(super) fn rewrite(
+        &mut self,
+        id: &EntryId,
+        admitted: &Admitted,
+    ) -> rusqlite::Result<Outcome> {
         let tenant = self.batch.tenant().as_str();
-        let Some(old) = self.find(&admitted.scope().memory_ref, id, "erased_at IS NULL")? else { return Ok(Outcome::Nothing) };
+        let Some(old) = self.find(&admitted.scope().memory_ref, id, "erased_at IS NULL")? else {
+            return Ok(Outcome::Nothing);
+        };
         let tags: Vec<&str> = admitted.tags().collect();
         let tags_text = Value::from(tags.clone()).to_string();
         let sql = "UPDATE entry SET scan = ?3, content = ?4, tags = ?5, metadata = ?6, content_hash = ?7
                    WHERE tenant_id = ?1 AND row_id = ?2 AND (content, tags, metadata) IS NOT (?4, ?5, ?6)";
         let hash = content_hash(admitted.content().as_bytes());
         let scan = admitted.scan().cast_signed();
-        let values = params![tenant, old.row, scan, admitted.content(), tags_text, admitted.metadata(), hash];
+        let values = params![
+            tenant,
+            old.row,
+            scan,
+            admitted.content(),
+            tags_text,
+            admitted.metadata(),
+            hash
+        ];
         if self.db.prepare_cached(sql)?.execute(values)? == 0 {
             let sql = "UPDATE entry SET scan = ?3 WHERE tenant_id = ?1 AND row_id = ?2";
-            self.db.prepare_cached(sql)?.execute(params![tenant, old.row, scan])?;
+            self.db
+                .prepare_cached(sql)?
+                .execute(params![tenant, old.row, scan])?;
             return Ok(Outcome::Nothing);
         }
         self.unindex(id, &old)?;
@@ -148,23 +210,50 @@ impl Applying<'_> {
         Ok(Outcome::Removed)
     }
 
-    pub(super) fn find(&self, memory_ref: &MemoryRef, id: &EntryId, condition: &str) -> rusqlite::Result<Option<Indexed>> {
+    pub(super) fn find(
+        &self,
+        memory_ref: &MemoryRef,
+        id: &EntryId,
+        condition: &str,
+    ) -> rusqlite::Result<Option<Indexed>> {
         let tenant = self.batch.tenant();
-        let Some(scope) = scope_id(self.db, tenant, memory_ref)? else { return Ok(None) };
+        let Some(scope) = scope_id(self.db, tenant, memory_ref)? else {
+            return Ok(None);
+        };
         let sql = format!(
             "SELECT row_id, tags, created_at FROM entry
              WHERE tenant_id = :tenant AND scope_id = :scope AND id = :id AND {condition}"
         );
-        let indexed = |row: &Row<'_>| Ok(Indexed { row: row.get(0)?, scope, tags: row.get(1)?, created_at: row.get(2)? });
+        let indexed = |row: &Row<'_>| {
+            Ok(Indexed {
+                row: row.get(0)?,
+                scope,
+                tags: row.get(1)?,
+                created_at: row.get(2)?,
+            })
+        };
         let (tenant, id, at) = (tenant.as_str(), id.as_str(), self.batch.at().0);
-        let values: [(&str, &dyn ToSql); 4] = [(":tenant", &tenant), (":scope", &scope), (":id", &id), (":at", &at)];
+        let values: [(&str, &dyn ToSql); 4] = [
+            (":tenant", &tenant),
+            (":scope", &scope),
+            (":id", &id),
+            (":at", &at),
+        ];
         let used = if condition.contains(":at") { 4 } else { 3 };
-        self.db.prepare_cached(&sql)?.query_row(&values[..used], indexed).optional()
+        self.db
+            .prepare_cached(&sql)?
+            .query_row(&values[..used], indexed)
+            .optional()
     }
 
     /// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index. What was merged into
     /// it goes with it, unless it is spared.
-    pub(super) fn erase(&mut self, id: &EntryId, entry: &Indexed, spare_merged: bool) -> rusqlite::Result<()> {
+    pub(super) fn erase(
+        &mut self,
+        id: &EntryId,
+        entry: &Indexed,
+        spare_merged: bool,
+    ) -> rusqlite::Result<()> {
         self.unindex(id, entry)?;
         self.unsign(entry.scope, entry.row)?;
         self.untie(entry.scope, entry.row)?;
@@ -172,7 +261,11 @@ impl Applying<'_> {
         let sql = "UPDATE entry SET content = '', tags = '[]', metadata = NULL, content_hash = NULL, erased_at = ?3
                    WHERE tenant_id = ?1 AND row_id = ?2";
         let at = self.clock.at.max(self.batch.at());
-        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), entry.row, at.0])?;
+        self.db.prepare_cached(sql)?.execute(params![
+            self.batch.tenant().as_str(),
+            entry.row,
+            at.0
+        ])?;
         self.erased = true;
         Ok(())
     }
@@ -181,7 +274,13 @@ impl Applying<'_> {
         self.unlearn(entry.scope, entry.row)?;
         let sql = "DELETE FROM entry_tag WHERE tenant_id = ?1 AND scope_id = ?2 AND tag = ?3 AND created_at = ?4 AND id = ?5";
         for tag in serde_json::from_str::<Vec<String>>(&entry.tags).unwrap_or_default() {
-            self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), entry.scope, tag, entry.created_at, id.as_str()])?;
+            self.db.prepare_cached(sql)?.execute(params![
+                self.batch.tenant().as_str(),
+                entry.scope,
+                tag,
+                entry.created_at,
+                id.as_str()
+            ])?;
         }
         Ok(())
     }

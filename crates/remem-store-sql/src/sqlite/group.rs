@@ -24,12 +24,18 @@ pub(super) struct Group {
 
 /// Something else that needs the writer between two groups.
 pub(super) enum Work {
-    Scrub { keys_before: Timestamp, compact: bool },
+    Scrub {
+        keys_before: Timestamp,
+        compact: bool,
+    },
 }
 
 impl Group {
     pub fn new(state: Arc<State>) -> Group {
-        Group { queue: Arc::default(), state }
+        Group {
+            queue: Arc::default(),
+            state,
+        }
     }
 
     pub async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
@@ -66,13 +72,25 @@ fn lead(queue: &Queue<Work>, state: &State) {
             metrics::histogram!("remem_commit_group_batches").record(group.len() as f64);
             commit_group(&db, state, group);
         }
-        if let Some((Work::Scrub { keys_before, compact }, answer)) = work {
+        if let Some((
+            Work::Scrub {
+                keys_before,
+                compact,
+            },
+            answer,
+        )) = work
+        {
             tell(answer, scrub(&db, state, keys_before, compact));
         }
     }
 }
 
-fn scrub(db: &Connection, state: &State, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
+fn scrub(
+    db: &Connection,
+    state: &State,
+    keys_before: Timestamp,
+    compact: bool,
+) -> Result<(), StoreError> {
     // Cleared first: text erased while the journal is cut off asks for another cut.
     state.due.scrub.store(false, Ordering::Relaxed);
     let done = maintain::scrub(db, &state.tenant, keys_before, compact);
@@ -120,7 +138,10 @@ fn same(error: &rusqlite::Error) -> StoreError {
 }
 
 fn concerns_one_batch(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch))
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch)
+    )
 }
 
 /// Applies the batches in one transaction and flushes it. An error means that none of them is known to be applied.
@@ -130,10 +151,14 @@ fn transaction<'a>(
     batches: impl Iterator<Item = &'a Batch>,
 ) -> Result<Vec<Result<Committed, StoreError>>, rusqlite::Error> {
     db.execute_batch("BEGIN IMMEDIATE")?;
-    let applied = apply_all(db, state, batches).and_then(|applied| db.execute_batch("COMMIT").map(|()| applied));
+    let applied = apply_all(db, state, batches)
+        .and_then(|applied| db.execute_batch("COMMIT").map(|()| applied));
     match applied {
         Ok(applied) => {
-            state.due.next_expiry.fetch_min(applied.next_expiry, Ordering::Relaxed);
+            state
+                .due
+                .next_expiry
+                .fetch_min(applied.next_expiry, Ordering::Relaxed);
             if let Some(next_due) = applied.next_due
                 && next_due < state.due.next_due.swap(next_due, Ordering::Relaxed)
             {
@@ -164,13 +189,25 @@ struct Applied {
     next_due: Option<i64>,
 }
 
-fn apply_all<'a>(db: &Connection, state: &State, batches: impl Iterator<Item = &'a Batch>) -> Result<Applied, rusqlite::Error> {
+fn apply_all<'a>(
+    db: &Connection,
+    state: &State,
+    batches: impl Iterator<Item = &'a Batch>,
+) -> Result<Applied, rusqlite::Error> {
     let mut clock = Clock::load(db, &state.tenant)?;
     let loaded = clock.clone();
-    let (mut results, mut next_expiry, mut erased, mut retied) = (Vec::new(), i64::MAX, false, false);
+    let (mut results, mut next_expiry, mut erased, mut retied) =
+        (Vec::new(), i64::MAX, false, false);
     for batch in batches {
-        let mut applying =
-            apply::Applying { db, batch, clock: &mut clock, next_expiry: i64::MAX, erased: false, retied: false, successors: Vec::new() };
+        let mut applying = apply::Applying {
+            db,
+            batch,
+            clock: &mut clock,
+            next_expiry: i64::MAX,
+            erased: false,
+            retied: false,
+            successors: Vec::new(),
+        };
         results.push(identity::acting(&batch.actor(), || applying.run())?);
         next_expiry = next_expiry.min(applying.next_expiry);
         erased |= applying.erased;
@@ -179,6 +216,16 @@ fn apply_all<'a>(db: &Connection, state: &State, batches: impl Iterator<Item = &
     if clock != loaded {
         clock.save(db, &state.tenant)?;
     }
-    let next_due = if retied { Some(record::next_due(db, &state.tenant)?) } else { None };
-    Ok(Applied { clock, results, next_expiry, erased, next_due })
+    let next_due = if retied {
+        Some(record::next_due(db, &state.tenant)?)
+    } else {
+        None
+    };
+    Ok(Applied {
+        clock,
+        results,
+        next_expiry,
+        erased,
+        next_due,
+    })
 }

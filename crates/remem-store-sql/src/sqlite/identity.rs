@@ -27,7 +27,9 @@ pub(super) fn acting<T>(actor: &Actor, work: impl FnOnce() -> T) -> T {
             USER.set(self.0.take());
         }
     }
-    let name = Some(actor.as_str()).filter(|name| !name.is_empty()).map(str::to_owned);
+    let name = Some(actor.as_str())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned);
     let _restore = Restore(USER.replace(name));
     work()
 }
@@ -37,13 +39,24 @@ pub(super) fn acting<T>(actor: &Actor, work: impl FnOnce() -> T) -> T {
 pub(super) fn register(db: &Connection) -> Result<()> {
     let plain = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
     let pure = plain | FunctionFlags::SQLITE_DETERMINISTIC;
-    db.create_scalar_function("app_user_id", 0, plain, |_| Ok(USER.with_borrow(Clone::clone)))?;
+    db.create_scalar_function("app_user_id", 0, plain, |_| {
+        Ok(USER.with_borrow(Clone::clone))
+    })?;
     // SQLite's own `length` ends at U+0000.
-    db.create_scalar_function("trgm_guarded", 1, pure, |given| Ok(is_guarded(given.get_raw(0).as_str().map_err(|_| unreadable())?)))?;
-    db.create_scalar_function("trgm_least", 1, pure, |given| Ok(*trigrams(given, 0)?.sizes().start() as u64))?;
-    db.create_scalar_function("trgm_most", 1, pure, |given| Ok(*trigrams(given, 0)?.sizes().end() as u64))?;
+    db.create_scalar_function("trgm_guarded", 1, pure, |given| {
+        Ok(is_guarded(
+            given.get_raw(0).as_str().map_err(|_| unreadable())?,
+        ))
+    })?;
+    db.create_scalar_function("trgm_least", 1, pure, |given| {
+        Ok(*trigrams(given, 0)?.sizes().start() as u64)
+    })?;
+    db.create_scalar_function("trgm_most", 1, pure, |given| {
+        Ok(*trigrams(given, 0)?.sizes().end() as u64)
+    })?;
     db.create_scalar_function("trgm_shadows", 2, pure, |given| {
-        let rule = Trigrams::from_bytes(given.get_raw(0).as_blob().map_err(|_| unreadable())?).ok_or_else(unreadable)?;
+        let rule = Trigrams::from_bytes(given.get_raw(0).as_blob().map_err(|_| unreadable())?)
+            .ok_or_else(unreadable)?;
         Ok(trigrams(given, 1)?.shadows(&rule))
     })
 }
@@ -53,7 +66,9 @@ fn unreadable() -> rusqlite::Error {
 }
 
 fn trigrams(given: &Context<'_>, argument: usize) -> Result<Trigrams> {
-    Ok(Trigrams::of(given.get_raw(argument).as_str().map_err(|_| unreadable())?))
+    Ok(Trigrams::of(
+        given.get_raw(argument).as_str().map_err(|_| unreadable())?,
+    ))
 }
 
 #[cfg(test)]

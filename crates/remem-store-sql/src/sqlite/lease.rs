@@ -28,8 +28,10 @@ pub(super) fn claim(
 }
 
 pub(super) fn release(db: &Connection, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
-    db.prepare_cached("UPDATE lease SET until = 0 WHERE tenant_id = ?1 AND pass = ?2 AND fence = ?3")
-        .and_then(|mut release| release.execute(params![tenant.as_str(), fence.pass, fence.number]))
-        .map_err(failed)?;
+    db.prepare_cached(
+        "UPDATE lease SET until = 0 WHERE tenant_id = ?1 AND pass = ?2 AND fence = ?3",
+    )
+    .and_then(|mut release| release.execute(params![tenant.as_str(), fence.pass, fence.number]))
+    .map_err(failed)?;
     Ok(())
 }

@@ -5,15 +5,28 @@ use super::apply::Applying;
 use super::connection::failed;
 use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry, scope_id};
 use super::snapshot;
-use remem_core::{Entry, EntryId, MemoryRef, Reason, Revision, RunId, Scope, Subject, TenantId, Timestamp};
-use remem_store::{EntryState, Lineage, Outcome, Relative, RowCursor, Signed, StoreError, Trace, Traced};
+use remem_core::{
+    Entry, EntryId, MemoryRef, Reason, Revision, RunId, Scope, Subject, TenantId, Timestamp,
+};
+use remem_store::{
+    EntryState, Lineage, Outcome, Relative, RowCursor, Signed, StoreError, Trace, Traced,
+};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 impl Applying<'_> {
     /// What the new row was made from, and whom it is about.
-    pub(super) fn relate(&self, scope: i64, row: i64, sources: &[(MemoryRef, EntryId)], subjects: &[Subject]) -> rusqlite::Result<()> {
+    pub(super) fn relate(
+        &self,
+        scope: i64,
+        row: i64,
+        sources: &[(MemoryRef, EntryId)],
+        subjects: &[Subject],
+    ) -> rusqlite::Result<()> {
         for (memory_ref, id) in sources {
-            if let Some((source_scope, source_row)) = self.row_of(memory_ref, id)?.filter(|source| *source != (scope, row)) {
+            if let Some((source_scope, source_row)) = self
+                .row_of(memory_ref, id)?
+                .filter(|source| *source != (scope, row))
+            {
                 self.link(scope, row, source_scope, source_row)?;
             }
         }
@@ -25,19 +38,43 @@ impl Applying<'_> {
         Ok(())
     }
 
-    fn link(&self, scope: i64, row: i64, source_scope: i64, source_row: i64) -> rusqlite::Result<()> {
+    fn link(
+        &self,
+        scope: i64,
+        row: i64,
+        source_scope: i64,
+        source_row: i64,
+    ) -> rusqlite::Result<()> {
         let sql = "INSERT INTO lineage (tenant_id, scope_id, row_id, source_scope, source_row) VALUES (?1, ?2, ?3, ?4, ?5)
                    ON CONFLICT DO NOTHING";
-        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), scope, row, source_scope, source_row])?;
+        self.db.prepare_cached(sql)?.execute(params![
+            self.batch.tenant().as_str(),
+            scope,
+            row,
+            source_scope,
+            source_row
+        ])?;
         Ok(())
     }
 
     /// Any row of that name, a skeleton included.
-    pub(super) fn row_of(&self, memory_ref: &MemoryRef, id: &EntryId) -> rusqlite::Result<Option<(i64, i64)>> {
+    pub(super) fn row_of(
+        &self,
+        memory_ref: &MemoryRef,
+        id: &EntryId,
+    ) -> rusqlite::Result<Option<(i64, i64)>> {
         let tenant = self.batch.tenant();
-        let Some(scope) = scope_id(self.db, tenant, memory_ref)? else { return Ok(None) };
+        let Some(scope) = scope_id(self.db, tenant, memory_ref)? else {
+            return Ok(None);
+        };
         let sql = "SELECT row_id FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3";
-        let row = self.db.prepare_cached(sql)?.query_row(params![tenant.as_str(), scope, id.as_str()], |row| row.get(0)).optional()?;
+        let row = self
+            .db
+            .prepare_cached(sql)?
+            .query_row(params![tenant.as_str(), scope, id.as_str()], |row| {
+                row.get(0)
+            })
+            .optional()?;
         Ok(row.map(|row| (scope, row)))
     }
 
@@ -50,7 +87,10 @@ impl Applying<'_> {
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
         let live = "rev_to IS NULL AND (expires_at IS NULL OR expires_at > :at)";
-        let (Some(gone), Some(kept)) = (self.find(memory_ref, id, live)?, self.find(memory_ref, by, live)?) else {
+        let (Some(gone), Some(kept)) = (
+            self.find(memory_ref, id, live)?,
+            self.find(memory_ref, by, live)?,
+        ) else {
             return Ok(Outcome::Nothing);
         };
         if gone.row == kept.row {
@@ -62,45 +102,81 @@ impl Applying<'_> {
         let run = self.batch.run().map(RunId::as_str);
         let held = !reason.keeps_text() && self.is_linked(gone.row)?;
         let stored = if held { "held" } else { reason.as_str() };
-        self.db.prepare_cached(sql)?.execute(params![tenant, gone.row, revision.0, stored, run, kept.row, self.clock.at.0])?;
+        self.db.prepare_cached(sql)?.execute(params![
+            tenant,
+            gone.row,
+            revision.0,
+            stored,
+            run,
+            kept.row,
+            self.clock.at.0
+        ])?;
         self.unsign(gone.scope, gone.row)?;
         self.retie(gone.scope, gone.row, reason, kept.row)?;
         if reason == Reason::Merged {
             let sql = "UPDATE entry SET support = support + (SELECT support FROM entry WHERE tenant_id = ?1 AND row_id = ?2)
                        WHERE tenant_id = ?1 AND row_id = ?3";
-            self.db.prepare_cached(sql)?.execute(params![tenant, gone.row, kept.row])?;
+            self.db
+                .prepare_cached(sql)?
+                .execute(params![tenant, gone.row, kept.row])?;
             self.link(kept.scope, kept.row, gone.scope, gone.row)?;
         }
-        if !held && !reason.keeps_text() && !snapshot::is_held(self.db, self.batch.tenant(), revision)? {
+        if !held
+            && !reason.keeps_text()
+            && !snapshot::is_held(self.db, self.batch.tenant(), revision)?
+        {
             self.erase(id, &gone, false)?;
         }
         Ok(Outcome::Removed)
     }
 
-    pub(super) fn forget(&mut self, memory_ref: &MemoryRef, id: &EntryId, before: Revision) -> rusqlite::Result<Outcome> {
-        let Some((scope, row)) = self.row_of(memory_ref, id)? else { return Ok(Outcome::Nothing) };
+    pub(super) fn forget(
+        &mut self,
+        memory_ref: &MemoryRef,
+        id: &EntryId,
+        before: Revision,
+    ) -> rusqlite::Result<Outcome> {
+        let Some((scope, row)) = self.row_of(memory_ref, id)? else {
+            return Ok(Outcome::Nothing);
+        };
         let tenant = self.batch.tenant().as_str();
         self.db
-            .prepare_cached("DELETE FROM entry_subject WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3")?
+            .prepare_cached(
+                "DELETE FROM entry_subject WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3",
+            )?
             .execute(params![tenant, scope, row])?;
-        let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else { return Ok(Outcome::Nothing) };
+        let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else {
+            return Ok(Outcome::Nothing);
+        };
         let revision = self.tick(before);
         // Who deleted this one meant what was merged into it as well; that does not come back because this is forgotten, too.
         let sql = "SELECT removed_reason IS NULL OR removed_reason IN ('merged', 'superseded', 'invalidated', 'held') FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
-        let spare_merged = self.db.prepare_cached(sql)?.query_row(params![tenant, row], |row| row.get(0))?;
+        let spare_merged = self
+            .db
+            .prepare_cached(sql)?
+            .query_row(params![tenant, row], |row| row.get(0))?;
         let sql = "UPDATE entry SET rev_to = coalesce(rev_to, ?3), ended_at = coalesce(ended_at, ?4), removed_reason = 'forgotten'
                    WHERE tenant_id = ?1 AND row_id = ?2";
-        self.db.prepare_cached(sql)?.execute(params![tenant, row, revision.0, self.clock.at.0])?;
+        self.db
+            .prepare_cached(sql)?
+            .execute(params![tenant, row, revision.0, self.clock.at.0])?;
         self.erase(id, &entry, spare_merged)?;
         Ok(Outcome::Removed)
     }
 
     /// A run that began before the merge still sees it as it did; if there is none, it is new from now on, so that runs
     /// that began after the merge do not see it come back.
-    pub(super) fn revive(&mut self, memory_ref: &MemoryRef, id: &EntryId, before: Revision) -> rusqlite::Result<Outcome> {
+    pub(super) fn revive(
+        &mut self,
+        memory_ref: &MemoryRef,
+        id: &EntryId,
+        before: Revision,
+    ) -> rusqlite::Result<Outcome> {
         let merged = "removed_reason = 'merged' AND erased_at IS NULL AND EXISTS (SELECT 1 FROM entry r
             WHERE r.tenant_id = entry.tenant_id AND r.row_id = entry.replaced_by AND r.erased_at IS NOT NULL)";
-        let Some(entry) = self.find(memory_ref, id, merged)? else { return Ok(Outcome::Nothing) };
+        let Some(entry) = self.find(memory_ref, id, merged)? else {
+            return Ok(Outcome::Nothing);
+        };
         let revision = self.tick(before);
         let sql = format!(
             "UPDATE entry SET rev_from = CASE WHEN {} THEN ?3 ELSE rev_from END, rev_to = NULL, removed_reason = NULL,
@@ -108,25 +184,42 @@ impl Applying<'_> {
             snapshot::FREE
         );
         let values = params![self.batch.tenant().as_str(), entry.row, revision.0];
-        let end: Option<i64> = self.db.prepare_cached(&sql)?.query_row(values, |row| row.get(0))?;
+        let end: Option<i64> = self
+            .db
+            .prepare_cached(&sql)?
+            .query_row(values, |row| row.get(0))?;
         self.next_expiry = self.next_expiry.min(end.unwrap_or(i64::MAX));
         Ok(Outcome::Done)
     }
 
-    pub(super) fn sign(&self, memory_ref: &MemoryRef, id: &EntryId, pass: u64, signature: &[u8]) -> rusqlite::Result<Outcome> {
-        let Some(entry) = self.find(memory_ref, id, "rev_to IS NULL")? else { return Ok(Outcome::Nothing) };
+    pub(super) fn sign(
+        &self,
+        memory_ref: &MemoryRef,
+        id: &EntryId,
+        pass: u64,
+        signature: &[u8],
+    ) -> rusqlite::Result<Outcome> {
+        let Some(entry) = self.find(memory_ref, id, "rev_to IS NULL")? else {
+            return Ok(Outcome::Nothing);
+        };
         let sql = "INSERT INTO signature (tenant_id, scope_id, row_id, pass, signature) VALUES (?1, ?2, ?3, ?4, ?5)
                    ON CONFLICT DO UPDATE SET pass = ?4, signature = ?5";
-        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), entry.scope, entry.row, pass, signature])?;
+        self.db.prepare_cached(sql)?.execute(params![
+            self.batch.tenant().as_str(),
+            entry.scope,
+            entry.row,
+            pass,
+            signature
+        ])?;
         Ok(Outcome::Done)
     }
 
     pub(super) fn unsign(&self, scope: i64, row: i64) -> rusqlite::Result<()> {
-        self.db.prepare_cached("DELETE FROM signature WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3")?.execute(params![
-            self.batch.tenant().as_str(),
-            scope,
-            row
-        ])?;
+        self.db
+            .prepare_cached(
+                "DELETE FROM signature WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id = ?3",
+            )?
+            .execute(params![self.batch.tenant().as_str(), scope, row])?;
         Ok(())
     }
 
@@ -137,7 +230,12 @@ impl Applying<'_> {
                    WHERE tenant_id = ?1 AND scope_id = ?2 AND replaced_by = ?3 AND erased_at IS NULL
                      AND (removed_reason = 'superseded' OR (removed_reason = 'merged' AND NOT ?4))
                      AND NOT EXISTS (SELECT 1 FROM action_link l WHERE l.row_id = entry.row_id)";
-        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), scope, row, spare_merged])?;
+        self.db.prepare_cached(sql)?.execute(params![
+            self.batch.tenant().as_str(),
+            scope,
+            row,
+            spare_merged
+        ])?;
         Ok(())
     }
 }
@@ -159,35 +257,75 @@ pub(super) fn unsigned(
            WHERE g.tenant_id = e.tenant_id AND g.scope_id = e.scope_id AND g.row_id = e.row_id)
          ORDER BY e.row_id LIMIT ?4"
     );
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
-    placed(db, &sql, params![scope.tenant.as_str(), found, after.map_or(0, |row| row.1), limit], scope)
+    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+        return Ok(Vec::new());
+    };
+    placed(
+        db,
+        &sql,
+        params![
+            scope.tenant.as_str(),
+            found,
+            after.map_or(0, |row| row.1),
+            limit
+        ],
+        scope,
+    )
 }
 
-pub(super) fn entries_at(db: &Connection, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+pub(super) fn entries_at(
+    db: &Connection,
+    scope: &Scope,
+    rows: &[RowCursor],
+) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
     let sql = format!(
         "SELECT {ENTRY_COLUMNS}, e.row_id FROM (SELECT DISTINCT value AS row_id FROM json_each(?3)) w CROSS JOIN entry e ON e.row_id = w.row_id
          WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND {ELIGIBLE} ORDER BY e.row_id"
     );
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
-    let rows = serde_json::Value::from(rows.iter().map(|row| row.1).collect::<Vec<_>>()).to_string();
+    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+        return Ok(Vec::new());
+    };
+    let rows =
+        serde_json::Value::from(rows.iter().map(|row| row.1).collect::<Vec<_>>()).to_string();
     placed(db, &sql, params![scope.tenant.as_str(), found, rows], scope)
 }
 
-fn placed(db: &Connection, sql: &str, params: impl Params, scope: &Scope) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    let found = |row: &Row<'_>| Ok((RowCursor(0, row.get(ENTRY_WIDTH)?), entry(row, &scope.memory_ref)?));
-    db.prepare_cached(sql).and_then(|mut query| query.query_map(params, found)?.collect()).map_err(failed)
+fn placed(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    scope: &Scope,
+) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    let found = |row: &Row<'_>| {
+        Ok((
+            RowCursor(0, row.get(ENTRY_WIDTH)?),
+            entry(row, &scope.memory_ref)?,
+        ))
+    };
+    db.prepare_cached(sql)
+        .and_then(|mut query| query.query_map(params, found)?.collect())
+        .map_err(failed)
 }
 
-pub(super) fn signatures(db: &Connection, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
+pub(super) fn signatures(
+    db: &Connection,
+    scope: &Scope,
+    after: Option<RowCursor>,
+    limit: u32,
+) -> Result<Vec<Signed>, StoreError> {
     let sql = format!(
         "SELECT g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature FROM signature g
          CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.row_id = g.row_id
          WHERE g.tenant_id = ?1 AND g.scope_id = ?2 AND g.row_id > ?3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT ?4"
     );
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
+    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+        return Ok(Vec::new());
+    };
     let signed = |row: &Row<'_>| {
         let (id, typology): (String, String) = (row.get(1)?, row.get(3)?);
-        let unreadable = |column| rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text);
+        let unreadable = |column| {
+            rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
+        };
         Ok(Signed {
             row: RowCursor(0, row.get(0)?),
             id: EntryId::parse(&id).ok_or_else(|| unreadable(1))?,
@@ -197,18 +335,37 @@ pub(super) fn signatures(db: &Connection, scope: &Scope, after: Option<RowCursor
             signature: row.get(5)?,
         })
     };
-    let params = params![scope.tenant.as_str(), found, after.map_or(0, |row| row.1), limit];
-    db.prepare_cached(&sql).and_then(|mut query| query.query_map(params, signed)?.collect()).map_err(failed)
+    let params = params![
+        scope.tenant.as_str(),
+        found,
+        after.map_or(0, |row| row.1),
+        limit
+    ];
+    db.prepare_cached(&sql)
+        .and_then(|mut query| query.query_map(params, signed)?.collect())
+        .map_err(failed)
 }
 
-pub(super) fn lineage(db: &Connection, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(None) };
+pub(super) fn lineage(
+    db: &Connection,
+    scope: &Scope,
+    id: &EntryId,
+) -> Result<Option<Lineage>, StoreError> {
+    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+        return Ok(None);
+    };
     let sql = "SELECT e.row_id, e.removed_reason, e.support, (SELECT r.id FROM entry r WHERE r.tenant_id = e.tenant_id
                  AND r.row_id = e.replaced_by) FROM entry e WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.id = ?3";
     let values = params![scope.tenant.as_str(), found, id.as_str()];
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-    let row = db.prepare_cached(sql).and_then(|mut query| query.query_row(values, read).optional()).map_err(failed)?;
-    let Some((row, reason, support, by)): Option<(i64, Option<String>, u64, Option<String>)> = row else { return Ok(None) };
+    let row = db
+        .prepare_cached(sql)
+        .and_then(|mut query| query.query_row(values, read).optional())
+        .map_err(failed)?;
+    let Some((row, reason, support, by)): Option<(i64, Option<String>, u64, Option<String>)> = row
+    else {
+        return Ok(None);
+    };
     let related = |own: &str, other: &str| {
         let sql = format!(
             "SELECT s.memory_ref, e.id, e.removed_reason FROM lineage l CROSS JOIN entry e ON e.tenant_id = l.tenant_id AND e.row_id = l.{other}
@@ -219,7 +376,10 @@ pub(super) fn lineage(db: &Connection, scope: &Scope, id: &EntryId) -> Result<Op
     };
     Ok(Some(Lineage {
         state: state(reason.as_deref())?,
-        replaced_by: by.as_deref().map(|id| EntryId::parse(id).ok_or(MALFORMED)).transpose()?,
+        replaced_by: by
+            .as_deref()
+            .map(|id| EntryId::parse(id).ok_or(MALFORMED))
+            .transpose()?,
         support,
         sources: related("l.scope_id = ?2 AND l.row_id = ?3", "source_row")?,
         derivatives: related("l.source_scope = ?2 AND l.source_row = ?3", "row_id")?,
@@ -229,16 +389,26 @@ pub(super) fn lineage(db: &Connection, scope: &Scope, id: &EntryId) -> Result<Op
 const MALFORMED: StoreError = StoreError::Damaged("a name is malformed");
 
 fn state(reason: Option<&str>) -> Result<EntryState, StoreError> {
-    EntryState::from_stored(reason).ok_or(StoreError::Damaged("an entry ended for a reason that nobody knows"))
+    EntryState::from_stored(reason).ok_or(StoreError::Damaged(
+        "an entry ended for a reason that nobody knows",
+    ))
 }
 
 fn relatives(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Relative>, StoreError> {
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    let rows: Vec<(String, String, Option<String>)> =
-        db.prepare_cached(sql).and_then(|mut query| query.query_map(params, read)?.collect()).map_err(failed)?;
+    let rows: Vec<(String, String, Option<String>)> = db
+        .prepare_cached(sql)
+        .and_then(|mut query| query.query_map(params, read)?.collect())
+        .map_err(failed)?;
     let relative = |(memory_ref, id, reason): &(String, String, Option<String>)| {
-        let (memory_ref, id) = MemoryRef::parse(memory_ref).zip(EntryId::parse(id)).ok_or(MALFORMED)?;
-        Ok(Relative { memory_ref, id, state: state(reason.as_deref())? })
+        let (memory_ref, id) = MemoryRef::parse(memory_ref)
+            .zip(EntryId::parse(id))
+            .ok_or(MALFORMED)?;
+        Ok(Relative {
+            memory_ref,
+            id,
+            state: state(reason.as_deref())?,
+        })
     };
     rows.iter().map(relative).collect()
 }
@@ -250,7 +420,11 @@ const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN lineage l
       ON l.tenant_id = ?1 AND l.source_scope = c.scope_id AND l.source_row = c.row_id)";
 
-pub(super) fn trace(db: &Connection, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
+pub(super) fn trace(
+    db: &Connection,
+    tenant: &TenantId,
+    subject: &Subject,
+) -> Result<Trace, StoreError> {
     let sql = format!(
         "{CARRYING} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM entry_subject g
            WHERE g.tenant_id = ?1 AND g.subject = ?2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
@@ -259,16 +433,35 @@ pub(super) fn trace(db: &Connection, tenant: &TenantId, subject: &Subject) -> Re
     );
     let read = |row: &Row<'_>| {
         let (memory_ref, id): (String, String) = (row.get(0)?, row.get(1)?);
-        let unreadable = || rusqlite::Error::InvalidColumnType(0, String::new(), rusqlite::types::Type::Text);
-        let (memory_ref, id) = MemoryRef::parse(&memory_ref).zip(EntryId::parse(&id)).ok_or_else(unreadable)?;
-        Ok(Traced { memory_ref, id, direct: row.get(4)?, erased: row.get(2)?, content_hash: row.get(3)? })
+        let unreadable =
+            || rusqlite::Error::InvalidColumnType(0, String::new(), rusqlite::types::Type::Text);
+        let (memory_ref, id) = MemoryRef::parse(&memory_ref)
+            .zip(EntryId::parse(&id))
+            .ok_or_else(unreadable)?;
+        Ok(Traced {
+            memory_ref,
+            id,
+            direct: row.get(4)?,
+            erased: row.get(2)?,
+            content_hash: row.get(3)?,
+        })
     };
     let values = params![tenant.as_str(), subject.bytes()];
-    let entries = db.prepare_cached(&sql).and_then(|mut query| query.query_map(values, read)?.collect()).map_err(failed)?;
-    Ok(Trace { entries, innocent: innocent(db, tenant, subject)? })
+    let entries = db
+        .prepare_cached(&sql)
+        .and_then(|mut query| query.query_map(values, read)?.collect())
+        .map_err(failed)?;
+    Ok(Trace {
+        entries,
+        innocent: innocent(db, tenant, subject)?,
+    })
 }
 
-fn innocent(db: &Connection, tenant: &TenantId, subject: &Subject) -> Result<Vec<(MemoryRef, EntryId, EntryId)>, StoreError> {
+fn innocent(
+    db: &Connection,
+    tenant: &TenantId,
+    subject: &Subject,
+) -> Result<Vec<(MemoryRef, EntryId, EntryId)>, StoreError> {
     let sql = format!(
         "{CARRYING} SELECT s.memory_ref, m.id, e.id FROM carrying c
          CROSS JOIN entry m ON m.tenant_id = ?1 AND m.scope_id = c.scope_id AND m.replaced_by = c.row_id AND m.erased_at IS NULL
@@ -277,10 +470,14 @@ fn innocent(db: &Connection, tenant: &TenantId, subject: &Subject) -> Result<Vec
     );
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let values = params![tenant.as_str(), subject.bytes()];
-    let rows: Vec<(String, String, String)> =
-        db.prepare_cached(&sql).and_then(|mut query| query.query_map(values, read)?.collect()).map_err(failed)?;
+    let rows: Vec<(String, String, String)> = db
+        .prepare_cached(&sql)
+        .and_then(|mut query| query.query_map(values, read)?.collect())
+        .map_err(failed)?;
     let named = |(memory_ref, id, by): &(String, String, String)| {
-        let (memory_ref, id) = MemoryRef::parse(memory_ref).zip(EntryId::parse(id)).ok_or(MALFORMED)?;
+        let (memory_ref, id) = MemoryRef::parse(memory_ref)
+            .zip(EntryId::parse(id))
+            .ok_or(MALFORMED)?;
         Ok((memory_ref, id, EntryId::parse(by).ok_or(MALFORMED)?))
     };
     rows.iter().map(named).collect()

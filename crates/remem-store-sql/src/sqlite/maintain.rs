@@ -27,16 +27,27 @@ pub(super) fn start(db: &Connection, tenant: &TenantId) -> Result<Start, StoreEr
         return Err(StoreError::Damaged("the file belongs to another tenant"));
     }
     let next_due = record::next_due(db, tenant).map_err(failed)?;
-    Ok(Start { revision: Clock::load(db, tenant).map_err(failed)?.revision, next_expiry: next_expiry(db, tenant)?, next_due })
+    Ok(Start {
+        revision: Clock::load(db, tenant).map_err(failed)?.revision,
+        next_expiry: next_expiry(db, tenant)?,
+        next_due,
+    })
 }
 
 fn next_expiry(db: &Connection, tenant: &TenantId) -> Result<i64, StoreError> {
     let sql = "SELECT min(expires_at) FROM entry WHERE tenant_id = ?1 AND rev_to IS NULL AND expires_at IS NOT NULL";
-    let earliest: Option<i64> = db.query_row(sql, [tenant.as_str()], |row| row.get(0)).map_err(failed)?;
+    let earliest: Option<i64> = db
+        .query_row(sql, [tenant.as_str()], |row| row.get(0))
+        .map_err(failed)?;
     Ok(earliest.unwrap_or(i64::MAX))
 }
 
-pub(super) fn expired(db: &Connection, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+pub(super) fn expired(
+    db: &Connection,
+    tenant: &TenantId,
+    at: Timestamp,
+    limit: u32,
+) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
     let sql = "SELECT s.memory_ref, e.id FROM entry e JOIN scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
                WHERE e.tenant_id = ?1 AND e.rev_to IS NULL AND e.expires_at IS NOT NULL AND e.expires_at <= ?2
                ORDER BY e.expires_at LIMIT ?3";
@@ -44,61 +55,121 @@ pub(super) fn expired(db: &Connection, tenant: &TenantId, at: Timestamp, limit: 
 }
 
 /// Pairs of memory and entry.
-pub(super) fn names(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+pub(super) fn names(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
     let rows = db
         .prepare_cached(sql)
-        .and_then(|mut query| query.query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<Vec<_>>>())
+        .and_then(|mut query| {
+            query
+                .query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<rusqlite::Result<Vec<_>>>()
+        })
         .map_err(failed)?;
     rows.iter()
         .map(|(memory_ref, id): &(String, String)| {
-            MemoryRef::parse(memory_ref).zip(EntryId::parse(id)).ok_or(StoreError::Damaged("a name is malformed"))
+            MemoryRef::parse(memory_ref)
+                .zip(EntryId::parse(id))
+                .ok_or(StoreError::Damaged("a name is malformed"))
         })
         .collect()
 }
 
 /// Entries under other rules, in the order of their rows.
-pub(super) fn stale(db: &Connection, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
+pub(super) fn stale(
+    db: &Connection,
+    tenant: &TenantId,
+    scan: u64,
+    after: Option<RowCursor>,
+    limit: u32,
+) -> Result<Stale, StoreError> {
     let sql = format!(
         "SELECT {ENTRY_COLUMNS}, e.row_id, s.memory_ref FROM entry e JOIN scope s ON s.tenant_id = e.tenant_id AND s.scope_id = e.scope_id
          WHERE e.tenant_id = ?1 AND e.row_id > ?2 AND e.scan <> ?3 AND e.erased_at IS NULL ORDER BY e.row_id LIMIT ?4"
     );
-    let params = params![tenant.as_str(), after.map_or(0, |row| row.1), scan.cast_signed(), limit];
+    let params = params![
+        tenant.as_str(),
+        after.map_or(0, |row| row.1),
+        scan.cast_signed(),
+        limit
+    ];
     let found = |row: &Row<'_>| {
         let (last, name): (i64, String) = (row.get(ENTRY_WIDTH)?, row.get(ENTRY_WIDTH + 1)?);
-        let unreadable = || rusqlite::Error::InvalidColumnType(ENTRY_WIDTH + 1, String::new(), rusqlite::types::Type::Text);
-        Ok((last, entry(row, &MemoryRef::parse(&name).ok_or_else(unreadable)?)?))
+        let unreadable = || {
+            rusqlite::Error::InvalidColumnType(
+                ENTRY_WIDTH + 1,
+                String::new(),
+                rusqlite::types::Type::Text,
+            )
+        };
+        Ok((
+            last,
+            entry(row, &MemoryRef::parse(&name).ok_or_else(unreadable)?)?,
+        ))
     };
-    let rows: Vec<(i64, Entry)> =
-        db.prepare_cached(&sql).and_then(|mut query| query.query_map(params, found)?.collect()).map_err(failed)?;
-    let next = rows.last().filter(|_| rows.len() == limit as usize).map(|(last, _)| RowCursor(0, *last));
-    Ok(Stale { entries: rows.into_iter().map(|(_, entry)| entry).collect(), next })
+    let rows: Vec<(i64, Entry)> = db
+        .prepare_cached(&sql)
+        .and_then(|mut query| query.query_map(params, found)?.collect())
+        .map_err(failed)?;
+    let next = rows
+        .last()
+        .filter(|_| rows.len() == limit as usize)
+        .map(|(last, _)| RowCursor(0, *last));
+    Ok(Stale {
+        entries: rows.into_iter().map(|(_, entry)| entry).collect(),
+        next,
+    })
 }
 
 /// Erased text is zeroed in the database pages by the commit itself (secure_delete, and so are vectors); what
 /// is left are the older page images in the write-ahead log. Copying the log back and cutting it to nothing ends them.
 /// Answers when the next entry expires, and whether a run let go of something since the pass looked.
-pub(super) fn scrub(db: &Connection, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(i64, bool), StoreError> {
-    db.execute("DELETE FROM idempotency WHERE tenant_id = ?1 AND at < ?2", params![tenant.as_str(), keys_before.0]).map_err(failed)?;
+pub(super) fn scrub(
+    db: &Connection,
+    tenant: &TenantId,
+    keys_before: Timestamp,
+    compact: bool,
+) -> Result<(i64, bool), StoreError> {
+    db.execute(
+        "DELETE FROM idempotency WHERE tenant_id = ?1 AND at < ?2",
+        params![tenant.as_str(), keys_before.0],
+    )
+    .map_err(failed)?;
     vector::trim(db)?;
     if compact {
         db.execute_batch("VACUUM").map_err(failed)?;
     }
-    let busy: i64 = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
+    let busy: i64 = db
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .map_err(failed)?;
     if busy != 0 {
         return Err(StoreError::Busy);
     }
-    Ok((next_expiry(db, tenant)?, snapshot::leaves_work(db, tenant).map_err(failed)?))
+    Ok((
+        next_expiry(db, tenant)?,
+        snapshot::leaves_work(db, tenant).map_err(failed)?,
+    ))
 }
 
 /// Structure, vectors, event chain, texts. Answers how many events and entries were checked.
 pub(super) fn verify(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
-    let verdict: String = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(failed)?;
+    let verdict: String = db
+        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+        .map_err(failed)?;
     if verdict != "ok" {
-        return Err(StoreError::Damaged("the database structure is inconsistent"));
+        return Err(StoreError::Damaged(
+            "the database structure is inconsistent",
+        ));
     }
     let strays = "SELECT 1 FROM vector v WHERE NOT EXISTS (SELECT 1 FROM entry e WHERE e.row_id = v.row_id AND e.scope_id = v.scope_id
                     AND e.tenant_id = v.tenant_id AND e.erased_at IS NULL)";
-    if db.prepare(strays).and_then(|mut query| query.exists([])).map_err(failed)? {
+    if db
+        .prepare(strays)
+        .and_then(|mut query| query.exists([]))
+        .map_err(failed)?
+    {
         return Err(StoreError::Damaged("a vector has no text"));
     }
     Ok(verify_chain(db, tenant)? + verify_texts(db, tenant)?)
@@ -120,21 +191,27 @@ fn verify_chain(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
     }
     let clock = Clock::load(db, tenant).map_err(failed)?;
     if clock.seq != Seq(count) || clock.chain != chain {
-        return Err(StoreError::Damaged("the event chain does not end where the clock says"));
+        return Err(StoreError::Damaged(
+            "the event chain does not end where the clock says",
+        ));
     }
     Ok(count)
 }
 
 /// The position of a stored event, the hash it should have, and the one it has.
 fn linked(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [u8; 32])> {
-    let (run, run_seq, recorded_at): (Option<String>, Option<u64>, Option<i64>) = (row.get(3)?, row.get(4)?, row.get(5)?);
+    let (run, run_seq, recorded_at): (Option<String>, Option<u64>, Option<i64>) =
+        (row.get(3)?, row.get(4)?, row.get(5)?);
     let (kind, payload): (String, String) = (row.get(6)?, row.get(7)?);
     let seq = row.get(0)?;
     let link = Link {
         seq: Seq(seq),
         revision: Revision(row.get(1)?),
         at: Timestamp(row.get(2)?),
-        run: run.as_deref().zip(run_seq).map(|(run, seq)| (run, seq, recorded_at.map(Timestamp))),
+        run: run
+            .as_deref()
+            .zip(run_seq)
+            .map(|(run, seq)| (run, seq, recorded_at.map(Timestamp))),
         kind: &kind,
         payload: &payload,
     };
@@ -142,7 +219,11 @@ fn linked(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [
 }
 
 fn verify_texts(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
-    let mut query = db.prepare("SELECT content, content_hash FROM entry WHERE tenant_id = ?1 AND erased_at IS NULL").map_err(failed)?;
+    let mut query = db
+        .prepare(
+            "SELECT content, content_hash FROM entry WHERE tenant_id = ?1 AND erased_at IS NULL",
+        )
+        .map_err(failed)?;
     let mut rows = query.query([tenant.as_str()]).map_err(failed)?;
     let mut count = 0;
     while let Some(row) = rows.next().map_err(failed)? {

@@ -29,12 +29,13 @@ pub use directory::SqliteDirectory;
 
 use async_trait::async_trait;
 use remem_core::{
-    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision, RuleId, RunId, Scope, Seq, Subject,
-    TenantId, Timestamp, WorldId,
+    Actor, Batch, Entry, EntryId, Event, Fence, MemoryRef, ModelId, Record, RecordKind, Revision,
+    RuleId, RunId, Scope, Seq, Subject, TenantId, Timestamp, WorldId,
 };
 use remem_store::{
-    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt, RetentionCount, Review, RowCursor, Rule,
-    ScopeStats, ScopeSummary, Signed, Snapshot, Stale, Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
+    ActionLink, Answer, Around, Committed, Filter, Found, Head, Lineage, Page, Probe, ReadAt,
+    RetentionCount, Review, RowCursor, Rule, ScopeStats, ScopeSummary, Signed, Snapshot, Stale,
+    Store, StoreError, StoreFeatures, Tie, Trace, VectorCounts, Work,
 };
 use rusqlite::Connection;
 use std::collections::HashMap;
@@ -79,7 +80,8 @@ impl SqliteStore {
     pub fn open(location: Location, connections: usize) -> Result<SqliteStore, StoreError> {
         connection::check_version()?;
         if let Location::Folder(folder) = &location {
-            std::fs::create_dir_all(folder.join("tenants")).map_err(|e| StoreError::Unavailable(Box::new(e)))?;
+            std::fs::create_dir_all(folder.join("tenants"))
+                .map_err(|e| StoreError::Unavailable(Box::new(e)))?;
         }
         Ok(SqliteStore {
             location,
@@ -108,9 +110,21 @@ impl SqliteStore {
         if let Some(file) = self.find(id) {
             return Ok(file);
         }
-        let due = self.due.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default().clone();
-        let (location, connections, name, wake) = (self.location.clone(), self.connections, id.clone(), self.wake.clone());
-        let file = blocking(move || TenantFile::open(&location, connections, name, due, wake)).await?;
+        let due = self
+            .due
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(id.clone())
+            .or_default()
+            .clone();
+        let (location, connections, name, wake) = (
+            self.location.clone(),
+            self.connections,
+            id.clone(),
+            self.wake.clone(),
+        );
+        let file =
+            blocking(move || TenantFile::open(&location, connections, name, due, wake)).await?;
         Ok(self.insert(id, Arc::new(file)))
     }
 
@@ -125,17 +139,28 @@ impl SqliteStore {
         let used = self.clock.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.len() >= OPEN_TENANTS_MAX && matches!(self.location, Location::Folder(_)) {
-            let idle = open.iter().filter(|(_, slot)| Arc::strong_count(&slot.file) == 1).min_by_key(|(_, slot)| slot.used);
+            let idle = open
+                .iter()
+                .filter(|(_, slot)| Arc::strong_count(&slot.file) == 1)
+                .min_by_key(|(_, slot)| slot.used);
             if let Some(id) = idle.map(|(id, _)| id.clone()) {
                 open.remove(&id);
             }
         }
-        open.entry(id.clone()).or_insert(Slot { file, used }).file.clone()
+        open.entry(id.clone())
+            .or_insert(Slot { file, used })
+            .file
+            .clone()
     }
 
     /// For the copy of a whole host: a reader of its own, on one commit until it is dropped. `None`: there is no file yet.
-    pub(crate) async fn snapshot(&self, tenant: &TenantId) -> Result<Option<Connection>, StoreError> {
-        let Location::Folder(folder) = &self.location else { return Ok(None) };
+    pub(crate) async fn snapshot(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Option<Connection>, StoreError> {
+        let Location::Folder(folder) = &self.location else {
+            return Ok(None);
+        };
         let path = tenant_path(folder, tenant);
         if !path.exists() {
             return Ok(None);
@@ -157,7 +182,8 @@ impl SqliteStore {
         let file = self.tenant(tenant).await?;
         file.write(move |db| {
             db.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
-            let done = identity::acting(&Actor::Host, || work(db)).and_then(|()| db.execute_batch("COMMIT").map_err(failed));
+            let done = identity::acting(&Actor::Host, || work(db))
+                .and_then(|()| db.execute_batch("COMMIT").map_err(failed));
             if done.is_err() {
                 // The first error is the one to report.
                 let _ = db.execute_batch("ROLLBACK");
@@ -177,13 +203,21 @@ impl SqliteStore {
     }
 
     /// Reads for whoever acts.
-    async fn read_as<T, F>(&self, tenant: &TenantId, actor: &Actor, query: F) -> Result<T, StoreError>
+    async fn read_as<T, F>(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        query: F,
+    ) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let actor = actor.clone();
-        self.tenant(tenant).await?.read(move |db| identity::acting(&actor, || query(db))).await
+        self.tenant(tenant)
+            .await?
+            .read(move |db| identity::acting(&actor, || query(db)))
+            .await
     }
 }
 
@@ -202,30 +236,76 @@ fn tenant_path(folder: &Path, tenant: &TenantId) -> PathBuf {
 }
 
 /// Runs blocking work off the async threads.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Result<T, StoreError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(StoreError::Unavailable(Box::new(e))))
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|e| Err(StoreError::Unavailable(Box::new(e))))
 }
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn get(&self, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
+    async fn get(
+        &self,
+        scope: &Scope,
+        id: &EntryId,
+        at: &ReadAt,
+    ) -> Result<Option<Entry>, StoreError> {
         let (s, id, at) = (scope.clone(), id.clone(), at.clone());
-        self.read_as(&scope.tenant, &scope.actor, move |db| read::get(db, &s, &id, &at)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            read::get(db, &s, &id, &at)
+        })
+        .await
     }
 
-    async fn list(&self, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
+    async fn list(
+        &self,
+        scope: &Scope,
+        filter: &Filter,
+        page: &Page,
+        at: &ReadAt,
+    ) -> Result<Vec<Entry>, StoreError> {
         let (s, filter, page, at) = (scope.clone(), filter.clone(), page.clone(), at.clone());
-        self.read_as(&scope.tenant, &scope.actor, move |db| read::list(db, &s, &filter, &page, &at)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            read::list(db, &s, &filter, &page, &at)
+        })
+        .await
     }
 
-    async fn search(&self, scope: &Scope, probe: &Probe, filter: &Filter, depth: u32, at: &ReadAt) -> Result<Found, StoreError> {
-        let (s, probe, filter, at, shelf) = (scope.clone(), probe.clone(), filter.clone(), at.clone(), self.shelf.clone());
-        self.read_as(&scope.tenant, &scope.actor, move |db| search::search(db, &shelf, &s, (&probe, &filter), depth, &at)).await
+    async fn search(
+        &self,
+        scope: &Scope,
+        probe: &Probe,
+        filter: &Filter,
+        depth: u32,
+        at: &ReadAt,
+    ) -> Result<Found, StoreError> {
+        let (s, probe, filter, at, shelf) = (
+            scope.clone(),
+            probe.clone(),
+            filter.clone(),
+            at.clone(),
+            self.shelf.clone(),
+        );
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            search::search(db, &shelf, &s, (&probe, &filter), depth, &at)
+        })
+        .await
     }
 
-    async fn around(&self, scope: &Scope, ids: &[EntryId], reach: u32, at: &ReadAt) -> Result<Vec<Around>, StoreError> {
+    async fn around(
+        &self,
+        scope: &Scope,
+        ids: &[EntryId],
+        reach: u32,
+        at: &ReadAt,
+    ) -> Result<Vec<Around>, StoreError> {
         let (s, ids, at) = (scope.clone(), ids.to_vec(), at.clone());
-        self.read_as(&scope.tenant, &scope.actor, move |db| around::around(db, &s, &ids, reach, &at)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            around::around(db, &s, &ids, reach, &at)
+        })
+        .await
     }
 
     async fn unembedded(
@@ -236,7 +316,10 @@ impl Store for SqliteStore {
         limit: u32,
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| vector::unembedded(db, &t, model, after, limit)).await
+        self.read(tenant, move |db| {
+            vector::unembedded(db, &t, model, after, limit)
+        })
+        .await
     }
 
     async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
@@ -244,16 +327,28 @@ impl Store for SqliteStore {
         self.read(tenant, move |db| vector::counts(db, &t)).await
     }
 
-    async fn discard_vectors(&self, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError> {
+    async fn discard_vectors(
+        &self,
+        tenant: &TenantId,
+        keep: &[ModelId],
+        limit: u32,
+    ) -> Result<u64, StoreError> {
         let (t, kept) = (tenant.clone(), keep.to_vec());
-        let gone = self.tenant(tenant).await?.write(move |db| vector::discard(db, &t, &kept, limit)).await?;
+        let gone = self
+            .tenant(tenant)
+            .await?
+            .write(move |db| vector::discard(db, &t, &kept, limit))
+            .await?;
         self.shelf.discard(tenant, keep);
         Ok(gone)
     }
 
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
         let (s, at) = (scope.clone(), at.clone());
-        self.read_as(&scope.tenant, &scope.actor, move |db| read::stats(db, &s, &at)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            read::stats(db, &s, &at)
+        })
+        .await
     }
 
     async fn scopes(
@@ -265,47 +360,100 @@ impl Store for SqliteStore {
         at: &ReadAt,
     ) -> Result<Vec<ScopeSummary>, StoreError> {
         let (t, after, at) = (tenant.clone(), after.cloned(), at.clone());
-        self.read_as(tenant, actor, move |db| read::scopes(db, &t, after.as_ref(), limit, &at)).await
+        self.read_as(tenant, actor, move |db| {
+            read::scopes(db, &t, after.as_ref(), limit, &at)
+        })
+        .await
     }
 
     async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
         let (s, slot) = (scope.clone(), slot.to_owned());
-        self.read_as(&scope.tenant, &scope.actor, move |db| workshop::slot(db, &s, &slot, limit)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            workshop::slot(db, &s, &slot, limit)
+        })
+        .await
     }
 
-    async fn rules(&self, tenant: &TenantId, world: &WorldId, after: Option<&RuleId>, limit: u32) -> Result<Vec<Rule>, StoreError> {
+    async fn rules(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        after: Option<&RuleId>,
+        limit: u32,
+    ) -> Result<Vec<Rule>, StoreError> {
         let (t, world, after) = (tenant.clone(), world.clone(), after.cloned());
-        self.read(tenant, move |db| workshop::rules(db, &t, &world, after.as_ref(), limit)).await
+        self.read(tenant, move |db| {
+            workshop::rules(db, &t, &world, after.as_ref(), limit)
+        })
+        .await
     }
 
-    async fn shadowed(&self, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError> {
+    async fn shadowed(
+        &self,
+        tenant: &TenantId,
+        world: &WorldId,
+        text: &str,
+    ) -> Result<Option<RuleId>, StoreError> {
         let (t, world, text) = (tenant.clone(), world.clone(), text.to_owned());
-        self.read(tenant, move |db| workshop::shadowed(db, &t, &world, &text)).await
+        self.read(tenant, move |db| workshop::shadowed(db, &t, &world, &text))
+            .await
     }
 
     async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
         let (s, id) = (scope.clone(), id.clone());
-        self.read_as(&scope.tenant, &scope.actor, move |db| workshop::links(db, &s, &id)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            workshop::links(db, &s, &id)
+        })
+        .await
     }
 
-    async fn retention(&self, tenant: &TenantId, actor: &Actor, memory_ref: Option<&MemoryRef>) -> Result<Vec<RetentionCount>, StoreError> {
+    async fn retention(
+        &self,
+        tenant: &TenantId,
+        actor: &Actor,
+        memory_ref: Option<&MemoryRef>,
+    ) -> Result<Vec<RetentionCount>, StoreError> {
         let (t, memory_ref) = (tenant.clone(), memory_ref.cloned());
-        self.read_as(tenant, actor, move |db| workshop::retention(db, &t, memory_ref.as_ref())).await
+        self.read_as(tenant, actor, move |db| {
+            workshop::retention(db, &t, memory_ref.as_ref())
+        })
+        .await
     }
 
-    async fn faded(&self, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn faded(
+        &self,
+        tenant: &TenantId,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| workshop::faded(db, &t, before, limit)).await
+        self.read(tenant, move |db| workshop::faded(db, &t, before, limit))
+            .await
     }
 
-    async fn events(&self, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
+    async fn events(
+        &self,
+        tenant: &TenantId,
+        after: Seq,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| read::events(db, &t, after, limit)).await
+        self.read(tenant, move |db| read::events(db, &t, after, limit))
+            .await
     }
 
-    async fn run_events(&self, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
+    async fn run_events(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
         let (t, run) = (tenant.clone(), run.clone());
-        self.read(tenant, move |db| read::run_events(db, &t, &run, from, limit)).await
+        self.read(tenant, move |db| {
+            read::run_events(db, &t, &run, from, limit)
+        })
+        .await
     }
 
     async fn snapshots(&self, tenant: &TenantId) -> Result<Vec<Snapshot>, StoreError> {
@@ -313,39 +461,80 @@ impl Store for SqliteStore {
         self.read(tenant, move |db| snapshot::list(db, &t)).await
     }
 
-    async fn ended(&self, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn ended(
+        &self,
+        tenant: &TenantId,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| snapshot::ended(db, &t, limit)).await
+        self.read(tenant, move |db| snapshot::ended(db, &t, limit))
+            .await
     }
 
-    async fn stale(&self, tenant: &TenantId, scan: u64, after: Option<RowCursor>, limit: u32) -> Result<Stale, StoreError> {
+    async fn stale(
+        &self,
+        tenant: &TenantId,
+        scan: u64,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Stale, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| maintain::stale(db, &t, scan, after, limit)).await
+        self.read(tenant, move |db| {
+            maintain::stale(db, &t, scan, after, limit)
+        })
+        .await
     }
 
-    async fn unsigned(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    async fn unsigned(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         let s = scope.clone();
-        self.read_as(&scope.tenant, &scope.actor, move |db| lineage::unsigned(db, &s, after, limit)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            lineage::unsigned(db, &s, after, limit)
+        })
+        .await
     }
 
-    async fn signatures(&self, scope: &Scope, after: Option<RowCursor>, limit: u32) -> Result<Vec<Signed>, StoreError> {
+    async fn signatures(
+        &self,
+        scope: &Scope,
+        after: Option<RowCursor>,
+        limit: u32,
+    ) -> Result<Vec<Signed>, StoreError> {
         let s = scope.clone();
-        self.read_as(&scope.tenant, &scope.actor, move |db| lineage::signatures(db, &s, after, limit)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            lineage::signatures(db, &s, after, limit)
+        })
+        .await
     }
 
-    async fn entries_at(&self, scope: &Scope, rows: &[RowCursor]) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
+    async fn entries_at(
+        &self,
+        scope: &Scope,
+        rows: &[RowCursor],
+    ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
         let (s, rows) = (scope.clone(), rows.to_vec());
-        self.read_as(&scope.tenant, &scope.actor, move |db| lineage::entries_at(db, &s, &rows)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            lineage::entries_at(db, &s, &rows)
+        })
+        .await
     }
 
     async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
         let (s, id) = (scope.clone(), id.clone());
-        self.read_as(&scope.tenant, &scope.actor, move |db| lineage::lineage(db, &s, &id)).await
+        self.read_as(&scope.tenant, &scope.actor, move |db| {
+            lineage::lineage(db, &s, &id)
+        })
+        .await
     }
 
     async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
         let (t, subject) = (tenant.clone(), *subject);
-        self.read(tenant, move |db| lineage::trace(db, &t, &subject)).await
+        self.read(tenant, move |db| lineage::trace(db, &t, &subject))
+            .await
     }
 
     async fn head(&self, tenant: &TenantId) -> Result<Head, StoreError> {
@@ -353,16 +542,29 @@ impl Store for SqliteStore {
         self.read(tenant, move |db| read::head(db, &t)).await
     }
 
-    async fn record(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+    async fn record(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        key: &str,
+    ) -> Result<Option<Record>, StoreError> {
         let (t, key) = (tenant.clone(), key.to_owned());
         refuse_inert(kind)?;
-        self.read(tenant, move |db| record::get(db, &t, kind, &key)).await
+        self.read(tenant, move |db| record::get(db, &t, kind, &key))
+            .await
     }
 
-    async fn tied(&self, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError> {
+    async fn tied(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        tie: &Tie,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
         let (t, tie) = (tenant.clone(), tie.clone());
         refuse_inert(kind)?;
-        self.read(tenant, move |db| record::tied(db, &t, kind, &tie, limit)).await
+        self.read(tenant, move |db| record::tied(db, &t, kind, &tie, limit))
+            .await
     }
 
     async fn records(
@@ -375,24 +577,42 @@ impl Store for SqliteStore {
     ) -> Result<Vec<Record>, StoreError> {
         let (t, prefix, after) = (tenant.clone(), prefix.to_owned(), after.map(str::to_owned));
         refuse_inert(kind)?;
-        self.read(tenant, move |db| record::list(db, &t, kind, &prefix, after.as_deref(), limit)).await
+        self.read(tenant, move |db| {
+            record::list(db, &t, kind, &prefix, after.as_deref(), limit)
+        })
+        .await
     }
 
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError> {
         Ok(self.tenant(tenant).await?.watch())
     }
 
-    async fn expired(&self, tenant: &TenantId, at: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+    async fn expired(
+        &self,
+        tenant: &TenantId,
+        at: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
         let t = tenant.clone();
-        self.read(tenant, move |db| maintain::expired(db, &t, at, limit)).await
+        self.read(tenant, move |db| maintain::expired(db, &t, at, limit))
+            .await
     }
 
     async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
         let due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(due.iter().filter(|(_, due)| due.is_due(work, at)).map(|(id, _)| id.clone()).collect())
+        Ok(due
+            .iter()
+            .filter(|(_, due)| due.is_due(work, at))
+            .map(|(id, _)| id.clone())
+            .collect())
     }
 
-    async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
+    async fn scrub(
+        &self,
+        tenant: &TenantId,
+        keys_before: Timestamp,
+        compact: bool,
+    ) -> Result<(), StoreError> {
         self.tenant(tenant).await?.scrub(keys_before, compact).await
     }
 
@@ -409,12 +629,18 @@ impl Store for SqliteStore {
         for_ms: u64,
     ) -> Result<Option<Fence>, StoreError> {
         let (t, holder) = (tenant.clone(), holder.to_owned());
-        self.tenant(tenant).await?.write(move |db| lease::claim(db, &t, pass, &holder, now, for_ms)).await
+        self.tenant(tenant)
+            .await?
+            .write(move |db| lease::claim(db, &t, pass, &holder, now, for_ms))
+            .await
     }
 
     async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
         let (t, fence) = (tenant.clone(), fence.clone());
-        self.tenant(tenant).await?.write(move |db| lease::release(db, &t, &fence)).await
+        self.tenant(tenant)
+            .await?
+            .write(move |db| lease::release(db, &t, &fence))
+            .await
     }
 
     fn wake(&self) -> watch::Receiver<u64> {
@@ -422,7 +648,11 @@ impl Store for SqliteStore {
     }
 
     fn features(&self) -> StoreFeatures {
-        StoreFeatures { durable: matches!(self.location, Location::Folder(_)), vectors: true, shared: false }
+        StoreFeatures {
+            durable: matches!(self.location, Location::Folder(_)),
+            vectors: true,
+            shared: false,
+        }
     }
 
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
@@ -433,9 +663,17 @@ impl Store for SqliteStore {
 /// What is under review is read on the writer's connection: the readers may not.
 #[async_trait]
 impl Review for SqliteStore {
-    async fn inert(&self, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
+    async fn inert(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        key: &str,
+    ) -> Result<Option<Record>, StoreError> {
         let (t, key) = (tenant.clone(), key.to_owned());
-        self.tenant(tenant).await?.write(move |db| record::get(db, &t, kind, &key)).await
+        self.tenant(tenant)
+            .await?
+            .write(move |db| record::get(db, &t, kind, &key))
+            .await
     }
 
     async fn inert_list(
@@ -447,11 +685,23 @@ impl Review for SqliteStore {
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
         let (t, prefix, after) = (tenant.clone(), prefix.to_owned(), after.map(str::to_owned));
-        self.tenant(tenant).await?.write(move |db| record::list(db, &t, kind, &prefix, after.as_deref(), limit)).await
+        self.tenant(tenant)
+            .await?
+            .write(move |db| record::list(db, &t, kind, &prefix, after.as_deref(), limit))
+            .await
     }
 
-    async fn inert_due(&self, tenant: &TenantId, kind: RecordKind, until: Timestamp, limit: u32) -> Result<Vec<Record>, StoreError> {
+    async fn inert_due(
+        &self,
+        tenant: &TenantId,
+        kind: RecordKind,
+        until: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<Record>, StoreError> {
         let t = tenant.clone();
-        self.tenant(tenant).await?.write(move |db| record::due(db, &t, kind, until, None, limit)).await
+        self.tenant(tenant)
+            .await?
+            .write(move |db| record::due(db, &t, kind, until, None, limit))
+            .await
     }
 }

@@ -3,22 +3,45 @@
 use super::connection::failed;
 use super::identity::seen;
 use super::rows::{ENTRY_COLUMNS, Part, Statement, boxed, entry, scope_id};
-use remem_core::{Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq, TenantId, Timestamp};
+use remem_core::{
+    Entry, EntryId, Event, EventBody, MemoryRef, Revision, RunId, RunPosition, Scope, Seq,
+    TenantId, Timestamp,
+};
 use remem_store::{Filter, Head, Page, ReadAt, ScopeStats, ScopeSummary, StoreError};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-pub(super) fn get(db: &Connection, scope: &Scope, id: &EntryId, at: &ReadAt) -> Result<Option<Entry>, StoreError> {
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(None) };
+pub(super) fn get(
+    db: &Connection,
+    scope: &Scope,
+    id: &EntryId,
+    at: &ReadAt,
+) -> Result<Option<Entry>, StoreError> {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+        return Ok(None);
+    };
     let mut statement = Statement::new(format!("SELECT {ENTRY_COLUMNS} FROM entry e WHERE "));
     statement.push_live(&scope.tenant, scope_id, at);
     statement.push(" AND e.id = ?", boxed([&id.as_str().to_owned()]));
-    Ok(statement.query(db, |row| entry(row, &scope.memory_ref)).map_err(failed)?.pop())
+    Ok(statement
+        .query(db, |row| entry(row, &scope.memory_ref))
+        .map_err(failed)?
+        .pop())
 }
 
 /// A snapshot is read in two parts, each in the order of its own index: what is still there, and what was taken away since.
-pub(super) fn list(db: &Connection, scope: &Scope, filter: &Filter, page: &Page, at: &ReadAt) -> Result<Vec<Entry>, StoreError> {
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
-    list_of(&Place { scope, scope_id }, filter, page, at).query(db, |row| entry(row, &scope.memory_ref)).map_err(failed)
+pub(super) fn list(
+    db: &Connection,
+    scope: &Scope,
+    filter: &Filter,
+    page: &Page,
+    at: &ReadAt,
+) -> Result<Vec<Entry>, StoreError> {
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+        return Ok(Vec::new());
+    };
+    list_of(&Place { scope, scope_id }, filter, page, at)
+        .query(db, |row| entry(row, &scope.memory_ref))
+        .map_err(failed)
 }
 
 fn list_of(place: &Place<'_>, filter: &Filter, page: &Page, at: &ReadAt) -> Statement {
@@ -28,7 +51,10 @@ fn list_of(place: &Place<'_>, filter: &Filter, page: &Page, at: &ReadAt) -> Stat
         push_list(&mut statement, place, filter, page, at, Part::There);
         statement.push(") UNION ALL SELECT * FROM (", []);
         push_list(&mut statement, place, filter, page, at, Part::Ended);
-        statement.push(") ORDER BY created_at DESC, id DESC LIMIT ?", boxed([&page.limit]));
+        statement.push(
+            ") ORDER BY created_at DESC, id DESC LIMIT ?",
+            boxed([&page.limit]),
+        );
     } else {
         push_list(&mut statement, place, filter, page, at, Part::There);
     }
@@ -40,7 +66,14 @@ struct Place<'a> {
     scope_id: i64,
 }
 
-fn push_list(statement: &mut Statement, place: &Place<'_>, filter: &Filter, page: &Page, at: &ReadAt, part: Part) {
+fn push_list(
+    statement: &mut Statement,
+    place: &Place<'_>,
+    filter: &Filter,
+    page: &Page,
+    at: &ReadAt,
+    part: Part,
+) {
     let (tenant, scope_id) = (&place.scope.tenant, place.scope_id);
     statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
     if let (Some(session), Part::There) = (&filter.session, part) {
@@ -63,7 +96,10 @@ fn push_list(statement: &mut Statement, place: &Place<'_>, filter: &Filter, page
         Some((first, rest)) => {
             statement.push("entry_tag g CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.id = g.id ", []);
             let key = boxed([&tenant.as_str().to_owned(), &scope_id, first]);
-            statement.push("WHERE g.tenant_id = ? AND g.scope_id = ? AND g.tag = ? AND ", key);
+            statement.push(
+                "WHERE g.tenant_id = ? AND g.scope_id = ? AND g.tag = ? AND ",
+                key,
+            );
             statement.push_part(tenant, scope_id, at, part);
             push_tags(statement, rest);
             "g"
@@ -82,9 +118,15 @@ fn push_rest(statement: &mut Statement, filter: &Filter, page: &Page, order: &st
     push_cell(statement, filter);
     if let Some(after) = &page.after {
         let position = boxed([&after.created_at.0, &after.id.as_str().to_owned()]);
-        statement.push(&format!(" AND ({order}.created_at, {order}.id) < (?, ?)"), position);
+        statement.push(
+            &format!(" AND ({order}.created_at, {order}.id) < (?, ?)"),
+            position,
+        );
     }
-    statement.push(&format!(" ORDER BY {order}.created_at DESC, {order}.id DESC LIMIT ?"), boxed([&page.limit]));
+    statement.push(
+        &format!(" ORDER BY {order}.created_at DESC, {order}.id DESC LIMIT ?"),
+        boxed([&page.limit]),
+    );
 }
 
 /// Every one of these tags must be on `e`.
@@ -100,11 +142,20 @@ pub(super) fn push_tags(statement: &mut Statement, tags: &[String]) {
 pub(super) fn push_cell(statement: &mut Statement, filter: &Filter) {
     let wanted = [
         ("tier", filter.tier.map(|tier| tier.as_str())),
-        ("typology", filter.typology.map(|typology| typology.as_str())),
+        (
+            "typology",
+            filter.typology.map(|typology| typology.as_str()),
+        ),
         ("session", filter.session.as_ref().map(|id| id.as_str())),
-        ("interaction", filter.interaction.as_ref().map(|id| id.as_str())),
+        (
+            "interaction",
+            filter.interaction.as_ref().map(|id| id.as_str()),
+        ),
     ];
-    for (column, value) in wanted.into_iter().filter_map(|(column, value)| Some((column, value?))) {
+    for (column, value) in wanted
+        .into_iter()
+        .filter_map(|(column, value)| Some((column, value?)))
+    {
         statement.push(&format!(" AND e.{column} = ?"), boxed([&value.to_owned()]));
     }
 }
@@ -119,7 +170,9 @@ pub(super) fn push_created(statement: &mut Statement, filter: &Filter, of: &str)
 }
 
 pub(super) fn stats(db: &Connection, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(ScopeStats::default()) };
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+        return Ok(ScopeStats::default());
+    };
     let columns = "count(*), coalesce(sum(octet_length(e.content)), 0), min(e.created_at), max(e.created_at), count(e.expires_at)";
     let mut statement = Statement::new(format!("SELECT {columns} FROM entry e WHERE "));
     statement.push_live(&scope.tenant, scope_id, at);
@@ -149,16 +202,27 @@ pub(super) fn scopes(
         ))
         .map_err(failed)?;
     let named = query
-        .query_map(params![tenant.as_str(), after.map_or("", MemoryRef::as_str), limit], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_map(
+            params![tenant.as_str(), after.map_or("", MemoryRef::as_str), limit],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
         .and_then(Iterator::collect::<rusqlite::Result<Vec<(i64, String)>>>)
         .map_err(failed)?;
     let mut summaries = Vec::with_capacity(named.len());
     for (scope_id, name) in named {
         let mut statement = Statement::new("SELECT count(*) FROM entry e WHERE ");
         statement.push_live(tenant, scope_id, at);
-        let entries = statement.query(db, |row| row.get(0)).map_err(failed)?.pop().unwrap_or(0);
-        let memory_ref = MemoryRef::parse(&name).ok_or(StoreError::Damaged("a memory has a malformed name"))?;
-        summaries.push(ScopeSummary { memory_ref, entries });
+        let entries = statement
+            .query(db, |row| row.get(0))
+            .map_err(failed)?
+            .pop()
+            .unwrap_or(0);
+        let memory_ref =
+            MemoryRef::parse(&name).ok_or(StoreError::Damaged("a memory has a malformed name"))?;
+        summaries.push(ScopeSummary {
+            memory_ref,
+            entries,
+        });
     }
     Ok(summaries)
 }
@@ -169,7 +233,11 @@ pub(super) fn head(db: &Connection, tenant: &TenantId) -> Result<Head, StoreErro
         .and_then(|mut query| {
             query
                 .query_row([tenant.as_str()], |row| {
-                    Ok(Head { revision: Revision(row.get(0)?), seq: Seq(row.get(1)?), at: Timestamp(row.get(2)?) })
+                    Ok(Head {
+                        revision: Revision(row.get(0)?),
+                        seq: Seq(row.get(1)?),
+                        at: Timestamp(row.get(2)?),
+                    })
                 })
                 .optional()
         })
@@ -179,33 +247,60 @@ pub(super) fn head(db: &Connection, tenant: &TenantId) -> Result<Head, StoreErro
 
 const EVENT_COLUMNS: &str = "seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash";
 
-pub(super) fn events(db: &Connection, tenant: &TenantId, after: Seq, limit: u32) -> Result<Vec<Event>, StoreError> {
-    let sql = format!("SELECT {EVENT_COLUMNS} FROM event WHERE tenant_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3");
+pub(super) fn events(
+    db: &Connection,
+    tenant: &TenantId,
+    after: Seq,
+    limit: u32,
+) -> Result<Vec<Event>, StoreError> {
+    let sql = format!(
+        "SELECT {EVENT_COLUMNS} FROM event WHERE tenant_id = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+    );
     events_of(db, &sql, params![tenant.as_str(), after.0, limit])
 }
 
-pub(super) fn run_events(db: &Connection, tenant: &TenantId, run: &RunId, from: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
-    events_of(db, &run_events_sql(), params![tenant.as_str(), run.as_str(), from, limit])
+pub(super) fn run_events(
+    db: &Connection,
+    tenant: &TenantId,
+    run: &RunId,
+    from: u64,
+    limit: u32,
+) -> Result<Vec<Event>, StoreError> {
+    events_of(
+        db,
+        &run_events_sql(),
+        params![tenant.as_str(), run.as_str(), from, limit],
+    )
 }
 
 fn run_events_sql() -> String {
-    format!("SELECT {EVENT_COLUMNS} FROM event WHERE tenant_id = ?1 AND run_id = ?2 AND run_seq >= ?3 ORDER BY run_seq LIMIT ?4")
+    format!(
+        "SELECT {EVENT_COLUMNS} FROM event WHERE tenant_id = ?1 AND run_id = ?2 AND run_seq >= ?3 ORDER BY run_seq LIMIT ?4"
+    )
 }
 
 fn events_of(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Event>, StoreError> {
-    db.prepare_cached(sql).and_then(|mut query| query.query_map(params, event)?.collect()).map_err(failed)
+    db.prepare_cached(sql)
+        .and_then(|mut query| query.query_map(params, event)?.collect())
+        .map_err(failed)
 }
 
 fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
-    let (run, run_seq, recorded_at): (Option<String>, Option<u64>, Option<i64>) = (row.get(3)?, row.get(4)?, row.get(5)?);
+    let (run, run_seq, recorded_at): (Option<String>, Option<u64>, Option<i64>) =
+        (row.get(3)?, row.get(4)?, row.get(5)?);
     let (kind, payload): (String, String) = (row.get(6)?, row.get(7)?);
-    let unreadable = || rusqlite::Error::InvalidColumnType(7, String::new(), rusqlite::types::Type::Text);
+    let unreadable =
+        || rusqlite::Error::InvalidColumnType(7, String::new(), rusqlite::types::Type::Text);
     let run = run.as_deref().and_then(RunId::parse).zip(run_seq);
     Ok(Event {
         seq: Seq(row.get(0)?),
         revision: Revision(row.get(1)?),
         at: Timestamp(row.get(2)?),
-        run: run.map(|(id, seq)| RunPosition { id, seq, recorded_at: recorded_at.map(Timestamp) }),
+        run: run.map(|(id, seq)| RunPosition {
+            id,
+            seq,
+            recorded_at: recorded_at.map(Timestamp),
+        }),
         body: EventBody::from_stored(&kind, &payload).ok_or_else(unreadable)?,
         hash: row.get(8)?,
     })
@@ -218,32 +313,87 @@ mod tests {
 
     fn plan(sql: &str, params: impl Params) -> Vec<String> {
         let db = connection::in_memory(&connection::TENANT_MIGRATIONS).expect("a database");
-        let mut query = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("a statement");
-        query.query_map(params, |row| row.get(3)).expect("a plan").collect::<rusqlite::Result<_>>().expect("text")
+        let mut query = db
+            .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+            .expect("a statement");
+        query
+            .query_map(params, |row| row.get(3))
+            .expect("a plan")
+            .collect::<rusqlite::Result<_>>()
+            .expect("text")
     }
 
     /// Each part of a snapshot in the order of its index; only what was taken away, which is little, is sorted.
     #[test]
     fn a_snapshot_is_listed_by_two_indexes() {
-        let scope = Scope::new(TenantId::parse("t").expect("a name"), MemoryRef::parse("m").expect("a name"));
+        let scope = Scope::new(
+            TenantId::parse("t").expect("a name"),
+            MemoryRef::parse("m").expect("a name"),
+        );
         let own_runs = vec![RunId::parse("run_1").expect("a name")];
-        let at = ReadAt::Snapshot { revision: Revision(1), at: Timestamp(1), since: Timestamp(1), own_runs };
-        for (tags, there) in [(vec![], "INDEX entry_list"), (vec!["x".to_owned(), "y".to_owned()], "SEARCH g USING")] {
-            let (filter, page) = (Filter { tags, ..Filter::default() }, Page { limit: 20, after: None });
-            let statement = list_of(&Place { scope: &scope, scope_id: 1 }, &filter, &page, &at);
-            let plan = plan(&statement.sql, rusqlite::params_from_iter(statement.params.iter()));
+        let at = ReadAt::Snapshot {
+            revision: Revision(1),
+            at: Timestamp(1),
+            since: Timestamp(1),
+            own_runs,
+        };
+        for (tags, there) in [
+            (vec![], "INDEX entry_list"),
+            (vec!["x".to_owned(), "y".to_owned()], "SEARCH g USING"),
+        ] {
+            let (filter, page) = (
+                Filter {
+                    tags,
+                    ..Filter::default()
+                },
+                Page {
+                    limit: 20,
+                    after: None,
+                },
+            );
+            let statement = list_of(
+                &Place {
+                    scope: &scope,
+                    scope_id: 1,
+                },
+                &filter,
+                &page,
+                &at,
+            );
+            let plan = plan(
+                &statement.sql,
+                rusqlite::params_from_iter(statement.params.iter()),
+            );
             let text = plan.join("\n");
-            assert!(text.contains(there) && text.contains("INDEX entry_ended (tenant_id=? AND rev_to>?)"), "{text}");
+            assert!(
+                text.contains(there)
+                    && text.contains("INDEX entry_ended (tenant_id=? AND rev_to>?)"),
+                "{text}"
+            );
             // What is there comes in its index's order; pages may be sorted, the memory may not.
-            let inner = plan.iter().skip_while(|line| !line.contains(there)).take_while(|line| !line.starts_with("SCAN (subquery"));
-            assert!(inner.clone().count() > 0 && inner.clone().all(|line| !line.contains("TEMP B-TREE")), "{text}");
-            assert!(!text.contains("SCAN e") && !text.contains("SCAN g"), "{text}");
+            let inner = plan
+                .iter()
+                .skip_while(|line| !line.contains(there))
+                .take_while(|line| !line.starts_with("SCAN (subquery"));
+            assert!(
+                inner.clone().count() > 0
+                    && inner.clone().all(|line| !line.contains("TEMP B-TREE")),
+                "{text}"
+            );
+            assert!(
+                !text.contains("SCAN e") && !text.contains("SCAN g"),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn the_log_of_a_run_is_read_by_its_index() {
         let plan = plan(&run_events_sql(), params!["t", "run_1", 0, 100]);
-        assert!(plan.len() == 1 && plan[0].contains("INDEX event_run (tenant_id=? AND run_id=? AND run_seq>?)"), "{plan:?}");
+        assert!(
+            plan.len() == 1
+                && plan[0].contains("INDEX event_run (tenant_id=? AND run_id=? AND run_seq>?)"),
+            "{plan:?}"
+        );
     }
 }

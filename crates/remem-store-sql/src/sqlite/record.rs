@@ -5,25 +5,53 @@ use super::apply::Applying;
 use super::connection::failed;
 use super::rows::scope_id;
 use crate::stored::{after_prefix, record_table};
-use remem_core::{Batch, Change, EntryId, MemoryRef, Precondition, Reason, Record, RecordKind, TenantId, Ties, Timestamp};
+use remem_core::{
+    Batch, Change, EntryId, MemoryRef, Precondition, Reason, Record, RecordKind, TenantId, Ties,
+    Timestamp,
+};
 use remem_store::{Outcome, StoreError, Tie};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde_json::Value;
 
-fn version(db: &Connection, tenant: &TenantId, kind: RecordKind, key: &str) -> rusqlite::Result<Option<u64>> {
-    db.prepare_cached(&format!("SELECT version FROM {} WHERE tenant_id = ?1 AND kind = ?2 AND key = ?3", record_table(kind)))?
-        .query_row(params![tenant.as_str(), kind.as_str(), key], |row| row.get(0))
-        .optional()
+fn version(
+    db: &Connection,
+    tenant: &TenantId,
+    kind: RecordKind,
+    key: &str,
+) -> rusqlite::Result<Option<u64>> {
+    db.prepare_cached(&format!(
+        "SELECT version FROM {} WHERE tenant_id = ?1 AND kind = ?2 AND key = ?3",
+        record_table(kind)
+    ))?
+    .query_row(params![tenant.as_str(), kind.as_str(), key], |row| {
+        row.get(0)
+    })
+    .optional()
 }
 
 /// Whether a record may be written as the batch wants it.
 pub(super) fn holds(db: &Connection, batch: &Batch, change: &Change) -> rusqlite::Result<bool> {
-    let Change::Record { kind, key, precondition, ties, .. } = change else { return Ok(true) };
+    let Change::Record {
+        kind,
+        key,
+        precondition,
+        ties,
+        ..
+    } = change
+    else {
+        return Ok(true);
+    };
     Ok(is_like(db, batch.tenant(), *kind, key, precondition)? && source_holds(db, batch, ties)?)
 }
 
 /// Whether a record is as it is expected to be.
-pub(super) fn is_like(db: &Connection, tenant: &TenantId, kind: RecordKind, key: &str, wanted: &Precondition) -> rusqlite::Result<bool> {
+pub(super) fn is_like(
+    db: &Connection,
+    tenant: &TenantId,
+    kind: RecordKind,
+    key: &str,
+    wanted: &Precondition,
+) -> rusqlite::Result<bool> {
     Ok(match wanted {
         Precondition::None => true,
         Precondition::Absent => version(db, tenant, kind, key)?.is_none(),
@@ -33,27 +61,56 @@ pub(super) fn is_like(db: &Connection, tenant: &TenantId, kind: RecordKind, key:
 
 /// What has ended gives rise to nothing any more. An entry that the batch itself puts is not there yet.
 fn source_holds(db: &Connection, batch: &Batch, ties: &Ties) -> rusqlite::Result<bool> {
-    let Some((memory_ref, id)) = &ties.source else { return Ok(true) };
+    let Some((memory_ref, id)) = &ties.source else {
+        return Ok(true);
+    };
     if batch.puts(memory_ref, id) {
         return Ok(true);
     }
-    let Some(scope) = scope_id(db, batch.tenant(), memory_ref)? else { return Ok(false) };
+    let Some(scope) = scope_id(db, batch.tenant(), memory_ref)? else {
+        return Ok(false);
+    };
     let sql = "SELECT rev_to IS NULL FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND id = ?3 AND erased_at IS NULL";
     let values = params![batch.tenant().as_str(), scope, id.as_str()];
-    let live: Option<bool> = db.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
+    let live: Option<bool> = db
+        .prepare_cached(sql)?
+        .query_row(values, |row| row.get(0))
+        .optional()?;
     Ok(live.is_some_and(|live| live || !ties.is_awaited()))
 }
 
 impl Applying<'_> {
     /// Writes a record, or takes it away. Its next version counts from the one that is there; a name that is free begins at 1.
     pub(super) fn record(&mut self, change: &Change) -> rusqlite::Result<Outcome> {
-        let Change::Record { kind, key, body, ties, .. } = change else { return Ok(Outcome::Nothing) };
-        let (tenant, at, table) = (self.batch.tenant(), self.clock.at.max(self.batch.at()), record_table(*kind));
+        let Change::Record {
+            kind,
+            key,
+            body,
+            ties,
+            ..
+        } = change
+        else {
+            return Ok(Outcome::Nothing);
+        };
+        let (tenant, at, table) = (
+            self.batch.tenant(),
+            self.clock.at.max(self.batch.at()),
+            record_table(*kind),
+        );
         self.retied |= kind.is_timed();
         let Some(body) = body else {
-            let sql = format!("DELETE FROM {table} WHERE tenant_id = ?1 AND kind = ?2 AND key = ?3");
-            let gone = self.db.prepare_cached(&sql)?.execute(params![tenant.as_str(), kind.as_str(), key])?;
-            return Ok(if gone == 1 { Outcome::Removed } else { Outcome::Nothing });
+            let sql =
+                format!("DELETE FROM {table} WHERE tenant_id = ?1 AND kind = ?2 AND key = ?3");
+            let gone = self.db.prepare_cached(&sql)?.execute(params![
+                tenant.as_str(),
+                kind.as_str(),
+                key
+            ])?;
+            return Ok(if gone == 1 {
+                Outcome::Removed
+            } else {
+                Outcome::Nothing
+            });
         };
         let body = serde_json::to_string(body.map()).unwrap_or_default();
         let due = ties.due.map(|at| at.0);
@@ -61,30 +118,63 @@ impl Applying<'_> {
             let sql = "INSERT INTO review (tenant_id, kind, key, version, at, body, due) VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6)
                        ON CONFLICT (tenant_id, kind, key) DO UPDATE SET version = version + 1, at = ?4, body = ?5, due = ?6 RETURNING version";
             let values = params![tenant.as_str(), kind.as_str(), key, at.0, body, due];
-            self.db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?
+            self.db
+                .prepare_cached(sql)?
+                .query_row(values, |row| row.get(0))?
         } else {
-            let source = ties.source.as_ref().map(|(memory_ref, id)| self.row_of(memory_ref, id)).transpose()?.flatten();
+            let source = ties
+                .source
+                .as_ref()
+                .map(|(memory_ref, id)| self.row_of(memory_ref, id))
+                .transpose()?
+                .flatten();
             let sql = "INSERT INTO record (tenant_id, kind, key, version, at, body, due, topic, source_scope, source_row)
                        VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (tenant_id, kind, key) DO UPDATE
                        SET version = version + 1, at = ?4, body = ?5, due = ?6, topic = ?7, source_scope = ?8, source_row = ?9
                        RETURNING version";
             let (scope, row) = (source.map(|place| place.0), source.map(|place| place.1));
-            let values = params![tenant.as_str(), kind.as_str(), key, at.0, body, due, ties.topic, scope, row];
-            self.db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?
+            let values = params![
+                tenant.as_str(),
+                kind.as_str(),
+                key,
+                at.0,
+                body,
+                due,
+                ties.topic,
+                scope,
+                row
+            ];
+            self.db
+                .prepare_cached(sql)?
+                .query_row(values, |row| row.get(0))?
         };
-        Ok(Outcome::Recorded { key: key.clone(), version })
+        Ok(Outcome::Recorded {
+            key: key.clone(),
+            version,
+        })
     }
 
     /// Records that were made from an entry go where it goes: with its text …
     pub(super) fn untie(&mut self, scope: i64, row: i64) -> rusqlite::Result<()> {
-        let sql = "DELETE FROM record WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3";
-        let gone = self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), scope, row])?;
+        let sql =
+            "DELETE FROM record WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3";
+        let gone = self.db.prepare_cached(sql)?.execute(params![
+            self.batch.tenant().as_str(),
+            scope,
+            row
+        ])?;
         self.retied |= gone > 0;
         Ok(())
     }
 
     /// … or to the one that stands for it, or nowhere any more if that one says otherwise.
-    pub(super) fn retie(&mut self, scope: i64, row: i64, reason: Reason, by: i64) -> rusqlite::Result<()> {
+    pub(super) fn retie(
+        &mut self,
+        scope: i64,
+        row: i64,
+        reason: Reason,
+        by: i64,
+    ) -> rusqlite::Result<()> {
         let sql = match reason {
             Reason::Superseded => {
                 "UPDATE record SET due = NULL, topic = NULL, version = version + 1
@@ -94,7 +184,12 @@ impl Applying<'_> {
                 "UPDATE record SET source_row = ?4 WHERE tenant_id = ?1 AND source_scope = ?2 AND source_row = ?3"
             }
         };
-        let changed = self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), scope, row, by])?;
+        let changed = self.db.prepare_cached(sql)?.execute(params![
+            self.batch.tenant().as_str(),
+            scope,
+            row,
+            by
+        ])?;
         self.retied |= changed > 0;
         Ok(())
     }
@@ -104,17 +199,29 @@ impl Applying<'_> {
 pub(super) fn next_due(db: &Connection, tenant: &TenantId) -> rusqlite::Result<i64> {
     let sql = "SELECT min((SELECT coalesce(min(due), ?2) FROM record WHERE tenant_id = ?1 AND due IS NOT NULL),
                  (SELECT coalesce(min(due), ?2) FROM review WHERE tenant_id = ?1 AND due IS NOT NULL))";
-    db.prepare_cached(sql)?.query_row(params![tenant.as_str(), i64::MAX], |row| row.get(0))
+    db.prepare_cached(sql)?
+        .query_row(params![tenant.as_str(), i64::MAX], |row| row.get(0))
 }
 
-const COLUMNS: &str = "r.key, r.version, r.at, r.body, r.due, r.topic, s.memory_ref, e.id FROM record r
+const COLUMNS: &str =
+    "r.key, r.version, r.at, r.body, r.due, r.topic, s.memory_ref, e.id FROM record r
     LEFT JOIN entry e ON e.tenant_id = r.tenant_id AND e.row_id = r.source_row
     LEFT JOIN scope s ON s.tenant_id = r.tenant_id AND s.scope_id = r.source_scope";
 
-pub(super) fn get(db: &Connection, tenant: &TenantId, kind: RecordKind, key: &str) -> Result<Option<Record>, StoreError> {
-    let sql = format!("SELECT {} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.key = ?3", columns(kind));
+pub(super) fn get(
+    db: &Connection,
+    tenant: &TenantId,
+    kind: RecordKind,
+    key: &str,
+) -> Result<Option<Record>, StoreError> {
+    let sql = format!(
+        "SELECT {} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.key = ?3",
+        columns(kind)
+    );
     let values = params![tenant.as_str(), kind.as_str(), key];
-    db.prepare_cached(&sql).and_then(|mut query| query.query_row(values, |row| record(row, kind)).optional()).map_err(failed)
+    db.prepare_cached(&sql)
+        .and_then(|mut query| query.query_row(values, |row| record(row, kind)).optional())
+        .map_err(failed)
 }
 
 pub(super) fn list(
@@ -130,7 +237,19 @@ pub(super) fn list(
         columns(kind)
     );
     let end = after_prefix(prefix);
-    all(db, kind, &sql, params![tenant.as_str(), kind.as_str(), prefix, after.unwrap_or(""), end, limit])
+    all(
+        db,
+        kind,
+        &sql,
+        params![
+            tenant.as_str(),
+            kind.as_str(),
+            prefix,
+            after.unwrap_or(""),
+            end,
+            limit
+        ],
+    )
 }
 
 /// Of either table: what is due has the same columns in both.
@@ -148,16 +267,39 @@ pub(super) fn due(
         columns(kind)
     );
     let (instant, key) = after.map_or((i64::MIN, ""), |(at, key)| (at.0, key.as_str()));
-    all(db, kind, &sql, params![tenant.as_str(), kind.as_str(), until.0, instant, key, limit])
+    all(
+        db,
+        kind,
+        &sql,
+        params![tenant.as_str(), kind.as_str(), until.0, instant, key, limit],
+    )
 }
 
-pub(super) fn tied(db: &Connection, tenant: &TenantId, kind: RecordKind, tie: &Tie, limit: u32) -> Result<Vec<Record>, StoreError> {
+pub(super) fn tied(
+    db: &Connection,
+    tenant: &TenantId,
+    kind: RecordKind,
+    tie: &Tie,
+    limit: u32,
+) -> Result<Vec<Record>, StoreError> {
     match tie {
         Tie::Due { until, after } => due(db, tenant, kind, *until, after.as_ref(), limit),
         Tie::Topic { topic, after } => {
-            let sql =
-                format!("SELECT {COLUMNS} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.topic = ?3 AND r.key > ?4 ORDER BY r.key LIMIT ?5");
-            all(db, kind, &sql, params![tenant.as_str(), kind.as_str(), topic, after.as_deref().unwrap_or(""), limit])
+            let sql = format!(
+                "SELECT {COLUMNS} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.topic = ?3 AND r.key > ?4 ORDER BY r.key LIMIT ?5"
+            );
+            all(
+                db,
+                kind,
+                &sql,
+                params![
+                    tenant.as_str(),
+                    kind.as_str(),
+                    topic,
+                    after.as_deref().unwrap_or(""),
+                    limit
+                ],
+            )
         }
         Tie::Source(memory_ref, id) => made_from(db, tenant, kind, (memory_ref, id), limit),
     }
@@ -170,28 +312,63 @@ fn made_from(
     (memory_ref, id): (&MemoryRef, &EntryId),
     limit: u32,
 ) -> Result<Vec<Record>, StoreError> {
-    let Some(scope) = scope_id(db, tenant, memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
+    let Some(scope) = scope_id(db, tenant, memory_ref).map_err(failed)? else {
+        return Ok(Vec::new());
+    };
     let sql = format!(
         "SELECT {COLUMNS} WHERE r.tenant_id = ?1 AND r.kind = ?2 AND r.source_scope = ?3 AND r.source_row =
            (SELECT row_id FROM entry WHERE tenant_id = ?1 AND scope_id = ?3 AND id = ?4) ORDER BY r.key LIMIT ?5"
     );
-    all(db, kind, &sql, params![tenant.as_str(), kind.as_str(), scope, id.as_str(), limit])
+    all(
+        db,
+        kind,
+        &sql,
+        params![tenant.as_str(), kind.as_str(), scope, id.as_str(), limit],
+    )
 }
 
 fn columns(kind: RecordKind) -> &'static str {
-    if kind.is_inert() { "r.key, r.version, r.at, r.body, r.due, NULL, NULL, NULL FROM review r" } else { COLUMNS }
+    if kind.is_inert() {
+        "r.key, r.version, r.at, r.body, r.due, NULL, NULL, NULL FROM review r"
+    } else {
+        COLUMNS
+    }
 }
 
-fn all(db: &Connection, kind: RecordKind, sql: &str, values: impl Params) -> Result<Vec<Record>, StoreError> {
-    db.prepare_cached(sql).and_then(|mut query| query.query_map(values, |row| record(row, kind))?.collect()).map_err(failed)
+fn all(
+    db: &Connection,
+    kind: RecordKind,
+    sql: &str,
+    values: impl Params,
+) -> Result<Vec<Record>, StoreError> {
+    db.prepare_cached(sql)
+        .and_then(|mut query| query.query_map(values, |row| record(row, kind))?.collect())
+        .map_err(failed)
 }
 
 fn record(row: &Row<'_>, kind: RecordKind) -> rusqlite::Result<Record> {
     let body: String = row.get(3)?;
-    let unreadable = || rusqlite::Error::InvalidColumnType(3, String::new(), rusqlite::types::Type::Text);
-    let Ok(Value::Object(body)) = serde_json::from_str(&body) else { return Err(unreadable()) };
+    let unreadable =
+        || rusqlite::Error::InvalidColumnType(3, String::new(), rusqlite::types::Type::Text);
+    let Ok(Value::Object(body)) = serde_json::from_str(&body) else {
+        return Err(unreadable());
+    };
     let (memory_ref, id): (Option<String>, Option<String>) = (row.get(6)?, row.get(7)?);
-    let source = memory_ref.as_deref().and_then(MemoryRef::parse).zip(id.as_deref().and_then(EntryId::parse));
-    let ties = Ties { due: row.get::<_, Option<i64>>(4)?.map(Timestamp), topic: row.get(5)?, source };
-    Ok(Record { kind, key: row.get(0)?, version: row.get(1)?, at: Timestamp(row.get(2)?), body, ties })
+    let source = memory_ref
+        .as_deref()
+        .and_then(MemoryRef::parse)
+        .zip(id.as_deref().and_then(EntryId::parse));
+    let ties = Ties {
+        due: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+        topic: row.get(5)?,
+        source,
+    };
+    Ok(Record {
+        kind,
+        key: row.get(0)?,
+        version: row.get(1)?,
+        at: Timestamp(row.get(2)?),
+        body,
+        ties,
+    })
 }

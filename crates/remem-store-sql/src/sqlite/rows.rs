@@ -2,7 +2,10 @@
 
 use super::identity::seen;
 use remem_core::entry::{Facets, RevRange};
-use remem_core::{Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, TenantId, Timestamp, WorldId};
+use remem_core::{
+    Entry, EntryId, Evidence, InteractionId, MemoryRef, Revision, RunId, SessionId, TenantId,
+    Timestamp, WorldId,
+};
 use remem_store::ReadAt;
 use rusqlite::types::ToSql;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -15,33 +18,50 @@ pub(super) const ENTRY_COLUMNS: &str =
 pub(super) const ENTRY_WIDTH: usize = 19;
 
 pub(super) fn entry(row: &Row<'_>, memory_ref: &MemoryRef) -> rusqlite::Result<Entry> {
-    let (id, tags, metadata): (String, String, Option<String>) = (row.get(0)?, row.get(2)?, row.get(3)?);
+    let (id, tags, metadata): (String, String, Option<String>) =
+        (row.get(0)?, row.get(2)?, row.get(3)?);
     let (tier, typology): (String, String) = (row.get(6)?, row.get(7)?);
-    let unreadable = |column| rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text);
+    let unreadable = |column| {
+        rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
+    };
     Ok(Entry {
         id: EntryId::parse(&id).ok_or_else(|| unreadable(0))?,
         memory_ref: memory_ref.clone(),
         content: row.get(1)?,
         tags: serde_json::from_str(&tags).map_err(|_| unreadable(2))?,
-        metadata: metadata.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| unreadable(3))?,
+        metadata: metadata
+            .map(|text| serde_json::from_str(&text))
+            .transpose()
+            .map_err(|_| unreadable(3))?,
         created_at: Timestamp(row.get(4)?),
         expires_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
         tier: tier.parse().map_err(|_| unreadable(6))?,
         typology: typology.parse().map_err(|_| unreadable(7))?,
         facets: facets(row)?,
-        visible: RevRange { from: Revision(row.get(8)?), to: row.get::<_, Option<u64>>(9)?.map(Revision) },
+        visible: RevRange {
+            from: Revision(row.get(8)?),
+            to: row.get::<_, Option<u64>>(9)?.map(Revision),
+        },
         scan: row.get::<_, i64>(10)?.cast_unsigned(),
     })
 }
 
 fn facets(row: &Row<'_>) -> rusqlite::Result<Facets> {
-    let unreadable = |column| rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text);
+    let unreadable = |column| {
+        rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
+    };
     let text = |column| row.get::<_, Option<String>>(column);
     let (trust, evidence): (String, String) = (row.get(17)?, row.get(18)?);
     Ok(Facets {
-        session: text(11)?.map(|id| SessionId::parse(&id).ok_or_else(|| unreadable(11))).transpose()?,
-        interaction: text(12)?.map(|id| InteractionId::parse(&id).ok_or_else(|| unreadable(12))).transpose()?,
-        world: text(13)?.map_or(Ok(WorldId::none()), |id| WorldId::parse(&id).ok_or_else(|| unreadable(13)))?,
+        session: text(11)?
+            .map(|id| SessionId::parse(&id).ok_or_else(|| unreadable(11)))
+            .transpose()?,
+        interaction: text(12)?
+            .map(|id| InteractionId::parse(&id).ok_or_else(|| unreadable(12)))
+            .transpose()?,
+        world: text(13)?.map_or(Ok(WorldId::none()), |id| {
+            WorldId::parse(&id).ok_or_else(|| unreadable(13))
+        })?,
         slot: text(14)?,
         valid_at: row.get::<_, Option<i64>>(15)?.map(Timestamp),
         invalid_at: row.get::<_, Option<i64>>(16)?.map(Timestamp),
@@ -68,7 +88,10 @@ pub(super) struct Statement {
 
 impl Statement {
     pub fn new(sql: impl Into<String>) -> Statement {
-        Statement { sql: sql.into(), params: Vec::new() }
+        Statement {
+            sql: sql.into(),
+            params: Vec::new(),
+        }
     }
 
     /// Appends text with one `?` per parameter.
@@ -85,7 +108,10 @@ impl Statement {
 
     /// As `push_live`, of a part: an index that holds only what is there cannot serve a condition on both.
     pub fn push_part(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt, part: Part) {
-        self.push("e.tenant_id = ? AND e.scope_id = ? AND ", boxed([&tenant.as_str().to_owned(), &scope]));
+        self.push(
+            "e.tenant_id = ? AND e.scope_id = ? AND ",
+            boxed([&tenant.as_str().to_owned(), &scope]),
+        );
         self.push(&seen("e"), []);
         let now = at.instant().0;
         let holds = " AND (e.valid_at IS NULL OR e.valid_at <= ?) AND (e.invalid_at IS NULL OR e.invalid_at > ?";
@@ -94,10 +120,18 @@ impl Statement {
                 self.push(" AND e.rev_to IS NULL", []);
                 self.push(&format!("{holds})"), boxed([&now, &now]));
             }
-            ReadAt::Snapshot { revision, own_runs, since, .. } => {
+            ReadAt::Snapshot {
+                revision,
+                own_runs,
+                since,
+                ..
+            } => {
                 self.push_snapshot(*revision, own_runs, part);
                 // What was closed since the snapshot is as it was. What the runs wrote themselves may hold from later on.
-                self.push(&format!("{holds} OR e.rev_to > ?)"), boxed([&now, &since.0, &revision.0]));
+                self.push(
+                    &format!("{holds} OR e.rev_to > ?)"),
+                    boxed([&now, &since.0, &revision.0]),
+                );
             }
             ReadAt::AsOf { then, .. } => {
                 match part {
@@ -109,7 +143,10 @@ impl Statement {
                 self.push(holds, boxed([&then.0, &then.0]));
             }
         }
-        self.push(" AND (e.expires_at IS NULL OR e.expires_at > ?)", boxed([&at.instant().0]));
+        self.push(
+            " AND (e.expires_at IS NULL OR e.expires_at > ?)",
+            boxed([&at.instant().0]),
+        );
     }
 
     /// An entry is part of the snapshot if it was written by then, or by one of the runs, and was not taken away by then,
@@ -117,22 +154,40 @@ impl Statement {
     fn push_snapshot(&mut self, revision: Revision, own_runs: &[RunId], part: Part) {
         match part {
             Part::There => self.push(" AND e.rev_to IS NULL", []),
-            Part::Ended => self.push(" AND e.erased_at IS NULL AND e.rev_to IS NOT NULL AND e.rev_to > ?", boxed([&revision.0])),
-            Part::Both => self.push(" AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.rev_to > ?)", boxed([&revision.0])),
+            Part::Ended => self.push(
+                " AND e.erased_at IS NULL AND e.rev_to IS NOT NULL AND e.rev_to > ?",
+                boxed([&revision.0]),
+            ),
+            Part::Both => self.push(
+                " AND e.erased_at IS NULL AND (e.rev_to IS NULL OR e.rev_to > ?)",
+                boxed([&revision.0]),
+            ),
         }
         self.push(" AND (e.rev_from <= ?", boxed([&revision.0]));
         for run in own_runs {
-            self.push(" OR e.written_by_run = ?", boxed([&run.as_str().to_owned()]));
+            self.push(
+                " OR e.written_by_run = ?",
+                boxed([&run.as_str().to_owned()]),
+            );
         }
         self.push(")", []);
         for run in own_runs.iter().filter(|_| part != Part::There) {
-            self.push(" AND e.removed_by_run IS NOT ?", boxed([&run.as_str().to_owned()]));
+            self.push(
+                " AND e.removed_by_run IS NOT ?",
+                boxed([&run.as_str().to_owned()]),
+            );
         }
     }
 
-    pub fn query<T>(&self, db: &Connection, map: impl FnMut(&Row<'_>) -> rusqlite::Result<T>) -> rusqlite::Result<Vec<T>> {
+    pub fn query<T>(
+        &self,
+        db: &Connection,
+        map: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<Vec<T>> {
         let mut statement = db.prepare_cached(&self.sql)?;
-        statement.query_map(rusqlite::params_from_iter(self.params.iter()), map)?.collect()
+        statement
+            .query_map(rusqlite::params_from_iter(self.params.iter()), map)?
+            .collect()
     }
 }
 
@@ -153,19 +208,35 @@ impl<T: ToSql + Clone + 'static> CloneSql for T {
 }
 
 /// The memory of that name, if whoever acts may know of it.
-pub(super) fn scope_id(db: &Connection, tenant: &TenantId, memory_ref: &MemoryRef) -> rusqlite::Result<Option<i64>> {
-    let sql = format!("SELECT scope_id FROM scope WHERE tenant_id = ?1 AND memory_ref = ?2 AND {}", seen("scope"));
-    db.prepare_cached(&sql)?.query_row(params![tenant.as_str(), memory_ref.as_str()], |row| row.get(0)).optional()
+pub(super) fn scope_id(
+    db: &Connection,
+    tenant: &TenantId,
+    memory_ref: &MemoryRef,
+) -> rusqlite::Result<Option<i64>> {
+    let sql = format!(
+        "SELECT scope_id FROM scope WHERE tenant_id = ?1 AND memory_ref = ?2 AND {}",
+        seen("scope")
+    );
+    db.prepare_cached(&sql)?
+        .query_row(params![tenant.as_str(), memory_ref.as_str()], |row| {
+            row.get(0)
+        })
+        .optional()
 }
 
-pub(super) fn scope_id_or_create(db: &Connection, tenant: &TenantId, memory_ref: &MemoryRef) -> rusqlite::Result<i64> {
+pub(super) fn scope_id_or_create(
+    db: &Connection,
+    tenant: &TenantId,
+    memory_ref: &MemoryRef,
+) -> rusqlite::Result<i64> {
     if let Some(id) = scope_id(db, tenant, memory_ref)? {
         return Ok(id);
     }
-    db.prepare_cached("INSERT INTO scope (tenant_id, memory_ref, owner) VALUES (?1, ?2, ?3)")?.execute(params![
-        tenant.as_str(),
-        memory_ref.as_str(),
-        memory_ref.owner()
-    ])?;
+    db.prepare_cached("INSERT INTO scope (tenant_id, memory_ref, owner) VALUES (?1, ?2, ?3)")?
+        .execute(params![
+            tenant.as_str(),
+            memory_ref.as_str(),
+            memory_ref.owner()
+        ])?;
     Ok(db.last_insert_rowid())
 }

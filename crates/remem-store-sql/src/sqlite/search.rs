@@ -43,11 +43,26 @@ pub(super) fn search(
     depth: u32,
     at: &ReadAt,
 ) -> Result<Found, StoreError> {
-    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Found::default()) };
-    let search = Search { db, scope, scope_id, probe, filter, depth: depth as usize, at };
+    let Some(scope_id) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+        return Ok(Found::default());
+    };
+    let search = Search {
+        db,
+        scope,
+        scope_id,
+        probe,
+        filter,
+        depth: depth as usize,
+        at,
+    };
     let model = probe.vector.as_ref().map(|(model, _)| *model);
-    let memory = Memory { tenant: &scope.tenant, scope: scope_id };
-    shelf.ask(db, memory, model, |index| search.run(index)).map_err(failed)
+    let memory = Memory {
+        tenant: &scope.tenant,
+        scope: scope_id,
+    };
+    shelf
+        .ask(db, memory, model, |index| search.run(index))
+        .map_err(failed)
 }
 
 impl Search<'_> {
@@ -57,19 +72,36 @@ impl Search<'_> {
         let mut matches = index.by_words(&self.probe.terms, only.as_ref());
         self.see(&mut matches.best, &mut seen)?;
         if let Some((model, direction)) = &self.probe.vector {
-            let mut near = index.by_direction(self.db, *model, direction, self.depth, only.as_ref())?;
+            let mut near =
+                index.by_direction(self.db, *model, direction, self.depth, only.as_ref())?;
             self.see(&mut near, &mut seen)?;
         }
         let direction = self.probe.vector.as_ref().map(|(_, direction)| direction);
         let candidate = |(row, seen): (i64, Seen)| {
             let (lexical, typo) = index.score(&matches, row);
-            let cosine = direction.zip(seen.vector.as_ref()).map(|(direction, vector)| direction.cosine(vector));
-            Candidate { lexical, cosine, typo, support: seen.support, uses: seen.uses, entry: seen.entry }
+            let cosine = direction
+                .zip(seen.vector.as_ref())
+                .map(|(direction, vector)| direction.cosine(vector));
+            Candidate {
+                lexical,
+                cosine,
+                typo,
+                support: seen.support,
+                uses: seen.uses,
+                entry: seen.entry,
+            }
         };
         let mut candidates: Vec<Candidate> = seen.into_iter().map(candidate).collect();
         crate::order(&mut candidates);
-        let lexical_best = if candidates.is_empty() { 0.0 } else { matches.ceiling };
-        Ok(Found { candidates, lexical_best })
+        let lexical_best = if candidates.is_empty() {
+            0.0
+        } else {
+            matches.ceiling
+        };
+        Ok(Found {
+            candidates,
+            lexical_best,
+        })
     }
 
     /// Reads rows in the order of their scores until enough of them may be seen.
@@ -86,7 +118,9 @@ impl Search<'_> {
                 if missing == 0 {
                     break;
                 }
-                let Some(one) = found.remove(&row) else { continue };
+                let Some(one) = found.remove(&row) else {
+                    continue;
+                };
                 missing -= 1;
                 seen.insert(row, one);
             }
@@ -97,7 +131,13 @@ impl Search<'_> {
     fn read(&self, rows: &[i64]) -> rusqlite::Result<Vec<(i64, Seen)>> {
         let model = self.probe.vector.as_ref().map_or(-1, |(model, _)| model.0);
         // Always as many, so that the statement is prepared once. NOT INDEXED: by row, and not by an index of the whole memory.
-        let (places, padded) = (["?"; PORTION].join(", "), rows.iter().copied().chain(std::iter::repeat(-1)).take(PORTION));
+        let (places, padded) = (
+            ["?"; PORTION].join(", "),
+            rows.iter()
+                .copied()
+                .chain(std::iter::repeat(-1))
+                .take(PORTION),
+        );
         let mut statement = Statement::new(format!(
             "SELECT {ENTRY_COLUMNS}, e.row_id, e.support, v.bytes,
                (SELECT count(*) FROM action_link l WHERE l.row_id = e.row_id)
@@ -105,7 +145,9 @@ impl Search<'_> {
              WHERE e.row_id IN ({places}) AND "
         ));
         statement.params.push(Box::new(model));
-        statement.params.extend(padded.map(|row| Box::new(row) as Box<dyn ToSql>));
+        statement
+            .params
+            .extend(padded.map(|row| Box::new(row) as Box<dyn ToSql>));
         statement.push_live(&self.scope.tenant, self.scope_id, self.at);
         push_tags(&mut statement, &self.filter.tags);
         push_created(&mut statement, self.filter, "e");
@@ -114,7 +156,15 @@ impl Search<'_> {
             let vector: Option<Vec<u8>> = row.get(ENTRY_WIDTH + 2)?;
             let vector = vector.and_then(|bytes| Embedding::from_bytes(&bytes));
             let (support, uses) = (row.get(ENTRY_WIDTH + 1)?, row.get(ENTRY_WIDTH + 3)?);
-            Ok((row.get(ENTRY_WIDTH)?, Seen { entry: entry(row, &self.scope.memory_ref)?, support, uses, vector }))
+            Ok((
+                row.get(ENTRY_WIDTH)?,
+                Seen {
+                    entry: entry(row, &self.scope.memory_ref)?,
+                    support,
+                    uses,
+                    vector,
+                },
+            ))
         })
     }
 
@@ -128,7 +178,10 @@ impl Search<'_> {
         if let Some(tag) = filter.tags.first() {
             statement.push("entry_tag g CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.id = g.id", []);
             let key = boxed([&self.scope.tenant.as_str().to_owned(), &self.scope_id, tag]);
-            statement.push(" WHERE g.tenant_id = ? AND g.scope_id = ? AND g.tag = ? AND ", key);
+            statement.push(
+                " WHERE g.tenant_id = ? AND g.scope_id = ? AND g.tag = ? AND ",
+                key,
+            );
         } else {
             statement.push("entry e WHERE ", []);
         }
@@ -137,7 +190,10 @@ impl Search<'_> {
         push_created(&mut statement, filter, "e");
         push_cell(&mut statement, filter);
         statement.push(" LIMIT ?", boxed([&((NARROW + 1) as i64)]));
-        let rows: HashSet<i64> = statement.query(self.db, |row| row.get(0))?.into_iter().collect();
+        let rows: HashSet<i64> = statement
+            .query(self.db, |row| row.get(0))?
+            .into_iter()
+            .collect();
         Ok((rows.len() <= NARROW).then_some(rows))
     }
 }

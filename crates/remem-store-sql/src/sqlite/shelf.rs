@@ -56,27 +56,51 @@ impl Shelf {
     /// Lets go of the vectors of other models than these.
     pub fn discard(&self, tenant: &TenantId, keep: &[ModelId]) {
         let indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        let own: Vec<Arc<Kept>> = indexes.iter().filter(|((owner, _), _)| owner == tenant).map(|(_, kept)| kept.clone()).collect();
+        let own: Vec<Arc<Kept>> = indexes
+            .iter()
+            .filter(|((owner, _), _)| owner == tenant)
+            .map(|(_, kept)| kept.clone())
+            .collect();
         drop(indexes);
         for kept in own {
-            kept.index.write().unwrap_or_else(PoisonError::into_inner).discard(keep);
+            kept.index
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .discard(keep);
         }
     }
 
     fn kept(&self, memory: Memory<'_>) -> Arc<Kept> {
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = indexes.entry((memory.tenant.clone(), memory.scope)).or_default();
-        kept.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let kept = indexes
+            .entry((memory.tenant.clone(), memory.scope))
+            .or_default();
+        kept.used.store(
+            self.clock.fetch_add(1, Ordering::Relaxed),
+            Ordering::Relaxed,
+        );
         kept.clone()
     }
 
     fn make_room(&self, memory: Memory<'_>) {
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut bytes: usize = indexes.values().map(|kept| kept.bytes.load(Ordering::Relaxed)).sum();
+        let mut bytes: usize = indexes
+            .values()
+            .map(|kept| kept.bytes.load(Ordering::Relaxed))
+            .sum();
         while bytes > BYTES_MAX {
-            let others = indexes.iter().filter(|((tenant, scope), _)| (tenant, *scope) != (memory.tenant, memory.scope));
-            let Some(key) = others.min_by_key(|(_, kept)| kept.used.load(Ordering::Relaxed)).map(|(key, _)| key.clone()) else { break };
-            bytes -= indexes.remove(&key).map_or(0, |kept| kept.bytes.load(Ordering::Relaxed));
+            let others = indexes
+                .iter()
+                .filter(|((tenant, scope), _)| (tenant, *scope) != (memory.tenant, memory.scope));
+            let Some(key) = others
+                .min_by_key(|(_, kept)| kept.used.load(Ordering::Relaxed))
+                .map(|(key, _)| key.clone())
+            else {
+                break;
+            };
+            bytes -= indexes
+                .remove(&key)
+                .map_or(0, |kept| kept.bytes.load(Ordering::Relaxed));
         }
         metrics::gauge!("remem_search_index_bytes").set(bytes as f64);
     }

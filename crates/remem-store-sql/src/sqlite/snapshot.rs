@@ -7,12 +7,18 @@ use remem_store::{Snapshot, StoreError};
 use rusqlite::{Connection, params};
 
 /// An entry that is gone, whose text is not, and that no other entry keeps for itself (see `Reason::keeps_text`).
-pub(super) const SPENT: &str = "erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed')";
+pub(super) const SPENT: &str =
+    "erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed')";
 
 /// Of an entry that was taken away: no open snapshot is older than its end, so none can show it.
 pub(super) const FREE: &str = "NOT EXISTS (SELECT 1 FROM snapshot s WHERE s.tenant_id = entry.tenant_id AND s.revision < entry.rev_to)";
 
-pub(super) fn hold(db: &Connection, batch: &Batch, revision: Revision, at: Timestamp) -> rusqlite::Result<()> {
+pub(super) fn hold(
+    db: &Connection,
+    batch: &Batch,
+    revision: Revision,
+    at: Timestamp,
+) -> rusqlite::Result<()> {
     let run = batch.run().map(RunId::as_str);
     db.prepare_cached("INSERT INTO snapshot (tenant_id, run_id, revision, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING")?
         .execute(params![batch.tenant().as_str(), run, revision.0, at.0])
@@ -27,9 +33,14 @@ pub(super) fn release(db: &Connection, batch: &Batch) -> rusqlite::Result<()> {
 }
 
 /// Whether a run may still read what ends with `revision`.
-pub(super) fn is_held(db: &Connection, tenant: &TenantId, revision: Revision) -> rusqlite::Result<bool> {
+pub(super) fn is_held(
+    db: &Connection,
+    tenant: &TenantId,
+    revision: Revision,
+) -> rusqlite::Result<bool> {
     let sql = "SELECT 1 FROM snapshot WHERE tenant_id = ?1 AND revision < ?2 LIMIT 1";
-    db.prepare_cached(sql)?.exists(params![tenant.as_str(), revision.0])
+    db.prepare_cached(sql)?
+        .exists(params![tenant.as_str(), revision.0])
 }
 
 /// Whether something can be erased now that could not before.
@@ -48,12 +59,20 @@ pub(super) fn list(db: &Connection, tenant: &TenantId) -> Result<Vec<Snapshot>, 
     rows.into_iter()
         .map(|(run, revision, at): (String, u64, i64)| {
             let run = RunId::parse(&run).ok_or(StoreError::Damaged("a name is malformed"))?;
-            Ok(Snapshot { run, revision: Revision(revision), at: Timestamp(at) })
+            Ok(Snapshot {
+                run,
+                revision: Revision(revision),
+                at: Timestamp(at),
+            })
         })
         .collect()
 }
 
-pub(super) fn ended(db: &Connection, tenant: &TenantId, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+pub(super) fn ended(
+    db: &Connection,
+    tenant: &TenantId,
+    limit: u32,
+) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
     let sql = format!(
         "SELECT scope.memory_ref, entry.id FROM entry JOIN scope ON scope.tenant_id = entry.tenant_id AND scope.scope_id = entry.scope_id
          WHERE entry.tenant_id = ?1 AND {SPENT} AND {FREE} ORDER BY entry.rev_to LIMIT ?2"

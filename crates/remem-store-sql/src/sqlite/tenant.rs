@@ -40,14 +40,21 @@ pub(super) struct Due {
 
 impl Default for Due {
     fn default() -> Due {
-        Due { next_expiry: AtomicI64::new(i64::MAX), next_due: AtomicI64::new(i64::MAX), scrub: AtomicBool::new(true) }
+        Due {
+            next_expiry: AtomicI64::new(i64::MAX),
+            next_due: AtomicI64::new(i64::MAX),
+            scrub: AtomicBool::new(true),
+        }
     }
 }
 
 impl Due {
     pub fn is_due(&self, work: StoreWork, at: Timestamp) -> bool {
         match work {
-            StoreWork::Purge => self.next_expiry.load(Ordering::Relaxed) <= at.0 || self.scrub.load(Ordering::Relaxed),
+            StoreWork::Purge => {
+                self.next_expiry.load(Ordering::Relaxed) <= at.0
+                    || self.scrub.load(Ordering::Relaxed)
+            }
             StoreWork::Records => self.next_due.load(Ordering::Relaxed) <= at.0,
         }
     }
@@ -60,7 +67,10 @@ struct Readers {
 }
 
 /// All statements of one read see one commit.
-fn snapshot<T>(db: &Connection, query: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+fn snapshot<T>(
+    db: &Connection,
+    query: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
     db.execute_batch("BEGIN").map_err(connection::failed)?;
     let answer = query(db)?;
     db.execute_batch("COMMIT").map_err(connection::failed)?;
@@ -80,7 +90,11 @@ impl TenantFile {
             Location::Folder(folder) => {
                 let path = tenant_path(folder, &tenant);
                 let writer = connection::writer(&path, &TENANT_MIGRATIONS)?;
-                let readers = Readers { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(connections)) };
+                let readers = Readers {
+                    path,
+                    idle: Arc::default(),
+                    permits: Arc::new(Semaphore::new(connections)),
+                };
                 (writer, Some(readers))
             }
             Location::Memory => (connection::in_memory(&TENANT_MIGRATIONS)?, None),
@@ -88,8 +102,18 @@ impl TenantFile {
         let start = maintain::start(&writer, &tenant)?;
         due.next_expiry.store(start.next_expiry, Ordering::Relaxed);
         due.next_due.store(start.next_due, Ordering::Relaxed);
-        let state = Arc::new(State { tenant, writer: Mutex::new(writer), due, revision: watch::Sender::new(start.revision), wake });
-        Ok(TenantFile { group: Group::new(state.clone()), state, readers })
+        let state = Arc::new(State {
+            tenant,
+            writer: Mutex::new(writer),
+            due,
+            revision: watch::Sender::new(start.revision),
+            wake,
+        });
+        Ok(TenantFile {
+            group: Group::new(state.clone()),
+            state,
+            readers,
+        })
     }
 
     pub async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
@@ -97,7 +121,12 @@ impl TenantFile {
     }
 
     pub async fn scrub(&self, keys_before: Timestamp, compact: bool) -> Result<(), StoreError> {
-        self.group.run(Work::Scrub { keys_before, compact }).await
+        self.group
+            .run(Work::Scrub {
+                keys_before,
+                compact,
+            })
+            .await
     }
 
     /// The check of the search index is a write to SQLite.
@@ -128,9 +157,17 @@ impl TenantFile {
     {
         let Some(readers) = &self.readers else {
             let state = self.state.clone();
-            return blocking(move || query(&state.writer.lock().unwrap_or_else(PoisonError::into_inner))).await;
+            return blocking(move || {
+                query(&state.writer.lock().unwrap_or_else(PoisonError::into_inner))
+            })
+            .await;
         };
-        let permit = readers.permits.clone().acquire_owned().await.map_err(|e| StoreError::Unavailable(Box::new(e)))?;
+        let permit = readers
+            .permits
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(|e| StoreError::Unavailable(Box::new(e)))?;
         let (idle, path) = (readers.idle.clone(), readers.path.clone());
         blocking(move || {
             let _permit = permit;

@@ -18,18 +18,31 @@ impl Applying<'_> {
         model: ModelId,
         vector: &Embedding,
     ) -> rusqlite::Result<Outcome> {
-        let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else { return Ok(Outcome::Nothing) };
+        let Some(entry) = self.find(memory_ref, id, "erased_at IS NULL")? else {
+            return Ok(Outcome::Nothing);
+        };
         let sql = "INSERT INTO vector (tenant_id, scope_id, row_id, model, bytes)
                    SELECT ?1, ?2, row_id, ?4, ?5 FROM entry WHERE row_id = ?3 AND scan = ?6 ON CONFLICT DO NOTHING";
-        let values = params![self.batch.tenant().as_str(), entry.scope, entry.row, model.0, vector.to_bytes(), scan.cast_signed()];
+        let values = params![
+            self.batch.tenant().as_str(),
+            entry.scope,
+            entry.row,
+            model.0,
+            vector.to_bytes(),
+            scan.cast_signed()
+        ];
         self.db.prepare_cached(sql)?.execute(values)?;
         Ok(Outcome::Done)
     }
 
     /// The text of a row is gone or has changed: so are its vectors, and every index hears of it.
     pub(super) fn unlearn(&self, scope: i64, row: i64) -> rusqlite::Result<()> {
-        self.db.prepare_cached("DELETE FROM vector WHERE row_id = ?1")?.execute(params![row])?;
-        self.db.prepare_cached("INSERT INTO unindexed (scope_id, row_id) VALUES (?1, ?2)")?.execute(params![scope, row])?;
+        self.db
+            .prepare_cached("DELETE FROM vector WHERE row_id = ?1")?
+            .execute(params![row])?;
+        self.db
+            .prepare_cached("INSERT INTO unindexed (scope_id, row_id) VALUES (?1, ?2)")?
+            .execute(params![scope, row])?;
         Ok(())
     }
 }
@@ -50,8 +63,17 @@ pub(super) fn unembedded(
     let after = after.map_or(0, |place| place.1);
     let found = |row: &rusqlite::Row<'_>| {
         let name: String = row.get(ENTRY_WIDTH + 1)?;
-        let unreadable = || rusqlite::Error::InvalidColumnType(ENTRY_WIDTH + 1, String::new(), rusqlite::types::Type::Text);
-        Ok((RowCursor(0, row.get(ENTRY_WIDTH)?), entry(row, &MemoryRef::parse(&name).ok_or_else(unreadable)?)?))
+        let unreadable = || {
+            rusqlite::Error::InvalidColumnType(
+                ENTRY_WIDTH + 1,
+                String::new(),
+                rusqlite::types::Type::Text,
+            )
+        };
+        Ok((
+            RowCursor(0, row.get(ENTRY_WIDTH)?),
+            entry(row, &MemoryRef::parse(&name).ok_or_else(unreadable)?)?,
+        ))
     };
     let mut query = db.prepare_cached(&sql).map_err(failed)?;
     query
@@ -62,23 +84,48 @@ pub(super) fn unembedded(
 
 pub(super) fn counts(db: &Connection, tenant: &TenantId) -> Result<VectorCounts, StoreError> {
     let texts = "SELECT count(*) FROM entry WHERE tenant_id = ?1 AND erased_at IS NULL";
-    let texts = db.prepare_cached(texts).and_then(|mut query| query.query_row([tenant.as_str()], |row| row.get(0))).map_err(failed)?;
-    let sql = "SELECT model, count(*) FROM vector WHERE tenant_id = ?1 GROUP BY model ORDER BY model";
+    let texts = db
+        .prepare_cached(texts)
+        .and_then(|mut query| query.query_row([tenant.as_str()], |row| row.get(0)))
+        .map_err(failed)?;
+    let sql =
+        "SELECT model, count(*) FROM vector WHERE tenant_id = ?1 GROUP BY model ORDER BY model";
     let models = db
         .prepare_cached(sql)
-        .and_then(|mut query| query.query_map([tenant.as_str()], |row| Ok((ModelId(row.get(0)?), row.get(1)?)))?.collect())
+        .and_then(|mut query| {
+            query
+                .query_map([tenant.as_str()], |row| {
+                    Ok((ModelId(row.get(0)?), row.get(1)?))
+                })?
+                .collect()
+        })
         .map_err(failed)?;
     Ok(VectorCounts { texts, models })
 }
 
 /// Runs on the writer's connection.
-pub(super) fn discard(db: &Connection, tenant: &TenantId, keep: &[ModelId], limit: u32) -> Result<u64, StoreError> {
-    let models: Vec<i64> =
-        counts(db, tenant)?.models.into_iter().map(|(model, _)| model).filter(|m| !keep.contains(m)).map(|m| m.0).collect();
+pub(super) fn discard(
+    db: &Connection,
+    tenant: &TenantId,
+    keep: &[ModelId],
+    limit: u32,
+) -> Result<u64, StoreError> {
+    let models: Vec<i64> = counts(db, tenant)?
+        .models
+        .into_iter()
+        .map(|(model, _)| model)
+        .filter(|m| !keep.contains(m))
+        .map(|m| m.0)
+        .collect();
     let mut gone = 0;
     for model in models {
         let sql = "DELETE FROM vector WHERE n IN (SELECT n FROM vector WHERE tenant_id = ?1 AND model = ?2 LIMIT ?3)";
-        gone += db.execute(sql, params![tenant.as_str(), model, i64::from(limit) - gone as i64]).map_err(failed)?;
+        gone += db
+            .execute(
+                sql,
+                params![tenant.as_str(), model, i64::from(limit) - gone as i64],
+            )
+            .map_err(failed)?;
         if gone >= limit as usize {
             break;
         }
@@ -89,5 +136,7 @@ pub(super) fn discard(db: &Connection, tenant: &TenantId, keep: &[ModelId], limi
 /// Forgets old lines of `unindexed`.
 pub(super) fn trim(db: &Connection) -> Result<(), StoreError> {
     let sql = "DELETE FROM unindexed WHERE n <= (SELECT max(n) FROM unindexed) - ?1";
-    db.execute(sql, params![CHANGES_KEPT]).map(|_| ()).map_err(failed)
+    db.execute(sql, params![CHANGES_KEPT])
+        .map(|_| ())
+        .map_err(failed)
 }

@@ -9,10 +9,12 @@ use super::rows::{ENTRY_COLUMNS, ENTRY_WIDTH, entry, scope_id};
 use super::snapshot;
 use remem_core::trgm::{Trigrams, is_guarded};
 use remem_core::{
-    Batch, Change, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason, Rejection, Revision, RuleId, RuleText, Scope, TenantId,
-    Timestamp, WorldId,
+    Batch, Change, Closing, EntryId, Evidence, MemoryRef, PrincipalId, Reason, Rejection, Revision,
+    RuleId, RuleText, Scope, TenantId, Timestamp, WorldId,
 };
-use remem_store::{ActionLink, Answer, EntryState, Outcome, RetentionCount, RetentionState, Rule, StoreError};
+use remem_store::{
+    ActionLink, Answer, EntryState, Outcome, RetentionCount, RetentionState, Rule, StoreError,
+};
 use rusqlite::{Connection, Params, Row, params};
 
 const LIVE: &str = "rev_to IS NULL AND (expires_at IS NULL OR expires_at > :at)";
@@ -20,7 +22,9 @@ const LIVE: &str = "rev_to IS NULL AND (expires_at IS NULL OR expires_at > :at)"
 impl<'a> Applying<'a> {
     /// Whether an action rests on the row.
     pub(super) fn is_linked(&self, row: i64) -> rusqlite::Result<bool> {
-        self.db.prepare_cached("SELECT 1 FROM action_link WHERE row_id = ?1 LIMIT 1")?.exists([row])
+        self.db
+            .prepare_cached("SELECT 1 FROM action_link WHERE row_id = ?1 LIMIT 1")?
+            .exists([row])
     }
 
     /// The one that takes its place has its row named at once, so that what becomes of it later in the batch counts; if it is put
@@ -32,7 +36,9 @@ impl<'a> Applying<'a> {
         by: Option<&'a EntryId>,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        let Some(found) = self.find(memory_ref, id, LIVE)? else { return self.shorten((memory_ref, id), closing, before) };
+        let Some(found) = self.find(memory_ref, id, LIVE)? else {
+            return self.shorten((memory_ref, id), closing, before);
+        };
         let revision = self.tick(before);
         if let Closing::Untrue(from) = closing {
             self.untrue_from(found.row, from)?;
@@ -53,19 +59,33 @@ impl<'a> Applying<'a> {
     }
 
     /// What is over already may turn out to have been over earlier: a late answer takes time from it.
-    fn shorten(&mut self, (memory_ref, id): (&MemoryRef, &EntryId), closing: Closing, before: Revision) -> rusqlite::Result<Outcome> {
-        let Closing::Untrue(from) = closing else { return Ok(Outcome::Nothing) };
-        let longer = format!("erased_at IS NULL AND removed_reason = 'invalidated' AND invalid_at > {}", from.0);
-        let Some(found) = self.find(memory_ref, id, &longer)? else { return Ok(Outcome::Nothing) };
+    fn shorten(
+        &mut self,
+        (memory_ref, id): (&MemoryRef, &EntryId),
+        closing: Closing,
+        before: Revision,
+    ) -> rusqlite::Result<Outcome> {
+        let Closing::Untrue(from) = closing else {
+            return Ok(Outcome::Nothing);
+        };
+        let longer = format!(
+            "erased_at IS NULL AND removed_reason = 'invalidated' AND invalid_at > {}",
+            from.0
+        );
+        let Some(found) = self.find(memory_ref, id, &longer)? else {
+            return Ok(Outcome::Nothing);
+        };
         self.tick(before);
         self.untrue_from(found.row, from)?;
         Ok(Outcome::Done)
     }
 
     fn untrue_from(&self, row: i64, from: Timestamp) -> rusqlite::Result<()> {
-        let sql =
-            "UPDATE entry SET invalid_at = ?3, valid_at = coalesce(valid_at, min(created_at, ?3)) WHERE tenant_id = ?1 AND row_id = ?2";
-        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), row, from.0]).map(|_| ())
+        let sql = "UPDATE entry SET invalid_at = ?3, valid_at = coalesce(valid_at, min(created_at, ?3)) WHERE tenant_id = ?1 AND row_id = ?2";
+        self.db
+            .prepare_cached(sql)?
+            .execute(params![self.batch.tenant().as_str(), row, from.0])
+            .map(|_| ())
     }
 
     pub(super) fn name_successors(&mut self) -> rusqlite::Result<()> {
@@ -79,12 +99,24 @@ impl<'a> Applying<'a> {
 
     fn name_successor(&self, row: i64, successor: i64) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET replaced_by = ?3 WHERE tenant_id = ?1 AND row_id = ?2 AND replaced_by IS NULL";
-        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), row, successor])?;
+        self.db.prepare_cached(sql)?.execute(params![
+            self.batch.tenant().as_str(),
+            row,
+            successor
+        ])?;
         Ok(())
     }
 
-    pub(super) fn end(&mut self, memory_ref: &MemoryRef, id: &EntryId, before: Revision) -> rusqlite::Result<Outcome> {
-        let Some(found) = self.find(memory_ref, id, "rev_to IS NULL AND tier <> 'persistent'")? else { return Ok(Outcome::Nothing) };
+    pub(super) fn end(
+        &mut self,
+        memory_ref: &MemoryRef,
+        id: &EntryId,
+        before: Revision,
+    ) -> rusqlite::Result<Outcome> {
+        let Some(found) = self.find(memory_ref, id, "rev_to IS NULL AND tier <> 'persistent'")?
+        else {
+            return Ok(Outcome::Nothing);
+        };
         if self.is_linked(found.row)? {
             return Ok(Outcome::Nothing);
         }
@@ -98,20 +130,33 @@ impl<'a> Applying<'a> {
     }
 
     /// A statement that was born closed is still part of its memory, for whoever asks about the past; it goes with its text.
-    pub(super) fn strip(&mut self, memory_ref: &MemoryRef, id: &EntryId, faded: Timestamp, before: Revision) -> rusqlite::Result<Outcome> {
+    pub(super) fn strip(
+        &mut self,
+        memory_ref: &MemoryRef,
+        id: &EntryId,
+        faded: Timestamp,
+        before: Revision,
+    ) -> rusqlite::Result<Outcome> {
         let condition = format!(
             "erased_at IS NULL AND invalid_at < {} AND (rev_to IS NULL OR (removed_reason = 'invalidated' AND {}))",
             faded.0,
             snapshot::FREE
         );
-        let Some(found) = self.find(memory_ref, id, &condition)? else { return Ok(Outcome::Nothing) };
+        let Some(found) = self.find(memory_ref, id, &condition)? else {
+            return Ok(Outcome::Nothing);
+        };
         if self.is_linked(found.row)? {
             return Ok(Outcome::Nothing);
         }
         let revision = self.tick(before);
         let sql = "UPDATE entry SET rev_to = coalesce(rev_to, ?3), ended_at = coalesce(ended_at, ?4), removed_reason = 'invalidated'
                    WHERE tenant_id = ?1 AND row_id = ?2";
-        self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), found.row, revision.0, self.clock.at.0])?;
+        self.db.prepare_cached(sql)?.execute(params![
+            self.batch.tenant().as_str(),
+            found.row,
+            revision.0,
+            self.clock.at.0
+        ])?;
         self.erase(id, &found, false)?;
         Ok(Outcome::Removed)
     }
@@ -123,9 +168,15 @@ impl<'a> Applying<'a> {
         evidence: &Evidence,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        let Some(found) = self.find(memory_ref, id, LIVE)? else { return Ok(Outcome::Nothing) };
+        let Some(found) = self.find(memory_ref, id, LIVE)? else {
+            return Ok(Outcome::Nothing);
+        };
         let sql = "UPDATE entry SET evidence = ?3 WHERE tenant_id = ?1 AND row_id = ?2 AND evidence <> ?3";
-        let changed = self.db.prepare_cached(sql)?.execute(params![self.batch.tenant().as_str(), found.row, evidence.to_text()])?;
+        let changed = self.db.prepare_cached(sql)?.execute(params![
+            self.batch.tenant().as_str(),
+            found.row,
+            evidence.to_text()
+        ])?;
         if changed == 0 {
             return Ok(Outcome::Nothing);
         }
@@ -139,12 +190,22 @@ impl<'a> Applying<'a> {
         (action, reference): (&str, &str),
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        let Some(found) = self.find(memory_ref, id, "erased_at IS NULL")? else { return Ok(Outcome::Nothing) };
+        let Some(found) = self.find(memory_ref, id, "erased_at IS NULL")? else {
+            return Ok(Outcome::Nothing);
+        };
         let sql = "INSERT INTO action_link (tenant_id, scope_id, row_id, action, reference, linked_at, linked_by)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
         let by = self.batch.principal().map(PrincipalId::as_str);
         let at = self.clock.at.max(self.batch.at()).0;
-        let values = params![self.batch.tenant().as_str(), found.scope, found.row, action, reference, at, by];
+        let values = params![
+            self.batch.tenant().as_str(),
+            found.scope,
+            found.row,
+            action,
+            reference,
+            at,
+            by
+        ];
         if self.db.prepare_cached(sql)?.execute(values)? == 0 {
             return Ok(Outcome::Nothing);
         }
@@ -152,22 +213,44 @@ impl<'a> Applying<'a> {
         Ok(Outcome::Done)
     }
 
-    pub(super) fn rule(&mut self, world: &WorldId, id: &RuleId, body: Option<&RuleText>, before: Revision) -> rusqlite::Result<Outcome> {
+    pub(super) fn rule(
+        &mut self,
+        world: &WorldId,
+        id: &RuleId,
+        body: Option<&RuleText>,
+        before: Revision,
+    ) -> rusqlite::Result<Outcome> {
         let tenant = self.batch.tenant().as_str();
         let Some(body) = body.map(RuleText::as_str) else {
             let sql = "DELETE FROM rule WHERE tenant_id = ?1 AND world = ?2 AND id = ?3";
-            let gone = self.db.prepare_cached(sql)?.execute(params![tenant, world.as_str(), id.as_str()])?;
+            let gone = self.db.prepare_cached(sql)?.execute(params![
+                tenant,
+                world.as_str(),
+                id.as_str()
+            ])?;
             if gone == 1 {
                 self.tick(before);
                 self.erased = true;
             }
-            return Ok(if gone == 1 { Outcome::Removed } else { Outcome::Nothing });
+            return Ok(if gone == 1 {
+                Outcome::Removed
+            } else {
+                Outcome::Nothing
+            });
         };
         self.tick(before);
         let trigrams = Trigrams::of(body);
         let sql = "INSERT INTO rule (tenant_id, world, id, body, at, size, trigrams) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                    ON CONFLICT DO UPDATE SET body = ?4, at = ?5, size = ?6, trigrams = ?7";
-        let values = params![tenant, world.as_str(), id.as_str(), body, self.clock.at.0, trigrams.len() as u64, trigrams.to_bytes()];
+        let values = params![
+            tenant,
+            world.as_str(),
+            id.as_str(),
+            body,
+            self.clock.at.0,
+            trigrams.len() as u64,
+            trigrams.to_bytes()
+        ];
         self.db.prepare_cached(sql)?.execute(values)?;
         Ok(Outcome::Done)
     }
@@ -181,11 +264,20 @@ fn rows<T>(
     params: impl Params,
     read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>, StoreError> {
-    db.prepare_cached(sql).and_then(|mut query| query.query_map(params, read)?.collect()).map_err(failed)
+    db.prepare_cached(sql)
+        .and_then(|mut query| query.query_map(params, read)?.collect())
+        .map_err(failed)
 }
 
-pub(super) fn slot(db: &Connection, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
+pub(super) fn slot(
+    db: &Connection,
+    scope: &Scope,
+    slot: &str,
+    limit: u32,
+) -> Result<Vec<Answer>, StoreError> {
+    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+        return Ok(Vec::new());
+    };
     let sql = format!(
         "SELECT {ENTRY_COLUMNS}, e.removed_reason, e.ended_at, (SELECT r.id FROM entry r WHERE r.row_id = e.replaced_by) FROM entry e
          WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.slot = ?3 AND e.erased_at IS NULL AND {}
@@ -193,17 +285,33 @@ pub(super) fn slot(db: &Connection, scope: &Scope, slot: &str, limit: u32) -> Re
         seen("e")
     );
     let read = |row: &Row<'_>| {
-        let (reason, ended_at, by): (Option<String>, Option<i64>, Option<String>) =
-            (row.get(ENTRY_WIDTH)?, row.get(ENTRY_WIDTH + 1)?, row.get(ENTRY_WIDTH + 2)?);
+        let (reason, ended_at, by): (Option<String>, Option<i64>, Option<String>) = (
+            row.get(ENTRY_WIDTH)?,
+            row.get(ENTRY_WIDTH + 1)?,
+            row.get(ENTRY_WIDTH + 2)?,
+        );
         Ok((entry(row, &scope.memory_ref)?, reason, ended_at, by))
     };
-    let mut found = rows(db, &sql, params![scope.tenant.as_str(), found, slot, limit], read)?;
+    let mut found = rows(
+        db,
+        &sql,
+        params![scope.tenant.as_str(), found, slot, limit],
+        read,
+    )?;
     found.reverse();
-    let answer = |(entry, reason, ended_at, by): (_, Option<String>, Option<i64>, Option<String>)| {
-        let state = EntryState::from_stored(reason.as_deref()).ok_or(MALFORMED)?;
-        let replaced_by = by.map(|id| EntryId::parse(&id).ok_or(MALFORMED)).transpose()?;
-        Ok(Answer { entry, state, ended_at: ended_at.map(Timestamp), replaced_by })
-    };
+    let answer =
+        |(entry, reason, ended_at, by): (_, Option<String>, Option<i64>, Option<String>)| {
+            let state = EntryState::from_stored(reason.as_deref()).ok_or(MALFORMED)?;
+            let replaced_by = by
+                .map(|id| EntryId::parse(&id).ok_or(MALFORMED))
+                .transpose()?;
+            Ok(Answer {
+                entry,
+                state,
+                ended_at: ended_at.map(Timestamp),
+                replaced_by,
+            })
+        };
     found.into_iter().map(answer).collect()
 }
 
@@ -215,12 +323,33 @@ pub(super) fn rules(
     limit: u32,
 ) -> Result<Vec<Rule>, StoreError> {
     let sql = "SELECT id, body, at FROM rule WHERE tenant_id = ?1 AND world = ?2 AND id > ?3 ORDER BY id LIMIT ?4";
-    let values = params![tenant.as_str(), world.as_str(), after.map_or("", RuleId::as_str), limit];
-    let found: Vec<(String, String, i64)> = rows(db, sql, values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    found.into_iter().map(|(id, body, at)| Ok(Rule { id: RuleId::parse(&id).ok_or(MALFORMED)?, body, at: Timestamp(at) })).collect()
+    let values = params![
+        tenant.as_str(),
+        world.as_str(),
+        after.map_or("", RuleId::as_str),
+        limit
+    ];
+    let found: Vec<(String, String, i64)> = rows(db, sql, values, |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    })?;
+    found
+        .into_iter()
+        .map(|(id, body, at)| {
+            Ok(Rule {
+                id: RuleId::parse(&id).ok_or(MALFORMED)?,
+                body,
+                at: Timestamp(at),
+            })
+        })
+        .collect()
 }
 
-pub(super) fn shadowed(db: &Connection, tenant: &TenantId, world: &WorldId, text: &str) -> Result<Option<RuleId>, StoreError> {
+pub(super) fn shadowed(
+    db: &Connection,
+    tenant: &TenantId,
+    world: &WorldId,
+    text: &str,
+) -> Result<Option<RuleId>, StoreError> {
     if world.is_none() || !is_guarded(text) {
         return Ok(None);
     }
@@ -229,11 +358,19 @@ pub(super) fn shadowed(db: &Connection, tenant: &TenantId, world: &WorldId, text
     let sql = "SELECT id FROM rule WHERE tenant_id = ?1 AND world = ?2 AND size BETWEEN ?3 AND ?4 AND trgm_shadows(trigrams, ?5) LIMIT 1";
     let values = params![tenant.as_str(), world.as_str(), least, most, text];
     let hit: Vec<String> = rows(db, sql, values, |row| row.get(0))?;
-    hit.first().map(|id| RuleId::parse(id).ok_or(MALFORMED)).transpose()
+    hit.first()
+        .map(|id| RuleId::parse(id).ok_or(MALFORMED))
+        .transpose()
 }
 
-pub(super) fn links(db: &Connection, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
-    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else { return Ok(Vec::new()) };
+pub(super) fn links(
+    db: &Connection,
+    scope: &Scope,
+    id: &EntryId,
+) -> Result<Vec<ActionLink>, StoreError> {
+    let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
+        return Ok(Vec::new());
+    };
     let sql = format!(
         "SELECT l.action, l.reference, l.linked_at, l.linked_by FROM entry e CROSS JOIN action_link l ON l.row_id = e.row_id
          WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.id = ?3 AND {} ORDER BY l.linked_at, l.action, l.reference",
@@ -242,31 +379,64 @@ pub(super) fn links(db: &Connection, scope: &Scope, id: &EntryId) -> Result<Vec<
     let read = |row: &Row<'_>| {
         let by: Option<String> = row.get(3)?;
         let by = by.as_deref().and_then(PrincipalId::parse);
-        Ok(ActionLink { action: row.get(0)?, reference: row.get(1)?, at: Timestamp(row.get(2)?), by })
+        Ok(ActionLink {
+            action: row.get(0)?,
+            reference: row.get(1)?,
+            at: Timestamp(row.get(2)?),
+            by,
+        })
     };
-    rows(db, &sql, params![scope.tenant.as_str(), found, id.as_str()], read)
+    rows(
+        db,
+        &sql,
+        params![scope.tenant.as_str(), found, id.as_str()],
+        read,
+    )
 }
 
-pub(super) fn retention(db: &Connection, tenant: &TenantId, memory_ref: Option<&MemoryRef>) -> Result<Vec<RetentionCount>, StoreError> {
+pub(super) fn retention(
+    db: &Connection,
+    tenant: &TenantId,
+    memory_ref: Option<&MemoryRef>,
+) -> Result<Vec<RetentionCount>, StoreError> {
     let sql = format!(
         "SELECT r.tier, r.typology, r.state, count(*) FROM scope s CROSS JOIN retention r ON r.scope_id = s.scope_id
          WHERE s.tenant_id = ?1 AND r.tenant_id = ?1 AND (?2 IS NULL OR s.memory_ref = ?2) AND {} GROUP BY r.tier, r.typology, r.state",
         seen("s")
     );
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-    let found: Vec<(String, String, String, u64)> = rows(db, &sql, params![tenant.as_str(), memory_ref.map(MemoryRef::as_str)], read)?;
+    let found: Vec<(String, String, String, u64)> = rows(
+        db,
+        &sql,
+        params![tenant.as_str(), memory_ref.map(MemoryRef::as_str)],
+        read,
+    )?;
     let mut counts = Vec::with_capacity(found.len());
     for (tier, typology, state, entries) in found {
-        let (Ok(tier), Ok(typology), Some(state)) = (tier.parse(), typology.parse(), RetentionState::parse(&state)) else {
+        let (Ok(tier), Ok(typology), Some(state)) = (
+            tier.parse(),
+            typology.parse(),
+            RetentionState::parse(&state),
+        ) else {
             return Err(MALFORMED);
         };
-        counts.push(RetentionCount { tier, typology, state, entries });
+        counts.push(RetentionCount {
+            tier,
+            typology,
+            state,
+            entries,
+        });
     }
     counts.sort_unstable();
     Ok(counts)
 }
 
-pub(super) fn faded(db: &Connection, tenant: &TenantId, before: Timestamp, limit: u32) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
+pub(super) fn faded(
+    db: &Connection,
+    tenant: &TenantId,
+    before: Timestamp,
+    limit: u32,
+) -> Result<Vec<(MemoryRef, EntryId)>, StoreError> {
     let sql = format!(
         "SELECT scope.memory_ref, entry.id FROM entry INDEXED BY entry_faded JOIN scope ON scope.scope_id = entry.scope_id
          WHERE entry.tenant_id = ?1 AND entry.invalid_at IS NOT NULL AND entry.erased_at IS NULL AND entry.invalid_at < ?2
@@ -279,8 +449,14 @@ pub(super) fn faded(db: &Connection, tenant: &TenantId, before: Timestamp, limit
 
 /// What the schema refuses by itself, as the seam knows it: a slot that was filled meanwhile is a race, a rule's copy is the
 /// caller's to mend. Which rule it is, the schema does not tell, so it is looked up.
-pub(super) fn refusal(db: &Connection, batch: &Batch, error: &rusqlite::Error) -> Option<StoreError> {
-    let rusqlite::Error::SqliteFailure(_, Some(text)) = error else { return None };
+pub(super) fn refusal(
+    db: &Connection,
+    batch: &Batch,
+    error: &rusqlite::Error,
+) -> Option<StoreError> {
+    let rusqlite::Error::SqliteFailure(_, Some(text)) = error else {
+        return None;
+    };
     if text.contains("23P01:") || text.contains("entry.tenant_id, entry.scope_id, entry.slot") {
         return Some(StoreError::Conflict);
     }
@@ -288,9 +464,13 @@ pub(super) fn refusal(db: &Connection, batch: &Batch, error: &rusqlite::Error) -
         return None;
     }
     let texts = batch.changes().iter().filter_map(|change| match change {
-        Change::Put { admitted, .. } | Change::Rewrite { admitted, .. } => Some((&admitted.facets().world, admitted.content())),
+        Change::Put { admitted, .. } | Change::Rewrite { admitted, .. } => {
+            Some((&admitted.facets().world, admitted.content()))
+        }
         _ => None,
     });
-    let hits = texts.filter_map(|(world, text)| shadowed(db, batch.tenant(), world, text).ok().flatten());
-    hits.map(|rule| StoreError::Rejected(Rejection::ShadowsRule { rule })).next()
+    let hits =
+        texts.filter_map(|(world, text)| shadowed(db, batch.tenant(), world, text).ok().flatten());
+    hits.map(|rule| StoreError::Rejected(Rejection::ShadowsRule { rule }))
+        .next()
 }

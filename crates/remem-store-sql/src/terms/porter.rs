@@ -54,7 +54,11 @@ fn drop_past_or_gerund(word: &mut Vec<u8>) {
     replace(word, cut, b"");
     match word.as_slice() {
         [_, .., b'a', b't'] | [_, .., b'b', b'l'] | [_, .., b'i', b'z'] => word.push(b'e'),
-        [.., a, b] if a == b && !matches!(b, b'a' | b'e' | b'i' | b'o' | b'u' | b'l' | b's' | b'z') => replace(word, 1, b""),
+        [.., a, b]
+            if a == b && !matches!(b, b'a' | b'e' | b'i' | b'o' | b'u' | b'l' | b's' | b'z') =>
+        {
+            replace(word, 1, b"")
+        }
         short if measure(short) == 1 && ends_cvc(short) => word.push(b'e'),
         _ => {}
     }
@@ -62,9 +66,13 @@ fn drop_past_or_gerund(word: &mut Vec<u8>) {
 
 /// Steps 2 to 4: the rules are looked up by the last letter but one, since a word tries too many endings otherwise.
 fn apply(word: &mut Vec<u8>, rules: fn(u8) -> &'static [Rule], measure_min: usize) {
-    let [.., key, _] = word.as_slice() else { return };
+    let [.., key, _] = word.as_slice() else {
+        return;
+    };
     let fits = |(ending, _): &&Rule| word.len() > ending.len() && word.ends_with(ending.as_bytes());
-    let Some((ending, replacement)) = rules(*key).iter().find(fits) else { return };
+    let Some((ending, replacement)) = rules(*key).iter().find(fits) else {
+        return;
+    };
     let before = &word[..word.len() - ending.len()];
     let allowed = *ending != "ion" || matches!(before, [.., b's' | b't']);
     if allowed && measure(before) >= measure_min {
@@ -79,9 +87,20 @@ fn long_endings(key: u8) -> &'static [Rule] {
         b'c' => &[("enci", "ence"), ("anci", "ance")],
         b'e' => &[("izer", "ize")],
         b'g' => &[("logi", "log")],
-        b'l' => &[("bli", "ble"), ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous")],
+        b'l' => &[
+            ("bli", "ble"),
+            ("alli", "al"),
+            ("entli", "ent"),
+            ("eli", "e"),
+            ("ousli", "ous"),
+        ],
         b'o' => &[("ization", "ize"), ("ation", "ate"), ("ator", "ate")],
-        b's' => &[("alism", "al"), ("iveness", "ive"), ("fulness", "ful"), ("ousness", "ous")],
+        b's' => &[
+            ("alism", "al"),
+            ("iveness", "ive"),
+            ("fulness", "ful"),
+            ("ousness", "ous"),
+        ],
         b't' => &[("aliti", "al"), ("iviti", "ive"), ("biliti", "ble")],
         _ => &[],
     }
@@ -143,7 +162,8 @@ fn replace(word: &mut Vec<u8>, cut: usize, with: &[u8]) {
 /// For each letter whether it is a vowel; y is one after a consonant.
 fn vowels(letters: &[u8]) -> impl Iterator<Item = bool> {
     letters.iter().scan(false, |after_consonant, letter| {
-        let vowel = matches!(letter, b'a' | b'e' | b'i' | b'o' | b'u') || (*letter == b'y' && *after_consonant);
+        let vowel = matches!(letter, b'a' | b'e' | b'i' | b'o' | b'u')
+            || (*letter == b'y' && *after_consonant);
         *after_consonant = !vowel;
         Some(vowel)
     })
@@ -156,7 +176,9 @@ fn has_vowel(letters: &[u8]) -> bool {
 /// Porter's m: how often a consonant follows a vowel.
 fn measure(letters: &[u8]) -> usize {
     let mut after_vowel = false;
-    vowels(letters).filter(|vowel| std::mem::replace(&mut after_vowel, *vowel) && !vowel).count()
+    vowels(letters)
+        .filter(|vowel| std::mem::replace(&mut after_vowel, *vowel) && !vowel)
+        .count()
 }
 
 /// Consonant, vowel, consonant at the end, the last not w, x or y (hop, but not how).
@@ -164,5 +186,7 @@ fn ends_cvc(letters: &[u8]) -> bool {
     if letters.len() < 3 || matches!(letters, [.., b'w' | b'x' | b'y']) {
         return false;
     }
-    vowels(letters).skip(letters.len() - 3).eq([false, true, false])
+    vowels(letters)
+        .skip(letters.len() - 3)
+        .eq([false, true, false])
 }

@@ -1,8 +1,14 @@
 //! A fresh, migrated database for each test, on the server that `scripts/test` started.
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
-#![allow(clippy::disallowed_methods, reason = "tests drive their own connections and read the machine's clock")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be prepared has failed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests drive their own connections and read the machine's clock"
+)]
 
 pub mod workshop;
 
@@ -34,19 +40,36 @@ impl Database {
     /// An empty one.
     pub async fn empty() -> Database {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
-        let name = format!("t{}_{}", nanos % 1_000_000_000_000, COUNT.fetch_add(1, Ordering::SeqCst));
+        let nanos = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_nanos();
+        let name = format!(
+            "t{}_{}",
+            nanos % 1_000_000_000_000,
+            COUNT.fetch_add(1, Ordering::SeqCst)
+        );
         let server = server();
-        connect(&server).await.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
+        connect(&server)
+            .await
+            .batch_execute(&format!("CREATE DATABASE {name}"))
+            .await
+            .unwrap();
         let (place, _) = server.rsplit_once('/').unwrap();
         let host = place.rsplit_once('@').unwrap().1;
-        Database { admin_url: format!("{place}/{name}"), app_url: format!("postgres://{name}_app:{PASSWORD}@{host}/{name}"), name }
+        Database {
+            admin_url: format!("{place}/{name}"),
+            app_url: format!("postgres://{name}_app:{PASSWORD}@{host}/{name}"),
+            name,
+        }
     }
 
     /// A migrated one.
     pub async fn fresh() -> Database {
         let database = Database::empty().await;
-        migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD).await.unwrap();
+        migrate(&Target::parse(&database.admin_url).unwrap(), PASSWORD)
+            .await
+            .unwrap();
         database
     }
 
@@ -63,7 +86,15 @@ impl Database {
             wait: Duration::from_secs(20),
             deadline: Duration::from_secs(20),
             exact_max: EXACT_MAX,
-            local_ms: || i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap(),
+            local_ms: || {
+                i64::try_from(
+                    SystemTime::now()
+                        .duration_since(UNIX_EPOCH)
+                        .unwrap()
+                        .as_millis(),
+                )
+                .unwrap()
+            },
         }
     }
 

@@ -4,7 +4,9 @@ use super::{NOON, admit, all, draft, id, scope};
 use crate::kin::{EntryState, Lineage};
 use crate::read::{Filter, Probe, ReadAt};
 use crate::store::{Outcome, Store, Work};
-use remem_core::{Batch, Draft, EntryId, EventKind, MemoryRef, Reason, Revision, Scope, Seq, Subject};
+use remem_core::{
+    Batch, Draft, EntryId, EventKind, MemoryRef, Reason, Revision, Scope, Seq, Subject,
+};
 
 pub(super) struct Memory<'a> {
     pub store: &'a dyn Store,
@@ -13,7 +15,10 @@ pub(super) struct Memory<'a> {
 
 impl<'a> Memory<'a> {
     pub fn new(store: &'a dyn Store, tenant: &str) -> Memory<'a> {
-        Memory { store, s: scope(tenant, "m") }
+        Memory {
+            store,
+            s: scope(tenant, "m"),
+        }
     }
 
     pub fn batch(&self) -> Batch {
@@ -33,34 +38,62 @@ impl<'a> Memory<'a> {
 
     /// An entry about `subjects`, made from `sources` of this memory.
     pub async fn put_about(&self, name: &str, subjects: &[Subject], sources: &[&str]) {
-        let draft = Draft { subjects: subjects.to_vec(), ..draft(&format!("word {name}")) };
-        let sources = sources.iter().map(|source| (self.memory_ref(), id(source))).collect();
-        let batch = self.batch().put_from(id(name), admit(&self.s, draft, NOON), sources);
-        assert!(matches!(self.commit(batch).await[..], [Outcome::Stored { .. }]));
+        let draft = Draft {
+            subjects: subjects.to_vec(),
+            ..draft(&format!("word {name}"))
+        };
+        let sources = sources
+            .iter()
+            .map(|source| (self.memory_ref(), id(source)))
+            .collect();
+        let batch = self
+            .batch()
+            .put_from(id(name), admit(&self.s, draft, NOON), sources);
+        assert!(matches!(
+            self.commit(batch).await[..],
+            [Outcome::Stored { .. }]
+        ));
     }
 
     pub async fn commit(&self, batch: Batch) -> Vec<Outcome> {
-        self.store.commit(batch).await.expect("the batch is applied").outcomes
+        self.store
+            .commit(batch)
+            .await
+            .expect("the batch is applied")
+            .outcomes
     }
 
     pub async fn retire(&self, name: &str, reason: Reason, by: &str) -> Outcome {
-        self.commit(self.batch().retire(self.memory_ref(), id(name), reason, id(by))).await.remove(0)
+        self.commit(
+            self.batch()
+                .retire(self.memory_ref(), id(name), reason, id(by)),
+        )
+        .await
+        .remove(0)
     }
 
     pub async fn forget(&self, name: &str) -> Outcome {
-        self.commit(self.batch().forget(self.memory_ref(), id(name))).await.remove(0)
+        self.commit(self.batch().forget(self.memory_ref(), id(name)))
+            .await
+            .remove(0)
     }
 
     pub async fn revive(&self, name: &str) -> Outcome {
-        self.commit(self.batch().revive(self.memory_ref(), id(name))).await.remove(0)
+        self.commit(self.batch().revive(self.memory_ref(), id(name)))
+            .await
+            .remove(0)
     }
 
     pub async fn delete(&self, name: &str) -> Outcome {
-        self.commit(self.batch().delete(self.memory_ref(), id(name))).await.remove(0)
+        self.commit(self.batch().delete(self.memory_ref(), id(name)))
+            .await
+            .remove(0)
     }
 
     pub async fn erase(&self, name: &str) -> Outcome {
-        self.commit(self.batch().erase(self.memory_ref(), id(name))).await.remove(0)
+        self.commit(self.batch().erase(self.memory_ref(), id(name)))
+            .await
+            .remove(0)
     }
 
     /// What is live, by name.
@@ -73,13 +106,27 @@ impl<'a> Memory<'a> {
         let mut seen = Vec::new();
         for entry in all(self.store, &self.s, at).await {
             assert_eq!(entry.content, format!("word {}", entry.id));
-            assert!(self.store.get(&self.s, &entry.id, at).await.expect("read").is_some());
+            assert!(
+                self.store
+                    .get(&self.s, &entry.id, at)
+                    .await
+                    .expect("read")
+                    .is_some()
+            );
             seen.push(entry.id.as_str().to_owned());
         }
         seen.sort();
         let probe = Probe::words(vec!["word".to_owned()]);
-        let hits = self.store.search(&self.s, &probe, &Filter::default(), 99, at).await.expect("read").candidates;
-        let mut found: Vec<String> = hits.iter().map(|hit| hit.entry.id.as_str().to_owned()).collect();
+        let hits = self
+            .store
+            .search(&self.s, &probe, &Filter::default(), 99, at)
+            .await
+            .expect("read")
+            .candidates;
+        let mut found: Vec<String> = hits
+            .iter()
+            .map(|hit| hit.entry.id.as_str().to_owned())
+            .collect();
         found.sort();
         assert_eq!(found, seen, "a search finds what a list shows");
         seen
@@ -89,7 +136,13 @@ impl<'a> Memory<'a> {
     pub async fn ended(&self) -> Vec<String> {
         let ended = self.store.ended(&self.s.tenant, 99).await.expect("read");
         assert!(
-            ended.is_empty() || self.store.due(Work::Purge, NOON).await.expect("read").contains(&self.s.tenant),
+            ended.is_empty()
+                || self
+                    .store
+                    .due(Work::Purge, NOON)
+                    .await
+                    .expect("read")
+                    .contains(&self.s.tenant),
             "somebody is told of it"
         );
         let mut names: Vec<String> = ended.iter().map(|(_, id)| id.as_str().to_owned()).collect();
@@ -120,12 +173,21 @@ impl<'a> Memory<'a> {
     /// The newest event, with its payload.
     pub async fn last_event(&self) -> (EventKind, String) {
         let (_, seq) = self.head().await;
-        let event = self.store.events(&self.s.tenant, Seq(seq.0 - 1), 9).await.expect("read").remove(0);
+        let event = self
+            .store
+            .events(&self.s.tenant, Seq(seq.0 - 1), 9)
+            .await
+            .expect("read")
+            .remove(0);
         (event.body.kind(), event.body.payload().to_string())
     }
 
     pub async fn lineage(&self, name: &str) -> Lineage {
-        self.store.lineage(&self.s, &id(name)).await.expect("read").expect("an entry or its skeleton")
+        self.store
+            .lineage(&self.s, &id(name))
+            .await
+            .expect("read")
+            .expect("an entry or its skeleton")
     }
 
     pub async fn state(&self, name: &str) -> EntryState {
@@ -134,8 +196,15 @@ impl<'a> Memory<'a> {
 
     /// Whether the text is still anywhere, for whomever.
     pub async fn has_text(&self, name: &str) -> bool {
-        let stale = self.store.stale(&self.s.tenant, u64::MAX, None, 999).await.expect("read");
-        stale.entries.iter().any(|entry: &remem_core::Entry| entry.id == EntryId::parse(name).expect("a test's id"))
+        let stale = self
+            .store
+            .stale(&self.s.tenant, u64::MAX, None, 999)
+            .await
+            .expect("read");
+        stale
+            .entries
+            .iter()
+            .any(|entry: &remem_core::Entry| entry.id == EntryId::parse(name).expect("a test's id"))
     }
 
     pub async fn sound(&self) {

@@ -24,7 +24,8 @@ mod writes;
 use crate::read::{Filter, Page, ReadAt};
 use crate::store::{Committed, Outcome, Review, Store};
 use remem_core::{
-    Admission, Admitted, Batch, Draft, Entry, EntryId, Facets, MemoryRef, Policy, Redactor, Scope, SessionId, TenantId, Timestamp,
+    Admission, Admitted, Batch, Draft, Entry, EntryId, Facets, MemoryRef, Policy, Redactor, Scope,
+    SessionId, TenantId, Timestamp,
 };
 
 /// Runs every check against `store`.
@@ -54,7 +55,10 @@ pub const NOON: Timestamp = Timestamp(1_700_000_000_000);
 
 /// A scope for a check.
 pub fn scope(tenant: &str, memory_ref: &str) -> Scope {
-    Scope::new(TenantId::parse(tenant).expect("a test's tenant"), MemoryRef::parse(memory_ref).expect("a test's ref"))
+    Scope::new(
+        TenantId::parse(tenant).expect("a test's tenant"),
+        MemoryRef::parse(memory_ref).expect("a test's ref"),
+    )
 }
 
 /// An entry id for a check.
@@ -64,12 +68,18 @@ pub fn id(name: &str) -> EntryId {
 
 /// What hangs on a session.
 pub fn in_session(name: &str) -> Facets {
-    Facets { session: SessionId::parse(name), ..Facets::default() }
+    Facets {
+        session: SessionId::parse(name),
+        ..Facets::default()
+    }
 }
 
 /// A draft with that text.
 pub fn draft(content: &str) -> Draft {
-    Draft { content: content.to_owned(), ..Draft::default() }
+    Draft {
+        content: content.to_owned(),
+        ..Draft::default()
+    }
 }
 
 /// Admits a draft at `now` with the default policy and no registered secrets.
@@ -80,15 +90,31 @@ pub fn admit(scope: &Scope, draft: Draft, now: Timestamp) -> Admitted {
 /// As `admit`, by other rules.
 pub fn admit_by(scope: &Scope, draft: Draft, now: Timestamp, scan: u64) -> Admitted {
     let policy = Policy::default();
-    let admission = Admission { policy: &policy, redactor: &Redactor::empty(), scan, now };
-    admission.admit(scope, draft).expect("a test's draft is admissible")
+    let admission = Admission {
+        policy: &policy,
+        redactor: &Redactor::empty(),
+        scan,
+        now,
+    };
+    admission
+        .admit(scope, draft)
+        .expect("a test's draft is admissible")
 }
 
 /// Stores one entry.
-pub async fn put(store: &dyn Store, scope: &Scope, name: &str, draft: Draft, at: Timestamp) -> Committed {
+pub async fn put(
+    store: &dyn Store,
+    scope: &Scope,
+    name: &str,
+    draft: Draft,
+    at: Timestamp,
+) -> Committed {
     let batch = Batch::new(scope.tenant.clone(), at).put(id(name), admit(scope, draft, at));
     let committed = store.commit(batch).await.expect("a plain put is stored");
-    assert!(matches!(committed.outcomes[..], [Outcome::Stored { .. }]), "a put answers that it was stored");
+    assert!(
+        matches!(committed.outcomes[..], [Outcome::Stored { .. }]),
+        "a put answers that it was stored"
+    );
     committed
 }
 
@@ -100,8 +126,14 @@ pub async fn delete(store: &dyn Store, scope: &Scope, name: &str, at: Timestamp)
 
 /// Everything that is live in the scope at `at`, newest first.
 pub async fn all(store: &dyn Store, scope: &Scope, at: &ReadAt) -> Vec<Entry> {
-    let page = Page { limit: 100_000, after: None };
-    store.list(scope, &Filter::default(), &page, at).await.expect("a list is answered")
+    let page = Page {
+        limit: 100_000,
+        after: None,
+    };
+    store
+        .list(scope, &Filter::default(), &page, at)
+        .await
+        .expect("a list is answered")
 }
 
 /// The names of entries.

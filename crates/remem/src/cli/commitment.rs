@@ -74,8 +74,10 @@ pub struct List {
 
 #[derive(Args)]
 #[command(group = ArgGroup::new("when").args(["at", "every", "cron", "predicate"]))]
-#[command(after_help = "Without --at, --every, --cron or --predicate the text has to tell: \
-                        remem commitment create agent-1 \"Remind me tomorrow at 9am to renew the certificate\"")]
+#[command(
+    after_help = "Without --at, --every, --cron or --predicate the text has to tell: \
+                        remem commitment create agent-1 \"Remind me tomorrow at 9am to renew the certificate\""
+)]
 pub struct Create {
     /// Name of the memory; the text becomes an entry of it
     #[arg(value_parser = super::workshop::memory)]

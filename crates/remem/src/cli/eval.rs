@@ -10,9 +10,11 @@ pub enum Eval {
 }
 
 #[derive(Args)]
-#[command(after_help = "The host is made in a temporary folder and goes with it; nothing of yours is read but the dataset and the model \
+#[command(
+    after_help = "The host is made in a temporary folder and goes with it; nothing of yours is read but the dataset and the model \
                         that the configuration names or that is installed.\n\
-                        Example: remem eval recall --dataset locomo.json --ablation --report recall.md")]
+                        Example: remem eval recall --dataset locomo.json --ablation --report recall.md"
+)]
 pub struct EvalRecall {
     /// The file with entries and questions
     #[arg(long, value_name = "FILE")]

@@ -4,9 +4,11 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 #[derive(Args)]
-#[command(after_help = "Erases for good, in all memories of the tenant: the entries that the subject was given with, whatever was \
+#[command(
+    after_help = "Erases for good, in all memories of the tenant: the entries that the subject was given with, whatever was \
                         made from them, and the archives of it. Look first with --dry-run. `remem vacuum` afterwards makes the \
-                        bytes gone from the files at once.")]
+                        bytes gone from the files at once."
+)]
 pub struct Forget {
     /// Whom or what to forget, as it was given to `put --subject`; `-` reads standard input, which other users of the machine
     /// cannot see

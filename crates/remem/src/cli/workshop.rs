@@ -8,12 +8,15 @@ use std::path::PathBuf;
 
 /// The name of a memory. `@me/notes` is `~/notes` for those who do not want to quote: a shell makes a folder of `~/`.
 pub fn memory(text: &str) -> Result<String, Infallible> {
-    Ok(text.strip_prefix("@me/").map_or_else(|| text.to_owned(), |rest| format!("~/{rest}")))
+    Ok(text
+        .strip_prefix("@me/")
+        .map_or_else(|| text.to_owned(), |rest| format!("~/{rest}")))
 }
 
 /// One of the names that the wire knows.
 fn named<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(serde_json::json!(text)).map_err(|error| remem_wire::error::data_hint(&error.to_string()))
+    serde_json::from_value(serde_json::json!(text))
+        .map_err(|error| remem_wire::error::data_hint(&error.to_string()))
 }
 
 /// What an entry has beside its text.
@@ -123,7 +126,9 @@ pub enum Session {
 
 /// `remem link`.
 #[derive(Args)]
-#[command(after_help = "Example: remem link @me/ops mem_… --action gate.accept --reference change-42")]
+#[command(
+    after_help = "Example: remem link @me/ops mem_… --action gate.accept --reference change-42"
+)]
 pub struct Link {
     /// Name of the memory
     #[arg(value_parser = memory)]
@@ -154,7 +159,9 @@ pub enum Retention {
 #[derive(Subcommand)]
 pub enum Rule {
     /// Write a rule of a world; one of the same name is replaced
-    #[command(after_help = "Example: remem rule put gates coverage \"A change is accepted when its coverage is at least 80 per cent.\"")]
+    #[command(
+        after_help = "Example: remem rule put gates coverage \"A change is accepted when its coverage is at least 80 per cent.\""
+    )]
     Put {
         /// The world
         world: String,
@@ -178,7 +185,9 @@ pub enum Rule {
         id: String,
     },
     /// Say whether a text restates a rule, so that a put of it would be refused
-    #[command(after_help = "Example: remem rule check gates \"Coverage has to be at least 80 per cent.\"")]
+    #[command(
+        after_help = "Example: remem rule check gates \"Coverage has to be at least 80 per cent.\""
+    )]
     Check {
         /// The world
         world: String,
@@ -209,8 +218,13 @@ mod tests {
 
     #[test]
     fn ones_own_memory_needs_no_quotes() {
-        for (typed, meant) in [("@me/ops", "~/ops"), ("~/ops", "~/ops"), ("@meadow/x", "@meadow/x"), ("team", "team"), ("a@me/b", "a@me/b")]
-        {
+        for (typed, meant) in [
+            ("@me/ops", "~/ops"),
+            ("~/ops", "~/ops"),
+            ("@meadow/x", "@meadow/x"),
+            ("team", "team"),
+            ("a@me/b", "a@me/b"),
+        ] {
             assert_eq!(memory(typed).unwrap(), meant);
         }
     }
@@ -218,6 +232,10 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_those_that_are_known() {
         assert_eq!(named::<TierName>("session"), Ok(TierName::Session));
-        assert!(named::<SourceName>("rumour").unwrap_err().contains("`operator`"));
+        assert!(
+            named::<SourceName>("rumour")
+                .unwrap_err()
+                .contains("`operator`")
+        );
     }
 }

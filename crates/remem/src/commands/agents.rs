@@ -17,9 +17,19 @@ pub async fn run(global: &Global, command: &Agent) -> anyhow::Result<()> {
                 return output::json(&list);
             }
             let rows = list.agents.iter().map(|a| {
-                vec![a.agent_id.clone(), output::preview(&a.label, 40), a.model_class.clone(), pack(a), output::preview(&lacks(a), 60)]
+                vec![
+                    a.agent_id.clone(),
+                    output::preview(&a.label, 40),
+                    a.model_class.clone(),
+                    pack(a),
+                    output::preview(&lacks(a), 60),
+                ]
             });
-            output::table(&["AGENT", "LABEL", "MODEL CLASS", "PACK", "IS WITHOUT"], rows.collect(), "no agents");
+            output::table(
+                &["AGENT", "LABEL", "MODEL CLASS", "PACK", "IS WITHOUT"],
+                rows.collect(),
+                "no agents",
+            );
             Ok(())
         }
         Agent::Show { id } => {
@@ -43,12 +53,17 @@ pub async fn run(global: &Global, command: &Agent) -> anyhow::Result<()> {
 
 async fn install(global: &Global, file: &Path) -> anyhow::Result<()> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let request = AgentInstall::from_file(&text).map_err(|e| anyhow::anyhow!("{} is not a manifest: {}", file.display(), json_hint(&e)))?;
+    let request = AgentInstall::from_file(&text)
+        .map_err(|e| anyhow::anyhow!("{} is not a manifest: {}", file.display(), json_hint(&e)))?;
     let installed = door(global).await?.install_agent(request).await?;
     if global.json {
         return output::json(&installed.entry);
     }
-    let what = if installed.replaced { "replaced" } else { "installed" };
+    let what = if installed.replaced {
+        "replaced"
+    } else {
+        "installed"
+    };
     println!("{what} {}", installed.entry.agent_id);
     let without = lacks(&installed.entry);
     if !without.is_empty() {
@@ -59,8 +74,16 @@ async fn install(global: &Global, file: &Path) -> anyhow::Result<()> {
 
 fn show(agent: &AgentInventoryEntry) {
     let memory = agent.memory_shape.unwrap_or_default();
-    let asked = [("scratchpad", memory.scratchpad), ("conversation", memory.conversation), ("long-term", memory.long_term)];
-    let asked: Vec<&str> = asked.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect();
+    let asked = [
+        ("scratchpad", memory.scratchpad),
+        ("conversation", memory.conversation),
+        ("long-term", memory.long_term),
+    ];
+    let asked: Vec<&str> = asked
+        .into_iter()
+        .filter(|(_, on)| *on)
+        .map(|(name, _)| name)
+        .collect();
     let rows = [
         ("agent", agent.agent_id.clone()),
         ("persona", agent.persona.clone()),
@@ -70,7 +93,13 @@ fn show(agent: &AgentInventoryEntry) {
         ("pack", pack(agent)),
         ("tools", agent.tool_allowlist.join(", ")),
         ("memory", asked.join(", ")),
-        ("threshold", agent.confidence_threshold.map(|t| t.to_string()).unwrap_or_default()),
+        (
+            "threshold",
+            agent
+                .confidence_threshold
+                .map(|t| t.to_string())
+                .unwrap_or_default(),
+        ),
         ("is without", lacks(agent)),
     ];
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
@@ -83,5 +112,11 @@ fn pack(agent: &AgentInventoryEntry) -> String {
 }
 
 fn lacks(agent: &AgentInventoryEntry) -> String {
-    agent.degraded.iter().chain(&agent.degraded_memory_dimensions).cloned().collect::<Vec<_>>().join(", ")
+    agent
+        .degraded
+        .iter()
+        .chain(&agent.degraded_memory_dimensions)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ")
 }

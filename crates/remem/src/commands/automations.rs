@@ -15,14 +15,25 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
             if global.json {
                 return output::json(&list);
             }
-            let rows = list.automations.iter().map(|a| vec![a.automation_id.clone(), when(a), starts(a), next(a)]);
-            output::table(&["AUTOMATION", "WHEN", "STARTS", "NEXT"], rows.collect(), "no automations");
+            let rows = list
+                .automations
+                .iter()
+                .map(|a| vec![a.automation_id.clone(), when(a), starts(a), next(a)]);
+            output::table(
+                &["AUTOMATION", "WHEN", "STARTS", "NEXT"],
+                rows.collect(),
+                "no automations",
+            );
             Ok(())
         }
         Command::Show { id } => show(global, &door.automation(id).await?),
         Command::Put { file } => {
             let map = object(file)?;
-            let id = map.get("automationId").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let id = map
+                .get("automationId")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned();
             anyhow::ensure!(!id.is_empty(), "{} has no automationId", file.display());
             let (doc, new) = door.put_automation(&id, map).await?;
             told(global, if new { "set" } else { "replaced" }, &doc)
@@ -42,9 +53,13 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
 
 fn when(doc: &AutomationDoc) -> String {
     let text = |name: &str| doc.schedule.get(name).and_then(Value::as_str);
-    let zone = text("zone").map(|zone| format!(" {zone}")).unwrap_or_default();
+    let zone = text("zone")
+        .map(|zone| format!(" {zone}"))
+        .unwrap_or_default();
     let when = text("every").map(|every| format!("every {every}"));
-    when.or(text("cron").map(|cron| format!("{cron}{zone}"))).or(text("at").map(|at| format!("at {at}"))).unwrap_or_default()
+    when.or(text("cron").map(|cron| format!("{cron}{zone}")))
+        .or(text("at").map(|at| format!("at {at}")))
+        .unwrap_or_default()
 }
 
 fn starts(doc: &AutomationDoc) -> String {
@@ -82,7 +97,12 @@ fn show(global: &Global, doc: &AutomationDoc) -> anyhow::Result<()> {
         ("starts", starts(doc)),
         ("inputs", Value::Object(doc.inputs.clone()).to_string()),
         ("next", next(doc)),
-        ("last", doc.last_fired_at.map(|at| at.to_string()).unwrap_or_default()),
+        (
+            "last",
+            doc.last_fired_at
+                .map(|at| at.to_string())
+                .unwrap_or_default(),
+        ),
         ("last run", doc.last_run_id.clone().unwrap_or_default()),
         ("from", doc.source.clone().unwrap_or_default()),
     ];

@@ -8,8 +8,9 @@ use remem_core::Timestamp;
 use remem_engine::ports::{Clock, SystemClock};
 use remem_server::Door;
 use remem_wire::commitment::{
-    CommitmentCreate, CommitmentDoc, CommitmentList, CommitmentRulesDoc, CommitmentRulesPut, CommitmentSnooze, CommitmentWhy,
-    CommitmentsQuery, DeliveryDoc, FireList, FiresQuery, Observation, ObservationAnswer,
+    CommitmentCreate, CommitmentDoc, CommitmentList, CommitmentRulesDoc, CommitmentRulesPut,
+    CommitmentSnooze, CommitmentWhy, CommitmentsQuery, DeliveryDoc, FireList, FiresQuery,
+    Observation, ObservationAnswer,
 };
 use remem_wire::time::Instant;
 use serde_json::json;
@@ -19,7 +20,11 @@ pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
     let door = door(global).await?;
     match command {
         Commitment::List(list) => show_list(global, found(&door, list).await?),
-        Commitment::Show { id } => show(global, door.commitment(id).await?, door.commitment_fires(id, FiresQuery::default()).await?),
+        Commitment::Show { id } => show(
+            global,
+            door.commitment(id).await?,
+            door.commitment_fires(id, FiresQuery::default()).await?,
+        ),
         Commitment::Explain { id } => explain(global, door.explain_commitment(id).await?),
         Commitment::Create(create) => make(global, &door, create).await,
         Commitment::Confirm { id } => changed(global, door.confirm_commitment(id).await?),
@@ -27,21 +32,48 @@ pub async fn run(global: &Global, command: &Commitment) -> anyhow::Result<()> {
         Commitment::Snooze { id, until, later } => {
             let until = match (until, later) {
                 (Some(text), _) => instant(text, "--until")?,
-                (None, later) => Instant(SystemClock.now().plus_ms(duration_ms(later.as_deref().unwrap_or_default(), "--for")?)),
+                (None, later) => Instant(
+                    SystemClock
+                        .now()
+                        .plus_ms(duration_ms(later.as_deref().unwrap_or_default(), "--for")?),
+                ),
             };
-            changed(global, door.snooze_commitment(id, CommitmentSnooze { until }).await?)
+            changed(
+                global,
+                door.snooze_commitment(id, CommitmentSnooze { until })
+                    .await?,
+            )
         }
-        Commitment::Observe { memory_ref, statement, not } => {
-            observed(global, door.observe(memory_ref, Observation { key: statement.join(" "), value: !not }).await?)
-        }
+        Commitment::Observe {
+            memory_ref,
+            statement,
+            not,
+        } => observed(
+            global,
+            door.observe(
+                memory_ref,
+                Observation {
+                    key: statement.join(" "),
+                    value: !not,
+                },
+            )
+            .await?,
+        ),
         Commitment::Rules(rules) => self::rules(global, &door, rules).await,
     }
 }
 
 /// Page after page, until there are as many as wanted. Without a state: those that may still fire.
 async fn found(door: &Arc<dyn Door>, list: &List) -> anyhow::Result<Vec<CommitmentDoc>> {
-    let mut query = CommitmentsQuery { memory_ref: list.memory_ref.clone(), state: list.state.clone(), cursor: None, limit: Some(0) };
-    let wanted = |one: &CommitmentDoc| list.all || list.state.is_some() || matches!(one.state.as_str(), "pending" | "armed");
+    let mut query = CommitmentsQuery {
+        memory_ref: list.memory_ref.clone(),
+        state: list.state.clone(),
+        cursor: None,
+        limit: Some(0),
+    };
+    let wanted = |one: &CommitmentDoc| {
+        list.all || list.state.is_some() || matches!(one.state.as_str(), "pending" | "armed")
+    };
     let mut found: Vec<CommitmentDoc> = Vec::new();
     loop {
         let page = door.commitments(query.clone()).await?;
@@ -49,7 +81,11 @@ async fn found(door: &Arc<dyn Door>, list: &List) -> anyhow::Result<Vec<Commitme
         query.cursor = page.next_cursor;
         let enough = list.limit > 0 && found.len() >= list.limit;
         if enough || query.cursor.is_none() {
-            found.truncate(if list.limit > 0 { list.limit } else { found.len() });
+            found.truncate(if list.limit > 0 {
+                list.limit
+            } else {
+                found.len()
+            });
             return Ok(found);
         }
     }
@@ -57,15 +93,31 @@ async fn found(door: &Arc<dyn Door>, list: &List) -> anyhow::Result<Vec<Commitme
 
 fn show_list(global: &Global, found: Vec<CommitmentDoc>) -> anyhow::Result<()> {
     if global.json {
-        return output::json(&CommitmentList { commitments: found, next_cursor: None });
+        return output::json(&CommitmentList {
+            commitments: found,
+            next_cursor: None,
+        });
     }
     let now = SystemClock.now();
     let row = |one: CommitmentDoc| {
         let due = when(&one, now);
-        let text = one.text.as_deref().map_or_else(|| "-".to_owned(), |text| preview(text, 60));
-        vec![preview(&one.id, 40), one.state, due, preview(&one.memory_ref, 40), text]
+        let text = one
+            .text
+            .as_deref()
+            .map_or_else(|| "-".to_owned(), |text| preview(text, 60));
+        vec![
+            preview(&one.id, 40),
+            one.state,
+            due,
+            preview(&one.memory_ref, 40),
+            text,
+        ]
     };
-    output::table(&["COMMITMENT", "STATE", "DUE", "MEMORY", "WHAT"], found.into_iter().map(row).collect(), "nothing was promised");
+    output::table(
+        &["COMMITMENT", "STATE", "DUE", "MEMORY", "WHAT"],
+        found.into_iter().map(row).collect(),
+        "nothing was promised",
+    );
     Ok(())
 }
 
@@ -73,7 +125,9 @@ fn show_list(global: &Global, found: Vec<CommitmentDoc>) -> anyhow::Result<()> {
 fn when(one: &CommitmentDoc, now: Timestamp) -> String {
     match (&one.next_at, &one.predicate, &one.last_fired_at) {
         (Some(at), ..) => format!("{} ({at})", distance(at.0, now)),
-        (None, Some(predicate), _) if matches!(one.state.as_str(), "pending" | "armed") => format!("when {}", preview(predicate, 50)),
+        (None, Some(predicate), _) if matches!(one.state.as_str(), "pending" | "armed") => {
+            format!("when {}", preview(predicate, 50))
+        }
         (None, _, Some(at)) => format!("fired {} ({at})", distance(at.0, now)),
         (None, _, None) => "-".to_owned(),
     }
@@ -90,7 +144,11 @@ fn distance(at: Timestamp, now: Timestamp) -> String {
         (1, hours, _) => format!("1 day {hours} h"),
         (days, ..) => format!("{days} days"),
     };
-    if ahead { format!("in {words}") } else { format!("{words} ago") }
+    if ahead {
+        format!("in {words}")
+    } else {
+        format!("{words} ago")
+    }
 }
 
 fn lines(one: &CommitmentDoc) {
@@ -98,13 +156,22 @@ fn lines(one: &CommitmentDoc) {
     println!("state     {}", one.state);
     println!("due       {}", visible(&when(one, SystemClock.now())));
     if let Some(rule) = one.every.as_ref().or(one.cron.as_ref()) {
-        println!("repeats   {} ({})", visible(rule), visible(one.zone.as_deref().unwrap_or_default()));
+        println!(
+            "repeats   {} ({})",
+            visible(rule),
+            visible(one.zone.as_deref().unwrap_or_default())
+        );
     }
     println!("memory    {}", visible(&one.memory_ref));
     if let Some(entry) = &one.memory_id {
         println!("entry     {}", visible(entry));
     }
-    if let Some(starts) = one.delivery.workflow_id.as_ref().or(one.delivery.agent_id.as_ref()) {
+    if let Some(starts) = one
+        .delivery
+        .workflow_id
+        .as_ref()
+        .or(one.delivery.agent_id.as_ref())
+    {
         println!("starts    {}", visible(starts));
     }
     if let Some(by) = &one.ended_by {
@@ -121,9 +188,17 @@ fn show(global: &Global, one: CommitmentDoc, fires: FireList) -> anyhow::Result<
     lines(&one);
     let dash = || "-".to_owned();
     let row = |fire: remem_wire::commitment::FireDoc| {
-        vec![fire.scheduled_at.to_string(), fire.fired_at.to_string(), fire.run_id.unwrap_or_else(dash)]
+        vec![
+            fire.scheduled_at.to_string(),
+            fire.fired_at.to_string(),
+            fire.run_id.unwrap_or_else(dash),
+        ]
     };
-    output::table(&["DUE", "FIRED", "RUN"], fires.fires.into_iter().map(row).collect(), "it has not fired");
+    output::table(
+        &["DUE", "FIRED", "RUN"],
+        fires.fires.into_iter().map(row).collect(),
+        "it has not fired",
+    );
     Ok(())
 }
 
@@ -134,23 +209,42 @@ fn explain(global: &Global, why: CommitmentWhy) -> anyhow::Result<()> {
     lines(&why.commitment);
     match (&why.rules, &why.cue, &why.condition_words) {
         (Some(rules), Some(cue), Some(words)) => {
-            println!("read as   \"{}\" asks or promises, \"{}\" tells when", visible(cue), visible(words));
-            println!("by rules  {}, confidence {}", visible(rules), why.commitment.confidence);
+            println!(
+                "read as   \"{}\" asks or promises, \"{}\" tells when",
+                visible(cue),
+                visible(words)
+            );
+            println!(
+                "by rules  {}, confidence {}",
+                visible(rules),
+                why.commitment.confidence
+            );
         }
-        (Some(rules), ..) => println!("by rules  {}; the words are not there any more", visible(rules)),
+        (Some(rules), ..) => println!(
+            "by rules  {}; the words are not there any more",
+            visible(rules)
+        ),
         (None, ..) => println!("a caller said when"),
     }
     Ok(())
 }
 
 fn delivery(workflow: Option<&String>, agent: Option<&String>) -> DeliveryDoc {
-    DeliveryDoc { workflow_id: workflow.cloned(), agent_id: agent.cloned(), ..DeliveryDoc::default() }
+    DeliveryDoc {
+        workflow_id: workflow.cloned(),
+        agent_id: agent.cloned(),
+        ..DeliveryDoc::default()
+    }
 }
 
 async fn make(global: &Global, door: &Arc<dyn Door>, create: &Create) -> anyhow::Result<()> {
     let new = CommitmentCreate {
         text: create.text.clone(),
-        at: create.at.as_deref().map(|text| instant(text, "--at")).transpose()?,
+        at: create
+            .at
+            .as_deref()
+            .map(|text| instant(text, "--at"))
+            .transpose()?,
         every: create.every.clone(),
         cron: create.cron.clone(),
         predicate: create.predicate.clone(),
@@ -158,12 +252,19 @@ async fn make(global: &Global, door: &Arc<dyn Door>, create: &Create) -> anyhow:
         delivery: delivery(create.workflow.as_ref(), create.agent.as_ref()),
         subjects: create.subjects.clone(),
     };
-    let made = door.create_commitment(&create.memory_ref, new, create.idempotency_key.as_deref()).await?;
+    let made = door
+        .create_commitment(&create.memory_ref, new, create.idempotency_key.as_deref())
+        .await?;
     if global.json {
         return output::json(&made.commitment);
     }
     let again = if made.replayed { ", as before" } else { "" };
-    println!("{}  {}: {}{again}", visible(&made.commitment.id), made.commitment.state, when(&made.commitment, SystemClock.now()));
+    println!(
+        "{}  {}: {}{again}",
+        visible(&made.commitment.id),
+        made.commitment.state,
+        when(&made.commitment, SystemClock.now())
+    );
     Ok(())
 }
 
@@ -171,7 +272,12 @@ fn changed(global: &Global, one: CommitmentDoc) -> anyhow::Result<()> {
     if global.json {
         return output::json(&one);
     }
-    println!("{}: {}, {}", visible(&one.id), one.state, when(&one, SystemClock.now()));
+    println!(
+        "{}: {}, {}",
+        visible(&one.id),
+        one.state,
+        when(&one, SystemClock.now())
+    );
     Ok(())
 }
 
@@ -179,8 +285,16 @@ fn observed(global: &Global, answer: ObservationAnswer) -> anyhow::Result<()> {
     if global.json {
         return output::json(&answer);
     }
-    println!("{}: {} waited for it, {} fired", visible(&answer.key), answer.matched, answer.fired.len());
-    answer.fired.iter().for_each(|id| println!("{}", visible(id)));
+    println!(
+        "{}: {} waited for it, {} fired",
+        visible(&answer.key),
+        answer.matched,
+        answer.fired.len()
+    );
+    answer
+        .fired
+        .iter()
+        .for_each(|id| println!("{}", visible(id)));
     Ok(())
 }
 
@@ -190,18 +304,45 @@ async fn rules(global: &Global, door: &Arc<dyn Door>, wanted: &Rules) -> anyhow:
     let mut rules: CommitmentRulesDoc = door.commitment_rules(memory_ref).await?;
     let starts = wanted.workflow.is_some() || wanted.agent.is_some() || wanted.tell_only;
     if starts || wanted.arm.is_some() || wanted.zone.is_some() {
-        let delivery = if starts { delivery(wanted.workflow.as_ref(), wanted.agent.as_ref()) } else { rules.delivery };
-        let (arm, zone) = (wanted.arm.clone().unwrap_or(rules.arm), wanted.zone.clone().unwrap_or(rules.zone));
-        rules = door.put_commitment_rules(memory_ref, CommitmentRulesPut { arm: Some(arm), zone: Some(zone), delivery }).await?;
+        let delivery = if starts {
+            delivery(wanted.workflow.as_ref(), wanted.agent.as_ref())
+        } else {
+            rules.delivery
+        };
+        let (arm, zone) = (
+            wanted.arm.clone().unwrap_or(rules.arm),
+            wanted.zone.clone().unwrap_or(rules.zone),
+        );
+        rules = door
+            .put_commitment_rules(
+                memory_ref,
+                CommitmentRulesPut {
+                    arm: Some(arm),
+                    zone: Some(zone),
+                    delivery,
+                },
+            )
+            .await?;
     }
     if global.json {
         return output::json(&rules);
     }
-    println!("memory  {}", rules.memory_ref.as_deref().map_or_else(|| "(all without their own)".to_owned(), visible));
+    println!(
+        "memory  {}",
+        rules
+            .memory_ref
+            .as_deref()
+            .map_or_else(|| "(all without their own)".to_owned(), visible)
+    );
     println!("arm     {}", rules.arm);
     println!("zone    {}", visible(&rules.zone));
     let starts = rules.delivery.workflow_id.or(rules.delivery.agent_id);
-    println!("starts  {}", starts.as_deref().map_or_else(|| "nothing: it only tells".to_owned(), visible));
+    println!(
+        "starts  {}",
+        starts
+            .as_deref()
+            .map_or_else(|| "nothing: it only tells".to_owned(), visible)
+    );
     Ok(())
 }
 

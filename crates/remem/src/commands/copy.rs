@@ -26,30 +26,53 @@ const CONNECTIONS: usize = 6;
 
 pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
-    let secret = config.storage.host_key_file.as_deref().map(host::read_secret_file).transpose()?;
-    let (from, to) = (place("--from", &copy.from, secret)?, place("--to", &copy.to, secret)?);
-    let options = Options { tenant: only_tenant()?, dry_run: copy.dry_run };
+    let secret = config
+        .storage
+        .host_key_file
+        .as_deref()
+        .map(host::read_secret_file)
+        .transpose()?;
+    let (from, to) = (
+        place("--from", &copy.from, secret)?,
+        place("--to", &copy.to, secret)?,
+    );
+    let options = Options {
+        tenant: only_tenant()?,
+        dry_run: copy.dry_run,
+    };
     let bar = bar(global);
     let reports = copy::copy(from, to, &options, &mut |progress| show(&bar, progress)).await;
     bar.finish_and_clear();
     let reports = reports?;
     tell(global, copy, &reports)?;
-    let moved: Vec<&str> = reports.iter().filter(|r| r.moved).map(|r| r.tenant.as_str()).collect();
+    let moved: Vec<&str> = reports
+        .iter()
+        .filter(|r| r.moved)
+        .map(|r| r.tenant.as_str())
+        .collect();
     if !moved.is_empty() {
-        bail!("the source was written to during the copy (tenant {}): stop what writes to it and run this again", moved.join(", "));
+        bail!(
+            "the source was written to during the copy (tenant {}): stop what writes to it and run this again",
+            moved.join(", ")
+        );
     }
     Ok(())
 }
 
 /// The global `--tenant` has a default, which must not narrow a copy: only what was typed counts.
 fn only_tenant() -> anyhow::Result<Option<TenantId>> {
-    let Ok(matches) = Cli::command().try_get_matches_from(std::env::args_os()) else { return Ok(None) };
-    let Some(matches) = matches.subcommand_matches("copy") else { return Ok(None) };
+    let Ok(matches) = Cli::command().try_get_matches_from(std::env::args_os()) else {
+        return Ok(None);
+    };
+    let Some(matches) = matches.subcommand_matches("copy") else {
+        return Ok(None);
+    };
     if matches.value_source("tenant") != Some(ValueSource::CommandLine) {
         return Ok(None);
     }
     let name: Option<&String> = matches.get_one("tenant");
-    name.map(|name| TenantId::parse(name).context("the tenant's name is not valid")).transpose()
+    name.map(|name| TenantId::parse(name).context("the tenant's name is not valid"))
+        .transpose()
 }
 
 fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<Place> {
@@ -73,30 +96,42 @@ fn place(option: &str, text: &str, secret: Option<[u8; 32]>) -> anyhow::Result<P
         exact_max: postgres::EXACT_MAX,
         local_ms: || SystemClock.now().0,
     };
-    Ok(Place::Database { options: Box::new(options), secret })
+    Ok(Place::Database {
+        options: Box::new(options),
+        secret,
+    })
 }
 
 /// Ends like every wrong usage, without clap's echo of the value.
 fn wrong_usage(option: &str) -> ! {
     let text = format!("{option} must be sqlite:DIR or postgres://USER:PASSWORD@HOST/NAME");
-    Cli::command().error(ErrorKind::ValueValidation, text).exit()
+    Cli::command()
+        .error(ErrorKind::ValueValidation, text)
+        .exit()
 }
 
 fn bar(global: &Global) -> ProgressBar {
     if global.json || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{prefix} {bar:30} {msg} eta {eta}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = ProgressStyle::with_template("{prefix} {bar:30} {msg} eta {eta}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(0).with_style(style)
 }
 
 fn show(bar: &ProgressBar, progress: &Progress) -> ControlFlow<()> {
     let ((entries, of_entries), (events, of_events)) = (progress.entries, progress.events);
-    let step = if progress.step == Step::Copying { "copying" } else { "checking" };
+    let step = if progress.step == Step::Copying {
+        "copying"
+    } else {
+        "checking"
+    };
     bar.set_prefix(format!("{step} {}", progress.tenant));
     bar.set_length(of_entries + of_events);
     bar.set_position(entries + events);
-    bar.set_message(format!("{entries}/{of_entries} entries {events}/{of_events} events"));
+    bar.set_message(format!(
+        "{entries}/{of_entries} entries {events}/{of_events} events"
+    ));
     ControlFlow::Continue(())
 }
 
@@ -106,11 +141,25 @@ fn tell(global: &Global, copy: &Copy, reports: &[TenantReport]) -> anyhow::Resul
         return output::json(&json!({"dryRun": copy.dry_run, "tenants": tenants}));
     }
     let rows = reports.iter().map(|r| {
-        let hash = if r.hash.is_empty() { "-".to_owned() } else { r.hash.clone() };
+        let hash = if r.hash.is_empty() {
+            "-".to_owned()
+        } else {
+            r.hash.clone()
+        };
         let verified = if r.verified { "yes" } else { "-" };
-        vec![r.tenant.to_string(), r.entries.to_string(), r.events.to_string(), hash, verified.to_owned()]
+        vec![
+            r.tenant.to_string(),
+            r.entries.to_string(),
+            r.events.to_string(),
+            hash,
+            verified.to_owned(),
+        ]
     });
-    output::table(&["TENANT", "ENTRIES", "EVENTS", "HASH", "VERIFIED"], rows.collect(), "no tenants");
+    output::table(
+        &["TENANT", "ENTRIES", "EVENTS", "HASH", "VERIFIED"],
+        rows.collect(),
+        "no tenants",
+    );
     Ok(())
 }
 

@@ -20,7 +20,11 @@ struct Finding {
 }
 
 fn finding(check: impl Into<String>, ok: bool, detail: impl Into<String>) -> Finding {
-    Finding { check: check.into(), ok, detail: detail.into() }
+    Finding {
+        check: check.into(),
+        ok,
+        detail: detail.into(),
+    }
 }
 
 pub async fn run(global: &Global) -> anyhow::Result<()> {
@@ -29,7 +33,13 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
     if global.json {
         output::json(&findings)?;
     } else {
-        let rows = findings.iter().map(|f| vec![if f.ok { "ok" } else { "BAD" }.to_owned(), f.check.clone(), f.detail.clone()]);
+        let rows = findings.iter().map(|f| {
+            vec![
+                if f.ok { "ok" } else { "BAD" }.to_owned(),
+                f.check.clone(),
+                f.detail.clone(),
+            ]
+        });
         output::table(&["", "CHECK", "DETAIL"], rows.collect(), "nothing to check");
     }
     anyhow::ensure!(bad == 0, "{bad} checks failed");
@@ -37,7 +47,15 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
 }
 
 async fn examine(global: &Global) -> Vec<Finding> {
-    let mut findings = vec![finding("version", true, format!("remem {}, SQLite {}", env!("CARGO_PKG_VERSION"), SqliteStore::version()))];
+    let mut findings = vec![finding(
+        "version",
+        true,
+        format!(
+            "remem {}, SQLite {}",
+            env!("CARGO_PKG_VERSION"),
+            SqliteStore::version()
+        ),
+    )];
     let config = match config::load(global, None) {
         Ok(config) => config,
         Err(error) => {
@@ -48,11 +66,22 @@ async fn examine(global: &Global) -> Vec<Finding> {
     findings.push(finding("configuration", true, "valid"));
     let dir = &config.storage.data_dir;
     if config.storage.database.is_none() && !dir.is_dir() {
-        findings.push(finding("data directory", true, format!("{} does not exist yet; `remem serve` makes it", dir.display())));
+        findings.push(finding(
+            "data directory",
+            true,
+            format!(
+                "{} does not exist yet; `remem serve` makes it",
+                dir.display()
+            ),
+        ));
         return findings;
     }
     findings.extend(examine_embedders(&config).await);
-    let check = if config.storage.database.is_some() { "database" } else { "data directory" };
+    let check = if config.storage.database.is_some() {
+        "database"
+    } else {
+        "data directory"
+    };
     match host::open(&config, false).await {
         Ok(host) => {
             findings.push(finding(check, true, host.place));
@@ -71,8 +100,16 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
             for (tenant, result) in tenants {
                 let check = format!("tenant {tenant}");
                 findings.push(match result {
-                    Ok(count) => finding(check, true, format!("{count} events and texts agree with their hashes")),
-                    Err(error) => finding(check, false, format!("{error}; restore this tenant from a backup")),
+                    Ok(count) => finding(
+                        check,
+                        true,
+                        format!("{count} events and texts agree with their hashes"),
+                    ),
+                    Err(error) => finding(
+                        check,
+                        false,
+                        format!("{error}; restore this tenant from a backup"),
+                    ),
                 });
             }
         }
@@ -81,8 +118,16 @@ async fn examine_engine(engine: &Arc<Engine>) -> Vec<Finding> {
     findings.push(examine_vault(engine).await);
     findings.push(examine_tokens(engine).await);
     let behind = engine.clock_behind_ms();
-    findings.push(finding("clock", behind < 1_000, format!("{behind} ms behind the latest commit")));
-    let supported: Vec<&str> = DIMENSIONS.iter().filter(|d| engine.capabilities().supports(d.name)).map(|d| d.name).collect();
+    findings.push(finding(
+        "clock",
+        behind < 1_000,
+        format!("{behind} ms behind the latest commit"),
+    ));
+    let supported: Vec<&str> = DIMENSIONS
+        .iter()
+        .filter(|d| engine.capabilities().supports(d.name))
+        .map(|d| d.name)
+        .collect();
     findings.push(finding("capabilities", true, supported.join(", ")));
     findings
 }
@@ -94,17 +139,36 @@ async fn examine_embedders(config: &Config) -> Vec<Finding> {
         Err(error) => return vec![finding("embedder", false, format!("{error:#}"))],
     };
     if models.current.is_none() {
-        return vec![finding("embedder", true, "off: no model for vectors is installed or configured")];
+        return vec![finding(
+            "embedder",
+            true,
+            "off: no model for vectors is installed or configured",
+        )];
     }
     let mut findings = Vec::new();
-    for (check, model) in [("embedder", models.current), ("previous embedder", models.previous)] {
+    for (check, model) in [
+        ("embedder", models.current),
+        ("previous embedder", models.previous),
+    ] {
         let Some(model) = model else { continue };
-        findings.push(match model.embed(&["The memory of an agent.".to_owned()]).await {
-            Ok(_) => finding(check, true, format!("{}, {} dimensions", model.name(), model.dimensions())),
-            Err(error) => {
-                finding(check, false, format!("{} makes no vectors: {}; docs/models.md says what that means", model.name(), error.as_str()))
-            }
-        });
+        findings.push(
+            match model.embed(&["The memory of an agent.".to_owned()]).await {
+                Ok(_) => finding(
+                    check,
+                    true,
+                    format!("{}, {} dimensions", model.name(), model.dimensions()),
+                ),
+                Err(error) => finding(
+                    check,
+                    false,
+                    format!(
+                        "{} makes no vectors: {}; docs/models.md says what that means",
+                        model.name(),
+                        error.as_str()
+                    ),
+                ),
+            },
+        );
     }
     findings
 }
@@ -112,20 +176,41 @@ async fn examine_embedders(config: &Config) -> Vec<Finding> {
 async fn examine_tokens(engine: &Arc<Engine>) -> Finding {
     match engine.token_keys().await {
         None => finding("tokens", true, "off: auth.jwt is not set"),
-        Some(Ok(0)) => finding("tokens", false, "auth.jwt.jwks holds no key that can be used"),
+        Some(Ok(0)) => finding(
+            "tokens",
+            false,
+            "auth.jwt.jwks holds no key that can be used",
+        ),
         Some(Ok(keys)) => finding("tokens", true, format!("{keys} keys of the issuer")),
-        Some(Err(error)) => finding("tokens", false, format!("auth.jwt.jwks cannot be used: {}", error.as_str())),
+        Some(Err(error)) => finding(
+            "tokens",
+            false,
+            format!("auth.jwt.jwks cannot be used: {}", error.as_str()),
+        ),
     }
 }
 
 async fn examine_vault(engine: &Arc<Engine>) -> Finding {
     match engine.locked_tenants().await {
-        Ok(locked) if locked.is_empty() => {
-            finding("vault", true, if engine.has_vault() { "every secret can be opened" } else { "off: no vault key is set" })
-        }
+        Ok(locked) if locked.is_empty() => finding(
+            "vault",
+            true,
+            if engine.has_vault() {
+                "every secret can be opened"
+            } else {
+                "off: no vault key is set"
+            },
+        ),
         Ok(locked) => {
             let names: Vec<&str> = locked.iter().map(TenantId::as_str).collect();
-            finding("vault", false, format!("secrets of {} cannot be opened; restore the vault key", names.join(", ")))
+            finding(
+                "vault",
+                false,
+                format!(
+                    "secrets of {} cannot be opened; restore the vault key",
+                    names.join(", ")
+                ),
+            )
         }
         Err(error) => finding("vault", false, error.to_string()),
     }

@@ -28,31 +28,56 @@ pub async fn put(global: &Global, put: &Put) -> anyhow::Result<()> {
         interaction: facets.interaction.clone(),
         world: facets.world.clone(),
         slot: facets.slot.clone(),
-        valid_from: facets.valid_from.as_deref().map(|t| instant(t, "--valid-from")).transpose()?,
-        valid_to: facets.valid_to.as_deref().map(|t| instant(t, "--valid-to")).transpose()?,
+        valid_from: facets
+            .valid_from
+            .as_deref()
+            .map(|t| instant(t, "--valid-from"))
+            .transpose()?,
+        valid_to: facets
+            .valid_to
+            .as_deref()
+            .map(|t| instant(t, "--valid-to"))
+            .transpose()?,
         source: facets.source,
         source_ref: facets.source_ref.clone(),
     };
-    let written = door(global).await?.put(&put.memory_ref, entry, put.idempotency_key.as_deref()).await?;
+    let written = door(global)
+        .await?
+        .put(&put.memory_ref, entry, put.idempotency_key.as_deref())
+        .await?;
     if global.json {
         let EntryBeside { entry, facets, .. } = written.value;
-        return output::json(&json!({"entry": entry, "facets": facets, "revision": written.revision}));
+        return output::json(
+            &json!({"entry": entry, "facets": facets, "revision": written.revision}),
+        );
     }
     let again = if written.replayed { ", as before" } else { "" };
-    println!("{}  (revision {}{again})", written.value.entry.id, written.revision);
+    println!(
+        "{}  (revision {}{again})",
+        written.value.entry.id, written.revision
+    );
     Ok(())
 }
 
 /// What is given, with whoever speaks and the tool that is called.
 fn metadata(put: &Put) -> anyhow::Result<Option<Metadata>> {
-    let given: Option<Metadata> =
-        put.metadata.as_deref().map(serde_json::from_str).transpose().context("--metadata must be a JSON object")?;
+    let given: Option<Metadata> = put
+        .metadata
+        .as_deref()
+        .map(serde_json::from_str)
+        .transpose()
+        .context("--metadata must be a JSON object")?;
     let flags = [("speaker", &put.facets.speaker), ("tool", &put.facets.tool)];
-    let told: Metadata = flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))).collect();
+    let told: Metadata = flags
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?))))
+        .collect();
     if told.is_empty() {
         return Ok(given);
     }
-    Ok(Some(given.unwrap_or_default().into_iter().chain(told).collect()))
+    Ok(Some(
+        given.unwrap_or_default().into_iter().chain(told).collect(),
+    ))
 }
 
 fn content(put: &Put) -> anyhow::Result<String> {
@@ -60,7 +85,9 @@ fn content(put: &Put) -> anyhow::Result<String> {
         Some(text) if text != "-" => Ok(text.to_owned()),
         _ => {
             let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).context("standard input is not UTF-8 text")?;
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .context("standard input is not UTF-8 text")?;
             Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
         }
     }
@@ -69,17 +96,23 @@ fn content(put: &Put) -> anyhow::Result<String> {
 fn expires_at(put: &Put) -> anyhow::Result<Option<Instant>> {
     match (&put.expires_at, &put.ttl) {
         (Some(text), _) => Ok(Some(instant(text, "--expires-at")?)),
-        (None, Some(ttl)) => Ok(Some(Instant(SystemClock.now().plus_ms(duration_ms(ttl, "--ttl")?)))),
+        (None, Some(ttl)) => Ok(Some(Instant(
+            SystemClock.now().plus_ms(duration_ms(ttl, "--ttl")?),
+        ))),
         (None, None) => Ok(None),
     }
 }
 
 pub fn instant(text: &str, flag: &str) -> anyhow::Result<Instant> {
-    Instant::parse(text).with_context(|| format!("{flag} must be RFC 3339, for example 2030-01-31T12:00:00Z"))
+    Instant::parse(text)
+        .with_context(|| format!("{flag} must be RFC 3339, for example 2030-01-31T12:00:00Z"))
 }
 
 pub fn duration_ms(text: &str, flag: &str) -> anyhow::Result<i64> {
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let (number, unit) = text.split_at(
+        text.find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len()),
+    );
     let unit_ms = match unit {
         "ms" => 1,
         "s" => 1_000,
@@ -88,12 +121,22 @@ pub fn duration_ms(text: &str, flag: &str) -> anyhow::Result<i64> {
         "d" => 86_400_000,
         _ => bail!("{flag} must be a number and ms, s, m, h or d, for example 12h"),
     };
-    number.parse::<i64>().ok().and_then(|n| n.checked_mul(unit_ms)).with_context(|| format!("{flag} is not a number this program can use"))
+    number
+        .parse::<i64>()
+        .ok()
+        .and_then(|n| n.checked_mul(unit_ms))
+        .with_context(|| format!("{flag} is not a number this program can use"))
 }
 
 pub async fn get(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
-    let query = GetQuery { include: Some("facets".to_owned()), ..GetQuery::default() };
-    let EntryBeside { entry, facets, .. } = door(global).await?.get(&one.memory_ref, &one.id, query).await?;
+    let query = GetQuery {
+        include: Some("facets".to_owned()),
+        ..GetQuery::default()
+    };
+    let EntryBeside { entry, facets, .. } = door(global)
+        .await?
+        .get(&one.memory_ref, &one.id, query)
+        .await?;
     if global.json {
         return output::json(&entry);
     }
@@ -120,14 +163,25 @@ pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
         tag: list.tag.clone(),
         at_least: list.at_least.clone(),
         include: Some("facets".to_owned()),
-        as_of: which.as_of.as_deref().map(|t| instant(t, "--as-of")).transpose()?,
+        as_of: which
+            .as_of
+            .as_deref()
+            .map(|t| instant(t, "--as-of"))
+            .transpose()?,
         tier: which.tier,
         typology: which.typology,
         interaction: which.interaction.clone(),
         session: which.session.clone(),
         ..ListQuery::default()
     };
-    let (mut rows, mut left) = (Vec::new(), if list.limit == 0 { u32::MAX } else { list.limit });
+    let (mut rows, mut left) = (
+        Vec::new(),
+        if list.limit == 0 {
+            u32::MAX
+        } else {
+            list.limit
+        },
+    );
     loop {
         query.limit = Some(left.min(1_000));
         let page = door.list(&list.memory_ref, query.clone()).await?;
@@ -146,7 +200,11 @@ pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
         }
     }
     if !global.json {
-        output::table(&["ID", "CREATED", "KIND", "VALID", "TAGS", "CONTENT"], rows, "no entries");
+        output::table(
+            &["ID", "CREATED", "KIND", "VALID", "TAGS", "CONTENT"],
+            rows,
+            "no entries",
+        );
     }
     Ok(())
 }
@@ -158,13 +216,27 @@ fn kind(facets: &EntryFacets) -> String {
 
 /// A line of a table.
 pub fn row(entry: &MemoryEntry, facets: Option<&EntryFacets>) -> Vec<String> {
-    let (kind, valid) = facets.map_or_else(Default::default, |facets| (kind(facets), validity(facets)));
-    let (tags, content) = (preview(&entry.tags.join(","), 24), preview(&reader::line(entry), 72));
-    vec![preview(&entry.id, 40), entry.created_at.to_string(), kind, valid, tags, content]
+    let (kind, valid) =
+        facets.map_or_else(Default::default, |facets| (kind(facets), validity(facets)));
+    let (tags, content) = (
+        preview(&entry.tags.join(","), 24),
+        preview(&reader::line(entry), 72),
+    );
+    vec![
+        preview(&entry.id, 40),
+        entry.created_at.to_string(),
+        kind,
+        valid,
+        tags,
+        content,
+    ]
 }
 
 pub async fn delete(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
-    let written = door(global).await?.delete(&one.memory_ref, &one.id, None).await?;
+    let written = door(global)
+        .await?
+        .delete(&one.memory_ref, &one.id, None)
+        .await?;
     if global.json {
         return output::json(&json!({"deleted": true, "revision": written.revision}));
     }
@@ -173,7 +245,10 @@ pub async fn delete(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
 }
 
 pub async fn stats(global: &Global, memory_ref: &str) -> anyhow::Result<()> {
-    let stats = door(global).await?.stats(memory_ref, ReadQuery::default()).await?;
+    let stats = door(global)
+        .await?
+        .stats(memory_ref, ReadQuery::default())
+        .await?;
     if global.json {
         return output::json(&stats);
     }
@@ -188,14 +263,23 @@ pub async fn stats(global: &Global, memory_ref: &str) -> anyhow::Result<()> {
 
 pub async fn memories(global: &Global) -> anyhow::Result<()> {
     let door = door(global).await?;
-    let (mut query, mut rows) = (MemoriesQuery { limit: Some(0), ..MemoriesQuery::default() }, Vec::new());
+    let (mut query, mut rows) = (
+        MemoriesQuery {
+            limit: Some(0),
+            ..MemoriesQuery::default()
+        },
+        Vec::new(),
+    );
     loop {
         let page = door.memories(query.clone()).await?;
         for memory in &page.memories {
             if global.json {
                 output::json(memory)?;
             } else {
-                rows.push(vec![preview(&memory.memory_ref, 100), memory.entries.to_string()]);
+                rows.push(vec![
+                    preview(&memory.memory_ref, 100),
+                    memory.entries.to_string(),
+                ]);
             }
         }
         query.after = page.next_after;

@@ -34,8 +34,14 @@ pub async fn run(global: &Global, eval: &Eval) -> anyhow::Result<()> {
     if global.json {
         return output::json(&report::json(&sections));
     }
-    let (questions, skipped) = (evaluation.dataset.questions.len(), evaluation.dataset.skipped);
-    println!("{} memories, {questions} questions; {skipped} without evidence were left out", evaluation.dataset.memories.len());
+    let (questions, skipped) = (
+        evaluation.dataset.questions.len(),
+        evaluation.dataset.skipped,
+    );
+    println!(
+        "{} memories, {questions} questions; {skipped} without evidence were left out",
+        evaluation.dataset.memories.len()
+    );
     report::print(&sections);
     Ok(())
 }
@@ -57,10 +63,16 @@ struct Evaluation<'a> {
 impl<'a> Evaluation<'a> {
     fn new(config: &'a Config, recall: &'a EvalRecall) -> anyhow::Result<Evaluation<'a>> {
         let mut dataset = Dataset::read(&recall.dataset, recall.format)?;
-        dataset.questions.truncate(recall.limit.unwrap_or(usize::MAX));
-        ensure!(recall.unit == Unit::Turn || dataset.has_sessions(), "the dataset does not say which session its entries are of");
-        let embedder =
-            embedder::embedders(&config.embedder, &config.storage.data_dir)?.current.map(|model| Arc::new(Remembering::new(model)));
+        dataset
+            .questions
+            .truncate(recall.limit.unwrap_or(usize::MAX));
+        ensure!(
+            recall.unit == Unit::Turn || dataset.has_sessions(),
+            "the dataset does not say which session its entries are of"
+        );
+        let embedder = embedder::embedders(&config.embedder, &config.storage.data_dir)?
+            .current
+            .map(|model| Arc::new(Remembering::new(model)));
         let asked: Vec<Mode> = recall.modes.iter().map(|&name| mode(name)).collect();
         let modes = match (asked.is_empty(), embedder.is_some()) {
             (false, _) => asked,
@@ -70,19 +82,39 @@ impl<'a> Evaluation<'a> {
         let without = modes.iter().all(|&mode| mode == Mode::Lexical);
         let hint = "no model makes vectors here; install one with `remem model install`, or ask with --modes lexical";
         ensure!(embedder.is_some() || without, hint);
-        let look = Look { speaker: !recall.no_speaker, caption: !recall.no_caption, date: !recall.no_date };
-        Ok(Evaluation { config, recall, dataset, embedder, modes, look })
+        let look = Look {
+            speaker: !recall.no_speaker,
+            caption: !recall.no_caption,
+            date: !recall.no_date,
+        };
+        Ok(Evaluation {
+            config,
+            recall,
+            dataset,
+            embedder,
+            modes,
+            look,
+        })
     }
 
     async fn run(&self) -> anyhow::Result<Vec<Section>> {
-        let (stand, costs) = self.stand(&self.dataset, self.look, self.by_meaning()).await?;
+        let (stand, costs) = self
+            .stand(&self.dataset, self.look, self.by_meaning())
+            .await?;
         let mut answers: Vec<(Mode, Vec<Asked>)> = Vec::new();
         for &mode in &self.modes {
             answers.push((mode, self.ask(&stand, self.way(mode)).await?));
         }
         let (k, questions) = (self.recall.k, &self.dataset.questions);
-        let ways: Vec<Named<'_>> = answers.iter().map(|(mode, asked)| (mode.as_str().to_owned(), asked.as_slice())).collect();
-        let note = if self.recall.no_context { "What stands beside an entry does not count." } else { "" };
+        let ways: Vec<Named<'_>> = answers
+            .iter()
+            .map(|(mode, asked)| (mode.as_str().to_owned(), asked.as_slice()))
+            .collect();
+        let note = if self.recall.no_context {
+            "What stands beside an entry does not count."
+        } else {
+            ""
+        };
         let mut sections = vec![
             tables::overall("Recall", note, &ways, k),
             tables::categories(&ways, questions, k),
@@ -110,14 +142,31 @@ impl<'a> Evaluation<'a> {
     }
 
     fn way(&self, mode: Mode) -> Way {
-        Way { mode, time: time(self.recall.time), context: !self.recall.no_context }
+        Way {
+            mode,
+            time: time(self.recall.time),
+            context: !self.recall.no_context,
+        }
     }
 
     /// A host with a dataset in it, with or without vectors.
-    async fn stand(&self, dataset: &Dataset, look: Look, vectors: bool) -> anyhow::Result<(Stand, Costs)> {
-        let embedder = self.embedder.clone().filter(|_| vectors).map(|model| model as Arc<dyn Embedder>);
+    async fn stand(
+        &self,
+        dataset: &Dataset,
+        look: Look,
+        vectors: bool,
+    ) -> anyhow::Result<(Stand, Costs)> {
+        let embedder = self
+            .embedder
+            .clone()
+            .filter(|_| vectors)
+            .map(|model| model as Arc<dyn Embedder>);
         let mut stand = Stand::new(self.config, embedder, dataset.last()).await?;
-        let memories = dataset.memories.iter().map(|memory| memory.texts(self.recall.unit, look)).collect();
+        let memories = dataset
+            .memories
+            .iter()
+            .map(|memory| memory.texts(self.recall.unit, look))
+            .collect();
         let costs = stand.load(memories).await?;
         Ok((stand, costs))
     }
@@ -130,17 +179,39 @@ impl<'a> Evaluation<'a> {
         self.ask_these(stand, &self.dataset.questions, way).await
     }
 
-    async fn ask_these(&self, stand: &Stand, questions: &[Question], way: Way) -> anyhow::Result<Vec<Asked>> {
+    async fn ask_these(
+        &self,
+        stand: &Stand,
+        questions: &[Question],
+        way: Way,
+    ) -> anyhow::Result<Vec<Asked>> {
         ask::all(stand, questions, self.recall.unit, way, self.recall.k).await
     }
 
     /// What the probability is worth where half of the questions are asked of the wrong memory, be it whole or a session.
-    async fn probability(&self, stand: &Stand, answers: &[(Mode, Vec<Asked>)]) -> anyhow::Result<Vec<Section>> {
+    async fn probability(
+        &self,
+        stand: &Stand,
+        answers: &[(Mode, Vec<Asked>)],
+    ) -> anyhow::Result<Vec<Section>> {
         let (questions, count) = (&self.dataset.questions, self.dataset.memories.len());
         let apart = Apart::new(&self.dataset);
-        let sessions =
-            if self.dataset.has_sessions() { Some(self.stand(&apart.dataset, self.look, self.by_meaning()).await?.0) } else { None };
-        let (mut situations, mut pooled) = (Vec::new(), [("without vectors", Vec::new()), ("with vectors", Vec::new())]);
+        let sessions = if self.dataset.has_sessions() {
+            Some(
+                self.stand(&apart.dataset, self.look, self.by_meaning())
+                    .await?
+                    .0,
+            )
+        } else {
+            None
+        };
+        let (mut situations, mut pooled) = (
+            Vec::new(),
+            [
+                ("without vectors", Vec::new()),
+                ("with vectors", Vec::new()),
+            ],
+        );
         for (mode, own) in answers {
             let (name, way) = (mode.as_str(), self.way(*mode));
             let away = judged::elsewhere(questions, |memory| (memory + 1) % count);
@@ -148,22 +219,43 @@ impl<'a> Evaluation<'a> {
             let of = |question: usize| questions[question].memory;
             let whole = [Judged::all(own, of), Judged::all(&away, of)].concat();
             let mut all = whole.clone();
-            situations.push(Situation { way: name, memories: "whole", judged: whole });
+            situations.push(Situation {
+                way: name,
+                memories: "whole",
+                judged: whole,
+            });
             if let Some(sessions) = &sessions {
                 let questions = &apart.dataset.questions;
                 let of = |question: usize| apart.whole(questions[question].memory);
                 let own = self.ask_these(sessions, questions, way).await?;
-                let away = self.ask_these(sessions, &judged::elsewhere(questions, |session| apart.other(session)), way).await?;
+                let away = self
+                    .ask_these(
+                        sessions,
+                        &judged::elsewhere(questions, |session| apart.other(session)),
+                        way,
+                    )
+                    .await?;
                 let small = [Judged::all(&own, of), Judged::all(&away, of)].concat();
                 all.extend(&small);
-                situations.push(Situation { way: name, memories: "sessions", judged: small });
+                situations.push(Situation {
+                    way: name,
+                    memories: "sessions",
+                    judged: small,
+                });
             }
             // By meaning alone is what becomes of a question that shares no word with what answers it: one row has to tell both.
             pooled[usize::from(*mode != Mode::Lexical)].1.extend(all);
         }
-        let pooled: Vec<(&str, Vec<Judged>)> = pooled.into_iter().filter(|(_, judged)| !judged.is_empty()).collect();
+        let pooled: Vec<(&str, Vec<Judged>)> = pooled
+            .into_iter()
+            .filter(|(_, judged)| !judged.is_empty())
+            .collect();
         let mut sections = vec![tables::wrong_memory(&situations)];
-        sections.extend(pooled.iter().map(|(name, judged)| tables::calibration(name, judged)));
+        sections.extend(
+            pooled
+                .iter()
+                .map(|(name, judged)| tables::calibration(name, judged)),
+        );
         if self.recall.fit {
             sections.push(tables::fitted(&pooled));
         }
@@ -173,15 +265,24 @@ impl<'a> Evaluation<'a> {
     /// Every mode, with each question as it stands, with a slip in a word, and without that word.
     async fn misspelt(&self, stand: &Stand) -> anyhow::Result<Section> {
         let questions = &self.dataset.questions;
-        let texts =
-            [("as asked", questions.clone()), ("misspelt", misspell::misspelt(questions)), ("without it", misspell::without(questions))];
+        let texts = [
+            ("as asked", questions.clone()),
+            ("misspelt", misspell::misspelt(questions)),
+            ("without it", misspell::without(questions)),
+        ];
         let mut answers = Vec::new();
         for &mode in &self.modes {
             for (name, questions) in &texts {
-                answers.push((format!("{}, {name}", mode.as_str()), self.ask_these(stand, questions, self.way(mode)).await?));
+                answers.push((
+                    format!("{}, {name}", mode.as_str()),
+                    self.ask_these(stand, questions, self.way(mode)).await?,
+                ));
             }
         }
-        let ways: Vec<Named<'_>> = answers.iter().map(|(name, asked)| (name.clone(), asked.as_slice())).collect();
+        let ways: Vec<Named<'_>> = answers
+            .iter()
+            .map(|(name, asked)| (name.clone(), asked.as_slice()))
+            .collect();
         let note = "A slip in the longest word of each question, and the same questions without that word.";
         Ok(tables::overall("Slips", note, &ways, self.recall.k))
     }
@@ -190,39 +291,103 @@ impl<'a> Evaluation<'a> {
     async fn times(&self, stand: &Stand) -> anyhow::Result<Section> {
         let mode = self.modes.last().copied().unwrap_or_default();
         let mut answers = Vec::new();
-        for (name, time) in [("prefer", TimeUse::Prefer), ("filter", TimeUse::Filter), ("ignore", TimeUse::Ignore)] {
-            answers.push((format!("{}, {name}", mode.as_str()), self.ask(stand, Way { time, ..self.way(mode) }).await?));
+        for (name, time) in [
+            ("prefer", TimeUse::Prefer),
+            ("filter", TimeUse::Filter),
+            ("ignore", TimeUse::Ignore),
+        ] {
+            answers.push((
+                format!("{}, {name}", mode.as_str()),
+                self.ask(
+                    stand,
+                    Way {
+                        time,
+                        ..self.way(mode)
+                    },
+                )
+                .await?,
+            ));
         }
-        let ways: Vec<Named<'_>> = answers.iter().map(|(name, asked)| (name.clone(), asked.as_slice())).collect();
+        let ways: Vec<Named<'_>> = answers
+            .iter()
+            .map(|(name, asked)| (name.clone(), asked.as_slice()))
+            .collect();
         Ok(tables::times(&ways, self.recall.k))
     }
 
     /// What was said alone, then with who, what and when; each by every mode, without and with what stands beside.
     async fn ablation(&self, whole: &Stand) -> anyhow::Result<Section> {
-        let plain = self.stand(&self.dataset, Look::PLAIN, self.by_meaning()).await?.0;
+        let plain = self
+            .stand(&self.dataset, Look::PLAIN, self.by_meaning())
+            .await?
+            .0;
         let mut answers = Vec::new();
-        for (stand, look) in [(&plain, "what was said"), (whole, "with who, what and when")] {
+        for (stand, look) in [
+            (&plain, "what was said"),
+            (whole, "with who, what and when"),
+        ] {
             for &mode in &self.modes {
                 for (context, beside) in [(false, "alone"), (true, "with neighbours")] {
-                    let asked = self.ask(stand, Way { context, ..self.way(mode) }).await?;
+                    let asked = self
+                        .ask(
+                            stand,
+                            Way {
+                                context,
+                                ..self.way(mode)
+                            },
+                        )
+                        .await?;
                     answers.push((format!("{look}: {}, {beside}", mode.as_str()), asked));
                 }
             }
         }
         for (name, look) in [
-            ("without who", Look { speaker: false, ..Look::WHOLE }),
-            ("without what was shared", Look { caption: false, ..Look::WHOLE }),
-            ("without when", Look { date: false, ..Look::WHOLE }),
+            (
+                "without who",
+                Look {
+                    speaker: false,
+                    ..Look::WHOLE
+                },
+            ),
+            (
+                "without what was shared",
+                Look {
+                    caption: false,
+                    ..Look::WHOLE
+                },
+            ),
+            (
+                "without when",
+                Look {
+                    date: false,
+                    ..Look::WHOLE
+                },
+            ),
         ] {
             let stand = self.stand(&self.dataset, look, false).await?.0;
             answers.push((
                 format!("{name}: lexical, with neighbours"),
-                self.ask(&stand, Way { context: true, ..self.way(Mode::Lexical) }).await?,
+                self.ask(
+                    &stand,
+                    Way {
+                        context: true,
+                        ..self.way(Mode::Lexical)
+                    },
+                )
+                .await?,
             ));
         }
-        let ways: Vec<Named<'_>> = answers.iter().map(|(name, asked)| (name.clone(), asked.as_slice())).collect();
+        let ways: Vec<Named<'_>> = answers
+            .iter()
+            .map(|(name, asked)| (name.clone(), asked.as_slice()))
+            .collect();
         let note = "What stands in the text of an entry, by what it is found, and whether its neighbours count.";
-        Ok(tables::overall("What brings what", note, &ways, self.recall.k))
+        Ok(tables::overall(
+            "What brings what",
+            note,
+            &ways,
+            self.recall.k,
+        ))
     }
 }
 

@@ -8,13 +8,29 @@ use remem_wire::{EventDoc, Failure};
 use std::time::Duration;
 
 pub async fn run(global: &Global, command: &Events) -> anyhow::Result<()> {
-    let Events::Tail { after, lines, no_follow } = command;
+    let Events::Tail {
+        after,
+        lines,
+        no_follow,
+    } = command;
     let door = door(global).await?;
-    let newest = door.events(EventsQuery { after: Some("latest".to_owned()), limit: Some(1) }).await?.next_after;
+    let newest = door
+        .events(EventsQuery {
+            after: Some("latest".to_owned()),
+            limit: Some(1),
+        })
+        .await?
+        .next_after;
     let mut after = after.unwrap_or_else(|| newest.saturating_sub(*lines));
     let mut waited = Duration::from_millis(100);
     loop {
-        let page = match door.events(EventsQuery { after: Some(after.to_string()), limit: None }).await {
+        let page = match door
+            .events(EventsQuery {
+                after: Some(after.to_string()),
+                limit: None,
+            })
+            .await
+        {
             Ok(page) => page,
             // A server that restarts is waited for: the position is ours, so nothing is missed.
             Err(Failure { status: 503, .. }) if !no_follow => {
@@ -43,6 +59,9 @@ fn show(global: &Global, event: &EventDoc) -> anyhow::Result<()> {
     if global.json {
         return output::json(event);
     }
-    println!("{:>8}  {}  {:<16}  {}", event.sequence, event.timestamp, event.r#type, event.payload);
+    println!(
+        "{:>8}  {}  {:<16}  {}",
+        event.sequence, event.timestamp, event.r#type, event.payload
+    );
     Ok(())
 }

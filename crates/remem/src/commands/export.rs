@@ -43,8 +43,18 @@ pub async fn run(global: &Global, export: &Export) -> anyhow::Result<()> {
         None => Box::new(std::io::stdout()),
         Some(_) => Box::new(file(&export.file, at.bytes)?),
     };
-    let progress = if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
-    let mut exporter = Exporter { door: door(global).await?, output: BufWriter::new(output), state, at, progress };
+    let progress = if std::io::stderr().is_terminal() {
+        ProgressBar::new_spinner()
+    } else {
+        ProgressBar::hidden()
+    };
+    let mut exporter = Exporter {
+        door: door(global).await?,
+        output: BufWriter::new(output),
+        state,
+        at,
+        progress,
+    };
     match &export.memory_ref {
         Some(memory_ref) => exporter.memory(memory_ref).await?,
         None => exporter.all().await?,
@@ -55,7 +65,9 @@ pub async fn run(global: &Global, export: &Export) -> anyhow::Result<()> {
 /// What an entry has beside its text, unless it is as it would be taken for granted: a plain memory is exported as ever. How
 /// often it was said is left out: the evidence itself does not leave the host.
 fn beside(line: &mut Value, facets: &EntryFacets) -> anyhow::Result<()> {
-    let Value::Object(all) = serde_json::to_value(facets)? else { return Ok(()) };
+    let Value::Object(all) = serde_json::to_value(facets)? else {
+        return Ok(());
+    };
     let granted = json!({"tier": "persistent", "typology": "semantic", "source": "model"});
     for (name, value) in all {
         if granted.get(&name) != Some(&value) && name != "corroboration" && name != "threads" {
@@ -79,18 +91,27 @@ fn begin(export: &Export, state: Option<&Path>) -> anyhow::Result<Position> {
         return Ok(Position::default());
     };
     if export.resume {
-        let text = fs::read_to_string(state).with_context(|| format!("nothing to resume: {} is not there", state.display()))?;
-        return serde_json::from_str(&text).with_context(|| format!("{} cannot be read", state.display()));
+        let text = fs::read_to_string(state)
+            .with_context(|| format!("nothing to resume: {} is not there", state.display()))?;
+        return serde_json::from_str(&text)
+            .with_context(|| format!("{} cannot be read", state.display()));
     }
     if export.file.exists() {
-        bail!("{} exists; remove it, or add --resume to go on with it", export.file.display());
+        bail!(
+            "{} exists; remove it, or add --resume to go on with it",
+            export.file.display()
+        );
     }
     Ok(Position::default())
 }
 
 /// The file, cut back to the last complete page.
 fn file(path: &Path, bytes: u64) -> anyhow::Result<File> {
-    let file = OpenOptions::new().create(true).append(true).open(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("cannot write {}", path.display()))?;
     file.set_len(bytes)?;
     Ok(file)
 }
@@ -98,12 +119,23 @@ fn file(path: &Path, bytes: u64) -> anyhow::Result<File> {
 impl Exporter {
     async fn all(&mut self) -> anyhow::Result<()> {
         // An unfinished memory comes first, then everything after it by name.
-        if let Some(unfinished) = self.at.memory_ref.clone().filter(|_| self.at.cursor.is_some()) {
+        if let Some(unfinished) = self
+            .at
+            .memory_ref
+            .clone()
+            .filter(|_| self.at.cursor.is_some())
+        {
             self.memory(&unfinished).await?;
         }
         let mut after = self.at.memory_ref.clone();
         loop {
-            let page = self.door.memories(MemoriesQuery { after, ..MemoriesQuery::default() }).await?;
+            let page = self
+                .door
+                .memories(MemoriesQuery {
+                    after,
+                    ..MemoriesQuery::default()
+                })
+                .await?;
             for memory in &page.memories {
                 self.memory(&memory.memory_ref).await?;
             }
@@ -115,9 +147,18 @@ impl Exporter {
     }
 
     async fn memory(&mut self, memory_ref: &str) -> anyhow::Result<()> {
-        let mut cursor = self.at.cursor.take().filter(|_| self.at.memory_ref.as_deref() == Some(memory_ref));
+        let mut cursor = self
+            .at
+            .cursor
+            .take()
+            .filter(|_| self.at.memory_ref.as_deref() == Some(memory_ref));
         loop {
-            let query = ListQuery { limit: Some(500), cursor, include: Some("metadata,facets".to_owned()), ..ListQuery::default() };
+            let query = ListQuery {
+                limit: Some(500),
+                cursor,
+                include: Some("metadata,facets".to_owned()),
+                ..ListQuery::default()
+            };
             let page = self.door.list(memory_ref, query).await?;
             cursor = page.next_cursor.clone();
             self.page(memory_ref, page)?;
@@ -146,7 +187,8 @@ impl Exporter {
         self.output.flush()?;
         self.at.memory_ref = Some(memory_ref.to_owned());
         self.at.cursor = page.next_cursor;
-        self.progress.set_message(format!("{} entries", self.at.entries));
+        self.progress
+            .set_message(format!("{} entries", self.at.entries));
         self.progress.tick();
         self.save()
     }
@@ -171,7 +213,10 @@ impl Exporter {
             // Standard output may carry the entries themselves.
             eprintln!("{counts}");
         } else {
-            eprintln!("{} entries of {} memories, {} bytes", self.at.entries, self.at.memories, self.at.bytes);
+            eprintln!(
+                "{} entries of {} memories, {} bytes",
+                self.at.entries, self.at.memories, self.at.bytes
+            );
         }
         Ok(())
     }

@@ -18,19 +18,37 @@ type Report = Map<String, Value>;
 pub async fn run(global: &Global, command: &Forget) -> anyhow::Result<()> {
     let asks = !command.yes && !command.dry_run;
     if asks && (command.subject == "-" || !std::io::stdin().is_terminal()) {
-        bail!("nobody is here to be asked: add --yes to erase for good, or --dry-run to see what that would be");
+        bail!(
+            "nobody is here to be asked: add --yes to erase for good, or --dry-run to see what that would be"
+        );
     }
-    let subject = if command.subject == "-" { read_line()? } else { command.subject.clone() };
+    let subject = if command.subject == "-" {
+        read_line()?
+    } else {
+        command.subject.clone()
+    };
     let door = door(global).await?;
     if asks && !confirmed(&door, &subject).await? {
         bail!("nothing was erased");
     }
     // Before anything is erased: the report is given once without being asked for.
-    let mut file = command.report.as_deref().filter(|_| !command.dry_run).map(create).transpose()?;
-    let answer = door.forget(ForgetRequest { subject, dry_run: command.dry_run }).await;
-    let answer = answer.inspect_err(|_| abandon(command.report.as_deref().filter(|_| !command.dry_run)))?;
+    let mut file = command
+        .report
+        .as_deref()
+        .filter(|_| !command.dry_run)
+        .map(create)
+        .transpose()?;
+    let answer = door
+        .forget(ForgetRequest {
+            subject,
+            dry_run: command.dry_run,
+        })
+        .await;
+    let answer =
+        answer.inspect_err(|_| abandon(command.report.as_deref().filter(|_| !command.dry_run)))?;
     if let (Some(file), true) = (&mut file, answer.changed) {
-        write_report(file, &answer.report).context("the report cannot be written; `remem erasure show` prints it again")?;
+        write_report(file, &answer.report)
+            .context("the report cannot be written; `remem erasure show` prints it again")?;
     } else {
         abandon(command.report.as_deref().filter(|_| file.is_some()));
     }
@@ -39,14 +57,22 @@ pub async fn run(global: &Global, command: &Forget) -> anyhow::Result<()> {
     }
     show(&answer, if command.dry_run { "would be" } else { "were" });
     if !command.dry_run && answer.changed {
-        println!("report {}; `remem vacuum` makes the bytes gone from the files now", text(&answer.report, "id"));
+        println!(
+            "report {}; `remem vacuum` makes the bytes gone from the files now",
+            text(&answer.report, "id")
+        );
     }
     Ok(())
 }
 
 /// What would be erased, and whether that is wanted.
 async fn confirmed(door: &Arc<dyn Door>, subject: &str) -> anyhow::Result<bool> {
-    let planned = door.forget(ForgetRequest { subject: subject.to_owned(), dry_run: true }).await?;
+    let planned = door
+        .forget(ForgetRequest {
+            subject: subject.to_owned(),
+            dry_run: true,
+        })
+        .await?;
     show(&planned, "would be");
     if !planned.changed {
         return Ok(true);
@@ -55,12 +81,17 @@ async fn confirmed(door: &Arc<dyn Door>, subject: &str) -> anyhow::Result<bool> 
     std::io::stdout().flush()?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
-    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    Ok(matches!(
+        line.trim().to_ascii_lowercase().as_str(),
+        "y" | "yes"
+    ))
 }
 
 fn read_line() -> anyhow::Result<String> {
     let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).context("standard input is not UTF-8 text")?;
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .context("standard input is not UTF-8 text")?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
@@ -84,7 +115,11 @@ fn write_report(file: &mut std::fs::File, report: &Report) -> anyhow::Result<()>
 }
 
 fn text(report: &Report, name: &str) -> String {
-    report.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    report
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn show(answer: &ForgetAnswer, verb: &str) {
@@ -94,20 +129,42 @@ fn show(answer: &ForgetAnswer, verb: &str) {
     }
     let rows = |list: &str, what: &str| -> Vec<Vec<String>> {
         let part = |one: &Value, name: &str| preview(one[name].as_str().unwrap_or_default(), 100);
-        let found = answer.report.get(list).and_then(Value::as_array).into_iter().flatten();
+        let found = answer
+            .report
+            .get(list)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         let row = |one: &Value| match one.as_str() {
             Some(digest) => vec![what.to_owned(), "-".to_owned(), preview(digest, 100)],
             None => vec![what.to_owned(), part(one, "memoryRef"), part(one, "id")],
         };
         found.map(row).collect()
     };
-    let (erased, revived, archives) = (rows("erased", "erased"), rows("revived", "revived"), rows("archives", "archive erased"));
-    println!("{} entries and {} archives {verb} erased, {} entries {verb} revived", erased.len(), archives.len(), revived.len());
-    let commitments = answer.report.get("counts").and_then(|counts| counts["commitments"].as_u64()).unwrap_or(0);
+    let (erased, revived, archives) = (
+        rows("erased", "erased"),
+        rows("revived", "revived"),
+        rows("archives", "archive erased"),
+    );
+    println!(
+        "{} entries and {} archives {verb} erased, {} entries {verb} revived",
+        erased.len(),
+        archives.len(),
+        revived.len()
+    );
+    let commitments = answer
+        .report
+        .get("counts")
+        .and_then(|counts| counts["commitments"].as_u64())
+        .unwrap_or(0);
     if commitments > 0 {
         println!("{commitments} commitments {verb} cancelled with them");
     }
-    output::table(&["WHAT", "MEMORY", "ID"], [erased, archives, revived].concat(), "");
+    output::table(
+        &["WHAT", "MEMORY", "ID"],
+        [erased, archives, revived].concat(),
+        "",
+    );
 }
 
 pub async fn erasure(global: &Global, command: &Erasure) -> anyhow::Result<()> {
@@ -126,7 +183,14 @@ pub async fn erasure(global: &Global, command: &Erasure) -> anyhow::Result<()> {
 }
 
 async fn list(global: &Global) -> anyhow::Result<()> {
-    let (door, mut query, mut rows) = (door(global).await?, ErasuresQuery { limit: Some(0), after: None }, Vec::new());
+    let (door, mut query, mut rows) = (
+        door(global).await?,
+        ErasuresQuery {
+            limit: Some(0),
+            after: None,
+        },
+        Vec::new(),
+    );
     let key = loop {
         let page = door.erasures(query.clone()).await?;
         for one in page.erasures {
@@ -134,7 +198,13 @@ async fn list(global: &Global) -> anyhow::Result<()> {
                 output::json(&one)?;
             } else {
                 let commitments = one.counts.commitments.unwrap_or(0);
-                let counts = [one.counts.erased, one.counts.revived, one.counts.archives, commitments].map(|count| count.to_string());
+                let counts = [
+                    one.counts.erased,
+                    one.counts.revived,
+                    one.counts.archives,
+                    commitments,
+                ]
+                .map(|count| count.to_string());
                 rows.push([vec![one.id, one.at, one.subject], counts.to_vec()].concat());
             }
         }
@@ -144,7 +214,19 @@ async fn list(global: &Global) -> anyhow::Result<()> {
         }
     };
     if !global.json {
-        output::table(&["REPORT", "AT", "SUBJECT", "ERASED", "REVIVED", "ARCHIVES", "COMMITMENTS"], rows, "nothing was forgotten yet");
+        output::table(
+            &[
+                "REPORT",
+                "AT",
+                "SUBJECT",
+                "ERASED",
+                "REVIVED",
+                "ARCHIVES",
+                "COMMITMENTS",
+            ],
+            rows,
+            "nothing was forgotten yet",
+        );
         println!("public key {key}");
     }
     Ok(())
@@ -162,10 +244,17 @@ async fn verify(global: &Global, file: &Path, public_key: Option<&str>) -> anyho
     let signer = match public_key {
         Some(key) => Signer::Given(key.to_owned()),
         None if global.local || global.url.is_some() => {
-            let query = ErasuresQuery { limit: Some(1), after: None };
+            let query = ErasuresQuery {
+                limit: Some(1),
+                after: None,
+            };
             Signer::Host(door(global).await?.erasures(query).await?.public_key)
         }
-        None => Signer::Itself(forget::key_of(&report).context("the report is not signed")?.to_owned()),
+        None => Signer::Itself(
+            forget::key_of(&report)
+                .context("the report is not signed")?
+                .to_owned(),
+        ),
     };
     let (key, whose) = match &signer {
         Signer::Given(key) => (key, "the given key"),
@@ -176,11 +265,18 @@ async fn verify(global: &Global, file: &Path, public_key: Option<&str>) -> anyho
         bail!("the report does not hold: it is not, word for word, what was signed with {whose}");
     }
     if global.json {
-        return output::json(&serde_json::json!({"valid": true, "id": text(&report, "id"), "publicKey": key}));
+        return output::json(
+            &serde_json::json!({"valid": true, "id": text(&report, "id"), "publicKey": key}),
+        );
     }
-    println!("{}: signed with {whose}, {key}", preview(&text(&report, "id"), 60));
+    println!(
+        "{}: signed with {whose}, {key}",
+        preview(&text(&report, "id"), 60)
+    );
     if matches!(signer, Signer::Itself(_)) {
-        println!("compare that key with the one that `remem erasure list` shows on the host, or give it with --public-key");
+        println!(
+            "compare that key with the one that `remem erasure list` shows on the host, or give it with --public-key"
+        );
     }
     Ok(())
 }
@@ -191,5 +287,10 @@ fn read_report(file: &Path) -> anyhow::Result<Report> {
     } else {
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?
     };
-    serde_json::from_str(&text).map_err(|error| anyhow::anyhow!("this is no report: {}", remem_wire::error::json_hint(&error)))
+    serde_json::from_str(&text).map_err(|error| {
+        anyhow::anyhow!(
+            "this is no report: {}",
+            remem_wire::error::json_hint(&error)
+        )
+    })
 }

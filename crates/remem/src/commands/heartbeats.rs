@@ -13,14 +13,30 @@ pub async fn run(global: &Global, command: &Heartbeat) -> anyhow::Result<()> {
         Heartbeat::List => show(global, door.heartbeats().await?),
         Heartbeat::Set(set) => {
             let seconds = duration_ms(&set.every, "--every")? / 1_000;
-            let every_seconds = u32::try_from(seconds).context("--every is longer than this host can count")?;
-            let (memory_ref, key, tag) = (set.memory_ref.clone(), set.statement.join(" "), set.tag.clone());
-            let put = HeartbeatPut { memory_ref, key, tag, every_seconds, enabled: Some(!set.off) };
+            let every_seconds =
+                u32::try_from(seconds).context("--every is longer than this host can count")?;
+            let (memory_ref, key, tag) = (
+                set.memory_ref.clone(),
+                set.statement.join(" "),
+                set.tag.clone(),
+            );
+            let put = HeartbeatPut {
+                memory_ref,
+                key,
+                tag,
+                every_seconds,
+                enabled: Some(!set.off),
+            };
             let one = door.put_heartbeat(&set.id, put).await?;
             if global.json {
                 return output::json(&one);
             }
-            show(global, HeartbeatList { heartbeats: vec![one] })
+            show(
+                global,
+                HeartbeatList {
+                    heartbeats: vec![one],
+                },
+            )
         }
         Heartbeat::Remove { id } => {
             door.remove_heartbeat(id).await?;
@@ -38,12 +54,40 @@ fn show(global: &Global, list: HeartbeatList) -> anyhow::Result<()> {
     }
     let dash = || "-".to_owned();
     let row = |one: HeartbeatDoc| {
-        let looks = if one.enabled { format!("every {} s", one.every_seconds) } else { "off".to_owned() };
-        let holds = one.holds.map_or_else(dash, |holds| if holds { "is so" } else { "is not so" }.to_owned());
-        let last = one.last_at.map_or_else(dash, |at| format!("{at} {}", one.last_status.unwrap_or_default()));
-        vec![preview(&one.id, 40), preview(&one.memory_ref, 40), preview(&one.key, 50), preview(&one.tag, 30), looks, holds, last]
+        let looks = if one.enabled {
+            format!("every {} s", one.every_seconds)
+        } else {
+            "off".to_owned()
+        };
+        let holds = one.holds.map_or_else(dash, |holds| {
+            if holds { "is so" } else { "is not so" }.to_owned()
+        });
+        let last = one.last_at.map_or_else(dash, |at| {
+            format!("{at} {}", one.last_status.unwrap_or_default())
+        });
+        vec![
+            preview(&one.id, 40),
+            preview(&one.memory_ref, 40),
+            preview(&one.key, 50),
+            preview(&one.tag, 30),
+            looks,
+            holds,
+            last,
+        ]
     };
-    let heading = ["HEARTBEAT", "MEMORY", "WHAT", "TAG", "LOOKS", "NOW", "LAST LOOK"];
-    output::table(&heading, list.heartbeats.into_iter().map(row).collect(), "no heartbeats");
+    let heading = [
+        "HEARTBEAT",
+        "MEMORY",
+        "WHAT",
+        "TAG",
+        "LOOKS",
+        "NOW",
+        "LAST LOOK",
+    ];
+    output::table(
+        &heading,
+        list.heartbeats.into_iter().map(row).collect(),
+        "no heartbeats",
+    );
     Ok(())
 }

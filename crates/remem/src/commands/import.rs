@@ -86,8 +86,17 @@ struct Importer<'a> {
 pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
     let (reader, size) = open(&import.file)?;
     let progress = bar(size);
-    let batch = Batch { memory_ref: String::new(), bytes: 0, entries: Vec::new() };
-    let mut importer = Importer { door: door(global).await?, import, counts: Counts::default(), batch };
+    let batch = Batch {
+        memory_ref: String::new(),
+        bytes: 0,
+        entries: Vec::new(),
+    };
+    let mut importer = Importer {
+        door: door(global).await?,
+        import,
+        counts: Counts::default(),
+        batch,
+    };
     let result = importer.run(progress.wrap_read(reader)).await;
     progress.finish_and_clear();
     let counts = &importer.counts;
@@ -96,7 +105,12 @@ pub async fn run(global: &Global, import: &Import) -> anyhow::Result<()> {
     } else {
         println!(
             "{} lines: {} imported, {} skipped (id taken), {} expired, {} transient, {} refused",
-            counts.lines, counts.imported, counts.skipped, counts.expired, counts.transient, counts.refused
+            counts.lines,
+            counts.imported,
+            counts.skipped,
+            counts.expired,
+            counts.transient,
+            counts.refused
         );
     }
     result?;
@@ -119,9 +133,13 @@ pub fn bar(size: Option<u64>) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = |template| ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = |template| {
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+    };
     match size {
-        Some(size) => ProgressBar::new(size).with_style(style("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} eta {eta}")),
+        Some(size) => ProgressBar::new(size).with_style(style(
+            "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} eta {eta}",
+        )),
         None => ProgressBar::new_spinner().with_style(style("{spinner} {bytes} {bytes_per_sec}")),
     }
 }
@@ -129,7 +147,8 @@ pub fn bar(size: Option<u64>) -> ProgressBar {
 impl Importer<'_> {
     async fn run(&mut self, reader: impl Read) -> anyhow::Result<()> {
         for (number, line) in BufReader::new(reader).lines().enumerate() {
-            let line = line.with_context(|| format!("line {} cannot be read as UTF-8 text", number + 1))?;
+            let line =
+                line.with_context(|| format!("line {} cannot be read as UTF-8 text", number + 1))?;
             if line.trim().is_empty() {
                 continue;
             }
@@ -144,7 +163,10 @@ impl Importer<'_> {
             Ok(line) => line,
             Err(error) => return self.refuse(number, &remem_wire::error::json_hint(&error)),
         };
-        if line.expires_at.is_some_and(|end| end.0 <= SystemClock.now()) {
+        if line
+            .expires_at
+            .is_some_and(|end| end.0 <= SystemClock.now())
+        {
             self.counts.expired += 1;
             return Ok(());
         }
@@ -155,7 +177,10 @@ impl Importer<'_> {
         let Some(memory_ref) = line.memory_ref.or_else(|| self.import.memory_ref.clone()) else {
             return self.refuse(number, "it has no memoryRef, and --ref is not given");
         };
-        if memory_ref != self.batch.memory_ref || self.batch.entries.len() >= BATCH_ENTRIES || self.batch.bytes >= BATCH_BYTES {
+        if memory_ref != self.batch.memory_ref
+            || self.batch.entries.len() >= BATCH_ENTRIES
+            || self.batch.bytes >= BATCH_BYTES
+        {
             self.flush().await?;
             self.batch.memory_ref = memory_ref;
         }
@@ -186,7 +211,9 @@ impl Importer<'_> {
         if entries.is_empty() {
             return Ok(());
         }
-        let request = ImportRequest { entries: entries.iter().map(|(_, entry)| entry.clone()).collect() };
+        let request = ImportRequest {
+            entries: entries.iter().map(|(_, entry)| entry.clone()).collect(),
+        };
         match self.send(request).await {
             Err(failure) if is_invalid(&failure) => self.one_by_one(entries).await,
             other => Ok(other?),
@@ -196,8 +223,15 @@ impl Importer<'_> {
     /// A batch with a bad line is refused whole: find the line, keep the rest.
     async fn one_by_one(&mut self, entries: Vec<(u64, ImportEntry)>) -> anyhow::Result<()> {
         for (number, entry) in entries {
-            match self.send(ImportRequest { entries: vec![entry] }).await {
-                Err(failure) if is_invalid(&failure) => self.refuse(number, &failure.to_string())?,
+            match self
+                .send(ImportRequest {
+                    entries: vec![entry],
+                })
+                .await
+            {
+                Err(failure) if is_invalid(&failure) => {
+                    self.refuse(number, &failure.to_string())?
+                }
                 other => other?,
             }
         }
@@ -205,7 +239,11 @@ impl Importer<'_> {
     }
 
     async fn send(&mut self, request: ImportRequest) -> Result<(), Failure> {
-        let done = self.door.import(&self.batch.memory_ref, request).await?.value;
+        let done = self
+            .door
+            .import(&self.batch.memory_ref, request)
+            .await?
+            .value;
         self.counts.imported += done.imported;
         self.counts.skipped += done.skipped;
         Ok(())

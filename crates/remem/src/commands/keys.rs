@@ -13,20 +13,52 @@ use remem_wire::time::Instant;
 pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
     let tenant = Some(global.tenant.clone());
     match command {
-        Key::Create { scopes, role, label, expires_at, principal } => {
-            let scopes = role.as_deref().map(scopes_of).transpose()?.unwrap_or_else(|| scopes.clone());
+        Key::Create {
+            scopes,
+            role,
+            label,
+            expires_at,
+            principal,
+        } => {
+            let scopes = role
+                .as_deref()
+                .map(scopes_of)
+                .transpose()?
+                .unwrap_or_else(|| scopes.clone());
             create_tenant(global).await?;
-            let expires_at = expires_at.as_deref().map(|t| instant(t, "--expires-at")).transpose()?;
-            let scopes: Vec<String> = scopes.iter().map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect();
-            let request = KeyCreate { tenant, label: label.clone(), scopes, expires_at, principal: principal.clone() };
+            let expires_at = expires_at
+                .as_deref()
+                .map(|t| instant(t, "--expires-at"))
+                .transpose()?;
+            let scopes: Vec<String> = scopes
+                .iter()
+                .map(|s| s.trim().to_owned())
+                .filter(|s| !s.is_empty())
+                .collect();
+            let request = KeyCreate {
+                tenant,
+                label: label.clone(),
+                scopes,
+                expires_at,
+                principal: principal.clone(),
+            };
             let created = own_door(global).await?.create_key(request).await?;
             if global.json {
                 return output::json(&created);
             }
             println!("{}", created.key);
             let info = created.info;
-            let whose = if info.principal == info.id { String::new() } else { format!(", for {}", info.principal) };
-            eprintln!("{} of tenant {}{whose}: {}. The key is shown this once.", info.id, info.tenant, info.scopes.join(", "));
+            let whose = if info.principal == info.id {
+                String::new()
+            } else {
+                format!(", for {}", info.principal)
+            };
+            eprintln!(
+                "{} of tenant {}{whose}: {}. The key is shown this once.",
+                info.id,
+                info.tenant,
+                info.scopes.join(", ")
+            );
         }
         Key::List => {
             let list = own_door(global).await?.keys(TenantQuery { tenant }).await?;
@@ -35,13 +67,40 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
             }
             let show = |t: Option<Instant>| t.map_or_else(|| "-".to_owned(), |t| t.to_string());
             let rows = list.keys.iter().map(|k| {
-                let (created, expires, revoked) = (k.created_at.to_string(), show(k.expires_at), show(k.revoked_at));
-                vec![k.id.clone(), k.principal.clone(), k.label.clone(), k.scopes.join(","), created, expires, revoked]
+                let (created, expires, revoked) = (
+                    k.created_at.to_string(),
+                    show(k.expires_at),
+                    show(k.revoked_at),
+                );
+                vec![
+                    k.id.clone(),
+                    k.principal.clone(),
+                    k.label.clone(),
+                    k.scopes.join(","),
+                    created,
+                    expires,
+                    revoked,
+                ]
             });
-            output::table(&["ID", "PRINCIPAL", "LABEL", "SCOPES", "CREATED", "EXPIRES", "REVOKED"], rows.collect(), "no keys");
+            output::table(
+                &[
+                    "ID",
+                    "PRINCIPAL",
+                    "LABEL",
+                    "SCOPES",
+                    "CREATED",
+                    "EXPIRES",
+                    "REVOKED",
+                ],
+                rows.collect(),
+                "no keys",
+            );
         }
         Key::Revoke { id } => {
-            own_door(global).await?.revoke_key(TenantQuery { tenant }, id).await?;
+            own_door(global)
+                .await?
+                .revoke_key(TenantQuery { tenant }, id)
+                .await?;
             if global.json {
                 return output::json(&serde_json::json!({"revoked": id}));
             }
@@ -54,8 +113,12 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
 /// The scopes of a role.
 fn scopes_of(role: &str) -> anyhow::Result<Vec<String>> {
     let names = ROLES.map(|(name, _)| name).join(", ");
-    let permissions = permission::role(role).ok_or_else(|| anyhow::anyhow!("there is no such role; known are {names}"))?;
-    Ok(permissions.iter().map(|permission| permission.as_str().to_owned()).collect())
+    let permissions = permission::role(role)
+        .ok_or_else(|| anyhow::anyhow!("there is no such role; known are {names}"))?;
+    Ok(permissions
+        .iter()
+        .map(|permission| permission.as_str().to_owned())
+        .collect())
 }
 
 /// Where the store is opened directly, a first key may name a new tenant; a server creates it itself if the caller may.
@@ -63,10 +126,14 @@ async fn create_tenant(global: &Global) -> anyhow::Result<()> {
     if global.url.is_some() {
         return Ok(());
     }
-    let Some(tenant) = TenantId::parse(&global.tenant) else { return Ok(()) };
+    let Some(tenant) = TenantId::parse(&global.tenant) else {
+        return Ok(());
+    };
     let engine = host::engine(&config::load(global, None)?).await?;
     if engine.local_caller(&tenant).await.is_err() {
-        engine.ensure_tenant(tenant.clone(), ShapePolicy::default()).await?;
+        engine
+            .ensure_tenant(tenant.clone(), ShapePolicy::default())
+            .await?;
         eprintln!("tenant {tenant} created");
     }
     Ok(())

@@ -6,7 +6,10 @@ use crate::output::{self, preview};
 use std::io::Write;
 
 pub async fn run(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
-    let lineage = door(global).await?.lineage(&one.memory_ref, &one.id).await?;
+    let lineage = door(global)
+        .await?
+        .lineage(&one.memory_ref, &one.id)
+        .await?;
     if global.json {
         return output::json(&lineage);
     }
@@ -18,9 +21,25 @@ pub async fn run(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
     }
     println!();
     let sources = lineage.sources.into_iter().map(|one| ("made from", one));
-    let all = sources.chain(lineage.derivatives.into_iter().map(|one| ("made into", one)));
-    let rows = all.map(|(what, one)| vec![what.to_owned(), preview(&one.memory_ref, 60), preview(&one.id, 100), one.state]);
-    output::table(&["STEP", "MEMORY", "ID", "STATE"], rows.collect(), "made from nothing else, and nothing was made from it");
+    let all = sources.chain(
+        lineage
+            .derivatives
+            .into_iter()
+            .map(|one| ("made into", one)),
+    );
+    let rows = all.map(|(what, one)| {
+        vec![
+            what.to_owned(),
+            preview(&one.memory_ref, 60),
+            preview(&one.id, 100),
+            one.state,
+        ]
+    });
+    output::table(
+        &["STEP", "MEMORY", "ID", "STATE"],
+        rows.collect(),
+        "made from nothing else, and nothing was made from it",
+    );
     Ok(())
 }
 
@@ -35,9 +54,19 @@ pub async fn archive(global: &Global, command: &Archive) -> anyhow::Result<()> {
             let rows = list.into_iter().map(|one| {
                 let state = if one.erased { "erased" } else { "kept" };
                 let topics = preview(&one.topics.join(", "), 48);
-                vec![one.sha256, one.created_at.to_string(), one.source_count.to_string(), state.to_owned(), topics]
+                vec![
+                    one.sha256,
+                    one.created_at.to_string(),
+                    one.source_count.to_string(),
+                    state.to_owned(),
+                    topics,
+                ]
             });
-            output::table(&["SHA256", "CREATED", "SOURCES", "STATE", "TOPICS"], rows.collect(), "no archives");
+            output::table(
+                &["SHA256", "CREATED", "SOURCES", "STATE", "TOPICS"],
+                rows.collect(),
+                "no archives",
+            );
         }
         Archive::Get { memory_ref, sha256 } => {
             // Nothing before, nothing after: the bytes are what the digest names.

@@ -5,5 +5,7 @@ use crate::cli::Global;
 
 pub async fn run(global: &Global) -> anyhow::Result<()> {
     let door = own_door(global).await?;
-    remem_server::mcp::stdio(door).await.map_err(|error| anyhow::anyhow!("the MCP session ended badly: {error}"))
+    remem_server::mcp::stdio(door)
+        .await
+        .map_err(|error| anyhow::anyhow!("the MCP session ended badly: {error}"))
 }

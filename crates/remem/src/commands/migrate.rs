@@ -8,10 +8,19 @@ use serde_json::json;
 
 pub async fn run(global: &Global) -> anyhow::Result<()> {
     let config = config::load(global, None)?;
-    let url = config.storage.database.context("which database? Say --database postgres://USER:PASSWORD@HOST/NAME")?;
+    let url = config
+        .storage
+        .database
+        .context("which database? Say --database postgres://USER:PASSWORD@HOST/NAME")?;
     let target = Target::parse(&url)?;
-    let password: String = host::random()?.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    let done = migrate(&target, &password).await.context("cannot prepare the database")?;
+    let password: String = host::random()?
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let done = migrate(&target, &password)
+        .await
+        .context("cannot prepare the database")?;
     let serve_url = as_user(&url, &done.roles.app, done.app_created.then_some(&password));
     if global.json {
         return output::json(&json!({
@@ -34,9 +43,15 @@ fn tell(done: &Migrated) {
         _ => eprintln!("applied: {}", done.applied.join(", ")),
     }
     if done.app_created {
-        eprintln!("role {} created. Its password is shown this once; start the host with", done.roles.app);
+        eprintln!(
+            "role {} created. Its password is shown this once; start the host with",
+            done.roles.app
+        );
     } else {
-        eprintln!("role {} exists and keeps its password (add it to the URL); start the host with", done.roles.app);
+        eprintln!(
+            "role {} exists and keeps its password (add it to the URL); start the host with",
+            done.roles.app
+        );
     }
     eprintln!("  remem serve --database URL      where URL is:");
 }
@@ -45,8 +60,12 @@ fn tell(done: &Migrated) {
 fn as_user(url: &str, user: &str, password: Option<&String>) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
     let place_end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let place = rest[..place_end].rsplit_once('@').map_or(&rest[..place_end], |(_, place)| place);
-    let user = percent_encoding::utf8_percent_encode(user, percent_encoding::NON_ALPHANUMERIC).to_string().replace("%5F", "_");
+    let place = rest[..place_end]
+        .rsplit_once('@')
+        .map_or(&rest[..place_end], |(_, place)| place);
+    let user = percent_encoding::utf8_percent_encode(user, percent_encoding::NON_ALPHANUMERIC)
+        .to_string()
+        .replace("%5F", "_");
     let password = password.map(|p| format!(":{p}")).unwrap_or_default();
     format!("{scheme}://{user}{password}@{place}{}", &rest[place_end..])
 }
@@ -59,13 +78,28 @@ mod tests {
     fn only_the_user_changes() {
         let secret = "s3".to_owned();
         for (url, expected) in [
-            ("postgres://admin:pw@h:5432/db", "postgres://db_app:s3@h:5432/db"),
-            ("postgres://h/db?sslmode=require", "postgres://db_app:s3@h/db?sslmode=require"),
-            ("postgresql://a:p%40w@h1,h2/db", "postgresql://db_app:s3@h1,h2/db"),
-            ("postgres://a@%2Ftmp%2Fsocket/db", "postgres://db_app:s3@%2Ftmp%2Fsocket/db"),
+            (
+                "postgres://admin:pw@h:5432/db",
+                "postgres://db_app:s3@h:5432/db",
+            ),
+            (
+                "postgres://h/db?sslmode=require",
+                "postgres://db_app:s3@h/db?sslmode=require",
+            ),
+            (
+                "postgresql://a:p%40w@h1,h2/db",
+                "postgresql://db_app:s3@h1,h2/db",
+            ),
+            (
+                "postgres://a@%2Ftmp%2Fsocket/db",
+                "postgres://db_app:s3@%2Ftmp%2Fsocket/db",
+            ),
         ] {
             assert_eq!(as_user(url, "db_app", Some(&secret)), expected);
         }
-        assert_eq!(as_user("postgres://a:b@h/db", "db_app", None), "postgres://db_app@h/db");
+        assert_eq!(
+            as_user("postgres://a:b@h/db", "db_app", None),
+            "postgres://db_app@h/db"
+        );
     }
 }

@@ -40,7 +40,9 @@ use std::sync::Arc;
 pub async fn run(cli: Cli) -> anyhow::Result<()> {
     let global = &cli.global;
     match &cli.command {
-        Command::Serve(serve) => serve::run(&config::load(global, Some(serve))?, serve.enable_test_seams).await,
+        Command::Serve(serve) => {
+            serve::run(&config::load(global, Some(serve))?, serve.enable_test_seams).await
+        }
         Command::Migrate => migrate::run(global).await,
         Command::Mcp => mcp::run(global).await,
         Command::Put(put) => entries::put(global, put).await,
@@ -118,7 +120,10 @@ async fn own_door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
 }
 
 fn remote(global: &Global, config: &Config) -> anyhow::Result<Arc<dyn Door>> {
-    let url = global.url.clone().unwrap_or_else(|| format!("http://{}", config.server.listen));
+    let url = global
+        .url
+        .clone()
+        .unwrap_or_else(|| format!("http://{}", config.server.listen));
     let file = config.storage.data_dir.join(host::BOOTSTRAP_FILE);
     let key = match &global.key {
         Some(key) => key.clone(),

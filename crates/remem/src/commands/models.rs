@@ -26,16 +26,25 @@ async fn add(global: &Global, config: &Config, wanted: &ModelInstall) -> anyhow:
     let fresh = wanted.force || !install::check(data_dir, offer).is_empty();
     let place = if fresh {
         let bar = bar(global);
-        let done = install::install(data_dir, offer, &wanted.from, &|step| bar.set_message(step.to_owned())).await;
+        let done = install::install(data_dir, offer, &wanted.from, &|step| {
+            bar.set_message(step.to_owned())
+        })
+        .await;
         bar.finish_and_clear();
         done?
     } else {
         install::folder(data_dir, offer)
     };
     if global.json {
-        return output::json(&json!({"name": offer.name, "installed": fresh, "folder": place, "bytes": offer.bytes()}));
+        return output::json(
+            &json!({"name": offer.name, "installed": fresh, "folder": place, "bytes": offer.bytes()}),
+        );
     }
-    let said = if fresh { "installed" } else { "is installed already and in order:" };
+    let said = if fresh {
+        "installed"
+    } else {
+        "is installed already and in order:"
+    };
     println!("{} {said} {}", offer.name, place.display());
     if fresh {
         println!("It is used from the next start on: start a host that is running again.");
@@ -54,7 +63,12 @@ fn bar(global: &Global) -> ProgressBar {
 
 fn list(global: &Global, config: &Config) -> anyhow::Result<()> {
     let data_dir = &config.storage.data_dir;
-    let state = |offer| (install::is_installed(data_dir, offer), embedder::usage(&config.embedder, data_dir, offer));
+    let state = |offer| {
+        (
+            install::is_installed(data_dir, offer),
+            embedder::usage(&config.embedder, data_dir, offer),
+        )
+    };
     if global.json {
         let models = OFFERS.iter().map(|offer| {
             let (installed, usage) = state(offer);
@@ -70,12 +84,30 @@ fn list(global: &Global, config: &Config) -> anyhow::Result<()> {
         let (installed, usage) = state(offer);
         let megabytes = format!("{} MB", offer.bytes().div_ceil(1_000_000));
         let installed = if installed { "yes" } else { "no" };
-        vec![offer.name, installed, &offer.dimensions.to_string(), &megabytes, offer.licence, usage.unwrap_or("-")]
-            .into_iter()
-            .map(str::to_owned)
-            .collect()
+        vec![
+            offer.name,
+            installed,
+            &offer.dimensions.to_string(),
+            &megabytes,
+            offer.licence,
+            usage.unwrap_or("-"),
+        ]
+        .into_iter()
+        .map(str::to_owned)
+        .collect()
     });
-    output::table(&["NAME", "INSTALLED", "DIMENSIONS", "SIZE", "LICENCE", "IN USE"], rows.collect(), "no models");
+    output::table(
+        &[
+            "NAME",
+            "INSTALLED",
+            "DIMENSIONS",
+            "SIZE",
+            "LICENCE",
+            "IN USE",
+        ],
+        rows.collect(),
+        "no models",
+    );
     Ok(())
 }
 
@@ -86,13 +118,25 @@ fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Resul
         Some(name) => vec![embedder::find(name)?],
         None => OFFERS.iter().filter(there).collect(),
     };
-    ensure!(!offers.is_empty(), "no model is installed; install one with `{}`", OFFERS[0].command());
+    ensure!(
+        !offers.is_empty(),
+        "no model is installed; install one with `{}`",
+        OFFERS[0].command()
+    );
     let (mut wrong, mut found) = (0, Vec::new());
     for offer in offers {
-        ensure!(there(&offer), "{} is not installed; install it with `{}`", offer.name, offer.command());
+        ensure!(
+            there(&offer),
+            "{} is not installed; install it with `{}`",
+            offer.name,
+            offer.command()
+        );
         let flaws = install::check(data_dir, offer);
         wrong += flaws.len();
-        let files: Vec<_> = flaws.iter().map(|(part, flaw)| json!({"file": part.file, "flaw": flaw.as_str()})).collect();
+        let files: Vec<_> = flaws
+            .iter()
+            .map(|(part, flaw)| json!({"file": part.file, "flaw": flaw.as_str()}))
+            .collect();
         found.push(json!({"name": offer.name, "ok": files.is_empty(), "wrong": files}));
         if global.json {
             continue;
@@ -107,6 +151,9 @@ fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Resul
     if global.json {
         output::json(&found)?;
     }
-    ensure!(wrong == 0, "{wrong} of the files are not what they should be; install them again with `remem model install`");
+    ensure!(
+        wrong == 0,
+        "{wrong} of the files are not what they should be; install them again with `remem model install`"
+    );
     Ok(())
 }

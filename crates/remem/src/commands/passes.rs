@@ -24,12 +24,26 @@ pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
         Pass::Status { pass } => status(global, door, pass.as_deref()).await,
         Pass::Run(run) => run_one(global, &opened, run).await,
         Pass::Jobs { pass, state, limit } => {
-            let query = JobsQuery { pass: pass.clone(), state: state.clone(), after: None, limit: Some(*limit) };
+            let query = JobsQuery {
+                pass: pass.clone(),
+                state: state.clone(),
+                after: None,
+                limit: Some(*limit),
+            };
             let list = door.jobs(query).await?;
             if global.json {
                 return output::json(&list);
             }
-            let heading = ["JOB", "PASS", "MEMORY", "STATE", "EXAMINED", "CHANGED", "REQUESTED", "ERROR"];
+            let heading = [
+                "JOB",
+                "PASS",
+                "MEMORY",
+                "STATE",
+                "EXAMINED",
+                "CHANGED",
+                "REQUESTED",
+                "ERROR",
+            ];
             output::table(&heading, list.jobs.iter().map(job_row).collect(), "no jobs");
             Ok(())
         }
@@ -38,7 +52,15 @@ pub async fn run(global: &Global, command: &Pass) -> anyhow::Result<()> {
             if global.json {
                 return output::json(&job);
             }
-            println!("{}: {}", job.id, if job.cancelling && job.state == "running" { "stops with its next page" } else { &job.state });
+            println!(
+                "{}: {}",
+                job.id,
+                if job.cancelling && job.state == "running" {
+                    "stops with its next page"
+                } else {
+                    &job.state
+                }
+            );
             Ok(())
         }
         Pass::Schedule(command) => schedule::run(global, door, command).await,
@@ -52,17 +74,36 @@ async fn list(global: &Global, door: &Arc<dyn Door>) -> anyhow::Result<()> {
     }
     let row = |pass: PassInfo| {
         let options: Vec<String> = pass.options.into_iter().map(|option| option.name).collect();
-        let options = if options.is_empty() { "-".to_owned() } else { options.join(", ") };
-        vec![pass.name, pass.over, format!("{} ms", pass.period_ms), options, pass.description]
+        let options = if options.is_empty() {
+            "-".to_owned()
+        } else {
+            options.join(", ")
+        };
+        vec![
+            pass.name,
+            pass.over,
+            format!("{} ms", pass.period_ms),
+            options,
+            pass.description,
+        ]
     };
-    output::table(&["PASS", "OVER", "PERIOD", "OPTIONS", "WHAT"], list.passes.into_iter().map(row).collect(), "no passes");
+    output::table(
+        &["PASS", "OVER", "PERIOD", "OPTIONS", "WHAT"],
+        list.passes.into_iter().map(row).collect(),
+        "no passes",
+    );
     Ok(())
 }
 
 async fn status(global: &Global, door: &Arc<dyn Door>, only: Option<&str>) -> anyhow::Result<()> {
     let mut list = door.passes().await?;
-    list.passes.retain(|pass| only.is_none_or(|only| pass.name == only));
-    let vectors = if only == Some("embed") { Some(door.embeddings().await?) } else { None };
+    list.passes
+        .retain(|pass| only.is_none_or(|only| pass.name == only));
+    let vectors = if only == Some("embed") {
+        Some(door.embeddings().await?)
+    } else {
+        None
+    };
     if global.json {
         return vectors.map_or_else(|| output::json(&list), |vectors| output::json(&vectors));
     }
@@ -72,16 +113,46 @@ async fn status(global: &Global, door: &Arc<dyn Door>, only: Option<&str>) -> an
         let outcome = match (&pass.last_job, &pass.last_report) {
             (Some(job), _) => job.state.clone(),
             (None, Some(_)) => "done".to_owned(),
-            (None, None) => if pass.last_run_at.is_some() { "failed" } else { "-" }.to_owned(),
+            (None, None) => if pass.last_run_at.is_some() {
+                "failed"
+            } else {
+                "-"
+            }
+            .to_owned(),
         };
-        let (examined, changed) = pass.last_report.map_or_else(|| (dash(), dash()), |r| (r.examined.to_string(), r.changed.to_string()));
-        let took = pass.last_job.and_then(|job| job.duration_ms).map_or_else(dash, |ms| format!("{ms} ms"));
-        let running = pass.running.map_or_else(dash, |job| format!("{} {} of {}", job.phase, job.done, job.total));
+        let (examined, changed) = pass.last_report.map_or_else(
+            || (dash(), dash()),
+            |r| (r.examined.to_string(), r.changed.to_string()),
+        );
+        let took = pass
+            .last_job
+            .and_then(|job| job.duration_ms)
+            .map_or_else(dash, |ms| format!("{ms} ms"));
+        let running = pass.running.map_or_else(dash, |job| {
+            format!("{} {} of {}", job.phase, job.done, job.total)
+        });
         let next = pass.next_due.map_or_else(dash, |at| at.to_string());
-        vec![pass.name, last, outcome, examined, changed, took, running, pass.queued.to_string(), next]
+        vec![
+            pass.name,
+            last,
+            outcome,
+            examined,
+            changed,
+            took,
+            running,
+            pass.queued.to_string(),
+            next,
+        ]
     };
-    let heading = ["PASS", "LAST RUN", "OUTCOME", "EXAMINED", "CHANGED", "TOOK", "RUNNING", "QUEUED", "NEXT DUE"];
-    output::table(&heading, list.passes.into_iter().map(row).collect(), "no passes");
+    let heading = [
+        "PASS", "LAST RUN", "OUTCOME", "EXAMINED", "CHANGED", "TOOK", "RUNNING", "QUEUED",
+        "NEXT DUE",
+    ];
+    output::table(
+        &heading,
+        list.passes.into_iter().map(row).collect(),
+        "no passes",
+    );
     if let Some(vectors) = vectors {
         show_vectors(&vectors);
     }
@@ -94,14 +165,29 @@ fn show_vectors(status: &EmbeddingStatus) {
         println!("\nno model makes vectors; entries are found by their words");
         return;
     };
-    println!("\nmodel    {} ({} dimensions)", output::preview(&current.name, 80), current.dimensions);
-    println!("serving  {}", output::preview(status.serving.as_deref().unwrap_or("-"), 80));
+    println!(
+        "\nmodel    {} ({} dimensions)",
+        output::preview(&current.name, 80),
+        current.dimensions
+    );
+    println!(
+        "serving  {}",
+        output::preview(status.serving.as_deref().unwrap_or("-"), 80)
+    );
     println!("texts    {}", status.texts);
     for one in &status.vectors {
-        println!("vectors  {} of {}", one.entries, output::preview(&one.model, 80));
+        println!(
+            "vectors  {} of {}",
+            one.entries,
+            output::preview(&one.model, 80)
+        );
     }
     if let Some(one) = &status.comparison {
-        let verdict = if one.passed { "alike enough" } else { "not alike enough: the one before goes on serving" };
+        let verdict = if one.passed {
+            "alike enough"
+        } else {
+            "not alike enough: the one before goes on serving"
+        };
         println!(
             "compared with the one before: overlap {:.2}, agreement {:.2}, {} questions; {verdict}",
             one.overlap, one.agreement, one.questions
@@ -110,19 +196,48 @@ fn show_vectors(status: &EmbeddingStatus) {
 }
 
 fn job_row(job: &JobDoc) -> Vec<String> {
-    let memory = job.memory_ref.as_deref().map_or_else(|| "(all)".to_owned(), |memory| output::preview(memory, 40));
-    let error = job.error.as_ref().map_or_else(|| "-".to_owned(), |error| error.code.clone());
+    let memory = job
+        .memory_ref
+        .as_deref()
+        .map_or_else(|| "(all)".to_owned(), |memory| output::preview(memory, 40));
+    let error = job
+        .error
+        .as_ref()
+        .map_or_else(|| "-".to_owned(), |error| error.code.clone());
     let (examined, changed) = (job.examined.to_string(), job.changed.to_string());
-    vec![job.id.clone(), job.pass.clone(), memory, job.state.clone(), examined, changed, job.requested_at.to_string(), error]
+    vec![
+        job.id.clone(),
+        job.pass.clone(),
+        memory,
+        job.state.clone(),
+        examined,
+        changed,
+        job.requested_at.to_string(),
+        error,
+    ]
 }
 
 async fn run_one(global: &Global, opened: &Opened, run: &Run) -> anyhow::Result<()> {
-    let known = opened.door.passes().await?.passes.into_iter().find(|pass| pass.name == run.name);
+    let known = opened
+        .door
+        .passes()
+        .await?
+        .passes
+        .into_iter()
+        .find(|pass| pass.name == run.name);
     let over_memory = known.is_some_and(|pass| pass.over == "memory");
     if over_memory && run.scope.is_none() && !run.all {
-        bail!("{} works over memories: name one with --scope, or say --all", run.name);
+        bail!(
+            "{} works over memories: name one with --scope, or say --all",
+            run.name
+        );
     }
-    let wanted = PassRun { dry_run: run.dry_run, compact: false, memory_ref: run.scope.clone(), options: options(&run.options)? };
+    let wanted = PassRun {
+        dry_run: run.dry_run,
+        compact: false,
+        memory_ref: run.scope.clone(),
+        options: options(&run.options)?,
+    };
     if over_memory && !run.dry_run {
         return follow::start(global, opened, &run.name, wanted, !run.no_wait).await;
     }
@@ -133,27 +248,52 @@ async fn run_one(global: &Global, opened: &Opened, run: &Run) -> anyhow::Result<
 fn options(given: &[String]) -> anyhow::Result<Map<String, Value>> {
     let pair = |text: &String| {
         let (name, value) = text.split_once('=').context("an option is NAME=VALUE")?;
-        let parsed = serde_json::from_str(value).ok().filter(|value: &Value| value.is_number() || value.is_boolean());
-        Ok((name.to_owned(), parsed.unwrap_or_else(|| Value::from(value))))
+        let parsed = serde_json::from_str(value)
+            .ok()
+            .filter(|value: &Value| value.is_number() || value.is_boolean());
+        Ok((
+            name.to_owned(),
+            parsed.unwrap_or_else(|| Value::from(value)),
+        ))
     };
     given.iter().map(pair).collect()
 }
 
 pub async fn vacuum(global: &Global) -> anyhow::Result<()> {
     let door = door(global).await?;
-    repeat(global, &door, "purge", PassRun { compact: true, ..PassRun::default() }).await
+    repeat(
+        global,
+        &door,
+        "purge",
+        PassRun {
+            compact: true,
+            ..PassRun::default()
+        },
+    )
+    .await
 }
 
 /// One activation is bounded; a person who asks for a pass wants all of it.
-async fn repeat(global: &Global, door: &Arc<dyn Door>, name: &str, run: PassRun) -> anyhow::Result<()> {
+async fn repeat(
+    global: &Global,
+    door: &Arc<dyn Door>,
+    name: &str,
+    run: PassRun,
+) -> anyhow::Result<()> {
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(200));
     let mut total = PassAnswer::default();
     loop {
         progress.set_message(format!("{name}: {} changed", total.changed));
-        let PassRan::Done(step) = door.run_pass(name, run.clone(), None).await? else { bail!("{name} became a job") };
+        let PassRan::Done(step) = door.run_pass(name, run.clone(), None).await? else {
+            bail!("{name} became a job")
+        };
         let (examined, changed) = (total.examined + step.examined, total.changed + step.changed);
-        total = PassAnswer { examined, changed, ..step };
+        total = PassAnswer {
+            examined,
+            changed,
+            ..step
+        };
         if !total.more || run.dry_run {
             break;
         }
@@ -162,7 +302,16 @@ async fn repeat(global: &Global, door: &Arc<dyn Door>, name: &str, run: PassRun)
     if global.json {
         return output::json(&total);
     }
-    let verb = if run.dry_run { "would be changed" } else { "changed" };
-    println!("{name}: {} examined, {} {verb}{}", total.examined, total.changed, if total.more { " (and more)" } else { "" });
+    let verb = if run.dry_run {
+        "would be changed"
+    } else {
+        "changed"
+    };
+    println!(
+        "{name}: {} examined, {} {verb}{}",
+        total.examined,
+        total.changed,
+        if total.more { " (and more)" } else { "" }
+    );
     Ok(())
 }

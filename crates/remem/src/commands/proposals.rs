@@ -7,7 +7,8 @@ use anyhow::Context;
 use remem_server::{Decided, Door};
 use remem_wire::error::json_hint;
 use remem_wire::proposal::{
-    Proposal, ProposalDecision, ProposalGate, ProposalOverride, ProposalPatch, ProposalRevision, ProposalSubmit, ProposalsQuery,
+    Proposal, ProposalDecision, ProposalGate, ProposalOverride, ProposalPatch, ProposalRevision,
+    ProposalSubmit, ProposalsQuery,
 };
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -16,30 +17,74 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
     let door = door(global).await?;
     match command {
         Command::List { state, kind, limit } => {
-            let query = ProposalsQuery { state: state.clone(), kind: kind.clone(), limit: Some(*limit), cursor: None };
+            let query = ProposalsQuery {
+                state: state.clone(),
+                kind: kind.clone(),
+                limit: Some(*limit),
+                cursor: None,
+            };
             list(global, door.as_ref(), query).await
         }
         Command::Show { id } => show(global, door.as_ref(), id).await,
-        Command::Submit { file, kind, title, rationale } => {
+        Command::Submit {
+            file,
+            kind,
+            title,
+            rationale,
+        } => {
             let (kind, title, rationale) = (kind.clone(), title.clone(), rationale.clone());
-            let request = ProposalSubmit { kind, title, rationale, artifact: object(file)?, source_run_ids: Vec::new() };
-            told(global, "submitted", &door.submit_proposal(request, None).await?.0)
+            let request = ProposalSubmit {
+                kind,
+                title,
+                rationale,
+                artifact: object(file)?,
+                source_run_ids: Vec::new(),
+            };
+            told(
+                global,
+                "submitted",
+                &door.submit_proposal(request, None).await?.0,
+            )
         }
-        Command::Revise { id, file, title, rationale, digest } => {
+        Command::Revise {
+            id,
+            file,
+            title,
+            rationale,
+            digest,
+        } => {
             let artifact = file.as_deref().map(object).transpose()?;
-            let patch = ProposalPatch { title: title.clone(), rationale: rationale.clone(), artifact, artifact_digest: digest.clone() };
+            let patch = ProposalPatch {
+                title: title.clone(),
+                rationale: rationale.clone(),
+                artifact,
+                artifact_digest: digest.clone(),
+            };
             told(global, "revised", &door.revise_proposal(id, patch).await?)
         }
         Command::Apply(decide) => {
-            let decision = ProposalDecision { artifact_digest: decide.digest.clone() };
+            let decision = ProposalDecision {
+                artifact_digest: decide.digest.clone(),
+            };
             decided(global, &door.apply_proposal(&decide.id, decision).await?)
         }
         Command::Approve(decide) => {
-            let decision = ProposalDecision { artifact_digest: decide.digest.clone() };
+            let decision = ProposalDecision {
+                artifact_digest: decide.digest.clone(),
+            };
             decided(global, &door.approve_proposal(&decide.id, decision).await?)
         }
-        Command::Override { id, reason, note, digest } => {
-            let request = ProposalOverride { reason: reason.clone(), note: note.clone(), artifact_digest: digest.clone() };
+        Command::Override {
+            id,
+            reason,
+            note,
+            digest,
+        } => {
+            let request = ProposalOverride {
+                reason: reason.clone(),
+                note: note.clone(),
+                artifact_digest: digest.clone(),
+            };
             decided(global, &door.override_proposal(id, request).await?)
         }
         Command::Reject { id } => told(global, "rejected", &door.reject_proposal(id).await?),
@@ -51,7 +96,8 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
 /// A JSON object in a file.
 pub(super) fn object(file: &Path) -> anyhow::Result<Map<String, Value>> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    serde_json::from_slice(&text).map_err(|e| anyhow::anyhow!("{} is not a JSON object: {}", file.display(), json_hint(&e)))
+    serde_json::from_slice(&text)
+        .map_err(|e| anyhow::anyhow!("{} is not a JSON object: {}", file.display(), json_hint(&e)))
 }
 
 fn told(global: &Global, what: &str, proposal: &Proposal) -> anyhow::Result<()> {
@@ -71,7 +117,10 @@ fn decided(global: &Global, decided: &Decided) -> anyhow::Result<()> {
     }
     match &decided.proposal.activation {
         Some(activation) => println!("installed {}", activation.installed_artifact_ref),
-        None => println!("{} waits for approvals; `remem proposal show` tells how many", decided.proposal.id),
+        None => println!(
+            "{} waits for approvals; `remem proposal show` tells how many",
+            decided.proposal.id
+        ),
     }
     Ok(())
 }
@@ -83,9 +132,19 @@ async fn list(global: &Global, door: &dyn Door, query: ProposalsQuery) -> anyhow
     }
     let rows = list.proposals.iter().map(|p| {
         let title = output::preview(p.title.as_deref().unwrap_or_default(), 70);
-        vec![p.id.clone(), p.kind.clone(), p.state.clone(), p.created_at.to_string(), title]
+        vec![
+            p.id.clone(),
+            p.kind.clone(),
+            p.state.clone(),
+            p.created_at.to_string(),
+            title,
+        ]
     });
-    output::table(&["ID", "KIND", "STATE", "CREATED", "TITLE"], rows.collect(), "no proposals");
+    output::table(
+        &["ID", "KIND", "STATE", "CREATED", "TITLE"],
+        rows.collect(),
+        "no proposals",
+    );
     if list.next_cursor.is_some() {
         eprintln!("there are more; raise --limit");
     }
@@ -107,9 +166,25 @@ async fn show(global: &Global, door: &dyn Door, id: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn print_proposal(proposal: &Proposal, newest: Option<&ProposalRevision>, gate: Option<&ProposalGate>) {
-    let gate = gate.map(|gate| format!("{}, {} of {} approvals, until {}", gate.state, gate.approvals.len(), gate.required, gate.due_at));
-    let owner = proposal.owner.principal.clone().unwrap_or_else(|| "the host".to_owned());
+fn print_proposal(
+    proposal: &Proposal,
+    newest: Option<&ProposalRevision>,
+    gate: Option<&ProposalGate>,
+) {
+    let gate = gate.map(|gate| {
+        format!(
+            "{}, {} of {} approvals, until {}",
+            gate.state,
+            gate.approvals.len(),
+            gate.required,
+            gate.due_at
+        )
+    });
+    let owner = proposal
+        .owner
+        .principal
+        .clone()
+        .unwrap_or_else(|| "the host".to_owned());
     let rows = [
         ("proposal", proposal.id.clone()),
         ("kind", proposal.kind.clone()),
@@ -119,15 +194,35 @@ fn print_proposal(proposal: &Proposal, newest: Option<&ProposalRevision>, gate: 
         ("made by", owner),
         ("of runs", proposal.provenance.source_run_ids.join(", ")),
         ("repeats", proposal.duplicate_of.clone().unwrap_or_default()),
-        ("revision", newest.map(|revision| revision.number.to_string()).unwrap_or_default()),
-        ("digest", newest.map(|revision| revision.artifact_digest.clone()).unwrap_or_default()),
+        (
+            "revision",
+            newest
+                .map(|revision| revision.number.to_string())
+                .unwrap_or_default(),
+        ),
+        (
+            "digest",
+            newest
+                .map(|revision| revision.artifact_digest.clone())
+                .unwrap_or_default(),
+        ),
         ("gate", gate.unwrap_or_default()),
-        ("installed", proposal.activation.as_ref().map(|activation| activation.installed_artifact_ref.clone()).unwrap_or_default()),
+        (
+            "installed",
+            proposal
+                .activation
+                .as_ref()
+                .map(|activation| activation.installed_artifact_ref.clone())
+                .unwrap_or_default(),
+        ),
     ];
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         println!("{name:<12}{}", output::preview(value, 600));
     }
-    println!("\n{}", output::visible(&serde_json::to_string_pretty(&proposal.artifact).unwrap_or_default()));
+    println!(
+        "\n{}",
+        output::visible(&serde_json::to_string_pretty(&proposal.artifact).unwrap_or_default())
+    );
 }
 
 async fn installed(global: &Global, door: &dyn Door) -> anyhow::Result<()> {
@@ -137,8 +232,17 @@ async fn installed(global: &Global, door: &dyn Door) -> anyhow::Result<()> {
     }
     let rows = list.installed.iter().map(|one| {
         let from = format!("{} revision {}", one.proposal_id, one.revision);
-        vec![one.reference.clone(), from, one.installed_at.to_string(), one.artifact_digest.clone()]
+        vec![
+            one.reference.clone(),
+            from,
+            one.installed_at.to_string(),
+            one.artifact_digest.clone(),
+        ]
     });
-    output::table(&["REF", "FROM", "INSTALLED", "DIGEST"], rows.collect(), "nothing was installed from proposals");
+    output::table(
+        &["REF", "FROM", "INSTALLED", "DIGEST"],
+        rows.collect(),
+        "nothing was installed from proposals",
+    );
     Ok(())
 }

@@ -9,7 +9,9 @@ use remem_wire::recall::{RecallRequest, ScoreParts};
 use remem_wire::{MemoryEntry, time::Instant};
 
 const HEADING: [&str; 7] = ["SCORE", "ID", "CREATED", "KIND", "VALID", "TAGS", "CONTENT"];
-const PARTS: [&str; 8] = ["WORDS", "MEANING", "MEANT", "CONTEXT", "RECENCY", "TIER", "SUPPORT", "USAGE"];
+const PARTS: [&str; 8] = [
+    "WORDS", "MEANING", "MEANT", "CONTEXT", "RECENCY", "TIER", "SUPPORT", "USAGE",
+];
 
 fn given(text: Option<&str>, flag: &str) -> anyhow::Result<Option<Instant>> {
     text.map(|text| instant(text, flag)).transpose()
@@ -37,14 +39,27 @@ pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
         per_source: by.per_source,
         abstain: search.abstain,
     };
-    let answer = door(global).await?.search(&search.memory_ref, request).await?;
+    let answer = door(global)
+        .await?
+        .search(&search.memory_ref, request)
+        .await?;
     if global.json {
         return output::json(&answer);
     }
-    let nothing =
-        if search.abstain { format!("nothing relevant (probability {:.2})", answer.probability) } else { "nothing found".to_owned() };
-    let heading: Vec<&str> = if search.explain { [&HEADING[..1], &PARTS, &HEADING[1..]].concat() } else { HEADING.to_vec() };
-    let rows = answer.hits.iter().flat_map(|hit| hit_rows(hit, search.explain));
+    let nothing = if search.abstain {
+        format!("nothing relevant (probability {:.2})", answer.probability)
+    } else {
+        "nothing found".to_owned()
+    };
+    let heading: Vec<&str> = if search.explain {
+        [&HEADING[..1], &PARTS, &HEADING[1..]].concat()
+    } else {
+        HEADING.to_vec()
+    };
+    let rows = answer
+        .hits
+        .iter()
+        .flat_map(|hit| hit_rows(hit, search.explain));
     output::table(&heading, rows.collect(), &nothing);
     tell(&answer);
     Ok(())
@@ -52,30 +67,71 @@ pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
 
 /// A hit between what stands beside it, in the order in which it was written.
 fn hit_rows(hit: &SearchHit, explain: bool) -> Vec<Vec<String>> {
-    let blank = |mark: &str| [vec![mark.to_owned()], vec![String::new(); if explain { PARTS.len() } else { 0 }]].concat();
+    let blank = |mark: &str| {
+        [
+            vec![mark.to_owned()],
+            vec![String::new(); if explain { PARTS.len() } else { 0 }],
+        ]
+        .concat()
+    };
     let beside = |mark: &str, entry: &MemoryEntry| [blank(mark), row(entry, None)].concat();
     let mut scores = vec![format!("{:.3}", hit.score)];
     scores.extend(hit.parts.iter().flat_map(numbers));
-    let mut rows: Vec<Vec<String>> = hit.before.iter().rev().map(|entry| beside("before", entry)).collect();
+    let mut rows: Vec<Vec<String>> = hit
+        .before
+        .iter()
+        .rev()
+        .map(|entry| beside("before", entry))
+        .collect();
     rows.push([scores, row(&hit.entry, hit.facets.as_ref())].concat());
     rows.extend(hit.after.iter().map(|entry| beside("after", entry)));
     rows
 }
 
 fn numbers(parts: &ScoreParts) -> [String; 8] {
-    let ScoreParts { lexical, meaning, typo, context, recency, tier, corroboration, usage } = parts;
-    [lexical, meaning, typo, context, recency, tier, corroboration, usage].map(|part| format!("{part:.3}"))
+    let ScoreParts {
+        lexical,
+        meaning,
+        typo,
+        context,
+        recency,
+        tier,
+        corroboration,
+        usage,
+    } = parts;
+    [
+        lexical,
+        meaning,
+        typo,
+        context,
+        recency,
+        tier,
+        corroboration,
+        usage,
+    ]
+    .map(|part| format!("{part:.3}"))
 }
 
 /// How sure it is, and how the query was read; beside the table, so that programs read the table alone.
 fn tell(answer: &SearchAnswer) {
     if let Some(when) = &answer.when {
-        let only = if answer.hits.is_empty() || !when.applied { "" } else { "; only entries of that time" };
+        let only = if answer.hits.is_empty() || !when.applied {
+            ""
+        } else {
+            "; only entries of that time"
+        };
         eprintln!("it speaks of {} to {}{only}", when.from, when.until);
     }
     if !answer.hits.is_empty() {
-        let sure = if answer.relevant { "" } else { ": probably nothing relevant" };
-        eprintln!("{}, probability {:.2}{sure}", answer.mode, answer.probability);
+        let sure = if answer.relevant {
+            ""
+        } else {
+            ": probably nothing relevant"
+        };
+        eprintln!(
+            "{}, probability {:.2}{sure}",
+            answer.mode, answer.probability
+        );
     }
 }
 
@@ -100,7 +156,10 @@ pub async fn recall(global: &Global, recall: &Recall) -> anyhow::Result<()> {
         interaction: which.interaction.clone(),
         session: which.session.clone(),
     };
-    let answer = door(global).await?.recall(&recall.memory_ref, request).await?;
+    let answer = door(global)
+        .await?
+        .recall(&recall.memory_ref, request)
+        .await?;
     if global.json {
         return output::json(&answer);
     }
@@ -112,6 +171,9 @@ pub async fn recall(global: &Global, recall: &Recall) -> anyhow::Result<()> {
         (false, true) => ": probably nothing relevant",
         (false, false) => ": nothing relevant (--no-abstain shows what comes nearest)",
     };
-    eprintln!("{} of {} tokens, {entries} {what}, probability {probability:.2}{sure}", answer.tokens, answer.token_budget);
+    eprintln!(
+        "{} of {} tokens, {entries} {what}, probability {probability:.2}{sure}",
+        answer.tokens, answer.token_budget
+    );
     Ok(())
 }

@@ -12,12 +12,23 @@ pub fn run(redact: &Redact) -> anyhow::Result<()> {
         return lines();
     }
     let values = match &redact.secrets_file {
-        Some(file) => host::registered(file)?.into_iter().map(|(_, value)| value).collect(),
+        Some(file) => host::registered(file)?
+            .into_iter()
+            .map(|(_, value)| value)
+            .collect(),
         None => Vec::new(),
     };
     let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).context("standard input is not UTF-8 text")?;
-    print!("{}", Redactor::new(values).clean(&text, ShapePolicy::Redact).text.as_str());
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .context("standard input is not UTF-8 text")?;
+    print!(
+        "{}",
+        Redactor::new(values)
+            .clean(&text, ShapePolicy::Redact)
+            .text
+            .as_str()
+    );
     Ok(())
 }
 

@@ -21,7 +21,10 @@ pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
     let door = door(global).await?;
     match command {
         Rule::Put { world, id, body } => {
-            let written = door.put_rule(world, id, RulePut { body: body.clone() }).await?.value;
+            let written = door
+                .put_rule(world, id, RulePut { body: body.clone() })
+                .await?
+                .value;
             if global.json {
                 return output::json(&written);
             }
@@ -36,7 +39,9 @@ pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
             println!("deleted  (revision {})", written.revision);
         }
         Rule::Check { world, text } => {
-            let checked = door.check_rule(world, RuleCheck { text: text.clone() }).await?;
+            let checked = door
+                .check_rule(world, RuleCheck { text: text.clone() })
+                .await?;
             if global.json {
                 return output::json(&checked);
             }
@@ -51,14 +56,24 @@ pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
 }
 
 async fn list(global: &Global, door: &Arc<dyn Door>, world: &str) -> anyhow::Result<()> {
-    let (mut query, mut rows) = (RulesQuery { limit: Some(0), after: None }, Vec::new());
+    let (mut query, mut rows) = (
+        RulesQuery {
+            limit: Some(0),
+            after: None,
+        },
+        Vec::new(),
+    );
     loop {
         let page = door.rules(world, query.clone()).await?;
         for rule in &page.rules {
             if global.json {
                 output::json(rule)?;
             } else {
-                rows.push(vec![preview(&rule.id, 60), rule.at.to_string(), preview(&rule.body, 72)]);
+                rows.push(vec![
+                    preview(&rule.id, 60),
+                    rule.at.to_string(),
+                    preview(&rule.body, 72),
+                ]);
             }
         }
         query.after = page.next_after;
@@ -73,28 +88,44 @@ async fn list(global: &Global, door: &Arc<dyn Door>, world: &str) -> anyhow::Res
 }
 
 /// In batches: what is written stays written when a later line is wrong, and the import can be repeated.
-async fn import(global: &Global, door: &Arc<dyn Door>, world: &str, file: &Path) -> anyhow::Result<()> {
+async fn import(
+    global: &Global,
+    door: &Arc<dyn Door>,
+    world: &str,
+    file: &Path,
+) -> anyhow::Result<()> {
     let (reader, size) = open(file)?;
     let progress = bar(size);
     let (mut batch, mut bytes, mut written) = (Vec::new(), 0, 0);
-    for (number, line) in BufReader::new(progress.wrap_read(reader)).lines().enumerate() {
-        let line = line.with_context(|| format!("line {} cannot be read as UTF-8 text", number + 1))?;
+    for (number, line) in BufReader::new(progress.wrap_read(reader))
+        .lines()
+        .enumerate()
+    {
+        let line =
+            line.with_context(|| format!("line {} cannot be read as UTF-8 text", number + 1))?;
         if line.trim().is_empty() {
             continue;
         }
         match serde_json::from_str::<NamedRule>(&line) {
             Ok(rule) => batch.push(rule),
-            Err(error) => bail!("line {}: {}; {written} rules are written", number + 1, remem_wire::error::json_hint(&error)),
+            Err(error) => bail!(
+                "line {}: {}; {written} rules are written",
+                number + 1,
+                remem_wire::error::json_hint(&error)
+            ),
         }
         bytes += line.len();
         if batch.len() >= BATCH || bytes >= BATCH_BYTES {
             bytes = 0;
-            written +=
-                send(door, world, &mut batch).await.with_context(|| format!("up to line {}; {written} rules are written", number + 1))?;
+            written += send(door, world, &mut batch).await.with_context(|| {
+                format!("up to line {}; {written} rules are written", number + 1)
+            })?;
         }
     }
     if !batch.is_empty() {
-        written += send(door, world, &mut batch).await.with_context(|| format!("in the last lines; {written} rules are written"))?;
+        written += send(door, world, &mut batch)
+            .await
+            .with_context(|| format!("in the last lines; {written} rules are written"))?;
     }
     progress.finish_and_clear();
     if global.json {
@@ -104,6 +135,19 @@ async fn import(global: &Global, door: &Arc<dyn Door>, world: &str, file: &Path)
     Ok(())
 }
 
-async fn send(door: &Arc<dyn Door>, world: &str, batch: &mut Vec<NamedRule>) -> anyhow::Result<u64> {
-    Ok(door.put_rules(world, RulesPut { rules: std::mem::take(batch) }).await?.value.written)
+async fn send(
+    door: &Arc<dyn Door>,
+    world: &str,
+    batch: &mut Vec<NamedRule>,
+) -> anyhow::Result<u64> {
+    Ok(door
+        .put_rules(
+            world,
+            RulesPut {
+                rules: std::mem::take(batch),
+            },
+        )
+        .await?
+        .value
+        .written)
 }

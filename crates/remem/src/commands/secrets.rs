@@ -15,15 +15,26 @@ pub async fn run(global: &Global, command: &Secret) -> anyhow::Result<()> {
     match command {
         Secret::Set(secret) => {
             let put = put(secret)?;
-            told(global, &door(global).await?.set_secret(&secret.name, put).await?, "set")
+            told(
+                global,
+                &door(global).await?.set_secret(&secret.name, put).await?,
+                "set",
+            )
         }
         Secret::Rotate(secret) => {
             let put = put(secret)?;
-            told(global, &door(global).await?.rotate_secret(&secret.name, put).await?, "rotated")
+            told(
+                global,
+                &door(global).await?.rotate_secret(&secret.name, put).await?,
+                "rotated",
+            )
         }
         Secret::List { owner } => list(global, owner.clone()).await,
         Secret::Delete { name, scope, owner } => {
-            let query = SecretScopeQuery { scope: Some(scope.clone()), owner: owner.clone() };
+            let query = SecretScopeQuery {
+                scope: Some(scope.clone()),
+                owner: owner.clone(),
+            };
             door(global).await?.delete_secret(name, query).await?;
             if global.json {
                 return output::json(&json!({"deleted": name}));
@@ -38,20 +49,39 @@ fn told(global: &Global, info: &SecretInfo, done: &str) -> anyhow::Result<()> {
     if global.json {
         return output::json(info);
     }
-    println!("{} ({}) {done}, version {}", info.name, info.scope, info.versions);
+    println!(
+        "{} ({}) {done}, version {}",
+        info.name, info.scope, info.versions
+    );
     Ok(())
 }
 
 async fn list(global: &Global, owner: Option<String>) -> anyhow::Result<()> {
-    let (door, mut query, mut rows) = (door(global).await?, SecretsQuery { limit: Some(0), after: None, owner }, Vec::new());
+    let (door, mut query, mut rows) = (
+        door(global).await?,
+        SecretsQuery {
+            limit: Some(0),
+            after: None,
+            owner,
+        },
+        Vec::new(),
+    );
     loop {
         let page = door.secrets(query.clone()).await?;
         for secret in page.secrets {
             if global.json {
                 output::json(&secret)?;
             } else {
-                let rotated = secret.rotated_at.map_or_else(|| "-".to_owned(), |t: Instant| t.to_string());
-                rows.push(vec![secret.name, secret.scope, secret.versions.to_string(), secret.created_at.to_string(), rotated]);
+                let rotated = secret
+                    .rotated_at
+                    .map_or_else(|| "-".to_owned(), |t: Instant| t.to_string());
+                rows.push(vec![
+                    secret.name,
+                    secret.scope,
+                    secret.versions.to_string(),
+                    secret.created_at.to_string(),
+                    rotated,
+                ]);
             }
         }
         query.after = page.next_after;
@@ -60,7 +90,11 @@ async fn list(global: &Global, owner: Option<String>) -> anyhow::Result<()> {
         }
     }
     if !global.json {
-        output::table(&["NAME", "SCOPE", "VERSIONS", "CREATED", "ROTATED"], rows, "no secrets");
+        output::table(
+            &["NAME", "SCOPE", "VERSIONS", "CREATED", "ROTATED"],
+            rows,
+            "no secrets",
+        );
     }
     Ok(())
 }
@@ -69,14 +103,24 @@ fn put(secret: &SecretValue) -> anyhow::Result<SecretPut> {
     let mut bytes = Zeroizing::new(Vec::new());
     match &secret.file {
         Some(file) => {
-            let mut file = std::fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-            file.read_to_end(&mut bytes).context("the file cannot be read")?;
+            let mut file = std::fs::File::open(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            file.read_to_end(&mut bytes)
+                .context("the file cannot be read")?;
         }
         None => {
-            std::io::stdin().read_to_end(&mut bytes).context("standard input cannot be read")?;
+            std::io::stdin()
+                .read_to_end(&mut bytes)
+                .context("standard input cannot be read")?;
         }
     }
-    let text = std::str::from_utf8(&bytes).map_err(|_| anyhow::anyhow!("the value is not UTF-8 text"))?;
-    let value = text.strip_suffix('\n').map_or(text, |line| line.strip_suffix('\r').unwrap_or(line));
-    Ok(SecretPut { value: Zeroizing::new(value.to_owned()), scope: Some(secret.scope.clone()) })
+    let text =
+        std::str::from_utf8(&bytes).map_err(|_| anyhow::anyhow!("the value is not UTF-8 text"))?;
+    let value = text
+        .strip_suffix('\n')
+        .map_or(text, |line| line.strip_suffix('\r').unwrap_or(line));
+    Ok(SecretPut {
+        value: Zeroizing::new(value.to_owned()),
+        scope: Some(secret.scope.clone()),
+    })
 }

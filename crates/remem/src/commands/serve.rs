@@ -33,15 +33,23 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
     jwt::check(&config.auth.jwt, &engine).await?;
     let key = bootstrap(config, &engine).await?;
     let listen = &config.server.listen;
-    let listener =
-        TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}; choose another address with --listen"))?;
+    let listener = TcpListener::bind(listen).await.with_context(|| {
+        format!("cannot listen on {listen}; choose another address with --listen")
+    })?;
     let (stop, stopping) = watch::channel(false);
     let passes = runner::start(&engine, &stopping);
-    let app = App::new(engine.clone(), Some(metrics()?), config.server.metrics_public, stopping.clone());
+    let app = App::new(
+        engine.clone(),
+        Some(metrics()?),
+        config.server.metrics_public,
+        stopping.clone(),
+    );
     // Before the greeting: whoever reads it may ask the host to stop at once.
     let asked_to_stop = stop_signal()?;
     if seams {
-        tracing::warn!("test seams are on: this host is for conformance checks, not for anybody's memory");
+        tracing::warn!(
+            "test seams are on: this host is for conformance checks, not for anybody's memory"
+        );
     }
     greet(config, listener.local_addr()?, &key, &host.place);
     let serving = serve::serve(listener, app, stopping);
@@ -63,7 +71,10 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
 
 /// Listens from now on; tells which signal came.
 fn stop_signal() -> std::io::Result<impl Future<Output = &'static str>> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => "SIGTERM",
@@ -83,29 +94,47 @@ enum FirstKey {
 async fn bootstrap(config: &Config, engine: &Arc<Engine>) -> anyhow::Result<FirstKey> {
     let tenant = TenantId::parse(DEFAULT_TENANT).context("the default tenant's name is valid")?;
     if engine.local_caller(&tenant).await.is_err() {
-        engine.ensure_tenant(tenant.clone(), engine.policy().shapes).await?;
+        engine
+            .ensure_tenant(tenant.clone(), engine.policy().shapes)
+            .await?;
     }
-    let request =
-        KeyRequest { tenant, label: "bootstrap".to_owned(), permissions: Permission::ALL.to_vec(), expires_at: None, principal: None };
+    let request = KeyRequest {
+        tenant,
+        label: "bootstrap".to_owned(),
+        permissions: Permission::ALL.to_vec(),
+        expires_at: None,
+        principal: None,
+    };
     if let Ok(key) = std::env::var(BOOTSTRAP_KEY) {
         let key = zeroize::Zeroizing::new(key);
         anyhow::ensure!(!key.trim().is_empty(), "{BOOTSTRAP_KEY} is set but empty");
         if key.len() < 16 {
-            tracing::warn!("{BOOTSTRAP_KEY} is shorter than 16 characters: choose a longer one before others can reach this host");
+            tracing::warn!(
+                "{BOOTSTRAP_KEY} is shorter than 16 characters: choose a longer one before others can reach this host"
+            );
         }
         engine.add_key(key.trim(), request).await?;
         return Ok(FirstKey::Given);
     }
     let caller = engine.local_caller(&request.tenant).await?;
-    let somebody = engine.keys(&caller, &request.tenant).await?.iter().any(|key| key.revoked_at.is_none());
+    let somebody = engine
+        .keys(&caller, &request.tenant)
+        .await?
+        .iter()
+        .any(|key| key.revoked_at.is_none());
     if somebody || config.storage.database.is_none() && config.storage.store != "embedded" {
         return Ok(FirstKey::Earlier);
     }
-    private::folder(&config.storage.data_dir)
-        .with_context(|| format!("cannot use the data directory {} for the first key", config.storage.data_dir.display()))?;
+    private::folder(&config.storage.data_dir).with_context(|| {
+        format!(
+            "cannot use the data directory {} for the first key",
+            config.storage.data_dir.display()
+        )
+    })?;
     let key = RandomIds.api_key();
     let path = config.storage.data_dir.join(BOOTSTRAP_FILE);
-    write_key(&path, &key).with_context(|| format!("cannot write the first key to {}", path.display()))?;
+    write_key(&path, &key)
+        .with_context(|| format!("cannot write the first key to {}", path.display()))?;
     engine.add_key(&key, request).await?;
     Ok(FirstKey::Written)
 }
@@ -121,16 +150,26 @@ fn write_key(path: &Path, key: &str) -> std::io::Result<()> {
 }
 
 fn greet(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
-    let (url, dir) = (format!("http://{address}"), config.storage.data_dir.display());
-    println!("Remembrancer {} is ready at {url}", env!("CARGO_PKG_VERSION"));
+    let (url, dir) = (
+        format!("http://{address}"),
+        config.storage.data_dir.display(),
+    );
+    println!(
+        "Remembrancer {} is ready at {url}",
+        env!("CARGO_PKG_VERSION")
+    );
     println!("  data  {place}");
     let bearer = match key {
         FirstKey::Given => {
-            println!("  key   the one in {BOOTSTRAP_KEY}, for tenant {DEFAULT_TENANT}, every scope");
+            println!(
+                "  key   the one in {BOOTSTRAP_KEY}, for tenant {DEFAULT_TENANT}, every scope"
+            );
             format!("${BOOTSTRAP_KEY}")
         }
         FirstKey::Written => {
-            println!("  key   {dir}/{BOOTSTRAP_FILE} (written just now, for tenant {DEFAULT_TENANT}, every scope)");
+            println!(
+                "  key   {dir}/{BOOTSTRAP_FILE} (written just now, for tenant {DEFAULT_TENANT}, every scope)"
+            );
             format!("$(cat {dir}/{BOOTSTRAP_FILE})")
         }
         FirstKey::Earlier if config.storage.data_dir.join(BOOTSTRAP_FILE).exists() => {
@@ -138,15 +177,22 @@ fn greet(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
             format!("$(cat {dir}/{BOOTSTRAP_FILE})")
         }
         FirstKey::Earlier => {
-            let place = config.storage.database.as_ref().map_or_else(|| format!("--data-dir {dir}"), |_| "--database URL".to_owned());
+            let place = config.storage.database.as_ref().map_or_else(
+                || format!("--data-dir {dir}"),
+                |_| "--database URL".to_owned(),
+            );
             println!("  key   one of yours; make another with `remem key create {place}`");
             "$REMEM_KEY".to_owned()
         }
     };
     let memory = format!("{url}/v1/host/remembrancer/memory/agent-1");
     println!("Three things to try:");
-    println!("  curl -s {memory}/entries -H \"Authorization: Bearer {bearer}\" -d '{{\"content\":\"Ana prefers tea\"}}'");
-    println!("  curl -s {memory}/search  -H \"Authorization: Bearer {bearer}\" -d '{{\"query\":\"what does Ana drink: tea?\"}}'");
+    println!(
+        "  curl -s {memory}/entries -H \"Authorization: Bearer {bearer}\" -d '{{\"content\":\"Ana prefers tea\"}}'"
+    );
+    println!(
+        "  curl -s {memory}/search  -H \"Authorization: Bearer {bearer}\" -d '{{\"query\":\"what does Ana drink: tea?\"}}'"
+    );
     println!("  remem --data-dir {dir} --url {url} events tail");
     let _ = std::io::stdout().flush();
 }
@@ -156,7 +202,9 @@ fn log_to_stderr(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.log.level).context("log.level is not valid")?;
     let ours = filter_fn(|metadata| metadata.target().starts_with("remem"));
     let log = tracing_subscriber::registry().with(filter);
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match config.log.format.as_str() {
         "text" => log.with(layer.with_filter(ours)).init(),
         "json" => log.with(layer.json().with_filter(ours)).init(),
@@ -166,10 +214,16 @@ fn log_to_stderr(config: &Config) -> anyhow::Result<()> {
 }
 
 fn metrics() -> anyhow::Result<PrometheusHandle> {
-    let seconds = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+    let seconds = [
+        0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
+        2.5, 5.0,
+    ];
     let batches = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
     let builder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &seconds)?
-        .set_buckets_for_metric(Matcher::Full("remem_commit_group_batches".to_owned()), &batches)?;
+        .set_buckets_for_metric(
+            Matcher::Full("remem_commit_group_batches".to_owned()),
+            &batches,
+        )?;
     Ok(builder.install_recorder()?)
 }

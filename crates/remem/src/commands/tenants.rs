@@ -8,10 +8,19 @@ use remem_wire::admin::TenantPut;
 
 pub async fn run(global: &Global, command: &Tenant) -> anyhow::Result<()> {
     // Administration is done from the default tenant, whatever --tenant says.
-    let door = own_door(&Global { tenant: DEFAULT_TENANT.to_owned(), ..global.clone() }).await?;
+    let door = own_door(&Global {
+        tenant: DEFAULT_TENANT.to_owned(),
+        ..global.clone()
+    })
+    .await?;
     match command {
         Tenant::Create { id, shapes } => {
-            let tenant = door.put_tenant(TenantPut { id: id.clone(), shapes: Some(shapes.clone()) }).await?;
+            let tenant = door
+                .put_tenant(TenantPut {
+                    id: id.clone(),
+                    shapes: Some(shapes.clone()),
+                })
+                .await?;
             if global.json {
                 return output::json(&tenant);
             }
@@ -22,7 +31,11 @@ pub async fn run(global: &Global, command: &Tenant) -> anyhow::Result<()> {
             if global.json {
                 return output::json(&list);
             }
-            let rows = list.tenants.into_iter().map(|t| vec![t.id, t.created_at.to_string(), t.shapes]).collect();
+            let rows = list
+                .tenants
+                .into_iter()
+                .map(|t| vec![t.id, t.created_at.to_string(), t.shapes])
+                .collect();
             output::table(&["TENANT", "CREATED", "SECRET SHAPES"], rows, "no tenants");
         }
     }

@@ -18,8 +18,13 @@ pub fn validity(facets: &EntryFacets) -> String {
 }
 
 pub async fn history(global: &Global, question: &Question) -> anyhow::Result<()> {
-    let query = SlotQuery { session: question.session.clone() };
-    let history = door(global).await?.history(&question.memory_ref, &question.slot, query).await?;
+    let query = SlotQuery {
+        session: question.session.clone(),
+    };
+    let history = door(global)
+        .await?
+        .history(&question.memory_ref, &question.slot, query)
+        .await?;
     if global.json {
         return output::json(&history);
     }
@@ -33,13 +38,22 @@ pub async fn history(global: &Global, question: &Question) -> anyhow::Result<()>
             preview(&reader::line(&one.entry), 72),
         ]
     });
-    output::table(&["ID", "VALID", "STATE", "REPLACED BY", "CONTENT"], rows.collect(), "no answers");
+    output::table(
+        &["ID", "VALID", "STATE", "REPLACED BY", "CONTENT"],
+        rows.collect(),
+        "no answers",
+    );
     Ok(())
 }
 
 pub async fn retract(global: &Global, question: &Question) -> anyhow::Result<()> {
-    let query = SlotQuery { session: question.session.clone() };
-    let written = door(global).await?.retract(&question.memory_ref, &question.slot, query).await?;
+    let query = SlotQuery {
+        session: question.session.clone(),
+    };
+    let written = door(global)
+        .await?
+        .retract(&question.memory_ref, &question.slot, query)
+        .await?;
     if global.json {
         return output::json(&json!({"retracted": true, "revision": written.revision}));
     }
@@ -55,7 +69,11 @@ pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
             if global.json {
                 return output::json(&list);
             }
-            output::table(&SESSION, list.sessions.iter().map(row).collect(), "no sessions");
+            output::table(
+                &SESSION,
+                list.sessions.iter().map(row).collect(),
+                "no sessions",
+            );
         }
         Session::Close { memory_ref } => {
             let closed = door.close_session(memory_ref).await?;
@@ -72,7 +90,10 @@ pub async fn session(global: &Global, command: &Session) -> anyhow::Result<()> {
             if global.json {
                 return output::json(&closed);
             }
-            println!("{} go on in the session, {} ended, {} stay", closed.promoted, closed.ended, closed.kept);
+            println!(
+                "{} go on in the session, {} ended, {} stay",
+                closed.promoted, closed.ended, closed.kept
+            );
         }
     }
     Ok(())
@@ -82,12 +103,27 @@ const SESSION: [&str; 6] = ["SESSION", "STATE", "OPENED", "OUTLAST", "ENDED", "S
 
 fn row(one: &SessionDoc) -> Vec<String> {
     let counts = [one.promoted, one.ended, one.kept].map(|count| count.to_string());
-    [vec![preview(&one.session_id, 60), one.state.clone(), one.opened_at.to_string()], counts.to_vec()].concat()
+    [
+        vec![
+            preview(&one.session_id, 60),
+            one.state.clone(),
+            one.opened_at.to_string(),
+        ],
+        counts.to_vec(),
+    ]
+    .concat()
 }
 
 pub async fn link(global: &Global, link: &Link) -> anyhow::Result<()> {
-    let put = LinkPut { action: link.action.clone(), reference: link.reference.clone() };
-    let linked = door(global).await?.link_action(&link.memory_ref, &link.id, put).await?.value;
+    let put = LinkPut {
+        action: link.action.clone(),
+        reference: link.reference.clone(),
+    };
+    let linked = door(global)
+        .await?
+        .link_action(&link.memory_ref, &link.id, put)
+        .await?
+        .value;
     if global.json {
         return output::json(&linked);
     }
@@ -108,28 +144,58 @@ pub async fn audit(global: &Global, one: &OneEntry) -> anyhow::Result<()> {
     println!();
     let sources = audit.sources.iter().map(|one| ("made from", one));
     let relatives = sources.chain(audit.derivatives.iter().map(|one| ("made into", one)));
-    let mut rows: Vec<Vec<String>> =
-        relatives.map(|(what, one)| vec![what.to_owned(), preview(&one.id, 60), one.state.clone(), String::new()]).collect();
+    let mut rows: Vec<Vec<String>> = relatives
+        .map(|(what, one)| {
+            vec![
+                what.to_owned(),
+                preview(&one.id, 60),
+                one.state.clone(),
+                String::new(),
+            ]
+        })
+        .collect();
     rows.extend(audit.links.iter().map(|link| {
         let by = link.by.as_deref().unwrap_or("the host");
         let when = format!("{} by {}", link.at, preview(by, 40));
-        vec!["rests on it".to_owned(), preview(&link.action, 60), preview(&link.reference, 60), when]
+        vec![
+            "rests on it".to_owned(),
+            preview(&link.action, 60),
+            preview(&link.reference, 60),
+            when,
+        ]
     }));
-    output::table(&["STEP", "WHAT", "STATE OR REFERENCE", "WHEN"], rows, "made from nothing else, and nothing rests on it");
+    output::table(
+        &["STEP", "WHAT", "STATE OR REFERENCE", "WHEN"],
+        rows,
+        "made from nothing else, and nothing rests on it",
+    );
     Ok(())
 }
 
 pub async fn retention(global: &Global, command: &Retention) -> anyhow::Result<()> {
     let Retention::Status { memory_ref } = command;
-    let status = door(global).await?.retention(RetentionQuery { memory_ref: memory_ref.clone() }).await?;
+    let status = door(global)
+        .await?
+        .retention(RetentionQuery {
+            memory_ref: memory_ref.clone(),
+        })
+        .await?;
     if global.json {
         return output::json(&status);
     }
-    let rows = status
-        .counts
-        .iter()
-        .map(|row| vec![row.tier.as_str().to_owned(), row.typology.as_str().to_owned(), row.state.clone(), row.entries.to_string()]);
-    output::table(&["TIER", "KIND", "STATE", "ENTRIES"], rows.collect(), "nothing is kept");
+    let rows = status.counts.iter().map(|row| {
+        vec![
+            row.tier.as_str().to_owned(),
+            row.typology.as_str().to_owned(),
+            row.state.clone(),
+            row.entries.to_string(),
+        ]
+    });
+    output::table(
+        &["TIER", "KIND", "STATE", "ENTRIES"],
+        rows.collect(),
+        "nothing is kept",
+    );
     Ok(())
 }
 
@@ -153,7 +219,17 @@ pub async fn profile(global: &Global, command: &Profile) -> anyhow::Result<()> {
             format!("{}d", one.strip_after_days),
         ]
     });
-    let heading = ["PROFILE", "MEMORIES", "CLASSIFIES", "NON-MIRROR", "WORLD", "GUARD", "SESSION IDLE", "PROMOTION", "STRIP AFTER"];
+    let heading = [
+        "PROFILE",
+        "MEMORIES",
+        "CLASSIFIES",
+        "NON-MIRROR",
+        "WORLD",
+        "GUARD",
+        "SESSION IDLE",
+        "PROMOTION",
+        "STRIP AFTER",
+    ];
     output::table(&heading, rows.collect(), "no profiles");
     Ok(())
 }

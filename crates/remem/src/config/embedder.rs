@@ -51,7 +51,12 @@ impl Embedder {
     /// Every URL, for showing them without passwords.
     pub fn urls(&mut self) -> Vec<&mut Option<String>> {
         let mut urls = vec![&mut self.base_url];
-        urls.extend(self.previous.as_deref_mut().map(Embedder::urls).unwrap_or_default());
+        urls.extend(
+            self.previous
+                .as_deref_mut()
+                .map(Embedder::urls)
+                .unwrap_or_default(),
+        );
         urls
     }
 }

@@ -50,10 +50,17 @@ impl ProfileSettings {
             Some("backstop") => Guard::Backstop,
             Some(_) => anyhow::bail!("guard must be primary or backstop"),
         };
-        let world = self.world.as_deref().map(|name| WorldId::parse(name).context("world must be a name of letters, digits and `_.:-`"));
-        let days = |days: Option<u32>, standard: i64| days.map_or(standard, |days| i64::from(days) * DAY_MS);
+        let world = self.world.as_deref().map(|name| {
+            WorldId::parse(name).context("world must be a name of letters, digits and `_.:-`")
+        });
+        let days = |days: Option<u32>, standard: i64| {
+            days.map_or(standard, |days| i64::from(days) * DAY_MS)
+        };
         anyhow::ensure!(!self.memories.is_empty(), "memories must name at least one");
-        anyhow::ensure!(!["workshop", "general"].contains(&name), "this name is taken: call it something else");
+        anyhow::ensure!(
+            !["workshop", "general"].contains(&name),
+            "this name is taken: call it something else"
+        );
         let profile = Profile {
             name: name.to_owned(),
             classifies: self.classifies.unwrap_or(base.classifies),
@@ -73,8 +80,15 @@ impl ProfileSettings {
 pub fn profiles(settings: &BTreeMap<String, ProfileSettings>) -> anyhow::Result<Profiles> {
     let mut declared = Vec::new();
     for (name, settings) in settings {
-        let profile = settings.profile(name).with_context(|| format!("profiles.{name}"))?;
-        declared.extend(settings.memories.iter().map(|pattern| (pattern.clone(), profile.clone())));
+        let profile = settings
+            .profile(name)
+            .with_context(|| format!("profiles.{name}"))?;
+        declared.extend(
+            settings
+                .memories
+                .iter()
+                .map(|pattern| (pattern.clone(), profile.clone())),
+        );
     }
     Profiles::declare(declared).context("profiles")
 }
@@ -94,8 +108,23 @@ mod tests {
             read("[ops]\nbase = \"workshop\"\nmemories = [\"~/ops\", \"team-*\"]\nsession_idle_days = 7\nworld = \"gates\"").unwrap();
         let of = |name: &str| made.of(&MemoryRef::parse(name).unwrap()).clone();
         let ops = of("team-a");
-        assert_eq!((ops.name.as_str(), ops.session_idle_ms, ops.world.as_str(), ops.classifies), ("ops", 7 * DAY_MS, "gates", true));
-        assert_eq!((of("~ada/ops").name.as_str(), of("~ada/x").name.as_str(), of("x").name.as_str()), ("ops", "workshop", "general"));
+        assert_eq!(
+            (
+                ops.name.as_str(),
+                ops.session_idle_ms,
+                ops.world.as_str(),
+                ops.classifies
+            ),
+            ("ops", 7 * DAY_MS, "gates", true)
+        );
+        assert_eq!(
+            (
+                of("~ada/ops").name.as_str(),
+                of("~ada/x").name.as_str(),
+                of("x").name.as_str()
+            ),
+            ("ops", "workshop", "general")
+        );
     }
 
     #[test]
@@ -121,13 +150,20 @@ mod tests {
             "[general]\nbase = \"general\"\nmemories = [\"x\"]",
             "[p]\nbase = \"general\"\nmemories = [\"x\"]\n[q]\nbase = \"general\"\nmemories = [\"x\"]",
         ] {
-            assert!(format!("{:#}", read(text).unwrap_err()).contains("profiles"), "{text}");
+            assert!(
+                format!("{:#}", read(text).unwrap_err()).contains("profiles"),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn every_key_is_documented() {
-        let documented = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md")).unwrap();
+        let documented = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/configuration.md"
+        ))
+        .unwrap();
         let all = ProfileSettings {
             classifies: Some(true),
             non_mirror: Some(true),
@@ -141,7 +177,10 @@ mod tests {
         let table: toml::Table = toml::from_str(&toml::to_string(&all).unwrap()).unwrap();
         assert_eq!(table.len(), 9);
         for key in table.keys() {
-            assert!(documented.contains(&format!("| `profiles.NAME.{key}` |")), "docs/configuration.md lacks profiles.NAME.{key}");
+            assert!(
+                documented.contains(&format!("| `profiles.NAME.{key}` |")),
+                "docs/configuration.md lacks profiles.NAME.{key}"
+            );
         }
     }
 }

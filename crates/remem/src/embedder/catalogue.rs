@@ -96,11 +96,21 @@ mod tests {
         for offer in &OFFERS {
             assert_eq!(Offer::find(offer.name), Some(offer));
             let folder = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-            assert!(offer.name.chars().all(folder), "{} is the name of a folder", offer.name);
+            assert!(
+                offer.name.chars().all(folder),
+                "{} is the name of a folder",
+                offer.name
+            );
             assert!(remem_core::Embedding::DIMENSIONS.contains(&offer.dimensions));
             assert_ne!(offer.network.file, offer.tokenizer.file);
             for part in offer.parts() {
-                assert!(part.sha256.len() == 64 && part.sha256.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)));
+                assert!(
+                    part.sha256.len() == 64
+                        && part
+                            .sha256
+                            .chars()
+                            .all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c))
+                );
                 assert!(part.bytes > 0 && !part.file.contains(['/', '\\']));
             }
         }

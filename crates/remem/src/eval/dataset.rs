@@ -90,9 +90,17 @@ pub struct Look {
 
 impl Look {
     /// All of it.
-    pub const WHOLE: Look = Look { speaker: true, caption: true, date: true };
+    pub const WHOLE: Look = Look {
+        speaker: true,
+        caption: true,
+        date: true,
+    };
     /// What was said alone.
-    pub const PLAIN: Look = Look { speaker: false, caption: false, date: false };
+    pub const PLAIN: Look = Look {
+        speaker: false,
+        caption: false,
+        date: false,
+    };
 }
 
 /// An entry to be.
@@ -109,9 +117,21 @@ pub struct Text {
 impl Item {
     /// The text of its entry.
     pub fn text(&self, look: Look) -> String {
-        let speaker = self.speaker.as_ref().filter(|_| look.speaker).map_or_else(String::new, |who| format!("{who}: "));
-        let caption = self.caption.as_ref().filter(|_| look.caption).map_or_else(String::new, |what| format!(" [shares {what}]"));
-        let day = self.day.as_ref().filter(|_| look.date).map_or_else(String::new, |day| format!(" ({day})"));
+        let speaker = self
+            .speaker
+            .as_ref()
+            .filter(|_| look.speaker)
+            .map_or_else(String::new, |who| format!("{who}: "));
+        let caption = self
+            .caption
+            .as_ref()
+            .filter(|_| look.caption)
+            .map_or_else(String::new, |what| format!(" [shares {what}]"));
+        let day = self
+            .day
+            .as_ref()
+            .filter(|_| look.date)
+            .map_or_else(String::new, |day| format!(" ({day})"));
         format!("{speaker}{}{caption}{day}", self.said)
     }
 }
@@ -119,15 +139,35 @@ impl Item {
 impl Memory {
     /// Its entries as they are put. Without anything in it, an entry is none.
     pub fn texts(&self, unit: Unit, look: Look) -> Vec<Text> {
-        let of = |item: &Item, look| Text { id: item.id.clone(), at: item.at, text: item.text(look) };
+        let of = |item: &Item, look| Text {
+            id: item.id.clone(),
+            at: item.at,
+            text: item.text(look),
+        };
         let mut texts: Vec<Text> = Vec::new();
         match unit {
             Unit::Turn => texts.extend(self.entries.iter().map(|item| of(item, look))),
             Unit::Session => {
                 for turns in self.entries.chunk_by(|a, b| a.session == b.session) {
-                    let said: Vec<String> = turns.iter().map(|item| item.text(Look { date: false, ..look })).collect();
-                    let whole = turns.first().map(|first| Item { said: said.join("\n"), speaker: None, caption: None, ..first.clone() });
-                    texts.extend(whole.map(|whole| Text { id: whole.session.clone(), ..of(&whole, look) }));
+                    let said: Vec<String> = turns
+                        .iter()
+                        .map(|item| {
+                            item.text(Look {
+                                date: false,
+                                ..look
+                            })
+                        })
+                        .collect();
+                    let whole = turns.first().map(|first| Item {
+                        said: said.join("\n"),
+                        speaker: None,
+                        caption: None,
+                        ..first.clone()
+                    });
+                    texts.extend(whole.map(|whole| Text {
+                        id: whole.session.clone(),
+                        ..of(&whole, look)
+                    }));
                 }
             }
         }
@@ -140,8 +180,13 @@ impl Dataset {
     /// Reads a file.
     pub fn read(file: &Path, format: Format) -> anyhow::Result<Dataset> {
         let name = file.display();
-        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name} as UTF-8 text"))?;
-        let format = if format == Format::Auto { guess(file, &text)? } else { format };
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {name} as UTF-8 text"))?;
+        let format = if format == Format::Auto {
+            guess(file, &text)?
+        } else {
+            format
+        };
         let dataset = match format {
             Format::Locomo => locomo::read(&text),
             Format::Longmemeval => longmemeval::read(&text),
@@ -156,26 +201,37 @@ impl Dataset {
 
     /// The last instant that it speaks of.
     pub fn last(&self) -> Timestamp {
-        let said = self.memories.iter().flat_map(|memory| &memory.entries).map(|item| item.at);
-        said.chain(self.questions.iter().filter_map(|question| question.at)).max().unwrap_or_default()
+        let said = self
+            .memories
+            .iter()
+            .flat_map(|memory| &memory.entries)
+            .map(|item| item.at);
+        said.chain(self.questions.iter().filter_map(|question| question.at))
+            .max()
+            .unwrap_or_default()
     }
 
     /// Whether every entry is of a session.
     pub fn has_sessions(&self) -> bool {
-        self.memories.iter().all(|memory| memory.entries.iter().all(|item| !item.session.is_empty()))
+        self.memories
+            .iter()
+            .all(|memory| memory.entries.iter().all(|item| !item.session.is_empty()))
     }
 }
 
 /// The first id that is there twice, by its place.
 pub fn twice<'a>(ids: impl Iterator<Item = &'a str>) -> Option<usize> {
     let mut seen = HashSet::new();
-    ids.enumerate().find(|(_, id)| !seen.insert(*id)).map(|(place, _)| place)
+    ids.enumerate()
+        .find(|(_, id)| !seen.insert(*id))
+        .map(|(place, _)| place)
 }
 
 /// What is wrong with a value, without a place: that of a value which was read before is not known any more.
 pub fn flaw(error: &serde_json::Error) -> String {
     let hint = json_hint(error);
-    hint.rsplit_once(" (line").map_or(hint.clone(), |(what, _)| what.to_owned())
+    hint.rsplit_once(" (line")
+        .map_or(hint.clone(), |(what, _)| what.to_owned())
 }
 
 /// What the file looks like: by its name, or by a field that only one format has.
@@ -184,9 +240,16 @@ fn guess(file: &Path, text: &str) -> anyhow::Result<Format> {
         return Ok(Format::Jsonl);
     }
     let is_list = text.trim_start().starts_with('[');
-    match (is_list, text.contains("\"haystack_sessions\""), text.contains("\"conversation\"")) {
+    match (
+        is_list,
+        text.contains("\"haystack_sessions\""),
+        text.contains("\"conversation\""),
+    ) {
         (true, true, false) => Ok(Format::Longmemeval),
         (true, false, true) => Ok(Format::Locomo),
-        _ => bail!("{} looks like none of the formats; say which it is with --format", file.display()),
+        _ => bail!(
+            "{} looks like none of the formats; say which it is with --format",
+            file.display()
+        ),
     }
 }

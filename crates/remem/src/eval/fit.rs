@@ -38,24 +38,48 @@ impl Sample {
     /// Of a search.
     pub fn new(memory: usize, signals: &Signals, relevant: bool) -> Sample {
         let of = |ppm: i64| ppm as f64 / 1e6;
-        let signals = [signals.lexical, signals.cosine.unwrap_or(0), signals.margin, signals.size].map(of);
-        Sample { memory, signals, relevant }
+        let signals = [
+            signals.lexical,
+            signals.cosine.unwrap_or(0),
+            signals.margin,
+            signals.size,
+        ]
+        .map(of);
+        Sample {
+            memory,
+            signals,
+            relevant,
+        }
     }
 }
 
 impl Fitted {
     /// The probability.
     pub fn tell(&self, signals: &[f64; SIGNALS]) -> f64 {
-        let told: f64 = self.weights.iter().zip(signals).map(|(weight, signal)| weight * signal).sum();
+        let told: f64 = self
+            .weights
+            .iter()
+            .zip(signals)
+            .map(|(weight, signal)| weight * signal)
+            .sum();
         1.0 / (1.0 + (-(self.bias + told)).exp())
     }
 
     /// As the core keeps it: in thousandths.
     pub fn row(&self) -> Row {
-        #[expect(clippy::cast_possible_truncation, reason = "cut to what fits in the same line")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "cut to what fits in the same line"
+        )]
         let of = |weight: f64| (weight * 1e3).round().clamp(-1e6, 1e6) as i64;
         let [lexical, cosine, margin, size] = self.weights.map(of);
-        Row { bias: of(self.bias), lexical, cosine, margin, size }
+        Row {
+            bias: of(self.bias),
+            lexical,
+            cosine,
+            margin,
+            size,
+        }
     }
 }
 
@@ -68,25 +92,50 @@ pub fn fit(samples: &[Sample]) -> Fitted {
     let (mut means, mut spreads) = ([0.0; SIGNALS], [0.0; SIGNALS]);
     for place in 0..SIGNALS {
         means[place] = samples.iter().map(|one| one.signals[place]).sum::<f64>() / count;
-        spreads[place] = (samples.iter().map(|one| (one.signals[place] - means[place]).powi(2)).sum::<f64>() / count).sqrt();
+        spreads[place] = (samples
+            .iter()
+            .map(|one| (one.signals[place] - means[place]).powi(2))
+            .sum::<f64>()
+            / count)
+            .sqrt();
     }
     let scaled = |signals: &[f64; SIGNALS]| {
-        std::array::from_fn(|place| if spreads[place] > 1e-9 { (signals[place] - means[place]) / spreads[place] } else { 0.0 })
+        std::array::from_fn(|place| {
+            if spreads[place] > 1e-9 {
+                (signals[place] - means[place]) / spreads[place]
+            } else {
+                0.0
+            }
+        })
     };
-    let rows: Vec<([f64; SIGNALS], f64)> = samples.iter().map(|one| (scaled(&one.signals), f64::from(one.relevant))).collect();
+    let rows: Vec<([f64; SIGNALS], f64)> = samples
+        .iter()
+        .map(|one| (scaled(&one.signals), f64::from(one.relevant)))
+        .collect();
     let mut fitted = Fitted::default();
     for _ in 0..STEPS {
         let (mut bias, mut slopes) = (0.0, [0.0; SIGNALS]);
         for (signals, relevant) in &rows {
             let off = fitted.tell(signals) - relevant;
             bias += off;
-            slopes.iter_mut().zip(signals).for_each(|(slope, signal)| *slope += off * signal);
+            slopes
+                .iter_mut()
+                .zip(signals)
+                .for_each(|(slope, signal)| *slope += off * signal);
         }
         fitted.bias -= RATE * bias / count;
-        fitted.weights.iter_mut().zip(slopes).for_each(|(weight, slope)| *weight -= RATE * (slope / count + PULL * *weight));
+        fitted
+            .weights
+            .iter_mut()
+            .zip(slopes)
+            .for_each(|(weight, slope)| *weight -= RATE * (slope / count + PULL * *weight));
     }
     for place in 0..SIGNALS {
-        fitted.weights[place] = if spreads[place] > 1e-9 { fitted.weights[place] / spreads[place] } else { 0.0 };
+        fitted.weights[place] = if spreads[place] > 1e-9 {
+            fitted.weights[place] / spreads[place]
+        } else {
+            0.0
+        };
         fitted.bias -= fitted.weights[place] * means[place];
     }
     fitted
@@ -95,12 +144,22 @@ pub fn fit(samples: &[Sample]) -> Fitted {
 /// What constants tell of samples that they were not fitted to: each memory is told by a fit to all others.
 pub fn crossed(samples: &[Sample]) -> Vec<Told> {
     let memories = samples.iter().map(|one| one.memory + 1).max().unwrap_or(0);
-    let part = |one: &Sample| if memories > FOLDS_MAX { one.memory % FOLDS_MAX } else { one.memory };
+    let part = |one: &Sample| {
+        if memories > FOLDS_MAX {
+            one.memory % FOLDS_MAX
+        } else {
+            one.memory
+        }
+    };
     let mut told = Vec::with_capacity(samples.len());
     for fold in 0..memories.min(FOLDS_MAX) {
-        let (held, others): (Vec<Sample>, Vec<Sample>) = samples.iter().partition(|one| part(one) == fold);
+        let (held, others): (Vec<Sample>, Vec<Sample>) =
+            samples.iter().partition(|one| part(one) == fold);
         let fitted = fit(&others);
-        told.extend(held.iter().map(|one| (fitted.tell(&one.signals), one.relevant)));
+        told.extend(
+            held.iter()
+                .map(|one| (fitted.tell(&one.signals), one.relevant)),
+        );
     }
     told
 }
@@ -117,7 +176,11 @@ mod tests {
             let signal = step as f64 / 19.0;
             let chance = 1.0 / (1.0 + (-(4.0 * signal - 2.0)).exp());
             for one in 0..100_usize {
-                samples.push(Sample { memory: one % 4, signals: [signal, 0.0, 0.3, 0.5], relevant: (one as f64) < chance * 100.0 });
+                samples.push(Sample {
+                    memory: one % 4,
+                    signals: [signal, 0.0, 0.3, 0.5],
+                    relevant: (one as f64) < chance * 100.0,
+                });
             }
         }
         samples
@@ -128,7 +191,11 @@ mod tests {
         let fitted = fit(&lawful());
         assert!((fitted.bias + 2.0).abs() < 0.1, "{fitted:?}");
         assert!((fitted.weights[0] - 4.0).abs() < 0.15, "{fitted:?}");
-        assert_eq!(fitted.weights[1..], [0.0; 3], "what never changes tells nothing");
+        assert_eq!(
+            fitted.weights[1..],
+            [0.0; 3],
+            "what never changes tells nothing"
+        );
         let row = fitted.row();
         assert_eq!((row.cosine, row.margin), (0, 0));
         assert!((row.lexical - 4_000).abs() < 150, "{row:?}");
@@ -139,9 +206,18 @@ mod tests {
     #[test]
     fn a_memory_is_told_by_the_others() {
         // In each memory alone the signal means the opposite of what it means in the other.
-        let sample = |memory, signal, relevant| Sample { memory, signals: [signal, 0.0, 0.0, 0.0], relevant };
-        let samples: Vec<Sample> = (0..40).map(|n| sample(n % 2, f64::from(u8::from(n < 20)), (n < 20) == (n % 2 == 0))).collect();
-        assert!(auc(&crossed(&samples)).unwrap() < 0.1, "a fit to the memory itself would do better");
+        let sample = |memory, signal, relevant| Sample {
+            memory,
+            signals: [signal, 0.0, 0.0, 0.0],
+            relevant,
+        };
+        let samples: Vec<Sample> = (0..40)
+            .map(|n| sample(n % 2, f64::from(u8::from(n < 20)), (n < 20) == (n % 2 == 0)))
+            .collect();
+        assert!(
+            auc(&crossed(&samples)).unwrap() < 0.1,
+            "a fit to the memory itself would do better"
+        );
         let law = crossed(&lawful());
         assert_eq!(law.len(), lawful().len());
         assert!(brier(&law).unwrap() < 0.25);

@@ -23,8 +23,12 @@ pub struct Judged {
 impl Judged {
     /// Of answers; `memory` tells which memory the question at a place was made for.
     pub fn all(asked: &[Asked], memory: impl Fn(usize) -> usize) -> Vec<Judged> {
-        let of =
-            |one: &Asked| Judged { memory: memory(one.question), probability: one.probability, signals: one.signals, relevant: one.holds };
+        let of = |one: &Asked| Judged {
+            memory: memory(one.question),
+            probability: one.probability,
+            signals: one.signals,
+            relevant: one.holds,
+        };
         asked.iter().map(of).collect()
     }
 
@@ -65,13 +69,27 @@ impl Apart {
         for memory in &whole.memories {
             begins.push(dataset.memories.len());
             let sessions = memory.entries.chunk_by(|a, b| a.session == b.session);
-            dataset.memories.extend(sessions.map(|turns| Memory { entries: turns.to_vec() }));
+            dataset.memories.extend(sessions.map(|turns| Memory {
+                entries: turns.to_vec(),
+            }));
         }
         let mut apart = Apart { dataset, begins };
-        for question in whole.questions.iter().filter(|question| question.answerable) {
-            let holds = |place: &usize| apart.dataset.memories[*place].entries.iter().any(|item| question.evidence.contains(&item.id));
+        for question in whole
+            .questions
+            .iter()
+            .filter(|question| question.answerable)
+        {
+            let holds = |place: &usize| {
+                apart.dataset.memories[*place]
+                    .entries
+                    .iter()
+                    .any(|item| question.evidence.contains(&item.id))
+            };
             if let Some(memory) = apart.sessions(question.memory).find(holds) {
-                apart.dataset.questions.push(Question { memory, ..question.clone() });
+                apart.dataset.questions.push(Question {
+                    memory,
+                    ..question.clone()
+                });
             }
         }
         apart
@@ -79,7 +97,9 @@ impl Apart {
 
     /// The memory that a session is of.
     pub fn whole(&self, session: usize) -> usize {
-        self.begins.partition_point(|begin| *begin <= session).saturating_sub(1)
+        self.begins
+            .partition_point(|begin| *begin <= session)
+            .saturating_sub(1)
     }
 
     /// A session of the next memory.
@@ -90,7 +110,12 @@ impl Apart {
     }
 
     fn sessions(&self, memory: usize) -> std::ops::Range<usize> {
-        self.begins[memory]..self.begins.get(memory + 1).copied().unwrap_or(self.dataset.memories.len())
+        self.begins[memory]
+            ..self
+                .begins
+                .get(memory + 1)
+                .copied()
+                .unwrap_or(self.dataset.memories.len())
     }
 }
 
@@ -102,31 +127,88 @@ mod tests {
 
     fn item(id: &str, session: &str) -> Item {
         let (said, session) = (id.to_owned(), session.to_owned());
-        Item { id: id.to_owned(), at: Timestamp(0), session, said, speaker: None, caption: None, day: None }
+        Item {
+            id: id.to_owned(),
+            at: Timestamp(0),
+            session,
+            said,
+            speaker: None,
+            caption: None,
+            day: None,
+        }
     }
 
     fn question(memory: usize, evidence: &str) -> Question {
         let (evidence, sessions) = (vec![evidence.to_owned()], Vec::new());
-        Question { memory, text: String::new(), evidence, sessions, category: String::new(), answerable: true, at: None }
+        Question {
+            memory,
+            text: String::new(),
+            evidence,
+            sessions,
+            category: String::new(),
+            answerable: true,
+            at: None,
+        }
     }
 
     #[test]
     fn sessions_become_memories_and_questions_follow_their_evidence() {
         let memories = vec![
-            Memory { entries: vec![item("a", "s1"), item("b", "s1"), item("c", "s2")] },
-            Memory { entries: vec![item("a", "s1"), item("d", "s2"), item("e", "s3")] },
+            Memory {
+                entries: vec![item("a", "s1"), item("b", "s1"), item("c", "s2")],
+            },
+            Memory {
+                entries: vec![item("a", "s1"), item("d", "s2"), item("e", "s3")],
+            },
         ];
-        let questions = vec![question(0, "c"), question(1, "a"), question(1, "e"), question(1, "nowhere")];
-        let whole = Dataset { memories, questions, skipped: 0 };
+        let questions = vec![
+            question(0, "c"),
+            question(1, "a"),
+            question(1, "e"),
+            question(1, "nowhere"),
+        ];
+        let whole = Dataset {
+            memories,
+            questions,
+            skipped: 0,
+        };
         let apart = Apart::new(&whole);
-        let sizes: Vec<usize> = apart.dataset.memories.iter().map(|memory| memory.entries.len()).collect();
+        let sizes: Vec<usize> = apart
+            .dataset
+            .memories
+            .iter()
+            .map(|memory| memory.entries.len())
+            .collect();
         assert_eq!(sizes, [2, 1, 1, 1, 1]);
-        assert_eq!(apart.dataset.questions.iter().map(|one| one.memory).collect::<Vec<_>>(), [1, 2, 4]);
-        assert_eq!((0..5).map(|session| apart.whole(session)).collect::<Vec<_>>(), [0, 0, 1, 1, 1]);
-        assert_eq!((0..5).map(|session| apart.other(session)).collect::<Vec<_>>(), [2, 3, 0, 1, 0], "always of the other memory");
+        assert_eq!(
+            apart
+                .dataset
+                .questions
+                .iter()
+                .map(|one| one.memory)
+                .collect::<Vec<_>>(),
+            [1, 2, 4]
+        );
+        assert_eq!(
+            (0..5)
+                .map(|session| apart.whole(session))
+                .collect::<Vec<_>>(),
+            [0, 0, 1, 1, 1]
+        );
+        assert_eq!(
+            (0..5)
+                .map(|session| apart.other(session))
+                .collect::<Vec<_>>(),
+            [2, 3, 0, 1, 0],
+            "always of the other memory"
+        );
         let away = elsewhere(&whole.questions, |memory| 1 - memory);
         assert!(
-            away.iter().zip(&whole.questions).all(|(away, own)| away.memory != own.memory && away.evidence.is_empty() && !away.answerable)
+            away.iter()
+                .zip(&whole.questions)
+                .all(|(away, own)| away.memory != own.memory
+                    && away.evidence.is_empty()
+                    && !away.answerable)
         );
     }
 }

@@ -32,10 +32,12 @@ struct Turn {
 
 /// Reads the text of a file.
 pub fn read(text: &str) -> anyhow::Result<Dataset> {
-    let samples: Vec<Sample> = serde_json::from_str(text).map_err(|error| anyhow!(json_hint(&error)))?;
+    let samples: Vec<Sample> =
+        serde_json::from_str(text).map_err(|error| anyhow!(json_hint(&error)))?;
     let mut dataset = Dataset::default();
     for (place, sample) in samples.into_iter().enumerate() {
-        let (memory, question) = one(sample, place).with_context(|| format!("question {}", place + 1))?;
+        let (memory, question) =
+            one(sample, place).with_context(|| format!("question {}", place + 1))?;
         dataset.memories.push(memory);
         dataset.questions.push(question);
     }
@@ -44,14 +46,25 @@ pub fn read(text: &str) -> anyhow::Result<Dataset> {
 
 fn one(sample: Sample, place: usize) -> anyhow::Result<(Memory, Question)> {
     let sessions = sample.haystack_sessions.len();
-    let alike = sessions == sample.haystack_session_ids.len() && sessions == sample.haystack_dates.len();
-    ensure!(alike, "haystack_sessions, haystack_session_ids and haystack_dates are not of one length");
+    let alike =
+        sessions == sample.haystack_session_ids.len() && sessions == sample.haystack_dates.len();
+    ensure!(
+        alike,
+        "haystack_sessions, haystack_session_ids and haystack_dates are not of one length"
+    );
     let form = "is no date like \"2023/05/20 (Sat) 02:21\"";
-    let asked = dates::slashed(&sample.question_date).with_context(|| format!("question_date {form}"))?;
+    let asked =
+        dates::slashed(&sample.question_date).with_context(|| format!("question_date {form}"))?;
     let (mut entries, mut evidence) = (Vec::new(), Vec::new());
-    let named = sample.haystack_session_ids.iter().zip(&sample.haystack_dates);
-    for (number, (turns, (session, date))) in sample.haystack_sessions.into_iter().zip(named).enumerate() {
-        let begun = dates::slashed(date).with_context(|| format!("haystack_dates, {}: it {form}", number + 1))?;
+    let named = sample
+        .haystack_session_ids
+        .iter()
+        .zip(&sample.haystack_dates);
+    for (number, (turns, (session, date))) in
+        sample.haystack_sessions.into_iter().zip(named).enumerate()
+    {
+        let begun = dates::slashed(date)
+            .with_context(|| format!("haystack_dates, {}: it {form}", number + 1))?;
         for (turn, said) in turns.into_iter().zip(0..) {
             let id = format!("{session}:{said}");
             if turn.has_answer {
@@ -74,7 +87,11 @@ fn one(sample: Sample, place: usize) -> anyhow::Result<(Memory, Question)> {
         memory: place,
         text: sample.question,
         evidence: if answerable { evidence } else { Vec::new() },
-        sessions: if answerable { sample.answer_session_ids } else { Vec::new() },
+        sessions: if answerable {
+            sample.answer_session_ids
+        } else {
+            Vec::new()
+        },
         category: sample.question_type,
         answerable,
         at: Some(asked),

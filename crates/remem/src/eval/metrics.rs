@@ -36,8 +36,14 @@ pub fn judge(found: &[&str], evidence: &[String], k: usize) -> Scores {
         recall: there / wanted,
         all: f64::from(!evidence.is_empty() && first_of.len() == evidence.len()),
         any: f64::from(there > 0.0),
-        ndcg: if best > 0.0 { first_of.iter().map(|place| gain(*place)).sum::<f64>() / best } else { 0.0 },
-        mrr: first_of.first().map_or(0.0, |place| 1.0 / (*place as f64 + 1.0)),
+        ndcg: if best > 0.0 {
+            first_of.iter().map(|place| gain(*place)).sum::<f64>() / best
+        } else {
+            0.0
+        },
+        mrr: first_of
+            .first()
+            .map_or(0.0, |place| 1.0 / (*place as f64 + 1.0)),
     }
 }
 
@@ -91,13 +97,29 @@ mod tests {
         // Found: second and sixth place; c is missing.
         let found = ["x", "a", "y", "z", "w", "b", "v"];
         let scores = judge(&found, &ids("a b c"), 10);
-        assert!(near(scores.recall_few, 1.0 / 3.0) && near(scores.recall, 2.0 / 3.0), "{scores:?}");
+        assert!(
+            near(scores.recall_few, 1.0 / 3.0) && near(scores.recall, 2.0 / 3.0),
+            "{scores:?}"
+        );
         assert_eq!((scores.all, scores.any, scores.mrr), (0.0, 1.0, 0.5));
         // 1/log2(3) + 1/log2(7), of 1/log2(2) + 1/log2(3) + 1/log2(4).
-        let (gained, best) = (0.630_929_753_571_457_4 + 0.356_207_187_108_022_2, 2.130_929_753_571_457_4);
+        let (gained, best) = (
+            0.630_929_753_571_457_4 + 0.356_207_187_108_022_2,
+            2.130_929_753_571_457_4,
+        );
         assert!(near(scores.ndcg, gained / best), "{scores:?}");
         let all = judge(&["b", "a"], &ids("a b"), 10);
-        assert_eq!(all, Scores { recall_few: 1.0, recall: 1.0, all: 1.0, any: 1.0, ndcg: 1.0, mrr: 1.0 });
+        assert_eq!(
+            all,
+            Scores {
+                recall_few: 1.0,
+                recall: 1.0,
+                all: 1.0,
+                any: 1.0,
+                ndcg: 1.0,
+                mrr: 1.0
+            }
+        );
     }
 
     #[test]
@@ -116,7 +138,10 @@ mod tests {
         assert_eq!((means.recall, means.mrr, count), (0.5, 0.5, 2));
         assert!(mean([].iter()).is_none());
         let values: Vec<u64> = (1..=200).rev().collect();
-        assert_eq!([50, 95, 99, 100].map(|p| percentile(&values, p)), [100, 190, 198, 200]);
+        assert_eq!(
+            [50, 95, 99, 100].map(|p| percentile(&values, p)),
+            [100, 190, 198, 200]
+        );
         assert_eq!((percentile(&[7], 50), percentile(&[], 50)), (7, 0));
     }
 

@@ -23,7 +23,10 @@ fn changed(questions: &[Question], change: impl Fn(&str, usize) -> String) -> Ve
             let word = change(&text[place.clone()], number);
             text.replace_range(place, &word);
         }
-        Question { text, ..question.clone() }
+        Question {
+            text,
+            ..question.clone()
+        }
     };
     questions.iter().enumerate().map(one).collect()
 }
@@ -51,7 +54,13 @@ fn slip(word: &str, number: usize) -> String {
     match number % 4 {
         0 => drop(letters.remove(middle)),
         1 => letters.insert(middle, letters[middle]),
-        2 => letters[middle] = if letters[middle].eq_ignore_ascii_case(&b'z') { b'a' } else { letters[middle] + 1 },
+        2 => {
+            letters[middle] = if letters[middle].eq_ignore_ascii_case(&b'z') {
+                b'a'
+            } else {
+                letters[middle] + 1
+            }
+        }
         _ => letters.swap(middle - 1, middle),
     }
     String::from_utf8(letters).unwrap_or_default()
@@ -63,16 +72,32 @@ mod tests {
 
     fn question(text: &str) -> Question {
         let (evidence, sessions) = (Vec::new(), Vec::new());
-        Question { memory: 0, text: text.to_owned(), evidence, sessions, category: String::new(), answerable: true, at: None }
+        Question {
+            memory: 0,
+            text: text.to_owned(),
+            evidence,
+            sessions,
+            category: String::new(),
+            answerable: true,
+            at: None,
+        }
     }
 
     #[test]
     fn the_longest_word_has_a_slip() {
         let asked = vec![question("When did Melanie paint it?"); 4];
-        let texts: Vec<String> = misspelt(&asked).into_iter().map(|question| question.text).collect();
-        let expected = ["Melnie", "Melaanie", "Melbnie", "Mealnie"].map(|name| format!("When did {name} paint it?"));
+        let texts: Vec<String> = misspelt(&asked)
+            .into_iter()
+            .map(|question| question.text)
+            .collect();
+        let expected = ["Melnie", "Melaanie", "Melbnie", "Mealnie"]
+            .map(|name| format!("When did {name} paint it?"));
         assert_eq!(texts, expected);
         assert_eq!(without(&asked)[0].text, "When did  paint it?");
-        assert_eq!(misspelt(&[question("Is it é 12345?")])[0].text, "Is it é 12345?", "nothing is long enough");
+        assert_eq!(
+            misspelt(&[question("Is it é 12345?")])[0].text,
+            "Is it é 12345?",
+            "nothing is long enough"
+        );
     }
 }

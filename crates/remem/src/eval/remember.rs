@@ -18,7 +18,11 @@ pub struct Remembering {
 impl Remembering {
     /// Takes note of what this model says.
     pub fn new(model: Arc<dyn Embedder>) -> Remembering {
-        Remembering { model, known: Mutex::default(), answers: AtomicBool::new(false) }
+        Remembering {
+            model,
+            known: Mutex::default(),
+            answers: AtomicBool::new(false),
+        }
     }
 
     /// From now on it answers what it knows itself.
@@ -43,7 +47,10 @@ impl Embedder for Remembering {
     }
 
     async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError> {
-        if let Some(vectors) = self.known(texts).filter(|_| self.answers.load(Ordering::SeqCst)) {
+        if let Some(vectors) = self
+            .known(texts)
+            .filter(|_| self.answers.load(Ordering::SeqCst))
+        {
             return Ok(vectors);
         }
         let vectors = self.model.embed(texts).await?;

@@ -66,11 +66,19 @@ impl Section {
     /// A table without rows.
     pub fn new(title: &str, note: &str, heading: &[&str]) -> Section {
         let heading = heading.iter().map(|&name| name.to_owned()).collect();
-        Section { title: title.to_owned(), note: note.to_owned(), heading, rows: Vec::new() }
+        Section {
+            title: title.to_owned(),
+            note: note.to_owned(),
+            heading,
+            rows: Vec::new(),
+        }
     }
 
     fn shown(&self) -> Vec<Vec<String>> {
-        self.rows.iter().map(|row| row.iter().map(Cell::show).collect()).collect()
+        self.rows
+            .iter()
+            .map(|row| row.iter().map(Cell::show).collect())
+            .collect()
     }
 }
 
@@ -81,15 +89,32 @@ pub fn print(sections: &[Section]) {
         if !section.note.is_empty() {
             println!("{}", section.note);
         }
-        let heading: Vec<String> = section.heading.iter().map(|name| name.to_uppercase()).collect();
-        output::table(&heading.iter().map(String::as_str).collect::<Vec<_>>(), section.shown(), "nothing");
+        let heading: Vec<String> = section
+            .heading
+            .iter()
+            .map(|name| name.to_uppercase())
+            .collect();
+        output::table(
+            &heading.iter().map(String::as_str).collect::<Vec<_>>(),
+            section.shown(),
+            "nothing",
+        );
     }
 }
 
 /// As Markdown.
 pub fn markdown(sections: &[Section]) -> String {
     let mut text = "# Recall\n".to_owned();
-    let line = |cells: &[String]| format!("| {} |\n", cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>().join(" | "));
+    let line = |cells: &[String]| {
+        format!(
+            "| {} |\n",
+            cells
+                .iter()
+                .map(|cell| cell.replace('|', "\\|"))
+                .collect::<Vec<_>>()
+                .join(" | ")
+        )
+    };
     for section in sections {
         text += &format!("\n## {}\n\n", section.title);
         if !section.note.is_empty() {
@@ -105,10 +130,19 @@ pub fn markdown(sections: &[Section]) -> String {
 /// As JSON: a row is an object with the names of the columns.
 pub fn json(sections: &[Section]) -> Value {
     let row = |section: &Section, row: &[Cell]| -> Map<String, Value> {
-        section.heading.iter().cloned().zip(row.iter().map(Cell::json)).collect()
+        section
+            .heading
+            .iter()
+            .cloned()
+            .zip(row.iter().map(Cell::json))
+            .collect()
     };
     let tables = sections.iter().map(|section| {
-        let rows: Vec<_> = section.rows.iter().map(|cells| row(section, cells)).collect();
+        let rows: Vec<_> = section
+            .rows
+            .iter()
+            .map(|cells| row(section, cells))
+            .collect();
         json!({"title": section.title, "rows": rows})
     });
     json!({"tables": tables.collect::<Vec<_>>()})
@@ -121,12 +155,20 @@ mod tests {
     #[test]
     fn one_table_three_ways() {
         let mut section = Section::new("Figures", "How to read it.", &["way", "share", "count"]);
-        section.rows.push(vec![Cell::text("a|b"), Cell::Share(0.12345), Cell::Count(3)]);
-        section.rows.push(vec![Cell::text("c"), Cell::None, Cell::Count(0)]);
-        let expected =
-            "# Recall\n\n## Figures\n\nHow to read it.\n\n| way | share | count |\n|---|---|---|\n| a\\|b | 0.123 | 3 |\n| c | - | 0 |\n";
+        section.rows.push(vec![
+            Cell::text("a|b"),
+            Cell::Share(0.12345),
+            Cell::Count(3),
+        ]);
+        section
+            .rows
+            .push(vec![Cell::text("c"), Cell::None, Cell::Count(0)]);
+        let expected = "# Recall\n\n## Figures\n\nHow to read it.\n\n| way | share | count |\n|---|---|---|\n| a\\|b | 0.123 | 3 |\n| c | - | 0 |\n";
         assert_eq!(markdown(&[section.clone()]), expected);
         let rows = json(&[section])["tables"][0]["rows"].clone();
-        assert_eq!(rows, json!([{"way": "a|b", "share": 0.12345, "count": 3}, {"way": "c", "share": null, "count": 0}]));
+        assert_eq!(
+            rows,
+            json!([{"way": "a|b", "share": 0.12345, "count": 3}, {"way": "c", "share": null, "count": 0}])
+        );
     }
 }

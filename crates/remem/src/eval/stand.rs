@@ -82,7 +82,8 @@ struct StandClock {
 
 impl Clock for StandClock {
     fn now(&self) -> Timestamp {
-        self.base.plus_ms(i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(0))
+        self.base
+            .plus_ms(i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(0))
     }
 }
 
@@ -91,9 +92,14 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> anyhow::Result<Folder> {
-        let name: String = host::random()?.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let name: String = host::random()?
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         let path = std::env::temp_dir().join(format!("remem-eval-{name}"));
-        private::folder(&path).with_context(|| format!("cannot make the folder {}", path.display()))?;
+        private::folder(&path)
+            .with_context(|| format!("cannot make the folder {}", path.display()))?;
         Ok(Folder(path))
     }
 }
@@ -107,22 +113,46 @@ impl Drop for Folder {
 
 impl Stand {
     /// An empty host whose clock stands after `last`.
-    pub async fn new(config: &Config, embedder: Option<Arc<dyn Embedder>>, last: Timestamp) -> anyhow::Result<Stand> {
+    pub async fn new(
+        config: &Config,
+        embedder: Option<Arc<dyn Embedder>>,
+        last: Timestamp,
+    ) -> anyhow::Result<Stand> {
         let folder = Folder::new()?;
         let location = Location::Folder(folder.0.clone());
-        let store = SqliteStore::open(location.clone(), config.storage.readers).context("cannot open the store")?;
-        let directory = SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
+        let store = SqliteStore::open(location.clone(), config.storage.readers)
+            .context("cannot open the store")?;
+        let directory =
+            SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
         let base = Timestamp(last.0.div_euclid(DAY_MS).saturating_add(1) * DAY_MS + DAY_MS / 2);
-        let clock = StandClock { base, begun: Instant::now() };
+        let clock = StandClock {
+            base,
+            begun: Instant::now(),
+        };
         let key = HostKey::new(host::random()?);
-        let mut parts = Parts::new(Arc::new(store), Arc::new(directory), Arc::new(clock), Arc::new(RandomIds), key);
+        let mut parts = Parts::new(
+            Arc::new(store),
+            Arc::new(directory),
+            Arc::new(clock),
+            Arc::new(RandomIds),
+            key,
+        );
         parts.policy = config.policy()?;
         parts.embedders = Embedders::new(embedder, None);
         let engine = Engine::new(parts);
-        let tenant = TenantId::parse(host::DEFAULT_TENANT).context("the tenant's name is not valid")?;
-        engine.ensure_tenant(tenant.clone(), ShapePolicy::default()).await?;
+        let tenant =
+            TenantId::parse(host::DEFAULT_TENANT).context("the tenant's name is not valid")?;
+        engine
+            .ensure_tenant(tenant.clone(), ShapePolicy::default())
+            .await?;
         let caller = engine.local_caller(&tenant).await?;
-        Ok(Stand { engine, caller, tenant, names: Vec::new(), folder })
+        Ok(Stand {
+            engine,
+            caller,
+            tenant,
+            names: Vec::new(),
+            folder,
+        })
     }
 
     /// Puts memories, and makes the vectors of their entries if there is a model.
@@ -132,25 +162,44 @@ impl Stand {
         for texts in memories {
             let name = memory(self.names.len());
             for batch in batches(&texts) {
-                self.engine.import(&self.caller, &name, drafts(&texts, batch.clone())?).await.context("the host refused entries")?;
+                self.engine
+                    .import(&self.caller, &name, drafts(&texts, batch.clone())?)
+                    .await
+                    .context("the host refused entries")?;
                 bar.inc(batch.len() as u64);
             }
-            self.names.push(texts.into_iter().map(|text| text.id).collect());
+            self.names
+                .push(texts.into_iter().map(|text| text.id).collect());
         }
         bar.finish_and_clear();
         let load_ms = millis(begun);
         let (vectors, embed_ms) = self.pass("embed", PassMode::Apply, entries).await?;
         // What is still in the journal moves into the file, which tells the size then.
         self.pass("purge", PassMode::Compact, 0).await?;
-        Ok(Costs { entries, vectors, bytes: self.bytes()?, load_ms, embed_ms })
+        Ok(Costs {
+            entries,
+            vectors,
+            bytes: self.bytes()?,
+            load_ms,
+            embed_ms,
+        })
     }
 
     /// Runs a pass to its end; what it changed, and the milliseconds that it took.
-    async fn pass(&self, name: &'static str, mode: PassMode, entries: u64) -> anyhow::Result<(u64, u64)> {
+    async fn pass(
+        &self,
+        name: &'static str,
+        mode: PassMode,
+        entries: u64,
+    ) -> anyhow::Result<(u64, u64)> {
         let pass = registry::find(name).with_context(|| format!("there is no pass {name}"))?;
         let (bar, begun, mut changed) = (bar(name, entries), Instant::now(), 0);
         loop {
-            let report = self.engine.run_pass(pass, &self.tenant, mode).await.with_context(|| format!("the pass {name} failed"))?;
+            let report = self
+                .engine
+                .run_pass(pass, &self.tenant, mode)
+                .await
+                .with_context(|| format!("the pass {name} failed"))?;
             changed += report.changed;
             bar.set_position(changed);
             if !report.more {
@@ -162,12 +211,25 @@ impl Stand {
     }
 
     fn bytes(&self) -> anyhow::Result<u64> {
-        let file = self.folder.0.join("tenants").join(format!("{}.db", self.tenant));
-        Ok(file.metadata().context("the tenant's file is not there")?.len())
+        let file = self
+            .folder
+            .0
+            .join("tenants")
+            .join(format!("{}.db", self.tenant));
+        Ok(file
+            .metadata()
+            .context("the tenant's file is not there")?
+            .len())
     }
 
     /// Asks a memory.
-    pub async fn ask(&self, place: usize, query: &str, way: Way, limit: u32) -> anyhow::Result<Answer> {
+    pub async fn ask(
+        &self,
+        place: usize,
+        query: &str,
+        way: Way,
+        limit: u32,
+    ) -> anyhow::Result<Answer> {
         let request = SearchRequest {
             query: query.to_owned(),
             limit: Some(limit),
@@ -177,12 +239,35 @@ impl Stand {
             ..SearchRequest::default()
         };
         let begun = Instant::now();
-        let searched = self.engine.search(&self.caller, &memory(place), request).await.context("the host refused a question")?;
+        let searched = self
+            .engine
+            .search(&self.caller, &memory(place), request)
+            .await
+            .context("the host refused a question")?;
         let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         let names = self.names.get(place).context("there is no such memory")?;
-        let name = |id: &EntryId| id.as_str().parse().ok().and_then(|place: usize| names.get(place)).cloned();
-        let Some(found) = searched.hits.iter().map(|hit| name(&hit.entry.id)).collect() else { bail!("a hit is no entry of the dataset") };
-        Ok(Answer { found, probability: searched.probability, signals: searched.signals, timed: searched.when.is_some(), micros })
+        let name = |id: &EntryId| {
+            id.as_str()
+                .parse()
+                .ok()
+                .and_then(|place: usize| names.get(place))
+                .cloned()
+        };
+        let Some(found) = searched
+            .hits
+            .iter()
+            .map(|hit| name(&hit.entry.id))
+            .collect()
+        else {
+            bail!("a hit is no entry of the dataset")
+        };
+        Ok(Answer {
+            found,
+            probability: searched.probability,
+            signals: searched.signals,
+            timed: searched.when.is_some(),
+            micros,
+        })
     }
 }
 
@@ -195,7 +280,9 @@ fn memory(place: usize) -> String {
 fn batches(texts: &[Text]) -> Vec<std::ops::Range<usize>> {
     let (mut ranges, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (place, text) in texts.iter().enumerate() {
-        if place > start && (place - start >= BATCH_ENTRIES || bytes + text.text.len() > BATCH_BYTES) {
+        if place > start
+            && (place - start >= BATCH_ENTRIES || bytes + text.text.len() > BATCH_BYTES)
+        {
             ranges.push(start..place);
             (start, bytes) = (place, 0);
         }
@@ -211,8 +298,15 @@ fn batches(texts: &[Text]) -> Vec<std::ops::Range<usize>> {
 fn drafts(texts: &[Text], range: std::ops::Range<usize>) -> anyhow::Result<Vec<Draft>> {
     let draft = |place: usize| {
         let id = EntryId::parse(&format!("{place:08}")).context("a number is an id")?;
-        let origin = Some(Origin { id, created_at: Some(texts[place].at) });
-        Ok(Draft { content: texts[place].text.clone(), origin, ..Draft::default() })
+        let origin = Some(Origin {
+            id,
+            created_at: Some(texts[place].at),
+        });
+        Ok(Draft {
+            content: texts[place].text.clone(),
+            origin,
+            ..Draft::default()
+        })
     };
     range.map(draft).collect()
 }
@@ -226,8 +320,11 @@ pub fn bar(what: &'static str, length: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{msg:8} {bar:30} {pos}/{len} eta {eta}").unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(length).with_style(style).with_message(what)
+    let style = ProgressStyle::with_template("{msg:8} {bar:30} {pos}/{len} eta {eta}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length)
+        .with_style(style)
+        .with_message(what)
 }
 
 #[cfg(test)]
@@ -236,7 +333,11 @@ mod tests {
 
     #[test]
     fn batches_hold_everything_once() {
-        let text = |bytes: usize| Text { id: String::new(), at: Timestamp(0), text: "x".repeat(bytes) };
+        let text = |bytes: usize| Text {
+            id: String::new(),
+            at: Timestamp(0),
+            text: "x".repeat(bytes),
+        };
         let many: Vec<Text> = (0..1_001).map(|_| text(1)).collect();
         assert_eq!(batches(&many), [0..500, 500..1_000, 1_000..1_001]);
         let long = [text(BATCH_BYTES), text(1), text(BATCH_BYTES + 1), text(1)];

@@ -5,8 +5,9 @@ use async_trait::async_trait;
 use remem_server::{CommitmentDoor, MadeCommitment};
 use remem_wire::Failure;
 use remem_wire::commitment::{
-    CommitmentCreate, CommitmentDoc, CommitmentList, CommitmentRulesDoc, CommitmentRulesPut, CommitmentSnooze, CommitmentWhy,
-    CommitmentsQuery, FireList, FiresQuery, Observation, ObservationAnswer,
+    CommitmentCreate, CommitmentDoc, CommitmentList, CommitmentRulesDoc, CommitmentRulesPut,
+    CommitmentSnooze, CommitmentWhy, CommitmentsQuery, FireList, FiresQuery, Observation,
+    ObservationAnswer,
 };
 use remem_wire::heartbeat::{HeartbeatDoc, HeartbeatList, HeartbeatPut};
 use reqwest::Method;
@@ -14,7 +15,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 fn rules_path(memory_ref: Option<&str>) -> String {
-    memory_ref.map_or_else(|| "commitment-rules".to_owned(), |name| format!("memory/{}/commitment-rules", segment(name)))
+    memory_ref.map_or_else(
+        || "commitment-rules".to_owned(),
+        |name| format!("memory/{}/commitment-rules", segment(name)),
+    )
 }
 
 fn heartbeat_path(id: &str) -> String {
@@ -22,15 +26,33 @@ fn heartbeat_path(id: &str) -> String {
 }
 
 impl HttpDoor {
-    async fn set<T: DeserializeOwned, B: Serialize + Sync>(&self, path: String, body: &B) -> Result<T, Failure> {
-        let call = Call { method: Method::PUT, path, query: None, body: Some(body), idempotency_key: None, repeatable: true };
+    async fn set<T: DeserializeOwned, B: Serialize + Sync>(
+        &self,
+        path: String,
+        body: &B,
+    ) -> Result<T, Failure> {
+        let call = Call {
+            method: Method::PUT,
+            path,
+            query: None,
+            body: Some(body),
+            idempotency_key: None,
+            repeatable: true,
+        };
         parse(self.call(call).await?).await
     }
 
     /// Not repeated by itself: a second attempt would find it done, and say that it cannot be.
     async fn change(&self, id: &str, verb: &str) -> Result<CommitmentDoc, Failure> {
         let path = format!("commitments/{}/{verb}", segment(id));
-        let call = Call::<()> { method: Method::POST, path, query: None, body: None, idempotency_key: None, repeatable: false };
+        let call = Call::<()> {
+            method: Method::POST,
+            path,
+            query: None,
+            body: None,
+            idempotency_key: None,
+            repeatable: false,
+        };
         parse(self.call(call).await?).await
     }
 }
@@ -44,14 +66,30 @@ impl CommitmentDoor for HttpDoor {
         self.read(format!("commitments/{}", segment(id)), &()).await
     }
     async fn explain_commitment(&self, id: &str) -> Result<CommitmentWhy, Failure> {
-        self.read(format!("commitments/{}/explain", segment(id)), &()).await
+        self.read(format!("commitments/{}/explain", segment(id)), &())
+            .await
     }
     async fn commitment_fires(&self, id: &str, query: FiresQuery) -> Result<FireList, Failure> {
-        self.read(format!("commitments/{}/fires", segment(id)), &query).await
+        self.read(format!("commitments/{}/fires", segment(id)), &query)
+            .await
     }
-    async fn create_commitment(&self, memory_ref: &str, new: CommitmentCreate, key: Option<&str>) -> Result<MadeCommitment, Failure> {
-        let made = self.write(format!("memory/{}/commitments", segment(memory_ref)), &new, key).await?;
-        Ok(MadeCommitment { commitment: made.value, replayed: made.replayed })
+    async fn create_commitment(
+        &self,
+        memory_ref: &str,
+        new: CommitmentCreate,
+        key: Option<&str>,
+    ) -> Result<MadeCommitment, Failure> {
+        let made = self
+            .write(
+                format!("memory/{}/commitments", segment(memory_ref)),
+                &new,
+                key,
+            )
+            .await?;
+        Ok(MadeCommitment {
+            commitment: made.value,
+            replayed: made.replayed,
+        })
     }
     async fn confirm_commitment(&self, id: &str) -> Result<CommitmentDoc, Failure> {
         self.change(id, "confirm").await
@@ -59,16 +97,37 @@ impl CommitmentDoor for HttpDoor {
     async fn cancel_commitment(&self, id: &str) -> Result<CommitmentDoc, Failure> {
         self.change(id, "cancel").await
     }
-    async fn snooze_commitment(&self, id: &str, snooze: CommitmentSnooze) -> Result<CommitmentDoc, Failure> {
-        self.post(format!("commitments/{}/snooze", segment(id)), &snooze, true).await
+    async fn snooze_commitment(
+        &self,
+        id: &str,
+        snooze: CommitmentSnooze,
+    ) -> Result<CommitmentDoc, Failure> {
+        self.post(format!("commitments/{}/snooze", segment(id)), &snooze, true)
+            .await
     }
-    async fn observe(&self, memory_ref: &str, observation: Observation) -> Result<ObservationAnswer, Failure> {
-        self.post(format!("memory/{}/observations", segment(memory_ref)), &observation, true).await
+    async fn observe(
+        &self,
+        memory_ref: &str,
+        observation: Observation,
+    ) -> Result<ObservationAnswer, Failure> {
+        self.post(
+            format!("memory/{}/observations", segment(memory_ref)),
+            &observation,
+            true,
+        )
+        .await
     }
-    async fn commitment_rules(&self, memory_ref: Option<&str>) -> Result<CommitmentRulesDoc, Failure> {
+    async fn commitment_rules(
+        &self,
+        memory_ref: Option<&str>,
+    ) -> Result<CommitmentRulesDoc, Failure> {
         self.read(rules_path(memory_ref), &()).await
     }
-    async fn put_commitment_rules(&self, memory_ref: Option<&str>, put: CommitmentRulesPut) -> Result<CommitmentRulesDoc, Failure> {
+    async fn put_commitment_rules(
+        &self,
+        memory_ref: Option<&str>,
+        put: CommitmentRulesPut,
+    ) -> Result<CommitmentRulesDoc, Failure> {
         self.set(rules_path(memory_ref), &put).await
     }
     async fn heartbeats(&self) -> Result<HeartbeatList, Failure> {
@@ -82,7 +141,14 @@ impl CommitmentDoor for HttpDoor {
     }
     async fn remove_heartbeat(&self, id: &str) -> Result<(), Failure> {
         let path = heartbeat_path(id);
-        let call = Call::<()> { method: Method::DELETE, path, query: None, body: None, idempotency_key: None, repeatable: false };
+        let call = Call::<()> {
+            method: Method::DELETE,
+            path,
+            query: None,
+            body: None,
+            idempotency_key: None,
+            repeatable: false,
+        };
         self.call(call).await.map(|_| ())
     }
 }

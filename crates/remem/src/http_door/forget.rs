@@ -3,7 +3,9 @@
 use super::{Call, HttpDoor, segment};
 use async_trait::async_trait;
 use remem_server::ForgetDoor;
-use remem_wire::forget::{ArchiveList, EntryLineage, ErasureList, ErasuresQuery, ForgetAnswer, ForgetRequest};
+use remem_wire::forget::{
+    ArchiveList, EntryLineage, ErasureList, ErasuresQuery, ForgetAnswer, ForgetRequest,
+};
 use remem_wire::{ErrorBody, Failure};
 use reqwest::Method;
 use serde_json::{Map, Value};
@@ -22,19 +24,49 @@ impl ForgetDoor for HttpDoor {
         self.read(format!("erasures/{}", segment(id)), &()).await
     }
     async fn lineage(&self, memory_ref: &str, id: &str) -> Result<EntryLineage, Failure> {
-        self.read(format!("memory/{}/entries/{}/lineage", segment(memory_ref), segment(id)), &()).await
+        self.read(
+            format!(
+                "memory/{}/entries/{}/lineage",
+                segment(memory_ref),
+                segment(id)
+            ),
+            &(),
+        )
+        .await
     }
     async fn archives(&self, memory_ref: &str) -> Result<ArchiveList, Failure> {
-        self.read(format!("memory/{}/archives", segment(memory_ref)), &()).await
+        self.read(format!("memory/{}/archives", segment(memory_ref)), &())
+            .await
     }
     async fn archive(&self, memory_ref: &str, sha256: &str) -> Result<String, Failure> {
-        let path = format!("memory/{}/archives/{}", segment(memory_ref), segment(sha256));
-        let call = Call::<()> { method: Method::GET, path, query: None, body: None, idempotency_key: None, repeatable: true };
+        let path = format!(
+            "memory/{}/archives/{}",
+            segment(memory_ref),
+            segment(sha256)
+        );
+        let call = Call::<()> {
+            method: Method::GET,
+            path,
+            query: None,
+            body: None,
+            idempotency_key: None,
+            repeatable: true,
+        };
         // The bytes themselves: a text that was read as JSON and written again is not what the digest names.
         let bytes = self.call(call).await?.bytes().await.ok();
-        bytes.and_then(|bytes| String::from_utf8(bytes.into()).ok()).ok_or_else(|| {
-            let message = "the server's answer broke off or is not text; try again".to_owned();
-            Failure { status: 502, retry_after: None, body: ErrorBody { error: "unexpected_answer".to_owned(), message, details: None } }
-        })
+        bytes
+            .and_then(|bytes| String::from_utf8(bytes.into()).ok())
+            .ok_or_else(|| {
+                let message = "the server's answer broke off or is not text; try again".to_owned();
+                Failure {
+                    status: 502,
+                    retry_after: None,
+                    body: ErrorBody {
+                        error: "unexpected_answer".to_owned(),
+                        message,
+                        details: None,
+                    },
+                }
+            })
     }
 }

@@ -4,7 +4,10 @@ use super::{Call, HttpDoor, fresh_key, parse, segment, urlencoded};
 use async_trait::async_trait;
 use remem_server::PassDoor;
 use remem_wire::Failure;
-use remem_wire::pass::{JobDoc, JobList, JobsQuery, PassList, PassRan, PassRun, ScheduleDoc, ScheduleList, SchedulePut, ScheduleQuery};
+use remem_wire::pass::{
+    JobDoc, JobList, JobsQuery, PassList, PassRan, PassRun, ScheduleDoc, ScheduleList, SchedulePut,
+    ScheduleQuery,
+};
 use reqwest::{Method, StatusCode};
 
 #[async_trait]
@@ -12,9 +15,24 @@ impl PassDoor for HttpDoor {
     async fn passes(&self) -> Result<PassList, Failure> {
         self.read("passes".to_owned(), &()).await
     }
-    async fn run_pass(&self, name: &str, run: PassRun, key: Option<&str>) -> Result<PassRan, Failure> {
-        let (path, idempotency_key) = (format!("passes/{}/run", segment(name)), Some(key.map_or_else(fresh_key, str::to_owned)));
-        let call = Call { method: Method::POST, path, query: None, body: Some(&run), idempotency_key, repeatable: true };
+    async fn run_pass(
+        &self,
+        name: &str,
+        run: PassRun,
+        key: Option<&str>,
+    ) -> Result<PassRan, Failure> {
+        let (path, idempotency_key) = (
+            format!("passes/{}/run", segment(name)),
+            Some(key.map_or_else(fresh_key, str::to_owned)),
+        );
+        let call = Call {
+            method: Method::POST,
+            path,
+            query: None,
+            body: Some(&run),
+            idempotency_key,
+            repeatable: true,
+        };
         let response = self.call(call).await?;
         if response.status() == StatusCode::ACCEPTED {
             return Ok(PassRan::Started(parse(response).await?));
@@ -29,23 +47,56 @@ impl PassDoor for HttpDoor {
     }
     async fn cancel_job(&self, id: &str) -> Result<JobDoc, Failure> {
         let path = format!("jobs/{}/cancel", segment(id));
-        let call = Call::<()> { method: Method::POST, path, query: None, body: None, idempotency_key: None, repeatable: true };
+        let call = Call::<()> {
+            method: Method::POST,
+            path,
+            query: None,
+            body: None,
+            idempotency_key: None,
+            repeatable: true,
+        };
         parse(self.call(call).await?).await
     }
     async fn schedules(&self) -> Result<ScheduleList, Failure> {
         self.read("schedules".to_owned(), &()).await
     }
     async fn schedule(&self, pass: &str, query: ScheduleQuery) -> Result<ScheduleDoc, Failure> {
-        self.read(format!("passes/{}/schedule", segment(pass)), &query).await
+        self.read(format!("passes/{}/schedule", segment(pass)), &query)
+            .await
     }
-    async fn put_schedule(&self, pass: &str, query: ScheduleQuery, put: SchedulePut) -> Result<ScheduleDoc, Failure> {
-        let (path, query) = (format!("passes/{}/schedule", segment(pass)), Some(urlencoded(&query)));
-        let call = Call { method: Method::PUT, path, query, body: Some(&put), idempotency_key: None, repeatable: true };
+    async fn put_schedule(
+        &self,
+        pass: &str,
+        query: ScheduleQuery,
+        put: SchedulePut,
+    ) -> Result<ScheduleDoc, Failure> {
+        let (path, query) = (
+            format!("passes/{}/schedule", segment(pass)),
+            Some(urlencoded(&query)),
+        );
+        let call = Call {
+            method: Method::PUT,
+            path,
+            query,
+            body: Some(&put),
+            idempotency_key: None,
+            repeatable: true,
+        };
         parse(self.call(call).await?).await
     }
     async fn remove_schedule(&self, pass: &str, query: ScheduleQuery) -> Result<(), Failure> {
-        let (path, query) = (format!("passes/{}/schedule", segment(pass)), Some(urlencoded(&query)));
-        let call = Call::<()> { method: Method::DELETE, path, query, body: None, idempotency_key: None, repeatable: false };
+        let (path, query) = (
+            format!("passes/{}/schedule", segment(pass)),
+            Some(urlencoded(&query)),
+        );
+        let call = Call::<()> {
+            method: Method::DELETE,
+            path,
+            query,
+            body: None,
+            idempotency_key: None,
+            repeatable: false,
+        };
         self.call(call).await.map(|_| ())
     }
 }

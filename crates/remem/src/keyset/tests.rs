@@ -20,12 +20,22 @@ impl Place for Arc<Said> {
     async fn look(&self) -> Result<Found, KeysetError> {
         self.looks.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(self.slow).await;
-        self.answer.lock().unwrap().map(|text| Found::Document(text.as_bytes().to_vec()))
+        self.answer
+            .lock()
+            .unwrap()
+            .map(|text| Found::Document(text.as_bytes().to_vec()))
     }
 }
 
-fn said(answer: Result<&'static str, KeysetError>, slow: Duration) -> (Arc<Said>, Remembered<Arc<Said>>) {
-    let place = Arc::new(Said { answer: Mutex::new(answer), looks: AtomicUsize::new(0), slow });
+fn said(
+    answer: Result<&'static str, KeysetError>,
+    slow: Duration,
+) -> (Arc<Said>, Remembered<Arc<Said>>) {
+    let place = Arc::new(Said {
+        answer: Mutex::new(answer),
+        looks: AtomicUsize::new(0),
+        slow,
+    });
     (place.clone(), Remembered::new(place, OF_URL))
 }
 
@@ -45,9 +55,22 @@ async fn keys_are_remembered_for_five_minutes() {
     }
     pass(299).await;
     *place.answer.lock().unwrap() = Ok(EMPTY);
-    assert_eq!((count(&keys, false).await, place.looks.load(Ordering::SeqCst)), (Ok(1), 1));
+    assert_eq!(
+        (
+            count(&keys, false).await,
+            place.looks.load(Ordering::SeqCst)
+        ),
+        (Ok(1), 1)
+    );
     pass(1).await;
-    assert_eq!((count(&keys, false).await, place.looks.load(Ordering::SeqCst)), (Ok(0), 2), "a document without keys counts");
+    assert_eq!(
+        (
+            count(&keys, false).await,
+            place.looks.load(Ordering::SeqCst)
+        ),
+        (Ok(0), 2),
+        "a document without keys counts"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,16 +78,30 @@ async fn an_unknown_key_is_worth_a_look_every_half_minute() {
     let (place, keys) = said(Ok(EMPTY), Duration::ZERO);
     assert_eq!(count(&keys, false).await, Ok(0));
     *place.answer.lock().unwrap() = Ok(ONE);
-    assert_eq!(count(&keys, false).await, Ok(0), "without a reason, not yet");
+    assert_eq!(
+        count(&keys, false).await,
+        Ok(0),
+        "without a reason, not yet"
+    );
     assert_eq!(count(&keys, true).await, Ok(1));
     *place.answer.lock().unwrap() = Ok(EMPTY);
     for _ in 0..50 {
-        assert_eq!(count(&keys, true).await, Ok(1), "not because of every stranger");
+        assert_eq!(
+            count(&keys, true).await,
+            Ok(1),
+            "not because of every stranger"
+        );
     }
     pass(29).await;
-    assert_eq!((count(&keys, true).await, place.looks.load(Ordering::SeqCst)), (Ok(1), 2));
+    assert_eq!(
+        (count(&keys, true).await, place.looks.load(Ordering::SeqCst)),
+        (Ok(1), 2)
+    );
     pass(1).await;
-    assert_eq!((count(&keys, true).await, place.looks.load(Ordering::SeqCst)), (Ok(0), 3));
+    assert_eq!(
+        (count(&keys, true).await, place.looks.load(Ordering::SeqCst)),
+        (Ok(0), 3)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,13 +115,30 @@ async fn old_keys_serve_for_a_day_while_looking_fails() {
     }
     let before = place.looks.load(Ordering::SeqCst);
     pass(29).await;
-    assert_eq!((count(&keys, false).await, place.looks.load(Ordering::SeqCst)), (Ok(1), before), "it is not asked all the time");
+    assert_eq!(
+        (
+            count(&keys, false).await,
+            place.looks.load(Ordering::SeqCst)
+        ),
+        (Ok(1), before),
+        "it is not asked all the time"
+    );
     pass(1).await;
-    assert_eq!((count(&keys, false).await, place.looks.load(Ordering::SeqCst)), (Ok(1), before + 1));
+    assert_eq!(
+        (
+            count(&keys, false).await,
+            place.looks.load(Ordering::SeqCst)
+        ),
+        (Ok(1), before + 1)
+    );
     pass(24 * 3_600 - 630 - 1).await;
     assert_eq!(count(&keys, false).await, Ok(1));
     pass(1).await;
-    assert_eq!(count(&keys, false).await, Err(KeysetError::Malformed), "what nobody vouched for in a day is believed no more");
+    assert_eq!(
+        count(&keys, false).await,
+        Err(KeysetError::Malformed),
+        "what nobody vouched for in a day is believed no more"
+    );
     *place.answer.lock().unwrap() = Ok(ONE);
     pass(30).await;
     assert_eq!(count(&keys, false).await, Ok(1));
@@ -97,12 +151,18 @@ async fn many_at_once_look_once_and_whoever_has_keys_does_not_wait() {
     let begun = Instant::now();
     let answers = tokio::join!(count(&keys, false), count(&keys, true), count(&keys, false));
     assert_eq!(answers, (Ok(1), Ok(1), Ok(1)));
-    assert_eq!((begun.elapsed(), place.looks.load(Ordering::SeqCst)), (slow, 1));
+    assert_eq!(
+        (begun.elapsed(), place.looks.load(Ordering::SeqCst)),
+        (slow, 1)
+    );
     pass(300).await;
     let begun = Instant::now();
     let waits = async { (count(&keys, false).await, begun.elapsed()) };
     let goes_on = async { (count(&keys, false).await, begun.elapsed()) };
-    assert_eq!(tokio::join!(waits, goes_on), ((Ok(1), slow), (Ok(1), Duration::ZERO)));
+    assert_eq!(
+        tokio::join!(waits, goes_on),
+        ((Ok(1), slow), (Ok(1), Duration::ZERO))
+    );
     assert_eq!(place.looks.load(Ordering::SeqCst), 2);
 }
 
@@ -110,10 +170,20 @@ async fn many_at_once_look_once_and_whoever_has_keys_does_not_wait() {
 #[tokio::test(start_paused = true)]
 async fn a_look_that_was_abandoned_is_made_up_for() {
     let (place, keys) = said(Ok(ONE), Duration::from_secs(4));
-    assert!(tokio::time::timeout(Duration::from_millis(500), count(&keys, false)).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(500), count(&keys, false))
+            .await
+            .is_err()
+    );
     assert_eq!(count(&keys, false).await, Err(KeysetError::Unreachable));
     pass(1).await;
-    assert_eq!((count(&keys, false).await, place.looks.load(Ordering::SeqCst)), (Ok(1), 2));
+    assert_eq!(
+        (
+            count(&keys, false).await,
+            place.looks.load(Ordering::SeqCst)
+        ),
+        (Ok(1), 2)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,14 +193,25 @@ async fn a_file_is_read_again_when_it_changed() {
     let keys = of_file(path.clone());
     assert_eq!(count(&keys, false).await, Err(KeysetError::Unreadable));
     std::fs::write(&path, ONE).unwrap();
-    assert_eq!(count(&keys, true).await, Err(KeysetError::Unreadable), "a second has not passed");
+    assert_eq!(
+        count(&keys, true).await,
+        Err(KeysetError::Unreadable),
+        "a second has not passed"
+    );
     pass(1).await;
     assert_eq!(count(&keys, false).await, Ok(1));
-    assert!(matches!(keys.place.look().await, Ok(Found::Same)), "an unchanged file is not read");
+    assert!(
+        matches!(keys.place.look().await, Ok(Found::Same)),
+        "an unchanged file is not read"
+    );
     for half in ["", "{\"keys\": [", &" ".repeat(DOCUMENT_BYTES_MAX + 1)] {
         std::fs::write(&path, half).unwrap();
         pass(1).await;
-        assert_eq!(count(&keys, false).await, Ok(1), "a file that is being written takes nothing away");
+        assert_eq!(
+            count(&keys, false).await,
+            Ok(1),
+            "a file that is being written takes nothing away"
+        );
     }
     std::fs::write(&path, EMPTY).unwrap();
     pass(1).await;
@@ -139,7 +220,11 @@ async fn a_file_is_read_again_when_it_changed() {
     let other = folder.path().join("other.json");
     std::fs::write(&other, EMPTY.replace("[]", "{}")).unwrap();
     std::fs::rename(&other, &path).unwrap();
-    assert_eq!(keys.place.look().await.err(), Some(KeysetError::Malformed), "it was read");
+    assert_eq!(
+        keys.place.look().await.err(),
+        Some(KeysetError::Malformed),
+        "it was read"
+    );
 }
 
 /// Answers one request.
@@ -156,15 +241,45 @@ async fn serve(listener: &TcpListener, answer: String) {
 #[tokio::test]
 async fn a_url_is_fetched_as_it_is_and_no_further() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url: Url = format!("http://{}/keys", listener.local_addr().unwrap()).parse().unwrap();
-    let remote = Remote { url, client: OnceLock::new() };
-    let answer = |head: &str, body: &str| format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+    let url: Url = format!("http://{}/keys", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
+    let remote = Remote {
+        url,
+        client: OnceLock::new(),
+    };
+    let answer = |head: &str, body: &str| {
+        format!(
+            "HTTP/1.1 {head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+    };
     let look = async |text: String| tokio::join!(remote.look(), serve(&listener, text)).0;
-    assert!(matches!(look(answer("200 OK", ONE)).await, Ok(Found::Document(bytes)) if bytes == ONE.as_bytes()));
-    assert_eq!(look(answer("302 Found\r\nLocation: http://127.0.0.1:1/", "")).await.err(), Some(KeysetError::Status(302)));
-    assert_eq!(look(answer("404 Not Found", ONE)).await.err(), Some(KeysetError::Status(404)));
-    assert_eq!(look(answer("200 OK", &"x".repeat(DOCUMENT_BYTES_MAX + 1))).await.err(), Some(KeysetError::TooLarge));
-    assert_eq!(look("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{".to_owned()).await.err(), Some(KeysetError::Unreachable));
+    assert!(
+        matches!(look(answer("200 OK", ONE)).await, Ok(Found::Document(bytes)) if bytes == ONE.as_bytes())
+    );
+    assert_eq!(
+        look(answer("302 Found\r\nLocation: http://127.0.0.1:1/", ""))
+            .await
+            .err(),
+        Some(KeysetError::Status(302))
+    );
+    assert_eq!(
+        look(answer("404 Not Found", ONE)).await.err(),
+        Some(KeysetError::Status(404))
+    );
+    assert_eq!(
+        look(answer("200 OK", &"x".repeat(DOCUMENT_BYTES_MAX + 1)))
+            .await
+            .err(),
+        Some(KeysetError::TooLarge)
+    );
+    assert_eq!(
+        look("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{".to_owned())
+            .await
+            .err(),
+        Some(KeysetError::Unreachable)
+    );
     drop(listener);
     assert_eq!(remote.look().await.err(), Some(KeysetError::Unreachable));
 }

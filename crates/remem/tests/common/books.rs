@@ -78,19 +78,47 @@ impl Writer {
         }
     }
 
-    pub async fn put_new(&mut self, client: &Client, entries: usize, keyed: bool, diary: &mut Diary) -> bool {
-        let texts: Vec<String> = (0..entries).map(|n| format!("text {}-{}-{n}", self.number, self.count)).collect();
+    pub async fn put_new(
+        &mut self,
+        client: &Client,
+        entries: usize,
+        keyed: bool,
+        diary: &mut Diary,
+    ) -> bool {
+        let texts: Vec<String> = (0..entries)
+            .map(|n| format!("text {}-{}-{n}", self.number, self.count))
+            .collect();
         let key = keyed.then(|| format!("key-{}-{}", self.number, self.count));
         self.count += 1;
         let memory = MEMORIES[self.random.below(3) as usize];
-        self.put(client, Write { memory, texts, key, answer: None }, diary).await
+        self.put(
+            client,
+            Write {
+                memory,
+                texts,
+                key,
+                answer: None,
+            },
+            diary,
+        )
+        .await
     }
 
     /// Sends a write, writes down what became of it, and says whether the server still lives.
     pub async fn put(&mut self, client: &Client, mut write: Write, diary: &mut Diary) -> bool {
-        let bodies: Vec<Value> = write.texts.iter().map(|text| json!({"content": text, "tags": ["crash"]})).collect();
-        let (rest, body) = if bodies.len() == 1 { ("entries", bodies[0].clone()) } else { ("entries:batch", json!({"entries": bodies})) };
-        let mut request = client.request(Method::POST, &Client::memory(write.memory, rest)).json(&body);
+        let bodies: Vec<Value> = write
+            .texts
+            .iter()
+            .map(|text| json!({"content": text, "tags": ["crash"]}))
+            .collect();
+        let (rest, body) = if bodies.len() == 1 {
+            ("entries", bodies[0].clone())
+        } else {
+            ("entries:batch", json!({"entries": bodies}))
+        };
+        let mut request = client
+            .request(Method::POST, &Client::memory(write.memory, rest))
+            .json(&body);
         if let Some(key) = &write.key {
             request = request.header("idempotency-key", key);
         }
@@ -99,18 +127,31 @@ impl Writer {
         self.flying.fetch_sub(1, Ordering::SeqCst);
         let Some(answer) = answered(answer) else {
             // The client keeps the write to send it again; the books keep a copy.
-            self.again.extend(write.key.is_some().then(|| write.clone()));
-            diary.writes.push(Write { answer: None, ..write });
+            self.again
+                .extend(write.key.is_some().then(|| write.clone()));
+            diary.writes.push(Write {
+                answer: None,
+                ..write
+            });
             return false;
         };
         let told = told(&answer.is(201));
         let first = write.answer.is_none();
         if let Some(before) = write.answer.replace(told.clone()) {
-            assert_eq!(told, Told { replayed: true, ..before }, "a repeated key repeats its answer");
+            assert_eq!(
+                told,
+                Told {
+                    replayed: true,
+                    ..before
+                },
+                "a repeated key repeats its answer"
+            );
         }
         if first {
-            self.known.extend(told.ids.iter().map(|id| (write.memory, id.clone())));
-            self.again.extend((write.key.is_some() && self.random.below(4) == 0).then(|| write.clone()));
+            self.known
+                .extend(told.ids.iter().map(|id| (write.memory, id.clone())));
+            self.again
+                .extend((write.key.is_some() && self.random.below(4) == 0).then(|| write.clone()));
         }
         diary.writes.push(write);
         true
@@ -123,14 +164,22 @@ impl Writer {
         let chosen = self.random.below(self.known.len() as u64) as usize;
         let (memory, id) = self.known.swap_remove(chosen);
         self.flying.fetch_add(1, Ordering::SeqCst);
-        let answer = finish(client.request(Method::DELETE, &Client::memory(memory, &format!("entries/{id}")))).await;
+        let answer = finish(client.request(
+            Method::DELETE,
+            &Client::memory(memory, &format!("entries/{id}")),
+        ))
+        .await;
         self.flying.fetch_sub(1, Ordering::SeqCst);
         let answer = answered(answer);
         let acknowledged = answer.is_some();
         if let Some(answer) = answer {
             answer.is(204);
         }
-        diary.deletions.push(Deletion { memory, id, acknowledged });
+        diary.deletions.push(Deletion {
+            memory,
+            id,
+            acknowledged,
+        });
         acknowledged
     }
 }
@@ -142,7 +191,10 @@ fn answered<E>(answer: Result<Answer, E>) -> Option<Answer> {
 
 pub fn told(answer: &Answer) -> Told {
     let body = answer.json();
-    let entries = body["entries"].as_array().cloned().unwrap_or_else(|| vec![body]);
+    let entries = body["entries"]
+        .as_array()
+        .cloned()
+        .unwrap_or_else(|| vec![body]);
     Told {
         ids: entries.iter().map(|entry| text(&entry["id"])).collect(),
         revision: answer.header("remem-revision").to_owned(),
@@ -151,7 +203,10 @@ pub fn told(answer: &Answer) -> Told {
 }
 
 pub fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("text is expected, not {value}")).to_owned()
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("text is expected, not {value}"))
+        .to_owned()
 }
 
 /// Everything that is known: what clients were told, and what the host has shown.
@@ -181,17 +236,23 @@ impl Books {
             match &write.answer {
                 Some(told) => self.enter_answer(write, told),
                 None if self.told_before(write) => {}
-                None => drop(self.unanswered.insert(write.texts[0].clone(), write.clone())),
+                None => drop(
+                    self.unanswered
+                        .insert(write.texts[0].clone(), write.clone()),
+                ),
             }
         }
         for deletion in &diary.deletions {
             self.acknowledged += usize::from(deletion.acknowledged);
-            self.asked_to_delete.insert(deletion.id.clone(), deletion.acknowledged);
+            self.asked_to_delete
+                .insert(deletion.id.clone(), deletion.acknowledged);
         }
     }
 
     pub fn told_before(&self, write: &Write) -> bool {
-        self.entry_of.get(&write.texts[0]).is_some_and(|id| self.told.contains_key(id))
+        self.entry_of
+            .get(&write.texts[0])
+            .is_some_and(|id| self.told.contains_key(id))
     }
 
     pub fn enter_answer(&mut self, write: &Write, told: &Told) {
@@ -200,12 +261,22 @@ impl Books {
         self.replays += usize::from(told.replayed);
         // The host showed after the restart whether the unanswered write had been stored.
         let stored_before = self.entry_of.contains_key(&write.texts[0]);
-        assert_eq!(told.replayed, stored_before, "a key is replayed exactly if its write was stored: {:?}", write.key);
+        assert_eq!(
+            told.replayed, stored_before,
+            "a key is replayed exactly if its write was stored: {:?}",
+            write.key
+        );
         self.unanswered.remove(&write.texts[0]);
         for (id, text) in told.ids.iter().zip(&write.texts) {
             let before = self.entry_of.insert(text.clone(), id.clone());
-            assert!(before.is_none_or(|before| before == *id), "one text, one entry: {text}");
-            self.told.insert(id.clone(), (write.memory, text.clone(), told.revision.clone()));
+            assert!(
+                before.is_none_or(|before| before == *id),
+                "one text, one entry: {text}"
+            );
+            self.told.insert(
+                id.clone(),
+                (write.memory, text.clone(), told.revision.clone()),
+            );
         }
     }
 
@@ -214,15 +285,23 @@ impl Books {
         let mut fresh = BTreeSet::new();
         for event in client.events_after(self.sequence).await {
             self.sequence += 1;
-            let (memory, id) = (text(&event["payload"]["memoryRef"]), text(&event["payload"]["memoryId"]));
+            let (memory, id) = (
+                text(&event["payload"]["memoryRef"]),
+                text(&event["payload"]["memoryId"]),
+            );
             match event["type"].as_str() {
                 Some("memory.written") => {
-                    let twice = self.written.insert(id.clone(), (memory, text(&event["revision"])));
+                    let twice = self
+                        .written
+                        .insert(id.clone(), (memory, text(&event["revision"])));
                     assert!(twice.is_none(), "{id} was written twice");
                     fresh.insert(id);
                 }
                 Some("memory.deleted") => {
-                    assert!(self.written.contains_key(&id) && self.asked_to_delete.contains_key(&id), "{id} was not to be deleted");
+                    assert!(
+                        self.written.contains_key(&id) && self.asked_to_delete.contains_key(&id),
+                        "{id} was not to be deleted"
+                    );
                     assert!(self.deleted.insert(id.clone()), "{id} was deleted twice");
                 }
                 other => panic!("unexpected event {other:?}"),
@@ -234,15 +313,26 @@ impl Books {
     /// Holds one shown entry against the books.
     pub fn check_entry(&mut self, memory: &str, entry: &Value) {
         let (id, content) = (text(&entry["id"]), text(&entry["content"]));
-        let event = self.written.get(&id).unwrap_or_else(|| panic!("{id} is stored without its event"));
+        let event = self
+            .written
+            .get(&id)
+            .unwrap_or_else(|| panic!("{id} is stored without its event"));
         assert_eq!(event.0, memory);
         assert!(!self.deleted.contains(&id), "{id} came back");
         match self.told.get(&id) {
             Some(told) => assert_eq!((told.0, &told.1), (memory, &content), "{id}"),
-            None => assert!(self.unanswered.values().any(|w| w.memory == memory && w.texts.contains(&content)), "nobody wrote {content}"),
+            None => assert!(
+                self.unanswered
+                    .values()
+                    .any(|w| w.memory == memory && w.texts.contains(&content)),
+                "nobody wrote {content}"
+            ),
         }
         let before = self.entry_of.insert(content.clone(), id.clone());
-        assert!(before.is_none_or(|before| before == id), "{content} is stored twice");
+        assert!(
+            before.is_none_or(|before| before == id),
+            "{content} is stored twice"
+        );
     }
 
     /// After a restart: what is new since the one before.
@@ -259,7 +349,10 @@ impl Books {
         fresh.retain(|id| !self.deleted.contains(id));
         assert!(fresh.is_empty(), "events without their entries: {fresh:?}");
         for diary in diaries {
-            diary.writes.iter().for_each(|write| self.check_write(write));
+            diary
+                .writes
+                .iter()
+                .for_each(|write| self.check_write(write));
             for deletion in &diary.deletions {
                 self.check_deletion(client, deletion).await;
             }
@@ -270,7 +363,14 @@ impl Books {
     pub async fn new_entries(&self, client: &Client, memory: &str) -> Vec<Value> {
         let (mut cursor, mut new) = (String::new(), Vec::new());
         loop {
-            let page = client.get(&Client::memory(memory, &format!("entries?limit=100{cursor}"))).await.is(200).json();
+            let page = client
+                .get(&Client::memory(
+                    memory,
+                    &format!("entries?limit=100{cursor}"),
+                ))
+                .await
+                .is(200)
+                .json();
             for entry in page["entries"].as_array().unwrap() {
                 if self.seen.contains(entry["id"].as_str().unwrap()) {
                     return new;
@@ -288,22 +388,50 @@ impl Books {
     pub fn check_write(&self, write: &Write) {
         if let Some(told) = &write.answer {
             for id in &told.ids {
-                let event = self.written.get(id).unwrap_or_else(|| panic!("the acknowledged {id} is lost"));
+                let event = self
+                    .written
+                    .get(id)
+                    .unwrap_or_else(|| panic!("the acknowledged {id} is lost"));
                 assert_eq!((event.0.as_str(), &event.1), (write.memory, &told.revision));
             }
         }
-        let stored: Vec<&String> = write.texts.iter().filter_map(|text| self.entry_of.get(text)).collect();
-        assert!(stored.is_empty() || stored.len() == write.texts.len(), "half a batch is stored: {:?}", write.texts);
-        let revisions: BTreeSet<&str> = stored.iter().map(|id| self.written[*id].1.as_str()).collect();
+        let stored: Vec<&String> = write
+            .texts
+            .iter()
+            .filter_map(|text| self.entry_of.get(text))
+            .collect();
+        assert!(
+            stored.is_empty() || stored.len() == write.texts.len(),
+            "half a batch is stored: {:?}",
+            write.texts
+        );
+        let revisions: BTreeSet<&str> = stored
+            .iter()
+            .map(|id| self.written[*id].1.as_str())
+            .collect();
         assert!(revisions.len() <= 1, "a batch is one commit");
     }
 
     /// An acknowledged delete stays done; one without an answer happened as a whole or not at all.
     pub async fn check_deletion(&self, client: &Client, deletion: &Deletion) {
         let gone = self.deleted.contains(&deletion.id);
-        assert!(gone || !deletion.acknowledged, "the acknowledged delete of {} is undone", deletion.id);
-        let answer = client.get(&Client::memory(deletion.memory, &format!("entries/{}", deletion.id))).await;
-        assert_eq!(answer.status, if gone { 404 } else { 200 }, "{}", deletion.id);
+        assert!(
+            gone || !deletion.acknowledged,
+            "the acknowledged delete of {} is undone",
+            deletion.id
+        );
+        let answer = client
+            .get(&Client::memory(
+                deletion.memory,
+                &format!("entries/{}", deletion.id),
+            ))
+            .await;
+        assert_eq!(
+            answer.status,
+            if gone { 404 } else { 200 },
+            "{}",
+            deletion.id
+        );
     }
 
     /// Everything once more, from the beginning.
@@ -311,24 +439,51 @@ impl Books {
         let (events, known) = (self.sequence, std::mem::take(&mut self.written));
         (self.sequence, self.deleted) = (0, HashSet::new());
         self.read_events(client).await;
-        assert_eq!((self.sequence, &self.written), (events, &known), "the feed does not change afterwards");
+        assert_eq!(
+            (self.sequence, &self.written),
+            (events, &known),
+            "the feed does not change afterwards"
+        );
         let mut live = HashSet::new();
         for memory in MEMORIES {
             let entries = client.all_entries(memory).await;
-            let stats = client.get(&Client::memory(memory, "stats")).await.is(200).json();
+            let stats = client
+                .get(&Client::memory(memory, "stats"))
+                .await
+                .is(200)
+                .json();
             assert_eq!(stats["entries"], entries.len());
             for entry in &entries {
                 self.check_entry(memory, entry);
                 assert!(live.insert(text(&entry["id"])), "an entry is listed twice");
             }
         }
-        let expected: HashSet<String> = self.written.keys().filter(|id| !self.deleted.contains(*id)).cloned().collect();
-        assert_eq!(live, expected, "live entries are those written and not deleted");
-        for id in self.told.keys().filter(|id| !self.asked_to_delete.contains_key(*id)) {
+        let expected: HashSet<String> = self
+            .written
+            .keys()
+            .filter(|id| !self.deleted.contains(*id))
+            .cloned()
+            .collect();
+        assert_eq!(
+            live, expected,
+            "live entries are those written and not deleted"
+        );
+        for id in self
+            .told
+            .keys()
+            .filter(|id| !self.asked_to_delete.contains_key(*id))
+        {
             assert!(live.contains(id), "the acknowledged {id} is lost");
         }
-        for (id, _) in self.asked_to_delete.iter().filter(|(_, acknowledged)| **acknowledged) {
-            assert!(!live.contains(id), "the acknowledged delete of {id} is undone");
+        for (id, _) in self
+            .asked_to_delete
+            .iter()
+            .filter(|(_, acknowledged)| **acknowledged)
+        {
+            assert!(
+                !live.contains(id),
+                "the acknowledged delete of {id} is undone"
+            );
         }
     }
 }

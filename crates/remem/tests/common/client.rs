@@ -39,13 +39,24 @@ impl Answer {
 
     /// A header as text, empty if absent.
     pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
+        self.headers
+            .get(name)
+            .and_then(|v| v.to_str().ok())
+            .unwrap_or_default()
     }
 
     /// Everything that was received, for looking through.
     pub fn everything(&self) -> String {
-        let headers = self.headers.iter().map(|(n, v)| format!("{n}: {}\n", String::from_utf8_lossy(v.as_bytes())));
-        format!("{}\n{}\n{}", self.status, headers.collect::<String>(), self.text)
+        let headers = self
+            .headers
+            .iter()
+            .map(|(n, v)| format!("{n}: {}\n", String::from_utf8_lossy(v.as_bytes())));
+        format!(
+            "{}\n{}\n{}",
+            self.status,
+            headers.collect::<String>(),
+            self.text
+        )
     }
 }
 
@@ -56,19 +67,34 @@ impl Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         // Only plain HTTP to this machine: loading the system's certificates would cost more than a whole request.
         // A connection that rested may be closed by the server just as it is used again, and a POST is not repeated: none rests.
-        let plain = reqwest::Client::builder().no_proxy().tls_certs_only([]).pool_max_idle_per_host(0);
-        let http = plain.timeout(Duration::from_secs(30)).build().expect("a client can be made");
-        Client { http, url: url.to_owned(), key: key.to_owned() }
+        let plain = reqwest::Client::builder()
+            .no_proxy()
+            .tls_certs_only([])
+            .pool_max_idle_per_host(0);
+        let http = plain
+            .timeout(Duration::from_secs(30))
+            .build()
+            .expect("a client can be made");
+        Client {
+            http,
+            url: url.to_owned(),
+            key: key.to_owned(),
+        }
     }
 
     /// The same server with another key.
     pub fn with_key(&self, key: &str) -> Client {
-        Client { key: key.to_owned(), ..self.clone() }
+        Client {
+            key: key.to_owned(),
+            ..self.clone()
+        }
     }
 
     /// A request with this client's key, ready for headers and a body. `path` is appended to the address as it is.
     pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key)
+        self.http
+            .request(method, format!("{}{path}", self.url))
+            .bearer_auth(&self.key)
     }
 
     /// The same without any key.
@@ -82,30 +108,50 @@ impl Client {
     }
 
     pub async fn get(&self, path: &str) -> Answer {
-        finish(self.request(Method::GET, path)).await.expect("the server answers")
+        finish(self.request(Method::GET, path))
+            .await
+            .expect("the server answers")
     }
 
     pub async fn delete(&self, path: &str) -> Answer {
-        finish(self.request(Method::DELETE, path)).await.expect("the server answers")
+        finish(self.request(Method::DELETE, path))
+            .await
+            .expect("the server answers")
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
-        finish(self.request(Method::POST, path).json(body)).await.expect("the server answers")
+        finish(self.request(Method::POST, path).json(body))
+            .await
+            .expect("the server answers")
     }
 
     /// Stores one entry and gives it back.
     pub async fn put(&self, memory: &str, body: &Value) -> Value {
-        self.post(&Client::memory(memory, "entries"), body).await.is(201).json()
+        self.post(&Client::memory(memory, "entries"), body)
+            .await
+            .is(201)
+            .json()
     }
 
     /// All events after a position, and that they follow each other without a gap.
     pub async fn events_after(&self, after: u64) -> Vec<Value> {
         let (mut at, mut all) = (after, Vec::new());
         loop {
-            let page = self.get(&format!("{BASE}/events?after={at}")).await.is(200).json();
-            let events = page["events"].as_array().expect("a page has events").clone();
+            let page = self
+                .get(&format!("{BASE}/events?after={at}"))
+                .await
+                .is(200)
+                .json();
+            let events = page["events"]
+                .as_array()
+                .expect("a page has events")
+                .clone();
             for event in &events {
-                assert_eq!(event["sequence"], at + 1, "events have no gaps and no repeats");
+                assert_eq!(
+                    event["sequence"],
+                    at + 1,
+                    "events have no gaps and no repeats"
+                );
                 at += 1;
             }
             assert_eq!(page["nextAfter"], at);
@@ -120,8 +166,18 @@ impl Client {
     pub async fn all_entries(&self, memory: &str) -> Vec<Value> {
         let (mut cursor, mut all) = (String::new(), Vec::new());
         loop {
-            let page = self.get(&Client::memory(memory, &format!("entries?limit=0{cursor}"))).await.is(200).json();
-            all.extend(page["entries"].as_array().expect("a page has entries").iter().cloned());
+            let page = self
+                .get(&Client::memory(memory, &format!("entries?limit=0{cursor}")))
+                .await
+                .is(200)
+                .json();
+            all.extend(
+                page["entries"]
+                    .as_array()
+                    .expect("a page has entries")
+                    .iter()
+                    .cloned(),
+            );
             match page["nextCursor"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),
                 None => return all,
@@ -131,11 +187,21 @@ impl Client {
 
     /// Opens the event stream after an event.
     pub async fn stream(&self, last_event_id: u64) -> Stream {
-        let request = self.request(Method::GET, &format!("{BASE}/events")).header("accept", "text/event-stream");
+        let request = self
+            .request(Method::GET, &format!("{BASE}/events"))
+            .header("accept", "text/event-stream");
         let request = request.timeout(Duration::from_secs(600));
-        let response = request.header("last-event-id", last_event_id.to_string()).send().await.expect("the stream opens");
+        let response = request
+            .header("last-event-id", last_event_id.to_string())
+            .send()
+            .await
+            .expect("the stream opens");
         assert_eq!(response.status(), 200);
-        Stream { response, buffer: Vec::new(), raw: Vec::new() }
+        Stream {
+            response,
+            buffer: Vec::new(),
+            raw: Vec::new(),
+        }
     }
 }
 
@@ -143,13 +209,25 @@ impl Client {
 pub async fn finish(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
     let response = request.send().await?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    Ok(Answer { status, headers, text: response.text().await? })
+    Ok(Answer {
+        status,
+        headers,
+        text: response.text().await?,
+    })
 }
 
 /// One path segment or query value: everything but unreserved characters is encoded.
 pub fn encode(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
-    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+    text.bytes()
+        .map(|b| {
+            if plain(b) {
+                char::from(b).to_string()
+            } else {
+                format!("%{b:02X}")
+            }
+        })
+        .collect()
 }
 
 /// An open event stream.
@@ -171,7 +249,9 @@ pub struct Frame {
 impl Stream {
     /// The next frame; `None` once the stream has ended. Fails if nothing comes within `limit`.
     pub async fn next(&mut self, limit: Duration) -> Option<Frame> {
-        tokio::time::timeout(limit, self.pull()).await.unwrap_or_else(|_| panic!("no frame and no end within {limit:?}"))
+        tokio::time::timeout(limit, self.pull())
+            .await
+            .unwrap_or_else(|_| panic!("no frame and no end within {limit:?}"))
     }
 
     async fn pull(&mut self) -> Option<Frame> {
@@ -193,7 +273,15 @@ impl Stream {
 
 /// A comment that only keeps the connection alive is no frame.
 fn parse(text: &str) -> Option<Frame> {
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let field = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+    };
     let data = serde_json::from_str(field("data:")?).expect("a frame carries JSON");
-    Some(Frame { id: field("id:")?.parse().expect("an id is a number"), event: field("event:")?.to_owned(), data })
+    Some(Frame {
+        id: field("id:")?.parse().expect("an id is a number"),
+        event: field("event:")?.to_owned(),
+        data,
+    })
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 /// them. A file that goes away while we look holds nothing any more.
 pub fn all(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
-    let Ok(children) = std::fs::read_dir(folder) else { return found };
+    let Ok(children) = std::fs::read_dir(folder) else {
+        return found;
+    };
     for path in children.map(|child| child.expect("a folder can be listed").path()) {
         if path.is_dir() {
             found.extend(all(&path));
@@ -23,12 +25,24 @@ pub fn find<'a>(folder: &Path, needles: impl IntoIterator<Item = &'a String>) ->
 }
 
 /// Which needles are in which file.
-pub fn find_in<'a>(files: &[(PathBuf, String)], needles: impl IntoIterator<Item = &'a String>) -> Vec<String> {
-    assert!(files.iter().any(|(_, text)| !text.is_empty()), "there is nothing to look through");
+pub fn find_in<'a>(
+    files: &[(PathBuf, String)],
+    needles: impl IntoIterator<Item = &'a String>,
+) -> Vec<String> {
+    assert!(
+        files.iter().any(|(_, text)| !text.is_empty()),
+        "there is nothing to look through"
+    );
     let mut found = Vec::new();
     for needle in needles {
-        for (path, _) in files.iter().filter(|(_, text)| text.contains(needle.as_str())) {
-            found.push(format!("{needle:?} in {}", path.file_name().unwrap_or_default().to_string_lossy()));
+        for (path, _) in files
+            .iter()
+            .filter(|(_, text)| text.contains(needle.as_str()))
+        {
+            found.push(format!(
+                "{needle:?} in {}",
+                path.file_name().unwrap_or_default().to_string_lossy()
+            ));
         }
     }
     found

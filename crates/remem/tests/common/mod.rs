@@ -29,10 +29,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The binary, free of settings that the surroundings may carry.
 pub fn remem() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_remem"));
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REMEM_")) {
+    for (name, _) in
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REMEM_"))
+    {
         command.env_remove(name);
     }
-    command.env("NO_PROXY", "127.0.0.1").env("no_proxy", "127.0.0.1").env("NO_COLOR", "1");
+    command
+        .env("NO_PROXY", "127.0.0.1")
+        .env("no_proxy", "127.0.0.1")
+        .env("NO_COLOR", "1");
     command
 }
 
@@ -72,7 +77,10 @@ impl Server {
     /// Starts the process and waits for nothing.
     pub fn spawn(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Server {
         let mut command = remem_on(dir);
-        command.arg("serve").args(["--listen", "127.0.0.1:0"]).args(arguments);
+        command
+            .arg("serve")
+            .args(["--listen", "127.0.0.1:0"])
+            .args(arguments);
         command.env("REMEM_BOOTSTRAP_KEY", KEY);
         for (name, value) in environment {
             // An empty value takes a variable away.
@@ -82,15 +90,26 @@ impl Server {
                 command.env(name, value)
             };
         }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let child = command.spawn().expect("the server starts");
-        Server { child, url: String::new(), greeted_after: Duration::ZERO, output: Arc::default() }
+        Server {
+            child,
+            url: String::new(),
+            greeted_after: Duration::ZERO,
+            output: Arc::default(),
+        }
     }
 
     /// Keeps both outputs as they come, so that the server never waits for a reader; gives the lines of standard output.
     fn listen_to_output(&mut self) -> Receiver<String> {
         let (send, lines) = channel();
-        let (stdout, mut stderr) = (self.child.stdout.take().unwrap(), self.child.stderr.take().unwrap());
+        let (stdout, mut stderr) = (
+            self.child.stdout.take().unwrap(),
+            self.child.stderr.take().unwrap(),
+        );
         let (first, second) = (self.output.clone(), self.output.clone());
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -126,8 +145,14 @@ impl Server {
 
     /// Sends it a signal (`TERM`, `INT`) and does not wait.
     pub fn signal(&self, name: &str) {
-        let asked = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.child.id())).status();
-        assert!(asked.expect("a shell is there").success(), "the process is there to be asked");
+        let asked = Command::new("sh")
+            .arg("-c")
+            .arg(format!("kill -{name} {}", self.child.id()))
+            .status();
+        assert!(
+            asked.expect("a shell is there").success(),
+            "the process is there to be asked"
+        );
     }
 
     /// Waits for its end, for `limit` at the most.
@@ -148,7 +173,11 @@ impl Server {
     pub fn terminate(&mut self) {
         self.signal("TERM");
         let status = self.wait(Duration::from_secs(10));
-        assert!(status.is_some_and(|s| s.success()), "ended with {status:?}: {}", self.output());
+        assert!(
+            status.is_some_and(|s| s.success()),
+            "ended with {status:?}: {}",
+            self.output()
+        );
     }
 }
 
@@ -157,7 +186,10 @@ impl Drop for Server {
         if std::thread::panicking() {
             let (status, output) = (self.child.try_wait(), self.output());
             let skipped = output.lines().count().saturating_sub(20);
-            eprintln!("the server ({status:?}) said: {}", output.lines().skip(skipped).collect::<Vec<_>>().join("\n"));
+            eprintln!(
+                "the server ({status:?}) said: {}",
+                output.lines().skip(skipped).collect::<Vec<_>>().join("\n")
+            );
         }
         // It may have ended already.
         let _ = self.child.kill();
@@ -177,7 +209,11 @@ impl Ran {
     /// Requires an exit code.
     #[track_caller]
     pub fn exits(self, code: i32) -> Ran {
-        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        assert_eq!(
+            self.code, code,
+            "stdout: {}\nstderr: {}",
+            self.stdout, self.stderr
+        );
         self
     }
 
@@ -190,7 +226,10 @@ impl Ran {
     /// Standard output as JSON lines.
     #[track_caller]
     pub fn json_lines(&self) -> Vec<serde_json::Value> {
-        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+        self.stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+            .collect()
     }
 }
 
@@ -201,7 +240,12 @@ pub fn run(command: &mut Command) -> Ran {
 
 /// Runs a command to its end with this standard input.
 pub fn run_with_input(command: &mut Command, input: &str) -> Ran {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
     let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_owned());
     // A command that ends without reading closes the pipe, which is its right.
     let feeder = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));

@@ -23,24 +23,38 @@ pub fn server_url() -> String {
 /// A new, prepared database on that server; answers the application's URL.
 pub fn new_database(server: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("b{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst));
+    let name = format!(
+        "b{}_{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::SeqCst)
+    );
     psql(server, &format!("CREATE DATABASE {name}"));
     let (place, _) = server.rsplit_once('/').expect("a URL with a database");
-    let migrated = run(remem().args(["migrate", "--database", &format!("{place}/{name}")])).exits(0);
+    let migrated =
+        run(remem().args(["migrate", "--database", &format!("{place}/{name}")])).exits(0);
     migrated.stdout.trim().to_owned()
 }
 
 /// The same database as the superuser of the server.
 pub fn as_superuser(server: &str, app_url: &str) -> String {
     let (place, _) = server.rsplit_once('/').expect("a URL with a database");
-    format!("{place}/{}", app_url.rsplit_once('/').expect("a URL with a database").1)
+    format!(
+        "{place}/{}",
+        app_url.rsplit_once('/').expect("a URL with a database").1
+    )
 }
 
 /// Runs SQL; answers its rows, columns separated by `|`.
 pub fn psql(url: &str, sql: &str) -> String {
-    let output = Command::new("psql").args(["-XqAt", "-v", "ON_ERROR_STOP=1", url, "-c", sql]).output();
+    let output = Command::new("psql")
+        .args(["-XqAt", "-v", "ON_ERROR_STOP=1", url, "-c", sql])
+        .output();
     let output = output.expect("psql is there: `scripts/postgres install`");
-    assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{sql}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -52,7 +66,11 @@ pub fn database_of(dir: &Path) -> Option<String> {
     }
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let made = made.get_or_insert_default();
-    Some(made.entry(dir.to_owned()).or_insert_with(|| new_database(&server_url())).clone())
+    Some(
+        made.entry(dir.to_owned())
+            .or_insert_with(|| new_database(&server_url()))
+            .clone(),
+    )
 }
 
 /// `remem --data-dir DIR`, on the directory's database where this run is about one.
@@ -72,7 +90,10 @@ pub fn stored(dir: &Path) -> Vec<(PathBuf, String)> {
     if let Some(url) = database_of(dir) {
         let server = server_url();
         psql(&as_superuser(&server, &url), "CHECKPOINT");
-        let oid = psql(&as_superuser(&server, &url), "SELECT oid FROM pg_database WHERE datname = current_database()");
+        let oid = psql(
+            &as_superuser(&server, &url),
+            "SELECT oid FROM pg_database WHERE datname = current_database()",
+        );
         let home = PathBuf::from(psql(&server, "SHOW data_directory").trim());
         let tables = files::all(&home.join("base").join(oid.trim()));
         assert!(!tables.is_empty(), "the server's files can be read");

@@ -9,7 +9,9 @@ pub struct Random(u64);
 impl Random {
     /// A new seed each time, or the one in `REMEM_TEST_SEED`; printed, so that a failure can be repeated.
     pub fn fresh() -> Random {
-        let given = std::env::var("REMEM_TEST_SEED").ok().map(|text| text.parse().expect("REMEM_TEST_SEED is a number"));
+        let given = std::env::var("REMEM_TEST_SEED")
+            .ok()
+            .map(|text| text.parse().expect("REMEM_TEST_SEED is a number"));
         let seed = given.unwrap_or_else(|| std::hash::RandomState::new().build_hasher().finish());
         println!("seed: REMEM_TEST_SEED={seed}");
         Random(seed)

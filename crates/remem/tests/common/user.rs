@@ -43,11 +43,16 @@ impl User<'_> {
 
     #[track_caller]
     pub fn lines(&self, arguments: &[&str]) -> Vec<Value> {
-        self.run(&[&["--json"], arguments].concat()).exits(0).json_lines()
+        self.run(&[&["--json"], arguments].concat())
+            .exits(0)
+            .json_lines()
     }
 
     #[track_caller]
     pub fn put(&self, arguments: &[&str]) -> String {
-        self.json(&[&["put", MEMORY], arguments].concat())["entry"]["id"].as_str().unwrap_or_default().to_owned()
+        self.json(&[&["put", MEMORY], arguments].concat())["entry"]["id"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 }

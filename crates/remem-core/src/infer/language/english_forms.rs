@@ -9,24 +9,38 @@ pub(super) fn base(word: &str, progressive: bool) -> String {
     if let Some((_, base)) = states.irregular.iter().find(|(form, _)| *form == word) {
         return (*base).to_owned();
     }
-    let plain = word.is_ascii() && !word.starts_with(|c: char| c.is_ascii_digit()) && !states.verbs.contains(&word);
+    let plain = word.is_ascii()
+        && !word.starts_with(|c: char| c.is_ascii_digit())
+        && !states.verbs.contains(&word);
     if !plain || word.len() < 4 {
         return word.to_owned();
     }
-    if let Some(stem) = word.strip_suffix("ied").or_else(|| word.strip_suffix("ies")).filter(|stem| stem.len() > 1) {
+    if let Some(stem) = word
+        .strip_suffix("ied")
+        .or_else(|| word.strip_suffix("ies"))
+        .filter(|stem| stem.len() > 1)
+    {
         return format!("{stem}y");
     }
-    if let Some(stem) = word.strip_suffix("ed").filter(|stem| has_vowel(stem) && !stem.ends_with('e')) {
-        return unended(stem);
-    }
-    if let Some(stem) = word.strip_suffix("ing").filter(|stem| progressive && has_vowel(stem)) {
-        return unended(stem);
-    }
-    let hissing = ["ses", "xes", "zes", "ches", "shes", "oes"].iter().any(|end| word.ends_with(end));
     if let Some(stem) = word
-        .strip_suffix("es")
-        .filter(|stem| hissing && (states.verbs.contains(stem) || !stem.ends_with(['s', 'z']) || stem.ends_with("ss")))
+        .strip_suffix("ed")
+        .filter(|stem| has_vowel(stem) && !stem.ends_with('e'))
     {
+        return unended(stem);
+    }
+    if let Some(stem) = word
+        .strip_suffix("ing")
+        .filter(|stem| progressive && has_vowel(stem))
+    {
+        return unended(stem);
+    }
+    let hissing = ["ses", "xes", "zes", "ches", "shes", "oes"]
+        .iter()
+        .any(|end| word.ends_with(end));
+    if let Some(stem) = word.strip_suffix("es").filter(|stem| {
+        hissing
+            && (states.verbs.contains(stem) || !stem.ends_with(['s', 'z']) || stem.ends_with("ss"))
+    }) {
         return stem.to_owned();
     }
     match word.strip_suffix('s') {
@@ -47,7 +61,14 @@ fn has_vowel(stem: &str) -> bool {
 fn unended(stem: &str) -> String {
     let states = &STATES;
     let bytes = stem.as_bytes();
-    let last = |back: usize| bytes.len().checked_sub(back).and_then(|at| bytes.get(at)).copied().unwrap_or(b' ');
+    let last = |back: usize| {
+        bytes
+            .len()
+            .checked_sub(back)
+            .and_then(|at| bytes.get(at))
+            .copied()
+            .unwrap_or(b' ')
+    };
     let doubled = last(1) == last(2) && !vowel(last(1));
     let (single, with_e) = (&stem[..stem.len().saturating_sub(1)], format!("{stem}e"));
     if states.verbs.contains(&stem) {
@@ -62,11 +83,20 @@ fn unended(stem: &str) -> String {
     let vowels = bytes.iter().filter(|byte| vowel(**byte)).count();
     // One vowel and one consonant: without an "e", the consonant would be doubled.
     let short = vowels == 1 && !vowel(last(1)) && vowel(last(2)) && !b"wx".contains(&last(1));
-    let lost =
-        b"vcguz".contains(&last(1)) || (last(1) == b's' && last(2) != b's') || (last(1) == b'l' && !vowel(last(2)) && last(2) != b'l');
-    let ending =
-        vowels > 1 && ["at", "ir", "ur", "in", "it"].iter().any(|end| stem.ends_with(end)) && !vowel(last(3)) && !stem.ends_with("it");
-    if short || lost || ending { with_e } else { stem.to_owned() }
+    let lost = b"vcguz".contains(&last(1))
+        || (last(1) == b's' && last(2) != b's')
+        || (last(1) == b'l' && !vowel(last(2)) && last(2) != b'l');
+    let ending = vowels > 1
+        && ["at", "ir", "ur", "in", "it"]
+            .iter()
+            .any(|end| stem.ends_with(end))
+        && !vowel(last(3))
+        && !stem.ends_with("it");
+    if short || lost || ending {
+        with_e
+    } else {
+        stem.to_owned()
+    }
 }
 
 #[cfg(test)]

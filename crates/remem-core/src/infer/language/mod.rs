@@ -237,26 +237,43 @@ impl Language {
     }
 
     pub fn unit(&self, word: &str) -> Option<Unit> {
-        self.times.units.iter().find(|(name, _)| *name == word).map(|(_, unit)| *unit)
+        self.times
+            .units
+            .iter()
+            .find(|(name, _)| *name == word)
+            .map(|(_, unit)| *unit)
     }
 
     /// Whether a word is the name of a day or a month.
     pub fn is_calendar(&self, word: &str) -> bool {
-        self.weekday(word).is_some() || self.month(word).is_some() || self.times.days.iter().any(|(name, _)| *name == word)
+        self.weekday(word).is_some()
+            || self.month(word).is_some()
+            || self.times.days.iter().any(|(name, _)| *name == word)
     }
 }
 
 fn place(names: &[Words], word: &str) -> Option<i8> {
-    names.iter().position(|names| names.contains(&word)).and_then(|place| i8::try_from(place).ok())
+    names
+        .iter()
+        .position(|names| names.contains(&word))
+        .and_then(|place| i8::try_from(place).ok())
 }
 
 /// One pattern of the first words of phrases.
 fn heads_of(lists: &[Words]) -> Option<regex::Regex> {
-    let mut heads: Vec<String> =
-        lists.iter().flat_map(|list| list.iter()).filter_map(|phrase| phrase.split(' ').next()).map(head).collect();
+    let mut heads: Vec<String> = lists
+        .iter()
+        .flat_map(|list| list.iter())
+        .filter_map(|phrase| phrase.split(' ').next())
+        .map(head)
+        .collect();
     heads.sort_unstable();
     heads.dedup();
-    regex::Regex::new(&format!("(?i)(?:^|[^\\p{{L}}\\p{{N}}])(?:{})(?:$|[^\\p{{L}}\\p{{N}}])", heads.join("|"))).ok()
+    regex::Regex::new(&format!(
+        "(?i)(?:^|[^\\p{{L}}\\p{{N}}])(?:{})(?:$|[^\\p{{L}}\\p{{N}}])",
+        heads.join("|")
+    ))
+    .ok()
 }
 
 fn head(word: &str) -> String {

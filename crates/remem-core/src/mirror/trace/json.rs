@@ -34,11 +34,41 @@ const SPAN_KEYS: [&str; 18] = [
     "droppedattributescount",
 ];
 /// Keys around calls of tools. Two of them tell a call.
-const TOOL_KEYS: [&str; 10] =
-    ["toolcalls", "toolcallid", "tooluseid", "functioncall", "toolname", "toolinput", "tooloutput", "toolresult", "toolcall", "toolargs"];
+const TOOL_KEYS: [&str; 10] = [
+    "toolcalls",
+    "toolcallid",
+    "tooluseid",
+    "functioncall",
+    "toolname",
+    "toolinput",
+    "tooloutput",
+    "toolresult",
+    "toolcall",
+    "toolargs",
+];
 /// Values of `type` that tell a call by themselves.
-const TOOL_TYPES: [&str; 7] = ["tool_use", "tool_result", "tool_call", "tool_calls", "function_call", "function_call_output", "tool-call"];
-const LEVELS: [&str; 11] = ["trace", "debug", "info", "information", "notice", "warn", "warning", "error", "err", "fatal", "critical"];
+const TOOL_TYPES: [&str; 7] = [
+    "tool_use",
+    "tool_result",
+    "tool_call",
+    "tool_calls",
+    "function_call",
+    "function_call_output",
+    "tool-call",
+];
+const LEVELS: [&str; 11] = [
+    "trace",
+    "debug",
+    "info",
+    "information",
+    "notice",
+    "warn",
+    "warning",
+    "error",
+    "err",
+    "fatal",
+    "critical",
+];
 const ROLES: [&str; 4] = ["assistant", "user", "system", "tool"];
 
 /// The keys of a text, and what the values of some of them say.
@@ -55,7 +85,13 @@ struct Keys {
 pub(super) fn shape(text: &str) -> Option<TraceShape> {
     // A sentence with an example in it is a sentence.
     let begin = text.find(['{', '['])?;
-    let end = text.rfind(['}', ']']).map_or(text.len(), |last| if text[last..].contains('"') { text.len() } else { last + 1 });
+    let end = text.rfind(['}', ']']).map_or(text.len(), |last| {
+        if text[last..].contains('"') {
+            text.len()
+        } else {
+            last + 1
+        }
+    });
     if !text.contains('{') || end.saturating_sub(begin) * 5 < text.trim().len() * 3 {
         return None;
     }
@@ -64,7 +100,9 @@ pub(super) fn shape(text: &str) -> Option<TraceShape> {
         Some(TraceShape::Telemetry)
     } else if is_tool_call(&keys) {
         Some(TraceShape::ToolCall)
-    } else if keys.all(&["request", "response"]) && keys.any(&["headers", "status", "statuscode", "method"]) {
+    } else if keys.all(&["request", "response"])
+        && keys.any(&["headers", "status", "statuscode", "method"])
+    {
         Some(TraceShape::HttpExchange)
     } else {
         None
@@ -81,12 +119,18 @@ fn read(text: &str) -> Keys {
 
 impl Keys {
     fn take(&mut self, pair: &Captures<'_>) {
-        let name: String = pair[1].chars().filter(|c| !matches!(c, '_' | '-' | '.' | '@')).collect::<String>().to_ascii_lowercase();
+        let name: String = pair[1]
+            .chars()
+            .filter(|c| !matches!(c, '_' | '-' | '.' | '@'))
+            .collect::<String>()
+            .to_ascii_lowercase();
         let value = pair.get(2).map_or("", |value| value.as_str());
         match name.as_str() {
             // Numbers of levels are multiples of ten.
             "level" | "severity" | "loglevel" | "levelname" | "lvl" | "severitytext" => {
-                let number = pair.get(3).is_some_and(|number| matches!(number.as_str(), "10" | "20" | "30" | "40" | "50" | "60"));
+                let number = pair.get(3).is_some_and(|number| {
+                    matches!(number.as_str(), "10" | "20" | "30" | "40" | "50" | "60")
+                });
                 self.level |= number || LEVELS.contains(&value.to_ascii_lowercase().as_str());
             }
             "type" => {
@@ -118,7 +162,14 @@ impl Keys {
 
 fn is_telemetry(keys: &Keys) -> bool {
     let is_log = keys.level
-        && keys.any(&["timestamp", "time", "ts", "asctime", "datetime", "eventtime"])
+        && keys.any(&[
+            "timestamp",
+            "time",
+            "ts",
+            "asctime",
+            "datetime",
+            "eventtime",
+        ])
         && keys.any(&[
             "logger",
             "loggername",
@@ -135,13 +186,24 @@ fn is_telemetry(keys: &Keys) -> bool {
         ]);
     let is_profile = keys.all(&["ph", "ts", "pid", "tid"]);
     let is_event = keys.all(&["specversion", "source", "type", "id"]);
-    keys.count(&SPAN_KEYS) >= 2 || keys.any(&["resourcespans", "scopespans"]) || is_log || is_profile || is_event
+    keys.count(&SPAN_KEYS) >= 2
+        || keys.any(&["resourcespans", "scopespans"])
+        || is_log
+        || is_profile
+        || is_event
 }
 
 fn is_tool_call(keys: &Keys) -> bool {
-    let is_function = keys.all(&["name", "arguments"]) && (keys.function_type || keys.has("function") || keys.names.len() <= 3);
+    let is_function = keys.all(&["name", "arguments"])
+        && (keys.function_type || keys.has("function") || keys.names.len() <= 3);
     let is_rpc = keys.has("jsonrpc") && keys.any(&["method", "result", "error"]);
     let is_transcript = keys.roles >= 2 && keys.any(&["content", "parts"]);
-    let typed = keys.tool_type && keys.any(&["input", "content", "arguments", "name", "output", "args"]);
-    keys.count(&TOOL_KEYS) >= 2 || keys.has("toolcalls") || is_function || is_rpc || is_transcript || typed
+    let typed =
+        keys.tool_type && keys.any(&["input", "content", "arguments", "name", "output", "args"]);
+    keys.count(&TOOL_KEYS) >= 2
+        || keys.has("toolcalls")
+        || is_function
+        || is_rpc
+        || is_transcript
+        || typed
 }

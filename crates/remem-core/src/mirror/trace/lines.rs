@@ -67,19 +67,26 @@ const LOG: &str = r#"(?x) ^\s*(?:
     | \d\d-\d\d\ \d\d:\d\d:\d\d\.\d+\ +\d+\ +\d+\ [VDIWEF]\ 
 )"#;
 
-static LINE: LazyLock<RegexSet> = LazyLock::new(|| RegexSet::new(LINES).expect("constant patterns compile"));
+static LINE: LazyLock<RegexSet> =
+    LazyLock::new(|| RegexSet::new(LINES).expect("constant patterns compile"));
 
 // Frames within a line, for stacks whose line breaks were lost.
 static FLAT: LazyLock<regex::Regex> = LazyLock::new(|| {
-    regex::Regex::new(r#"\bat (?:async )?[\w$.<>]+ ?\([^()\s]+:\d+\)|File \\?"[^"]+", line \d+"#).expect("a constant pattern compiles")
+    regex::Regex::new(r#"\bat (?:async )?[\w$.<>]+ ?\([^()\s]+:\d+\)|File \\?"[^"]+", line \d+"#)
+        .expect("a constant pattern compiles")
 });
 
 /// The shape of a text by its lines.
 pub(super) fn shape(text: &str) -> Option<TraceShape> {
     let mut counts = [0; KINDS];
     for line in text.lines().flat_map(|line| line.split("\\n")) {
-        let end = (0..=line.len().min(LINE_BYTES_MAX)).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0);
-        LINE.matches(&line[..end]).into_iter().for_each(|kind| counts[kind] += 1);
+        let end = (0..=line.len().min(LINE_BYTES_MAX))
+            .rev()
+            .find(|&at| line.is_char_boundary(at))
+            .unwrap_or(0);
+        LINE.matches(&line[..end])
+            .into_iter()
+            .for_each(|kind| counts[kind] += 1);
     }
     let count = |line: Line| counts[line as usize];
     let flat = FLAT.find_iter(text).take(FLAT_FRAMES_MIN).count();
@@ -96,7 +103,8 @@ pub(super) fn shape(text: &str) -> Option<TraceShape> {
 
 fn is_stack(count: impl Fn(Line) -> usize) -> bool {
     let several = |line: Line| count(line) >= FRAMES_MIN;
-    let numbered = several(Line::NumberedFrame) && count(Line::BacktraceHead) + count(Line::AtPlace) > 0;
+    let numbered =
+        several(Line::NumberedFrame) && count(Line::BacktraceHead) + count(Line::AtPlace) > 0;
     several(Line::PythonFrame)
         || several(Line::AtFrame)
         || several(Line::RubyFrame)

@@ -66,28 +66,55 @@ fn is_weekend(date: Date) -> bool {
 
 /// Automations, if the zone is one.
 pub(super) fn drafts(runs: &[Seen<'_>], zone: &str) -> Vec<Synthesised> {
-    let Ok(clocks) = TimeZone::get(zone) else { return Vec::new() };
+    let Ok(clocks) = TimeZone::get(zone) else {
+        return Vec::new();
+    };
     let mut groups: BTreeMap<(&str, &Target, &str), Vec<&RunTrace>> = BTreeMap::new();
     for run in runs {
-        groups.entry((&run.trace.principal, &run.target, &run.inputs)).or_default().push(run.trace);
+        groups
+            .entry((&run.trace.principal, &run.target, &run.inputs))
+            .or_default()
+            .push(run.trace);
     }
-    let often = groups.into_iter().filter(|(_, runs)| count(runs.len()) >= SUPPORT_MIN);
-    often.filter_map(|((_, target, _), runs)| draft(target, &runs, zone, &clocks)).collect()
+    let often = groups
+        .into_iter()
+        .filter(|(_, runs)| count(runs.len()) >= SUPPORT_MIN);
+    often
+        .filter_map(|((_, target, _), runs)| draft(target, &runs, zone, &clocks))
+        .collect()
 }
 
 /// The day and the minute of the day that the clocks showed.
 fn shown(run: &RunTrace, clocks: &TimeZone) -> Option<(Date, i32)> {
-    let local = jiff::Timestamp::from_millisecond(run.started_at.0).ok()?.to_zoned(clocks.clone());
-    Some((local.date(), i32::from(local.hour()) * 60 + i32::from(local.minute())))
+    let local = jiff::Timestamp::from_millisecond(run.started_at.0)
+        .ok()?
+        .to_zoned(clocks.clone());
+    Some((
+        local.date(),
+        i32::from(local.hour()) * 60 + i32::from(local.minute()),
+    ))
 }
 
-fn draft(target: &Target, runs: &[&RunTrace], zone: &str, clocks: &TimeZone) -> Option<Synthesised> {
-    let shown: Vec<(Date, i32, &RunTrace)> =
-        runs.iter().filter_map(|run| shown(run, clocks).map(|(date, minute)| (date, minute, *run))).collect();
+fn draft(
+    target: &Target,
+    runs: &[&RunTrace],
+    zone: &str,
+    clocks: &TimeZone,
+) -> Option<Synthesised> {
+    let shown: Vec<(Date, i32, &RunTrace)> = runs
+        .iter()
+        .filter_map(|run| shown(run, clocks).map(|(date, minute)| (date, minute, *run)))
+        .collect();
     let minute = common_minute(shown.iter().map(|(_, minute, _)| *minute).collect())?;
-    let near: Vec<(Date, &RunTrace)> = shown.iter().filter_map(|(date, at, run)| Some((day_of(*date, *at, minute)?, *run))).collect();
+    let near: Vec<(Date, &RunTrace)> = shown
+        .iter()
+        .filter_map(|(date, at, run)| Some((day_of(*date, *at, minute)?, *run)))
+        .collect();
     let days: BTreeSet<Date> = near.iter().map(|(date, _)| *date).collect();
-    if !most(near.len(), runs.len()) || near.len() > RUNS_A_DAY_MAX * days.len() || count(days.len()) < SUPPORT_MIN {
+    if !most(near.len(), runs.len())
+        || near.len() > RUNS_A_DAY_MAX * days.len()
+        || count(days.len()) < SUPPORT_MIN
+    {
         return None;
     }
     let grid = grid(&days)?;
@@ -95,10 +122,16 @@ fn draft(target: &Target, runs: &[&RunTrace], zone: &str, clocks: &TimeZone) -> 
     let ((kind, id), adverb, when) = (label::of_target(target), grid.adverb(), grid.words());
     let inputs = &near.first()?.1.inputs;
     let mut artifact = Map::new();
-    artifact.insert("schedule".to_owned(), json!({"cron": format!("{past} {hour} * * {}", grid.cron()), "zone": zone}));
+    artifact.insert(
+        "schedule".to_owned(),
+        json!({"cron": format!("{past} {hour} * * {}", grid.cron()), "zone": zone}),
+    );
     artifact.insert(format!("{kind}Id"), json!(id));
     artifact.insert("inputs".to_owned(), Value::Object(inputs.clone()));
-    let name = label::named(&format!("{id} {adverb} {hour:02}{past:02}"), &super::canonical(&artifact));
+    let name = label::named(
+        &format!("{id} {adverb} {hour:02}{past:02}"),
+        &super::canonical(&artifact),
+    );
     artifact.insert("automationId".to_owned(), json!(name));
     Some(Synthesised {
         kind: Kind::Automation,
@@ -118,10 +151,17 @@ fn draft(target: &Target, runs: &[&RunTrace], zone: &str, clocks: &TimeZone) -> 
 /// The minute of the day that most are near, midnight being no border.
 fn common_minute(mut minutes: Vec<i32>) -> Option<i32> {
     minutes.sort_unstable();
-    let around: Vec<i32> = minutes.iter().copied().chain(minutes.iter().map(|minute| minute + DAY)).collect();
+    let around: Vec<i32> = minutes
+        .iter()
+        .copied()
+        .chain(minutes.iter().map(|minute| minute + DAY))
+        .collect();
     let (mut best, mut to) = (0..0, 0);
     for from in 0..minutes.len() {
-        while to < around.len() && to < from + minutes.len() && around[to] - around[from] <= 2 * NEAR {
+        while to < around.len()
+            && to < from + minutes.len()
+            && around[to] - around[from] <= 2 * NEAR
+        {
             to += 1;
         }
         if to - from > best.len() {
@@ -133,7 +173,14 @@ fn common_minute(mut minutes: Vec<i32>) -> Option<i32> {
     let reach = (last - NEAR)..=(first + NEAR);
     let middle = window[(window.len() - 1) / 2].clamp(*reach.start(), *reach.end());
     let round = (middle + ROUND / 2) / ROUND * ROUND;
-    Some(if reach.contains(&round) { round } else { middle }.rem_euclid(DAY))
+    Some(
+        if reach.contains(&round) {
+            round
+        } else {
+            middle
+        }
+        .rem_euclid(DAY),
+    )
 }
 
 /// The day that a run belongs to if it is near the minute: shortly before midnight may be the next day's.
@@ -154,11 +201,18 @@ fn day_of(date: Date, at: i32, minute: i32) -> Option<Date> {
 fn grid(days: &BTreeSet<Date>) -> Option<Grid> {
     let (first, last) = (*days.first()?, *days.last()?);
     let narrowest = [Grid::Weekly(first.weekday()), Grid::Weekdays, Grid::Daily];
-    let grid = narrowest.into_iter().find(|grid| days.iter().all(|date| grid.has(*date)))?;
+    let grid = narrowest
+        .into_iter()
+        .find(|grid| days.iter().all(|date| grid.has(*date)))?;
     // Many weeks with few days are no grid: there is no need to count further.
     let far = days.len() * 7 * 2;
-    let all = first.series(jiff::Span::new().days(1)).take(far).take_while(|date| *date <= last);
-    let within = first.until(last).is_ok_and(|span| usize::try_from(span.get_days()).is_ok_and(|days| days < far));
+    let all = first
+        .series(jiff::Span::new().days(1))
+        .take(far)
+        .take_while(|date| *date <= last);
+    let within = first
+        .until(last)
+        .is_ok_and(|span| usize::try_from(span.get_days()).is_ok_and(|days| days < far));
     (within && most(days.len(), all.filter(|date| grid.has(*date)).count())).then_some(grid)
 }
 

@@ -22,7 +22,11 @@ pub(super) fn slug(text: &str) -> String {
         }
     }
     let slug = slug.trim_end_matches('-');
-    if slug.is_empty() { "routine".to_owned() } else { slug.to_owned() }
+    if slug.is_empty() {
+        "routine".to_owned()
+    } else {
+        slug.to_owned()
+    }
 }
 
 /// A slug and the hash of everything that tells this draft from others.

@@ -103,13 +103,19 @@ pub struct Synthesised {
 // Inputs, tasks and artifacts are what callers wrote.
 impl std::fmt::Debug for RunTrace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunTrace").field("run", &self.run).field("started_at", &self.started_at).finish_non_exhaustive()
+        f.debug_struct("RunTrace")
+            .field("run", &self.run)
+            .field("started_at", &self.started_at)
+            .finish_non_exhaustive()
     }
 }
 
 impl std::fmt::Debug for ToolTrace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ToolTrace").field("id", &self.id).field("at", &self.at).finish_non_exhaustive()
+        f.debug_struct("ToolTrace")
+            .field("id", &self.id)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
     }
 }
 
@@ -134,12 +140,20 @@ pub fn synthesise(traces: &Traces, zone: &str, policy: &Policy) -> Vec<Synthesis
     drafts.extend(tools::drafts(&tools));
     // What fails (inputs that are too large for an artifact, say) is no draft.
     let written = |draft: Synthesised| {
-        let text = Artifact::new(&draft.artifact).ok().filter(|_| check(draft.kind, &draft.artifact, policy).is_ok())?.text().to_owned();
+        let text = Artifact::new(&draft.artifact)
+            .ok()
+            .filter(|_| check(draft.kind, &draft.artifact, policy).is_ok())?
+            .text()
+            .to_owned();
         Some((draft, text))
     };
     let mut drafts: Vec<(Synthesised, String)> = drafts.into_iter().filter_map(written).collect();
     drafts.sort_by(|(a, a_text), (b, b_text)| {
-        let by_support = b.support.cmp(&a.support).then(a.kind.cmp(&b.kind)).then_with(|| a_text.cmp(b_text));
+        let by_support = b
+            .support
+            .cmp(&a.support)
+            .then(a.kind.cmp(&b.kind))
+            .then_with(|| a_text.cmp(b_text));
         by_support.then_with(|| a.source_runs.cmp(&b.source_runs))
     });
     // Two people with the same habit give rise to the same artifact: once is enough.
@@ -152,19 +166,28 @@ pub fn synthesise(traces: &Traces, zone: &str, policy: &Policy) -> Vec<Synthesis
 /// The newest traces, oldest first, each name once. Everything about a trace takes part in the order, so that it does not
 /// depend on how they were given.
 fn newest(traces: &Traces) -> (Vec<&RunTrace>, Vec<&ToolTrace>) {
-    let (mut runs, mut tools): (Vec<&RunTrace>, Vec<&ToolTrace>) = (traces.runs.iter().collect(), traces.tools.iter().collect());
+    let (mut runs, mut tools): (Vec<&RunTrace>, Vec<&ToolTrace>) =
+        (traces.runs.iter().collect(), traces.tools.iter().collect());
     runs.sort_by(|a, b| a.run.cmp(&b.run).then_with(|| by_time(b, a)));
     runs.dedup_by(|a, b| a.run == b.run);
     tools.sort_by(|a, b| a.id.cmp(&b.id).then_with(|| (b.at, b).cmp(&(a.at, a))));
     tools.dedup_by(|a, b| a.id == b.id);
-    let mut times: Vec<Timestamp> = runs.iter().map(|run| run.started_at).chain(tools.iter().map(|tool| tool.at)).collect();
+    let mut times: Vec<Timestamp> = runs
+        .iter()
+        .map(|run| run.started_at)
+        .chain(tools.iter().map(|tool| tool.at))
+        .collect();
     times.sort_unstable();
     runs.sort_by(|a, b| by_time(a, b));
     tools.sort_by(|a, b| (a.at, a).cmp(&(b.at, b)));
     if let Some(over) = times.len().checked_sub(TRACES_MAX).filter(|over| *over > 0) {
         // Among those of one instant, all go: which of them stays must not be a matter of chance.
         let first = times[over];
-        let cut = if times[over - 1] == first { first.plus_ms(1) } else { first };
+        let cut = if times[over - 1] == first {
+            first.plus_ms(1)
+        } else {
+            first
+        };
         runs.retain(|run| run.started_at >= cut);
         tools.retain(|tool| tool.at >= cut);
     }
@@ -173,8 +196,15 @@ fn newest(traces: &Traces) -> (Vec<&RunTrace>, Vec<&ToolTrace>) {
 
 fn by_time(a: &RunTrace, b: &RunTrace) -> Ordering {
     let times = (a.started_at, a.completed_at).cmp(&(b.started_at, b.completed_at));
-    let names = (&a.run, &a.workflow_id, &a.agent_id, &a.principal).cmp(&(&b.run, &b.workflow_id, &b.agent_id, &b.principal));
-    times.then(names).then_with(|| canonical(&a.inputs).cmp(&canonical(&b.inputs)))
+    let names = (&a.run, &a.workflow_id, &a.agent_id, &a.principal).cmp(&(
+        &b.run,
+        &b.workflow_id,
+        &b.agent_id,
+        &b.principal,
+    ));
+    times
+        .then(names)
+        .then_with(|| canonical(&a.inputs).cmp(&canonical(&b.inputs)))
 }
 
 /// A run of something that has a proper name.
@@ -195,7 +225,11 @@ impl<'a> Seen<'a> {
             Target::Agent(id) => is_agent_id(id),
             Target::Workflow(id) => is_workflow_id(id),
         };
-        proper.then(|| Seen { trace, target, inputs: canonical(&trace.inputs) })
+        proper.then(|| Seen {
+            trace,
+            target,
+            inputs: canonical(&trace.inputs),
+        })
     }
 }
 

@@ -14,27 +14,50 @@ const TOOL_CHARS_MAX: usize = 128;
 pub(super) fn drafts(traces: &[&ToolTrace]) -> Vec<Synthesised> {
     let mut groups: BTreeMap<(&str, &[String]), Vec<&ToolTrace>> = BTreeMap::new();
     for trace in traces.iter().filter(|trace| is_routine(&trace.tools)) {
-        groups.entry((&trace.agent_id, &trace.tools)).or_default().push(trace);
+        groups
+            .entry((&trace.agent_id, &trace.tools))
+            .or_default()
+            .push(trace);
     }
-    let often = groups.into_iter().filter(|(_, traces)| count(traces.len()) >= SUPPORT_MIN);
-    often.map(|((agent, tools), traces)| draft(agent, tools, &traces)).collect()
+    let often = groups
+        .into_iter()
+        .filter(|(_, traces)| count(traces.len()) >= SUPPORT_MIN);
+    often
+        .map(|((agent, tools), traces)| draft(agent, tools, &traces))
+        .collect()
 }
 
 /// At least two tools. Their names go into a prompt, so that a name must not be able to say more than a name.
 fn is_routine(tools: &[String]) -> bool {
     let proper = |tool: &String| {
-        (1..=TOOL_CHARS_MAX).contains(&tool.len()) && tool.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:/-".contains(&b))
+        (1..=TOOL_CHARS_MAX).contains(&tool.len())
+            && tool
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"_.:/-".contains(&b))
     };
-    (2..=CALLS_MAX).contains(&tools.len()) && tools.iter().any(|tool| *tool != tools[0]) && tools.iter().all(proper)
+    (2..=CALLS_MAX).contains(&tools.len())
+        && tools.iter().any(|tool| *tool != tools[0])
+        && tools.iter().all(proper)
 }
 
 fn draft(agent: &str, tools: &[String], traces: &[&ToolTrace]) -> Synthesised {
     let mut known = BTreeSet::new();
     let different: Vec<&String> = tools.iter().filter(|tool| known.insert(*tool)).collect();
     // What is no agent's id is a text that somebody wrote.
-    let who = if is_agent_id(agent) { format!("agent {agent}") } else { "an agent".to_owned() };
-    let name = label::named(if is_agent_id(agent) { agent } else { "" }, &json!([agent, tools]).to_string());
-    let steps: Vec<String> = tools.iter().enumerate().map(|(n, tool)| format!("{}. {tool}", n + 1)).collect();
+    let who = if is_agent_id(agent) {
+        format!("agent {agent}")
+    } else {
+        "an agent".to_owned()
+    };
+    let name = label::named(
+        if is_agent_id(agent) { agent } else { "" },
+        &json!([agent, tools]).to_string(),
+    );
+    let steps: Vec<String> = tools
+        .iter()
+        .enumerate()
+        .map(|(n, tool)| format!("{}. {tool}", n + 1))
+        .collect();
     let prompt = format!(
         "You carry out one routine. Use these tools, in this order, and no others:\n{}\nIf a tool fails, stop and say which one.",
         steps.join("\n")
@@ -43,10 +66,14 @@ fn draft(agent: &str, tools: &[String], traces: &[&ToolTrace]) -> Synthesised {
         "agentId": format!("local.routine.{name}"), "persona": "Routine of tools", "modelClass": "general", "systemPrompt": prompt,
         "toolAllowlist": different,
     });
-    let artifact = json!({"name": format!("routine-{name}"), "version": "0.1.0", "agents": [manifest]});
+    let artifact =
+        json!({"name": format!("routine-{name}"), "version": "0.1.0", "agents": [manifest]});
     Synthesised {
         kind: Kind::AgentPack,
-        title: format!("An agent for a routine of {} tools of {who}", different.len()),
+        title: format!(
+            "An agent for a routine of {} tools of {who}",
+            different.len()
+        ),
         rationale: format!(
             "The same {} calls of {} tools were made by {who} in the same order {} times.",
             tools.len(),

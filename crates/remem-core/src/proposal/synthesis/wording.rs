@@ -38,16 +38,31 @@ pub(super) fn drafts(runs: &[Seen<'_>]) -> Vec<Synthesised> {
     let mut groups: BTreeMap<(&Target, &str, usize), Vec<Text<'_>>> = BTreeMap::new();
     let (mut known, mut dictionary) = (BTreeMap::new(), BTreeMap::new());
     for run in runs {
-        let Some((field, source, words)) = asked(run.trace) else { continue };
+        let Some((field, source, words)) = asked(run.trace) else {
+            continue;
+        };
         let texts = groups.entry((&run.target, field, words.len())).or_default();
-        let place = *known.entry((&run.target, field, words.clone())).or_insert(texts.len());
+        let place = *known
+            .entry((&run.target, field, words.clone()))
+            .or_insert(texts.len());
         if place == texts.len() {
-            let numbers = words.iter().map(|word| number(word, &mut dictionary)).collect();
-            texts.push(Text { source, words, numbers, runs: Vec::new() });
+            let numbers = words
+                .iter()
+                .map(|word| number(word, &mut dictionary))
+                .collect();
+            texts.push(Text {
+                source,
+                words,
+                numbers,
+                runs: Vec::new(),
+            });
         }
         texts[place].runs.push(run.trace);
     }
-    groups.into_iter().flat_map(|((target, _, words), texts)| templates(target, words, &texts)).collect()
+    groups
+        .into_iter()
+        .flat_map(|((target, _, words), texts)| templates(target, words, &texts))
+        .collect()
 }
 
 fn number<'a>(word: &'a str, dictionary: &mut BTreeMap<&'a str, u32>) -> u32 {
@@ -56,13 +71,17 @@ fn number<'a>(word: &'a str, dictionary: &mut BTreeMap<&'a str, u32>) -> u32 {
 }
 
 fn asked(run: &RunTrace) -> Option<(&'static str, &str, Vec<&str>)> {
-    let (field, text) = FIELDS.iter().find_map(|field| Some((*field, run.inputs.get(*field).and_then(Value::as_str)?)))?;
+    let (field, text) = FIELDS
+        .iter()
+        .find_map(|field| Some((*field, run.inputs.get(*field).and_then(Value::as_str)?)))?;
     // What looks like a place already would become one.
     if text.len() > BYTES_MAX || text.contains("{{") || text.contains("}}") {
         return None;
     }
     let words: Vec<&str> = text.split_whitespace().take(WORDS_MAX + 1).collect();
-    (FIXED_WORDS_MIN + 1..=WORDS_MAX).contains(&words.len()).then_some((field, text, words))
+    (FIXED_WORDS_MIN + 1..=WORDS_MAX)
+        .contains(&words.len())
+        .then_some((field, text, words))
 }
 
 fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesised> {
@@ -73,7 +92,10 @@ fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesis
             buckets.entry((part, quarter)).or_default().push(n);
         }
     }
-    let mut buckets: Vec<_> = buckets.into_iter().filter(|(_, members)| members.len() > 1).collect();
+    let mut buckets: Vec<_> = buckets
+        .into_iter()
+        .filter(|(_, members)| members.len() > 1)
+        .collect();
     buckets.sort_by_key(|((part, _), members)| (usize::MAX - members.len(), *part, members[0]));
     let fixed_min = FIXED_WORDS_MIN.max((words * FIXED_MIN.0).div_ceil(FIXED_MIN.1));
     let (mut taken, mut drafts) = (vec![false; texts.len()], Vec::new());
@@ -85,7 +107,9 @@ fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesis
             }
             leaders += 1;
             let free: Vec<usize> = members.iter().copied().filter(|n| !taken[*n]).collect();
-            if let Some((places, alike)) = alike(texts, *leader, &free, PLACES_MAX.min(words - fixed_min)) {
+            if let Some((places, alike)) =
+                alike(texts, *leader, &free, PLACES_MAX.min(words - fixed_min))
+            {
                 alike.iter().for_each(|n| taken[*n] = true);
                 let alike: Vec<&Text<'_>> = alike.into_iter().map(|n| &texts[n]).collect();
                 drafts.push(draft(target, &texts[*leader], &places, &alike));
@@ -96,18 +120,37 @@ fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesis
 }
 
 /// The places at which texts differ from the leader, and the texts that differ from it nowhere else, if they are enough.
-fn alike(texts: &[Text<'_>], leader: usize, members: &[usize], places_max: usize) -> Option<(BTreeSet<usize>, Vec<usize>)> {
-    let differing: Vec<(usize, BTreeSet<usize>)> =
-        members.iter().filter_map(|n| Some((*n, differences(&texts[leader].numbers, &texts[*n].numbers, places_max)?))).collect();
+fn alike(
+    texts: &[Text<'_>],
+    leader: usize,
+    members: &[usize],
+    places_max: usize,
+) -> Option<(BTreeSet<usize>, Vec<usize>)> {
+    let differing: Vec<(usize, BTreeSet<usize>)> = members
+        .iter()
+        .filter_map(|n| {
+            Some((
+                *n,
+                differences(&texts[leader].numbers, &texts[*n].numbers, places_max)?,
+            ))
+        })
+        .collect();
     let mut patterns: BTreeMap<&BTreeSet<usize>, usize> = BTreeMap::new();
     for (n, places) in &differing {
         *patterns.entry(places).or_default() += texts[*n].runs.len();
     }
     let mut commonest: Vec<(&BTreeSet<usize>, usize)> = patterns.into_iter().collect();
     commonest.sort_by_key(|(places, runs)| (usize::MAX - runs, places.len(), *places));
-    let within = |places: &BTreeSet<usize>| differing.iter().filter(|(_, other)| other.is_subset(places)).map(|(n, _)| *n).collect();
+    let within = |places: &BTreeSet<usize>| {
+        differing
+            .iter()
+            .filter(|(_, other)| other.is_subset(places))
+            .map(|(n, _)| *n)
+            .collect()
+    };
     let support = |members: &[usize]| members.iter().map(|n| texts[*n].runs.len()).sum::<usize>();
-    let (mut places, mut members): (BTreeSet<usize>, Vec<usize>) = (BTreeSet::new(), within(&BTreeSet::new()));
+    let (mut places, mut members): (BTreeSet<usize>, Vec<usize>) =
+        (BTreeSet::new(), within(&BTreeSet::new()));
     for (pattern, runs) in commonest {
         let wider: BTreeSet<usize> = places.union(pattern).copied().collect();
         // What differs once somewhere else opens no place, unless there would be too few without it.
@@ -120,24 +163,41 @@ fn alike(texts: &[Text<'_>], leader: usize, members: &[usize], places_max: usize
     // A leader that alone differs from all the others is the odd one, and one of the others may lead.
     let odd = texts[leader].runs.len() == 1
         && enough(support(&members) - 1)
-        && places.iter().any(|at| others_agree(texts, leader, &members, *at));
+        && places
+            .iter()
+            .any(|at| others_agree(texts, leader, &members, *at));
     (!places.is_empty() && !odd && enough(support(&members))).then_some((places, members))
 }
 
 fn others_agree(texts: &[Text<'_>], leader: usize, members: &[usize], at: usize) -> bool {
-    let others: BTreeSet<u32> = members.iter().filter(|n| **n != leader).map(|n| texts[*n].numbers[at]).collect();
+    let others: BTreeSet<u32> = members
+        .iter()
+        .filter(|n| **n != leader)
+        .map(|n| texts[*n].numbers[at])
+        .collect();
     // If there is only one other text, neither of the two is odd.
     others.len() == 1 && members.len() > 2
 }
 
 /// Where two texts of one length differ; `None` if at too many places.
 fn differences(a: &[u32], b: &[u32], most: usize) -> Option<BTreeSet<usize>> {
-    let differing: Vec<usize> = (0..a.len()).filter(|at| a[*at] != b[*at]).take(most + 1).collect();
+    let differing: Vec<usize> = (0..a.len())
+        .filter(|at| a[*at] != b[*at])
+        .take(most + 1)
+        .collect();
     (differing.len() <= most).then(|| differing.into_iter().collect())
 }
 
-fn draft(target: &Target, leader: &Text<'_>, places: &BTreeSet<usize>, alike: &[&Text<'_>]) -> Synthesised {
-    let mut runs: Vec<&RunTrace> = alike.iter().flat_map(|text| text.runs.iter().copied()).collect();
+fn draft(
+    target: &Target,
+    leader: &Text<'_>,
+    places: &BTreeSet<usize>,
+    alike: &[&Text<'_>],
+) -> Synthesised {
+    let mut runs: Vec<&RunTrace> = alike
+        .iter()
+        .flat_map(|text| text.runs.iter().copied())
+        .collect();
     runs.sort_by(|a, b| super::by_time(a, b));
     let (mut text, mut rest, mut slots) = (String::new(), leader.source, 0);
     for (at, word) in leader.words.iter().enumerate() {
@@ -154,12 +214,21 @@ fn draft(target: &Target, leader: &Text<'_>, places: &BTreeSet<usize>, alike: &[
     }
     text.push_str(rest);
     let (kind, id) = label::of_target(target);
-    let variables: Vec<Value> = (1..=slots).map(|n| json!({"name": format!("slot{n}"), "required": true})).collect();
-    let name = label::named(&format!("prompt {id}"), &json!([kind, id, text]).to_string());
-    let artifact = json!({"templateId": name, "version": "0.1.0", "text": text, "variables": variables});
+    let variables: Vec<Value> = (1..=slots)
+        .map(|n| json!({"name": format!("slot{n}"), "required": true}))
+        .collect();
+    let name = label::named(
+        &format!("prompt {id}"),
+        &json!([kind, id, text]).to_string(),
+    );
+    let artifact =
+        json!({"templateId": name, "version": "0.1.0", "text": text, "variables": variables});
     Synthesised {
         kind: Kind::PromptTemplate,
-        title: format!("A prompt template for {kind} {id} with {slots} {} to fill in", if slots == 1 { "place" } else { "places" }),
+        title: format!(
+            "A prompt template for {kind} {id} with {slots} {} to fill in",
+            if slots == 1 { "place" } else { "places" }
+        ),
         rationale: format!(
             "What {kind} {id} was asked {} times is the same text of {} words but for {slots} of them.",
             runs.len(),
@@ -180,6 +249,14 @@ fn marks<'a>(word: &'a str, all: impl Iterator<Item = &'a str> + Clone) -> (&'a 
     }
     let lead = word.len() - word.trim_start_matches(is_mark).len();
     let (before, behind) = (&word[..lead], &word[lead + core.len()..]);
-    let fits = |word: &str| word.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind)).is_some_and(|core| !core.is_empty());
-    if all.clone().all(fits) { (before, behind) } else { ("", "") }
+    let fits = |word: &str| {
+        word.strip_prefix(before)
+            .and_then(|rest| rest.strip_suffix(behind))
+            .is_some_and(|core| !core.is_empty())
+    };
+    if all.clone().all(fits) {
+        (before, behind)
+    } else {
+        ("", "")
+    }
 }

@@ -25,7 +25,10 @@ pub(super) fn letters_and_digits(token: &str) -> bool {
 /// Letters of both cases and digits.
 pub(super) fn mixed_case_and_digits(token: &str) -> bool {
     let has = |class: fn(&u8) -> bool| body(token).as_bytes().iter().any(class);
-    diverse(token) && has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)
+    diverse(token)
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_lowercase)
+        && has(u8::is_ascii_uppercase)
 }
 
 /// Hex digits of many kinds.
@@ -43,7 +46,10 @@ pub(super) fn github_like(token: &str) -> bool {
 /// Three parts of which the first is a JSON object that names an algorithm.
 pub(super) fn jwt(token: &str) -> bool {
     let header = token.split('.').next().unwrap_or_default();
-    let json = URL_SAFE_NO_PAD.decode(header).ok().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+    let json = URL_SAFE_NO_PAD
+        .decode(header)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
     json.is_some_and(|header| header.get("alg").is_some())
 }
 
@@ -54,14 +60,22 @@ fn body(token: &str) -> &str {
 }
 
 fn has_checksum(body: &str) -> bool {
-    body.len() == 36 && body.is_char_boundary(30) && base62(crc32(&body.as_bytes()[..30])) == body.as_bytes()[30..]
+    body.len() == 36
+        && body.is_char_boundary(30)
+        && base62(crc32(&body.as_bytes()[..30])) == body.as_bytes()[30..]
 }
 
 /// CRC-32 as in zip files, bit by bit: thirty bytes are not worth a table.
 fn crc32(bytes: &[u8]) -> u32 {
-    !bytes
-        .iter()
-        .fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 }))
+    !bytes.iter().fold(!0, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            if crc & 1 == 1 {
+                crc >> 1 ^ 0xEDB8_8320
+            } else {
+                crc >> 1
+            }
+        })
+    })
 }
 
 /// Six base62 digits, most significant first.
@@ -78,7 +92,10 @@ fn base62(mut number: u32) -> [u8; 6] {
 /// The last character boundary at or before `at`.
 pub(super) fn floor_boundary(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
-    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+    (0..=at)
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -95,12 +112,18 @@ mod tests {
     #[test]
     fn the_checksum_is_verified_over_thirty_characters() {
         let random = "Kq7zP2mW9x4LtB6vNc3RjY8sHd5Fg1";
-        let good = format!("{random}{}", std::str::from_utf8(&base62(crc32(random.as_bytes()))).unwrap());
+        let good = format!(
+            "{random}{}",
+            std::str::from_utf8(&base62(crc32(random.as_bytes()))).unwrap()
+        );
         assert!(has_checksum(&good));
         assert!(!has_checksum(&format!("L{}", &good[1..])));
         // A token of letters only would not pass the variety check, but its checksum settles it.
         let letters = "a".repeat(30);
-        let token = format!("ghp_{letters}{}", std::str::from_utf8(&base62(crc32(letters.as_bytes()))).unwrap());
+        let token = format!(
+            "ghp_{letters}{}",
+            std::str::from_utf8(&base62(crc32(letters.as_bytes()))).unwrap()
+        );
         assert!(github_like(&token));
         assert!(!github_like(&format!("ghp_{}", "a".repeat(36))));
     }

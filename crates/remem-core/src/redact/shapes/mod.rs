@@ -36,7 +36,10 @@ impl ShapeKind {
 
     /// The kind with this name, if there is one.
     pub fn named(name: &str) -> Option<ShapeKind> {
-        RULES.iter().find(|rule| rule.kind == name).map(|rule| ShapeKind(rule.kind))
+        RULES
+            .iter()
+            .find(|rule| rule.kind == name)
+            .map(|rule| ShapeKind(rule.kind))
     }
 }
 
@@ -54,8 +57,13 @@ impl fmt::Display for ShapeKind {
 
 /// Every kind with its one-line description, in the order in which rules are tried.
 pub fn shape_table() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let first_of_kind = |(n, rule): &(usize, &Rule)| RULES[..*n].iter().all(|earlier| earlier.kind != rule.kind);
-    RULES.iter().enumerate().filter(first_of_kind).map(|(_, rule)| (rule.kind, rule.doc))
+    let first_of_kind =
+        |(n, rule): &(usize, &Rule)| RULES[..*n].iter().all(|earlier| earlier.kind != rule.kind);
+    RULES
+        .iter()
+        .enumerate()
+        .filter(first_of_kind)
+        .map(|(_, rule)| (rule.kind, rule.doc))
 }
 
 /// A stretch of text with the shape of a secret.
@@ -75,32 +83,61 @@ struct Compiled {
 
 static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
     let rules = RULES.iter().enumerate();
-    let literal = |(number, literal): (usize, &&str)| (number, Zeroizing::new(literal.as_bytes().to_vec()));
-    let (rule_of, literals) = rules.flat_map(|(number, rule)| rule.literals.iter().map(move |text| literal((number, text)))).unzip();
+    let literal =
+        |(number, literal): (usize, &&str)| (number, Zeroizing::new(literal.as_bytes().to_vec()));
+    let (rule_of, literals) = rules
+        .flat_map(|(number, rule)| {
+            rule.literals
+                .iter()
+                .map(move |text| literal((number, text)))
+        })
+        .unzip();
     let pattern = |rule: &Rule| match rule.find {
-        Find::Token { pattern, .. } => Some(Regex::new(&format!(r"\A(?:{pattern})")).expect("a constant pattern compiles")),
+        Find::Token { pattern, .. } => {
+            Some(Regex::new(&format!(r"\A(?:{pattern})")).expect("a constant pattern compiles"))
+        }
         Find::Custom(_) => None,
     };
-    Compiled { literals: Scanner::new(literals), rule_of, patterns: RULES.iter().map(pattern).collect() }
+    Compiled {
+        literals: Scanner::new(literals),
+        rule_of,
+        patterns: RULES.iter().map(pattern).collect(),
+    }
 });
 
 /// All shapes in a text, in order, none overlapping another.
 pub(super) fn find(text: &str) -> Vec<ShapeHit> {
     let compiled = &*COMPILED;
     let mut hits: Vec<(Range<usize>, usize)> = Vec::new();
-    compiled.literals.each_match(text.as_bytes(), |literal, at| {
-        // The latest few are enough: literals come roughly in order, and this only saves work.
-        if hits.iter().rev().take(4).any(|(range, _)| range.contains(&at.start)) {
-            return;
-        }
-        let rule = compiled.rule_of[literal];
-        let range = match RULES[rule].find {
-            Find::Token { accept, .. } => token(text, at.start, compiled.patterns[rule].as_ref(), accept),
-            Find::Custom(find) => find(text, at),
-        };
-        hits.extend(range.filter(|range| !range.is_empty()).map(|range| (range, rule)));
-    });
-    let discord = RULES.iter().position(|rule| rule.kind == "discord-token").unwrap_or_default();
+    compiled
+        .literals
+        .each_match(text.as_bytes(), |literal, at| {
+            // The latest few are enough: literals come roughly in order, and this only saves work.
+            if hits
+                .iter()
+                .rev()
+                .take(4)
+                .any(|(range, _)| range.contains(&at.start))
+            {
+                return;
+            }
+            let rule = compiled.rule_of[literal];
+            let range = match RULES[rule].find {
+                Find::Token { accept, .. } => {
+                    token(text, at.start, compiled.patterns[rule].as_ref(), accept)
+                }
+                Find::Custom(find) => find(text, at),
+            };
+            hits.extend(
+                range
+                    .filter(|range| !range.is_empty())
+                    .map(|range| (range, rule)),
+            );
+        });
+    let discord = RULES
+        .iter()
+        .position(|rule| rule.kind == "discord-token")
+        .unwrap_or_default();
     hits.extend(rules::discord_tokens(text).map(|range| (range, discord)));
     // Of rules that agree on a range, the first in the table names it: vendors stand before `assignment`.
     hits.sort_by_key(|(range, rule)| (range.start, std::cmp::Reverse(range.end), *rule));
@@ -111,12 +148,25 @@ pub(super) fn find(text: &str) -> Vec<ShapeHit> {
         }
         overlap
     });
-    hits.into_iter().map(|(range, rule)| ShapeHit { range, kind: ShapeKind(RULES[rule].kind) }).collect()
+    hits.into_iter()
+        .map(|(range, rule)| ShapeHit {
+            range,
+            kind: ShapeKind(RULES[rule].kind),
+        })
+        .collect()
 }
 
 /// A token that begins at `start`, which must not lie inside a longer word.
-fn token(text: &str, start: usize, pattern: Option<&Regex>, accept: fn(&str) -> bool) -> Option<Range<usize>> {
-    let glued = text[..start].bytes().next_back().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+fn token(
+    text: &str,
+    start: usize,
+    pattern: Option<&Regex>,
+    accept: fn(&str) -> bool,
+) -> Option<Range<usize>> {
+    let glued = text[..start]
+        .bytes()
+        .next_back()
+        .is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     if glued {
         return None;
     }

@@ -28,8 +28,10 @@ fn ahead(text: &str, from: usize, max: usize) -> &str {
 
 /// From `-----BEGIN … PRIVATE KEY-----` to the end line, or as far as the key goes if that is cut off.
 pub(super) fn private_key(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
-    static BEGIN: LazyLock<Regex> = LazyLock::new(|| constant(r"\A-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
-    static END: LazyLock<Regex> = LazyLock::new(|| constant(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
+    static BEGIN: LazyLock<Regex> =
+        LazyLock::new(|| constant(r"\A-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
+    static END: LazyLock<Regex> =
+        LazyLock::new(|| constant(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
     let block = ahead(text, literal.start, BLOCK_BYTES_MAX);
     let begin = BEGIN.find(block)?.end();
     // Armour headers, wrapped lines and escaped line ends all stay within these characters.
@@ -41,7 +43,8 @@ pub(super) fn private_key(text: &str, literal: Range<usize>) -> Option<Range<usi
         Some(end) if end.start() <= cut => end.end(),
         _ => body[..cut].trim_end().len(),
     };
-    (key_chars(&body[..end]) >= KEY_CHARS_MIN && !looks_like_prose(&body[..end])).then(|| literal.start..literal.start + begin + end)
+    (key_chars(&body[..end]) >= KEY_CHARS_MIN && !looks_like_prose(&body[..end]))
+        .then(|| literal.start..literal.start + begin + end)
 }
 
 /// Words with single spaces between them; key lines are long and have none.
@@ -51,42 +54,61 @@ fn looks_like_prose(body: &str) -> bool {
 
 /// Forty characters assigned to a name such as `aws_secret_access_key`.
 pub(super) fn aws_secret_key(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
-    static VALUE: LazyLock<Regex> =
-        LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}[\\"']{0,2}([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|\z)"#));
+    static VALUE: LazyLock<Regex> = LazyLock::new(|| {
+        constant(
+            r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}[\\"']{0,2}([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|\z)"#,
+        )
+    });
     let key = VALUE.captures(ahead(text, literal.end, 128))?.get(1)?;
     diverse(key.as_str()).then(|| literal.end + key.start()..literal.end + key.end())
 }
 
 /// Eight to ten digits, a colon, `AA` and 33 more characters.
 pub(super) fn telegram_token(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
-    static TAIL: LazyLock<Regex> = LazyLock::new(|| constant(r"\A:(AA[A-Za-z0-9_-]{33})(?:[^A-Za-z0-9_-]|\z)"));
-    let digits = text[..literal.start].bytes().rev().take_while(u8::is_ascii_digit).count();
+    static TAIL: LazyLock<Regex> =
+        LazyLock::new(|| constant(r"\A:(AA[A-Za-z0-9_-]{33})(?:[^A-Za-z0-9_-]|\z)"));
+    let digits = text[..literal.start]
+        .bytes()
+        .rev()
+        .take_while(u8::is_ascii_digit)
+        .count();
     let glued = text[..literal.start - digits]
         .bytes()
         .next_back()
-        .is_some_and(|byte| byte.is_ascii_alphanumeric() && !text[..literal.start - digits].ends_with("bot"));
+        .is_some_and(|byte| {
+            byte.is_ascii_alphanumeric() && !text[..literal.start - digits].ends_with("bot")
+        });
     let tail = TAIL.captures(ahead(text, literal.start, 64))?.get(1)?;
-    ((8..=10).contains(&digits) && !glued && diverse(tail.as_str())).then(|| literal.start - digits..literal.start + tail.end())
+    ((8..=10).contains(&digits) && !glued && diverse(tail.as_str()))
+        .then(|| literal.start - digits..literal.start + tail.end())
 }
 
 /// The token at the end of a Discord webhook address.
 pub(super) fn discord_webhook(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
-    static TAIL: LazyLock<Regex> = LazyLock::new(|| constant(r"\A[0-9]{16,20}/([A-Za-z0-9_-]{60,80})"));
+    static TAIL: LazyLock<Regex> =
+        LazyLock::new(|| constant(r"\A[0-9]{16,20}/([A-Za-z0-9_-]{60,80})"));
     let tail = TAIL.captures(ahead(text, literal.end, 128))?.get(1)?;
     diverse(tail.as_str()).then(|| literal.end + tail.start()..literal.end + tail.end())
 }
 
 /// Discord tokens have no prefix: three parts, of which the first is a number in base64.
 pub(super) fn discord_tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
-    static TOKEN: LazyLock<Regex> = LazyLock::new(|| constant(r"\A[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,45}"));
+    static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
+        constant(r"\A[MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,45}")
+    });
     let bytes = text.as_bytes();
     stretches(bytes, 23, is_base64url)
         .into_iter()
-        .filter(|first| bytes.get(first.end) == Some(&b'.') && matches!(bytes[first.start], b'M' | b'N' | b'O'))
+        .filter(|first| {
+            bytes.get(first.end) == Some(&b'.') && matches!(bytes[first.start], b'M' | b'N' | b'O')
+        })
         .filter_map(|first| {
-            let token = TOKEN.find(ahead(text, first.start, 128)).filter(|token| token.end() > first.len())?;
+            let token = TOKEN
+                .find(ahead(text, first.start, 128))
+                .filter(|token| token.end() > first.len())?;
             let number = STANDARD_NO_PAD.decode(&text[first.clone()]).ok()?;
-            (number.len() >= 15 && number.iter().all(u8::is_ascii_digit)).then(|| first.start..first.start + token.end())
+            (number.len() >= 15 && number.iter().all(u8::is_ascii_digit))
+                .then(|| first.start..first.start + token.end())
         })
 }
 
@@ -96,22 +118,33 @@ fn is_base64url(byte: u8) -> bool {
 
 /// The password in `scheme://user:password@host`; templates such as `${PASS}` are not one.
 pub(super) fn url_password(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
-    static AUTHORITY: LazyLock<Regex> =
-        LazyLock::new(|| constant(r#"\A[^\s/?#:@"'<>`\[\]]{0,64}:([^\s/?#"'<>`\[\]]{1,200})@[A-Za-z0-9\[_]"#));
-    let scheme = text[..literal.start].bytes().next_back().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    static AUTHORITY: LazyLock<Regex> = LazyLock::new(|| {
+        constant(r#"\A[^\s/?#:@"'<>`\[\]]{0,64}:([^\s/?#"'<>`\[\]]{1,200})@[A-Za-z0-9\[_]"#)
+    });
+    let scheme = text[..literal.start]
+        .bytes()
+        .next_back()
+        .is_some_and(|byte| byte.is_ascii_alphanumeric());
     let password = AUTHORITY.captures(ahead(text, literal.end, 512))?.get(1)?;
-    let template = password.as_str().starts_with(['$', '{', '%']) && !password.as_str().contains(|c: char| c.is_ascii_digit())
+    let template = password.as_str().starts_with(['$', '{', '%'])
+        && !password.as_str().contains(|c: char| c.is_ascii_digit())
         || password.as_str().starts_with(['{', '$']) && password.as_str().ends_with('}')
-        || password.as_str().chars().all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•'));
+        || password
+            .as_str()
+            .chars()
+            .all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•'));
     (scheme && !template).then(|| literal.end + password.start()..literal.end + password.end())
 }
 
 /// `Authorization: <scheme> <credentials>`, and `Bearer <token>` where the token is clearly one.
 pub(super) fn authorization(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
     static HEADER: LazyLock<Regex> = LazyLock::new(|| {
-        constant(r#"\A["']{0,1}\s{0,4}[:=,]\s{0,4}["']{0,1}(?i:(bearer|token|apikey|key)|(basic))\s{1,4}([A-Za-z0-9._~+/-]{8,2048}={0,2})"#)
+        constant(
+            r#"\A["']{0,1}\s{0,4}[:=,]\s{0,4}["']{0,1}(?i:(bearer|token|apikey|key)|(basic))\s{1,4}([A-Za-z0-9._~+/-]{8,2048}={0,2})"#,
+        )
     });
-    static BEARER: LazyLock<Regex> = LazyLock::new(|| constant(r"\A[A-Za-z0-9._~+/-]{20,2048}={0,2}"));
+    static BEARER: LazyLock<Regex> =
+        LazyLock::new(|| constant(r"\A[A-Za-z0-9._~+/-]{20,2048}={0,2}"));
     let rest = ahead(text, literal.end, 2048 + 32);
     if text[literal.clone()].eq_ignore_ascii_case("bearer ") {
         let token = BEARER.find(rest)?;
@@ -136,22 +169,39 @@ fn is_basic(credentials: &str) -> bool {
 
 /// `name = "value"` with a telling name and a value that no one types by hand.
 pub(super) fn assignment(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
-    static QUOTED: LazyLock<Regex> =
-        LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}(?:\\?["'`])([^\s"'`\\<>\[\]{}]{20,512})\\?["'`]"#));
-    static BARE: LazyLock<Regex> =
-        LazyLock::new(|| constant(r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])[ \t]{0,4}([A-Za-z0-9+/=_.~-]{20,512})(?:[\s,;&'"`)}<\\]|\z)"#));
+    static QUOTED: LazyLock<Regex> = LazyLock::new(|| {
+        constant(
+            r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])\s{0,4}(?:\\?["'`])([^\s"'`\\<>\[\]{}]{20,512})\\?["'`]"#,
+        )
+    });
+    static BARE: LazyLock<Regex> = LazyLock::new(|| {
+        constant(
+            r#"\A[\\"'\]]{0,3}\s{0,4}(?:=>|:=|[:=])[ \t]{0,4}([A-Za-z0-9+/=_.~-]{20,512})(?:[\s,;&'"`)}<\\]|\z)"#,
+        )
+    });
     if is_paging(&text[..literal.start]) {
         return None;
     }
     let rest = ahead(text, literal.end, VALUE_BYTES_MAX);
-    let value = QUOTED.captures(rest).or_else(|| BARE.captures(rest))?.get(1)?;
+    let value = QUOTED
+        .captures(rest)
+        .or_else(|| BARE.captures(rest))?
+        .get(1)?;
     let secret = value.as_str().trim_end_matches(['=', '.']);
-    (is_random_token(secret) && !is_placeholder(secret)).then(|| literal.end + value.start()..literal.end + value.end())
+    (is_random_token(secret) && !is_placeholder(secret))
+        .then(|| literal.end + value.start()..literal.end + value.end())
 }
 
 /// Page and cursor tokens are handed out to everybody.
 fn is_paging(before: &str) -> bool {
-    let word: String = before.chars().rev().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).take(24).collect();
+    let word: String = before
+        .chars()
+        .rev()
+        .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+        .take(24)
+        .collect();
     let word: String = word.chars().rev().collect::<String>().to_ascii_lowercase();
-    ["page", "next", "continuation", "cursor", "sync", "resume"].iter().any(|paging| word.contains(paging))
+    ["page", "next", "continuation", "cursor", "sync", "resume"]
+        .iter()
+        .any(|paging| word.contains(paging))
 }

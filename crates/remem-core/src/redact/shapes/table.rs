@@ -3,14 +3,19 @@
 
 use std::ops::Range;
 
-use super::checks::{any, diverse, github_like, jwt, letters_and_digits, mixed_case_and_digits, varied_hex};
+use super::checks::{
+    any, diverse, github_like, jwt, letters_and_digits, mixed_case_and_digits, varied_hex,
+};
 use super::rules;
 
 /// How the secret is found once one of the literals was seen.
 pub(super) enum Find {
     /// A pattern that must match right at the literal (group 1, if there is one, is the secret), and a
     /// last look at what it caught.
-    Token { pattern: &'static str, accept: fn(&str) -> bool },
+    Token {
+        pattern: &'static str,
+        accept: fn(&str) -> bool,
+    },
     /// A function from the text and the range of the literal to the range of the secret.
     Custom(fn(&str, Range<usize>) -> Option<Range<usize>>),
 }
@@ -31,7 +36,12 @@ const fn row(
     pattern: &'static str,
     accept: fn(&str) -> bool,
 ) -> Rule {
-    Rule { kind, doc, literals, find: Find::Token { pattern, accept } }
+    Rule {
+        kind,
+        doc,
+        literals,
+        find: Find::Token { pattern, accept },
+    }
 }
 
 const fn custom(
@@ -40,7 +50,12 @@ const fn custom(
     literals: &'static [&'static str],
     find: fn(&str, Range<usize>) -> Option<Range<usize>>,
 ) -> Rule {
-    Rule { kind, doc, literals, find: Find::Custom(find) }
+    Rule {
+        kind,
+        doc,
+        literals,
+        find: Find::Custom(find),
+    }
 }
 
 #[rustfmt::skip]

@@ -17,7 +17,11 @@ pub(crate) struct Best {
 impl Best {
     /// Of `(score, row)` pairs.
     pub fn of(rows: Vec<(i64, i64)>) -> Best {
-        Best { rows, sorted: 0, given: 0 }
+        Best {
+            rows,
+            sorted: 0,
+            given: 0,
+        }
     }
 
     /// The next best ones: by score, then the newer row. Empty at the end.

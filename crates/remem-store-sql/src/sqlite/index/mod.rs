@@ -35,22 +35,45 @@ pub(super) struct Memory<'a> {
 
 impl Index {
     /// Whether there is anything to read.
-    pub fn is_behind(&self, db: &Connection, memory: Memory<'_>, model: Option<ModelId>) -> rusqlite::Result<bool> {
+    pub fn is_behind(
+        &self,
+        db: &Connection,
+        memory: Memory<'_>,
+        model: Option<ModelId>,
+    ) -> rusqlite::Result<bool> {
         let rows = "SELECT 1 FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id > ?3";
-        if db.prepare_cached(rows)?.exists(params![memory.tenant.as_str(), memory.scope, self.last_row])? {
+        if db.prepare_cached(rows)?.exists(params![
+            memory.tenant.as_str(),
+            memory.scope,
+            self.last_row
+        ])? {
             return Ok(true);
         }
-        if db.prepare_cached("SELECT 1 FROM unindexed WHERE scope_id = ?1 AND n > ?2")?.exists(params![memory.scope, self.last_change])? {
+        if db
+            .prepare_cached("SELECT 1 FROM unindexed WHERE scope_id = ?1 AND n > ?2")?
+            .exists(params![memory.scope, self.last_change])?
+        {
             return Ok(true);
         }
         let Some(model) = model else { return Ok(false) };
         let last = self.vectors_of(model).map_or(0, |vectors| vectors.last);
-        let vectors = "SELECT 1 FROM vector WHERE tenant_id = ?1 AND scope_id = ?2 AND model = ?3 AND n > ?4";
-        db.prepare_cached(vectors)?.exists(params![memory.tenant.as_str(), memory.scope, model.0, last])
+        let vectors =
+            "SELECT 1 FROM vector WHERE tenant_id = ?1 AND scope_id = ?2 AND model = ?3 AND n > ?4";
+        db.prepare_cached(vectors)?.exists(params![
+            memory.tenant.as_str(),
+            memory.scope,
+            model.0,
+            last
+        ])
     }
 
     /// Reads on.
-    pub fn catch_up(&mut self, db: &Connection, memory: Memory<'_>, model: Option<ModelId>) -> rusqlite::Result<()> {
+    pub fn catch_up(
+        &mut self,
+        db: &Connection,
+        memory: Memory<'_>,
+        model: Option<ModelId>,
+    ) -> rusqlite::Result<()> {
         self.unlearn(db, memory)?;
         let mut query = db.prepare_cached(
             "SELECT row_id, content FROM entry WHERE tenant_id = ?1 AND scope_id = ?2 AND row_id > ?3 AND erased_at IS NULL
@@ -70,24 +93,35 @@ impl Index {
     /// What has changed or gone since. A text that changed is there again afterwards.
     fn unlearn(&mut self, db: &Connection, memory: Memory<'_>) -> rusqlite::Result<()> {
         // Lines are dropped after a while: whoever missed some begins anew.
-        let first: Option<i64> = db.query_row("SELECT min(n) FROM unindexed", [], |row| row.get(0)).optional()?.flatten();
+        let first: Option<i64> = db
+            .query_row("SELECT min(n) FROM unindexed", [], |row| row.get(0))
+            .optional()?
+            .flatten();
         if first.is_some_and(|first| first > self.last_change + 1) {
             *self = Index::default();
         }
-        let newest: i64 = db.query_row("SELECT coalesce(max(n), 0) FROM unindexed", [], |row| row.get(0))?;
+        let newest: i64 = db.query_row("SELECT coalesce(max(n), 0) FROM unindexed", [], |row| {
+            row.get(0)
+        })?;
         if self.last_row == 0 {
             self.last_change = newest;
             return Ok(());
         }
         let changed: HashSet<i64> = db
-            .prepare_cached("SELECT row_id FROM unindexed WHERE scope_id = ?1 AND n > ?2 AND n <= ?3")?
-            .query_map(params![memory.scope, self.last_change, newest], |row| row.get(0))?
+            .prepare_cached(
+                "SELECT row_id FROM unindexed WHERE scope_id = ?1 AND n > ?2 AND n <= ?3",
+            )?
+            .query_map(params![memory.scope, self.last_change, newest], |row| {
+                row.get(0)
+            })?
             .collect::<rusqlite::Result<_>>()?;
         let mut again =
             db.prepare_cached("SELECT content FROM entry WHERE row_id = ?1 AND tenant_id = ?2 AND scope_id = ?3 AND erased_at IS NULL")?;
         for row in changed.into_iter().filter(|row| *row <= self.last_row) {
             self.words.remove(row);
-            self.vectors.iter_mut().for_each(|vectors| vectors.remove(row));
+            self.vectors
+                .iter_mut()
+                .for_each(|vectors| vectors.remove(row));
             let mut found = again.query(params![row, memory.tenant.as_str(), memory.scope])?;
             if let Some(found) = found.next()? {
                 self.words.add(row, found.get_ref(0)?.as_str()?);
@@ -98,8 +132,17 @@ impl Index {
         Ok(())
     }
 
-    fn learn_vectors(&mut self, db: &Connection, memory: Memory<'_>, model: ModelId) -> rusqlite::Result<()> {
-        let at = match self.vectors.iter().position(|vectors| vectors.model == model) {
+    fn learn_vectors(
+        &mut self,
+        db: &Connection,
+        memory: Memory<'_>,
+        model: ModelId,
+    ) -> rusqlite::Result<()> {
+        let at = match self
+            .vectors
+            .iter()
+            .position(|vectors| vectors.model == model)
+        {
             Some(at) => at,
             None => {
                 self.vectors.push(Vectors::new(model));
@@ -110,7 +153,12 @@ impl Index {
         let mut query = db.prepare_cached(
             "SELECT n, row_id, bytes FROM vector WHERE tenant_id = ?1 AND scope_id = ?2 AND model = ?3 AND n > ?4 ORDER BY n",
         )?;
-        let mut rows = query.query(params![memory.tenant.as_str(), memory.scope, model.0, vectors.last])?;
+        let mut rows = query.query(params![
+            memory.tenant.as_str(),
+            memory.scope,
+            model.0,
+            vectors.last
+        ])?;
         while let Some(row) = rows.next()? {
             vectors.add(row.get(0)?, row.get(1)?, row.get_ref(2)?.as_blob()?);
         }

@@ -64,11 +64,15 @@ impl Vectors {
     /// The vector of a row; `number` tells where it is kept.
     pub fn add(&mut self, number: i64, row: i64, bytes: &[u8]) {
         self.last = number;
-        let Some(vector) = Embedding::from_bytes(bytes) else { return };
+        let Some(vector) = Embedding::from_bytes(bytes) else {
+            return;
+        };
         if self.dimensions == 0 {
             self.dimensions = bytes.len();
         }
-        let Ok(place) = u32::try_from(self.rows.len()) else { return };
+        let Ok(place) = u32::try_from(self.rows.len()) else {
+            return;
+        };
         if bytes.len() != self.dimensions {
             return;
         }
@@ -90,7 +94,9 @@ impl Vectors {
 
     /// A row whose text is gone or has changed.
     pub fn remove(&mut self, row: i64) {
-        let Some(place) = self.places.remove(&row) else { return };
+        let Some(place) = self.places.remove(&row) else {
+            return;
+        };
         let place = place as usize;
         self.rows[place] = GONE;
         // A vector tells nearly as much as its text.
@@ -102,41 +108,75 @@ impl Vectors {
     }
 
     /// The nearest rows, among `only` if that is given: all of them in order, or the nearest of many.
-    pub fn nearest(&self, db: &Connection, direction: &Embedding, depth: usize, only: Option<&HashSet<i64>>) -> rusqlite::Result<Best> {
+    pub fn nearest(
+        &self,
+        db: &Connection,
+        direction: &Embedding,
+        depth: usize,
+        only: Option<&HashSet<i64>>,
+    ) -> rusqlite::Result<Best> {
         if direction.components().len() != self.dimensions {
             return Ok(Best::default());
         }
         let only = only.map(|only| {
-            let mut places: Vec<u32> = only.iter().filter_map(|row| self.places.get(row)).copied().collect();
+            let mut places: Vec<u32> = only
+                .iter()
+                .filter_map(|row| self.places.get(row))
+                .copied()
+                .collect();
             places.sort_unstable();
             places
         });
-        if self.is_exact { Ok(self.exactly(direction, only.as_deref())) } else { self.by_signs(db, direction, depth, only.as_deref()) }
+        if self.is_exact {
+            Ok(self.exactly(direction, only.as_deref()))
+        } else {
+            self.by_signs(db, direction, depth, only.as_deref())
+        }
     }
 
     fn exactly(&self, direction: &Embedding, only: Option<&[u32]>) -> Best {
         let looked_for = direction.components();
         let square = dot(looked_for, looked_for);
         let score = |place: usize| {
-            let components = &self.components[place * self.dimensions..(place + 1) * self.dimensions];
-            let product = <i8 as SpatialSimilarity>::dot(looked_for, components).unwrap_or(0.0) as i32;
-            (parts(cosine_of(product, square, self.squares[place])), self.rows[place])
+            let components =
+                &self.components[place * self.dimensions..(place + 1) * self.dimensions];
+            let product =
+                <i8 as SpatialSimilarity>::dot(looked_for, components).unwrap_or(0.0) as i32;
+            (
+                parts(cosine_of(product, square, self.squares[place])),
+                self.rows[place],
+            )
         };
         let scored = match only {
             Some(places) => places.iter().map(|place| score(*place as usize)).collect(),
-            None => (0..self.rows.len()).filter(|place| self.rows[*place] != GONE).map(score).collect(),
+            None => (0..self.rows.len())
+                .filter(|place| self.rows[*place] != GONE)
+                .map(score)
+                .collect(),
         };
         Best::of(scored)
     }
 
-    fn by_signs(&self, db: &Connection, direction: &Embedding, depth: usize, only: Option<&[u32]>) -> rusqlite::Result<Best> {
+    fn by_signs(
+        &self,
+        db: &Connection,
+        direction: &Embedding,
+        depth: usize,
+        only: Option<&[u32]>,
+    ) -> rusqlite::Result<Best> {
         let looked_for: Vec<u8> = signs(direction.components()).collect();
         let wanted = (depth * AGAIN).max(AGAIN_MIN);
         // In the order in which they lie in the database.
         let near: Vec<u32> = match only {
             Some(places) => {
-                let apart: Vec<u16> = places.iter().map(|place| self.apart(*place as usize, &looked_for)).collect();
-                closest(&apart, wanted).into_iter().map(|at| places[at as usize]).collect()
+                let apart: Vec<u16> = places
+                    .iter()
+                    .map(|place| self.apart(*place as usize, &looked_for))
+                    .collect();
+                closest(&apart, wanted)
+                    .into_iter()
+                    .map(|at| places[at as usize])
+                    .collect()
             }
             None => closest(&self.all_apart(&looked_for, self.threads()), wanted),
         };
@@ -156,13 +196,21 @@ impl Vectors {
     /// In how many components the signs of a place are others; `FAR` if its entry is gone.
     fn apart(&self, place: usize, looked_for: &[u8]) -> u16 {
         let own = &self.signs[place * looked_for.len()..(place + 1) * looked_for.len()];
-        if self.rows[place] == GONE { FAR } else { u8::hamming(own, looked_for).map_or(FAR, |apart| apart as u16) }
+        if self.rows[place] == GONE {
+            FAR
+        } else {
+            u8::hamming(own, looked_for).map_or(FAR, |apart| apart as u16)
+        }
     }
 
     /// A large memory is shared among a few threads: what counts is when the answer is there.
     fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        if self.rows.len() < SHARED_MIN { 1 } else { cores().min(THREADS_MAX) }
+        if self.rows.len() < SHARED_MIN {
+            1
+        } else {
+            cores().min(THREADS_MAX)
+        }
     }
 
     /// The same of every place.
@@ -173,7 +221,9 @@ impl Vectors {
             let mut shares = apart.chunks_mut(share).enumerate();
             let own = shares.next();
             let fill = |(number, part): (usize, &mut [u16])| {
-                part.iter_mut().zip(number * share..).for_each(|(apart, place)| *apart = self.apart(place, looked_for));
+                part.iter_mut()
+                    .zip(number * share..)
+                    .for_each(|(apart, place)| *apart = self.apart(place, looked_for));
             };
             for other in shares {
                 scope.spawn(move || fill(other));
@@ -185,7 +235,10 @@ impl Vectors {
 
     /// About how many bytes it takes.
     pub fn bytes(&self) -> usize {
-        self.rows.capacity() * 20 + self.places.capacity() * 16 + self.signs.capacity() + self.components.capacity()
+        self.rows.capacity() * 20
+            + self.places.capacity() * 16
+            + self.signs.capacity()
+            + self.components.capacity()
     }
 }
 
@@ -195,18 +248,36 @@ fn parts(cosine: f64) -> i64 {
 
 /// One bit a component, set where it is positive.
 fn signs(components: &[i8]) -> impl Iterator<Item = u8> {
-    components.chunks(8).map(|chunk| chunk.iter().enumerate().fold(0, |bits, (at, c)| bits | (u8::from(*c > 0) << at)))
+    components.chunks(8).map(|chunk| {
+        chunk
+            .iter()
+            .enumerate()
+            .fold(0, |bits, (at, c)| bits | (u8::from(*c > 0) << at))
+    })
 }
 
 /// The places of so many that are the least apart, of equals the latest; in order. Distances are few whole numbers: counting them is faster
 /// than sorting a million.
 fn closest(apart: &[u16], wanted: usize) -> Vec<u32> {
-    let mut counts = vec![0usize; usize::from(apart.iter().copied().filter(|apart| *apart != FAR).max().unwrap_or(0)) + 1];
+    let mut counts = vec![
+        0usize;
+        usize::from(
+            apart
+                .iter()
+                .copied()
+                .filter(|apart| *apart != FAR)
+                .max()
+                .unwrap_or(0)
+        ) + 1
+    ];
     for near in apart.iter().filter(|apart| **apart != FAR) {
         counts[usize::from(*near)] += 1;
     }
     let (mut bound, mut left) = (0u16, wanted);
-    while let Some(count) = counts.get(usize::from(bound)).filter(|count| **count <= left) {
+    while let Some(count) = counts
+        .get(usize::from(bound))
+        .filter(|count| **count <= left)
+    {
         left -= count;
         bound += 1;
     }
@@ -232,14 +303,18 @@ mod tests {
     use super::*;
 
     fn next(seed: &mut u64) -> f32 {
-        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (*seed >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }
 
     /// Directions around a few topics.
     fn directions(count: usize) -> Vec<Embedding> {
         let mut seed = 9;
-        let topics: Vec<Vec<f32>> = (0..20).map(|_| (0..128).map(|_| next(&mut seed)).collect()).collect();
+        let topics: Vec<Vec<f32>> = (0..20)
+            .map(|_| (0..128).map(|_| next(&mut seed)).collect())
+            .collect();
         let one = |n: usize, seed: &mut u64| {
             let components: Vec<f32> = topics[n % 20].iter().map(|c| c + next(seed)).collect();
             Embedding::from_components(&components).unwrap()
@@ -248,29 +323,52 @@ mod tests {
     }
 
     fn kept(db: &Connection, exact_max: usize, directions: &[Embedding]) -> Vectors {
-        db.execute_batch("CREATE TABLE vector (n INTEGER PRIMARY KEY, bytes BLOB)").unwrap();
-        let mut vectors = Vectors { exact_max, ..Vectors::new(ModelId(1)) };
+        db.execute_batch("CREATE TABLE vector (n INTEGER PRIMARY KEY, bytes BLOB)")
+            .unwrap();
+        let mut vectors = Vectors {
+            exact_max,
+            ..Vectors::new(ModelId(1))
+        };
         for (n, direction) in directions.iter().enumerate() {
             let number = n as i64 + 1;
-            db.execute("INSERT INTO vector VALUES (?1, ?2)", params![number, direction.to_bytes()]).unwrap();
+            db.execute(
+                "INSERT INTO vector VALUES (?1, ?2)",
+                params![number, direction.to_bytes()],
+            )
+            .unwrap();
             vectors.add(number, number * 10, &direction.to_bytes());
         }
         vectors
     }
 
     fn ten(vectors: &Vectors, db: &Connection, direction: &Embedding) -> Vec<i64> {
-        vectors.nearest(db, direction, 10, None).unwrap().next(10).iter().map(|(_, row)| *row).collect()
+        vectors
+            .nearest(db, direction, 10, None)
+            .unwrap()
+            .next(10)
+            .iter()
+            .map(|(_, row)| *row)
+            .collect()
     }
 
     #[test]
     fn signs_find_what_comparing_all_finds() {
         let directions = directions(6_000);
-        let (exact_db, signs_db) = (Connection::open_in_memory().unwrap(), Connection::open_in_memory().unwrap());
-        let (exact, signs) = (kept(&exact_db, 10_000, &directions), kept(&signs_db, 1_000, &directions));
+        let (exact_db, signs_db) = (
+            Connection::open_in_memory().unwrap(),
+            Connection::open_in_memory().unwrap(),
+        );
+        let (exact, signs) = (
+            kept(&exact_db, 10_000, &directions),
+            kept(&signs_db, 1_000, &directions),
+        );
         assert!(exact.is_exact && !signs.is_exact && signs.components.is_empty());
         let mut found = 0;
         for direction in directions.iter().step_by(150) {
-            let (all, near) = (ten(&exact, &exact_db, direction), ten(&signs, &signs_db, direction));
+            let (all, near) = (
+                ten(&exact, &exact_db, direction),
+                ten(&signs, &signs_db, direction),
+            );
             found += near.iter().filter(|row| all.contains(row)).count();
         }
         assert!(found >= 390, "{found} of 400");
@@ -299,12 +397,23 @@ mod tests {
             assert!(!ten(&vectors, &db, &directions[7]).contains(&80));
             let looked_for: Vec<u8> = signs(directions[3].components()).collect();
             let apart = vectors.all_apart(&looked_for, 1);
-            assert!(apart[3] == 0 && apart[7] == FAR && (2..50).all(|threads| vectors.all_apart(&looked_for, threads) == apart));
+            assert!(
+                apart[3] == 0
+                    && apart[7] == FAR
+                    && (2..50).all(|threads| vectors.all_apart(&looked_for, threads) == apart)
+            );
             assert!(vectors.signs[7 * 16..8 * 16].iter().all(|bits| *bits == 0));
-            assert!(!vectors.is_exact || vectors.components[7 * 128..8 * 128].iter().all(|c| *c == 0));
+            assert!(
+                !vectors.is_exact || vectors.components[7 * 128..8 * 128].iter().all(|c| *c == 0)
+            );
             let only = HashSet::from([30, 80]);
-            let mut best = vectors.nearest(&db, &directions[7], 10, Some(&only)).unwrap();
-            assert_eq!(best.next(9).iter().map(|(_, row)| *row).collect::<Vec<_>>(), [30]);
+            let mut best = vectors
+                .nearest(&db, &directions[7], 10, Some(&only))
+                .unwrap();
+            assert_eq!(
+                best.next(9).iter().map(|(_, row)| *row).collect::<Vec<_>>(),
+                [30]
+            );
             vectors.add(99, 80, &directions[7].to_bytes());
             assert!(vectors.places.contains_key(&80));
         }

@@ -42,7 +42,9 @@ pub(crate) struct Matches {
 impl Words {
     /// A row's text.
     pub fn add(&mut self, row: i64, text: &str) {
-        let Ok(place) = u32::try_from(self.rows.len()) else { return };
+        let Ok(place) = u32::try_from(self.rows.len()) else {
+            return;
+        };
         let words = terms::words(text);
         let length = u32::try_from(words.total).unwrap_or(0);
         for (word, times) in words.counts {
@@ -59,7 +61,9 @@ impl Words {
 
     /// A row whose text is gone or has changed.
     pub fn remove(&mut self, row: i64) {
-        let Some(place) = self.places.remove(&row) else { return };
+        let Some(place) = self.places.remove(&row) else {
+            return;
+        };
         let place = place as usize;
         self.documents -= 1;
         self.words -= u64::from(self.lengths[place]);
@@ -83,34 +87,56 @@ impl Words {
             let mut keep = posting.places.iter().map(there);
             posting.times.retain(|_| keep.next().unwrap_or(false));
             posting.places.retain(there);
-            posting.places.iter_mut().for_each(|place| *place = moved[*place as usize]);
+            posting
+                .places
+                .iter_mut()
+                .for_each(|place| *place = moved[*place as usize]);
         }
-        self.postings.retain(|_, posting| !posting.places.is_empty());
+        self.postings
+            .retain(|_, posting| !posting.places.is_empty());
         let mut there = self.rows.iter().map(|row| *row != GONE);
         self.lengths.retain(|_| there.next().unwrap_or(false));
         self.rows.retain(|row| *row != GONE);
-        self.places.values_mut().for_each(|place| *place = moved[*place as usize]);
+        self.places
+            .values_mut()
+            .for_each(|place| *place = moved[*place as usize]);
         self.gone = 0;
     }
 
     /// The rows that hold one of these words, among `only` if that is given.
     pub fn matches(&self, terms: &[String], only: Option<&HashSet<i64>>) -> Matches {
         let asked = terms::asked(terms);
-        let mut matches = Matches { scores: vec![0; self.rows.len()], ..Matches::default() };
-        let weights: Vec<f64> = asked.iter().map(|asked| self.count(asked.word, &mut matches.scores, |parts| parts)).collect();
+        let mut matches = Matches {
+            scores: vec![0; self.rows.len()],
+            ..Matches::default()
+        };
+        let weights: Vec<f64> = asked
+            .iter()
+            .map(|asked| self.count(asked.word, &mut matches.scores, |parts| parts))
+            .collect();
         matches.ceiling = bm25::best(weights.into_iter());
-        let held = |word: i64| self.postings.get(&word).is_some_and(|posting| self.holding(posting) > 0);
+        let held = |word: i64| {
+            self.postings
+                .get(&word)
+                .is_some_and(|posting| self.holding(posting) > 0)
+        };
         let meant = spelling::meant(&spelling::slips(&asked, held), held);
         if !meant.is_empty() {
             matches.meant = vec![0; self.rows.len()];
         }
         for (word, alike) in meant {
-            self.count(word, &mut matches.meant, |parts| bm25::lessened(parts, alike as f64 / spelling::ALIKE));
+            self.count(word, &mut matches.meant, |parts| {
+                bm25::lessened(parts, alike as f64 / spelling::ALIKE)
+            });
         }
         let wanted = |row: i64| row != GONE && only.is_none_or(|only| only.contains(&row));
         let mut found = Vec::new();
         for (place, asked) in matches.scores.iter().enumerate() {
-            let score = i64::from(*asked) + matches.meant.get(place).map_or(0, |meant| i64::from(*meant));
+            let score = i64::from(*asked)
+                + matches
+                    .meant
+                    .get(place)
+                    .map_or(0, |meant| i64::from(*meant));
             if score > 0 && wanted(self.rows[place]) {
                 found.push((score, self.rows[place]));
             }
@@ -122,11 +148,22 @@ impl Words {
     /// Adds what a word counts in each entry that holds it, and answers how telling it is.
     fn count(&self, word: i64, scores: &mut [u32], worth: impl Fn(f64) -> f64) -> f64 {
         let posting = self.postings.get(&word);
-        let weight = bm25::weight(self.documents, posting.map_or(0, |posting| self.holding(posting)));
+        let weight = bm25::weight(
+            self.documents,
+            posting.map_or(0, |posting| self.holding(posting)),
+        );
         let mean = self.words.max(1) as f64 / self.documents.max(1) as f64;
-        for (place, times) in posting.iter().flat_map(|posting| posting.places.iter().zip(&posting.times)) {
+        for (place, times) in posting
+            .iter()
+            .flat_map(|posting| posting.places.iter().zip(&posting.times))
+        {
             let place = *place as usize;
-            let added = worth(bm25::contribution(weight, f64::from(*times), f64::from(self.lengths[place]), mean));
+            let added = worth(bm25::contribution(
+                weight,
+                f64::from(*times),
+                f64::from(self.lengths[place]),
+                mean,
+            ));
             scores[place] = scores[place].saturating_add(added as u32);
         }
         weight
@@ -135,7 +172,11 @@ impl Words {
     /// The score of a row, in ones: by words that were asked for, and by words that were meant.
     pub fn score(&self, matches: &Matches, row: i64) -> (f64, f64) {
         let place = self.places.get(&row).map(|place| *place as usize);
-        let of = |scores: &Vec<u32>| place.and_then(|place| scores.get(place)).map_or(0.0, |score| f64::from(*score) / bm25::PARTS);
+        let of = |scores: &Vec<u32>| {
+            place
+                .and_then(|place| scores.get(place))
+                .map_or(0.0, |score| f64::from(*score) / bm25::PARTS)
+        };
         (of(&matches.scores), of(&matches.meant))
     }
 
@@ -143,13 +184,25 @@ impl Words {
         if self.gone == 0 {
             return posting.places.len() as u64;
         }
-        posting.places.iter().filter(|place| self.rows[**place as usize] != GONE).count() as u64
+        posting
+            .places
+            .iter()
+            .filter(|place| self.rows[**place as usize] != GONE)
+            .count() as u64
     }
 
     /// About how many bytes it takes.
     pub fn bytes(&self) -> usize {
-        let postings: usize = self.postings.values().map(|posting| posting.places.capacity() * 4 + posting.times.capacity() * 2).sum();
-        postings + self.postings.capacity() * 64 + self.rows.capacity() * 8 + self.lengths.capacity() * 4 + self.places.capacity() * 16
+        let postings: usize = self
+            .postings
+            .values()
+            .map(|posting| posting.places.capacity() * 4 + posting.times.capacity() * 2)
+            .sum();
+        postings
+            + self.postings.capacity() * 64
+            + self.rows.capacity() * 8
+            + self.lengths.capacity() * 4
+            + self.places.capacity() * 16
     }
 }
 
@@ -161,7 +214,9 @@ mod tests {
 
     const VOCABULARY: [&str; 6] = ["falcon", "river", "invoice", "paid", "falcons", "Zürich"];
     /// Asked for: the same, and slips of them.
-    const ASKED: [&str; 9] = ["falcon", "river", "invoice", "paid", "falcons", "zürich", "falcno", "rivers", "invoise"];
+    const ASKED: [&str; 9] = [
+        "falcon", "river", "invoice", "paid", "falcons", "zürich", "falcno", "rivers", "invoise",
+    ];
 
     fn answer(words: &Words, terms: &[String]) -> (Vec<(i64, i64)>, u64) {
         let mut matches = words.matches(terms, None);

@@ -24,16 +24,30 @@ impl Opened {
     pub async fn open(global: &Global) -> anyhow::Result<Opened> {
         let config = config::load(global, None)?;
         if !global.local {
-            return Ok(Opened { door: remote(global, &config)?, local: None });
+            return Ok(Opened {
+                door: remote(global, &config)?,
+                local: None,
+            });
         }
         let local = host::local_door(&config, &global.tenant).await?;
-        Ok(Opened { door: Arc::new(local.clone()), local: Some(local) })
+        Ok(Opened {
+            door: Arc::new(local.clone()),
+            local: Some(local),
+        })
     }
 }
 
 /// Starts a job and, if wanted, waits for its end.
-pub async fn start(global: &Global, opened: &Opened, name: &str, run: PassRun, wait: bool) -> anyhow::Result<()> {
-    let PassRan::Started(job) = opened.door.run_pass(name, run, None).await? else { bail!("{name} became no job") };
+pub async fn start(
+    global: &Global,
+    opened: &Opened,
+    name: &str,
+    run: PassRun,
+    wait: bool,
+) -> anyhow::Result<()> {
+    let PassRan::Started(job) = opened.door.run_pass(name, run, None).await? else {
+        bail!("{name} became no job")
+    };
     if !wait {
         if global.json {
             return output::json(&job);
@@ -47,11 +61,18 @@ pub async fn start(global: &Global, opened: &Opened, name: &str, run: PassRun, w
     if global.json {
         output::json(&job)?;
     } else {
-        println!("{name}: {} examined, {} changed, {}", job.examined, job.changed, job.state);
+        println!(
+            "{name}: {} examined, {} changed, {}",
+            job.examined, job.changed, job.state
+        );
     }
     match job.error {
         Some(error) if job.state == "failed" => {
-            let details = if error.details.is_empty() { String::new() } else { format!(" {}", serde_json::Value::Object(error.details)) };
+            let details = if error.details.is_empty() {
+                String::new()
+            } else {
+                format!(" {}", serde_json::Value::Object(error.details))
+            };
             bail!("the job {} failed: {}{details}", job.id, error.code)
         }
         _ if job.state != "done" => bail!("the job {} was {}", job.id, job.state),
@@ -61,9 +82,15 @@ pub async fn start(global: &Global, opened: &Opened, name: &str, run: PassRun, w
 
 /// Does the jobs that wait until the one that is watched has ended. Not cut off in the middle, or its lease would stay.
 async fn carry(opened: &Opened, name: &str, ended: &AtomicBool) {
-    let (Some(local), Some(pass)) = (&opened.local, registry::find(name)) else { return };
+    let (Some(local), Some(pass)) = (&opened.local, registry::find(name)) else {
+        return;
+    };
     while !ended.load(Ordering::SeqCst) {
-        if let Err(error) = local.engine.run_pass(pass, local.caller.tenant(), Mode::Apply).await {
+        if let Err(error) = local
+            .engine
+            .run_pass(pass, local.caller.tenant(), Mode::Apply)
+            .await
+        {
             tracing::debug!(pass = name, %error, "not now");
         }
         tokio::time::sleep(LOOK_EVERY).await;
@@ -79,7 +106,11 @@ async fn watch(opened: &Opened, mut job: JobDoc, ended: &AtomicBool) -> anyhow::
     let result = loop {
         bar.set_length(job.total);
         bar.set_position(job.done);
-        bar.set_message(if job.phase.is_empty() { job.state.clone() } else { job.phase.clone() });
+        bar.set_message(if job.phase.is_empty() {
+            job.state.clone()
+        } else {
+            job.phase.clone()
+        });
         if job.ended_at.is_some() {
             break Ok(job);
         }

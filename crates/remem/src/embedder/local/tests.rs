@@ -21,19 +21,41 @@ fn texts(of: &[&str]) -> Vec<String> {
 async fn vectors_are_those_of_the_model() {
     // What onnxruntime makes of the same files, in full precision.
     let pairs = [
-        ("Ann likes tea in the morning.", "In the morning Ann drinks tea.", 0.870),
-        ("The gate opens at nine.", "Invoices are paid within thirty days.", -0.018),
-        ("How do I reset my password?", "Steps to recover a forgotten login.", 0.603),
+        (
+            "Ann likes tea in the morning.",
+            "In the morning Ann drinks tea.",
+            0.870,
+        ),
+        (
+            "The gate opens at nine.",
+            "Invoices are paid within thirty days.",
+            -0.018,
+        ),
+        (
+            "How do I reset my password?",
+            "Steps to recover a forgotten login.",
+            0.603,
+        ),
         ("Ben does not like fish.", "Ben likes fish.", 0.840),
-        ("Der Zug fährt um acht Uhr nach Köln.", "The train to Cologne leaves at eight o'clock.", 0.284),
+        (
+            "Der Zug fährt um acht Uhr nach Köln.",
+            "The train to Cologne leaves at eight o'clock.",
+            0.284,
+        ),
     ];
     let model = LocalModel::new(&OFFERS[0], installed());
-    assert_eq!((model.dimensions(), model.name()), (384, "all-minilm-l6-v2@8199be6f699a"));
+    assert_eq!(
+        (model.dimensions(), model.name()),
+        (384, "all-minilm-l6-v2@8199be6f699a")
+    );
     assert!(model.embed(&[]).await.unwrap().is_empty());
     for (one, other, cosine) in pairs {
         let vectors = model.embed(&texts(&[one, other])).await.unwrap();
         let found = vectors[0].cosine(&vectors[1]);
-        assert!((found - cosine).abs() < 0.006, "{one} / {other}: {found}, not {cosine}");
+        assert!(
+            (found - cosine).abs() < 0.006,
+            "{one} / {other}: {found}, not {cosine}"
+        );
     }
 }
 
@@ -41,11 +63,22 @@ async fn vectors_are_those_of_the_model() {
 async fn a_vector_depends_on_its_text_alone() {
     let model = LocalModel::new(&OFFERS[0], installed());
     // More than a group, in no order of length, so that each is filled up beside others.
-    let mixed: Vec<String> = (0..GROUP + 5).map(|n| format!("Note {n}: {}", "the gate opens at nine. ".repeat(n * 7 % 11))).collect();
+    let mixed: Vec<String> = (0..GROUP + 5)
+        .map(|n| {
+            format!(
+                "Note {n}: {}",
+                "the gate opens at nine. ".repeat(n * 7 % 11)
+            )
+        })
+        .collect();
     let together = model.embed(&mixed).await.unwrap();
     for n in [0, 1, 7, GROUP, GROUP + 4] {
         let alone = model.embed(&mixed[n..=n]).await.unwrap();
-        assert!(alone[0].cosine(&together[n]) > 0.9995, "{n}: {}", alone[0].cosine(&together[n]));
+        assert!(
+            alone[0].cosine(&together[n]) > 0.9995,
+            "{n}: {}",
+            alone[0].cosine(&together[n])
+        );
     }
 }
 
@@ -53,7 +86,12 @@ async fn a_vector_depends_on_its_text_alone() {
 async fn a_text_counts_with_its_beginning() {
     let model = LocalModel::new(&OFFERS[0], installed());
     let start = "The gate opens at nine. ".repeat(50);
-    let all = texts(&[&start, &format!("{start} {}", "Ben likes fish. ".repeat(2_000)), "", "東京"]);
+    let all = texts(&[
+        &start,
+        &format!("{start} {}", "Ben likes fish. ".repeat(2_000)),
+        "",
+        "東京",
+    ]);
     let vectors = model.embed(&all).await.unwrap();
     assert_eq!(vectors[0], vectors[1]);
     assert!(vectors[2].cosine(&vectors[3]) < 0.9);
@@ -63,8 +101,16 @@ async fn a_text_counts_with_its_beginning() {
 fn tokens_are_those_of_the_usual_tokenizer() {
     let json = install::read(&installed(), &OFFERS[0], &OFFERS[0].tokenizer).unwrap();
     let words = Words::new(&json, 256).unwrap();
-    let tokens = words.tokens("ﬁancé naïve ÅNGSTRÖM 東京 don't—stop… e\u{301} 🙂").unwrap();
-    assert_eq!(tokens, [101, 1984, 6651, 15743, 17076, 15687, 1879, 1755, 2123, 1005, 1056, 1517, 2644, 1529, 1041, 100, 102]);
+    let tokens = words
+        .tokens("ﬁancé naïve ÅNGSTRÖM 東京 don't—stop… e\u{301} 🙂")
+        .unwrap();
+    assert_eq!(
+        tokens,
+        [
+            101, 1984, 6651, 15743, 17076, 15687, 1879, 1755, 2123, 1005, 1056, 1517, 2644, 1529,
+            1041, 100, 102
+        ]
+    );
 }
 
 #[tokio::test]
@@ -73,11 +119,20 @@ async fn changed_files_make_no_vectors() {
     let place = install::folder(to.path(), &OFFERS[0]);
     fs::create_dir_all(&place).unwrap();
     for part in OFFERS[0].parts() {
-        fs::copy(install::folder(&from, &OFFERS[0]).join(part.file), place.join(part.file)).unwrap();
+        fs::copy(
+            install::folder(&from, &OFFERS[0]).join(part.file),
+            place.join(part.file),
+        )
+        .unwrap();
     }
     let tokenizer = place.join(OFFERS[0].tokenizer.file);
-    let changed = fs::read_to_string(&tokenizer).unwrap().replacen("\"[PAD]\"", "\"[PAT]\"", 1);
+    let changed = fs::read_to_string(&tokenizer)
+        .unwrap()
+        .replacen("\"[PAD]\"", "\"[PAT]\"", 1);
     fs::write(&tokenizer, changed).unwrap();
     let model = LocalModel::new(&OFFERS[0], to.path().to_owned());
-    assert_eq!(model.embed(&texts(&["Ben likes fish."])).await.unwrap_err(), EmbedderError::Unusable);
+    assert_eq!(
+        model.embed(&texts(&["Ben likes fish."])).await.unwrap_err(),
+        EmbedderError::Unusable
+    );
 }
