@@ -172,7 +172,8 @@ impl Bench {
         let at = self.clock.now().plus_ms(HOUR_MS);
         let mut tasks = JoinSet::new();
         for first in 0..32 {
-            let (engine, caller) = (self.engine.clone(), self.caller.clone());
+            let engine = self.engine.clone();
+            let caller = self.caller.clone();
             tasks.spawn(async move {
                 for n in (first..DUE).step_by(32) {
                     let delivery = Delivery {
@@ -305,7 +306,8 @@ fn sqlite_rows(folder: &Path) -> anyhow::Result<f64> {
     db.execute_batch(&format!(
         "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {DUE}) INSERT INTO job SELECT i, 5, 0 FROM n"
     ))?;
-    let (begun, mut rows) = (Instant::now(), 0);
+    let begun = Instant::now();
+    let mut rows = 0;
     loop {
         db.execute_batch("BEGIN IMMEDIATE")?;
         let claimed = db.query_row(
@@ -333,7 +335,8 @@ fn postgres_rows(database: &Database<'_>) -> anyhow::Result<f64> {
         "WITH one AS (UPDATE job SET done = 1 WHERE id = (SELECT id FROM job WHERE done = 0 AND due <= 9 ORDER BY due
          FOR UPDATE SKIP LOCKED LIMIT 1) RETURNING id) INSERT INTO fired SELECT id, 7 FROM one RETURNING id",
     )?;
-    let (begun, mut rows) = (Instant::now(), 0);
+    let begun = Instant::now();
+    let mut rows = 0;
     while !session.query(&claim, &[])?.is_empty() {
         rows += 1;
     }

@@ -182,7 +182,8 @@ impl Fact {
     }
 
     fn text(&self, contents: &Contents) -> String {
-        let (names, day) = (self.names, self.day);
+        let names = self.names;
+        let day = self.day;
         let state = if self.closed { "closed" } else { "opened" };
         let not = if self.denied { "not " } else { "" };
         let prose = contents.at(self.prose);
@@ -259,7 +260,8 @@ fn plan_rows(
     let begun = now()?;
     let mut planner = Planner::with_capacity(rows.len());
     for &row in rows {
-        let (created_at, signature) = (Timestamp(row as i64), signatures[row]);
+        let created_at = Timestamp(row as i64);
+        let signature = signatures[row];
         planner.add(Handle {
             row: row as u64,
             created_at,

@@ -38,7 +38,8 @@ impl Watch {
 
     /// Cores that each of them kept busy since the start.
     pub fn cells(&self, server: &Server, hosts: &[&Host]) -> [String; 3] {
-        let (now, seconds) = (ticks(server, hosts), self.begun.elapsed().as_secs_f64());
+        let now = ticks(server, hosts);
+        let seconds = self.begun.elapsed().as_secs_f64();
         [0, 1, 2].map(|at| number(now[at].saturating_sub(self.before[at]) as f64 / 100.0 / seconds))
     }
 }

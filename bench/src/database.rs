@@ -174,7 +174,8 @@ pub async fn store_with(url: &str, exact_max: u32) -> anyhow::Result<PostgresSto
     let (place, name) = url.rsplit_once('/').context("a URL with a database")?;
     let (_, host) = place.rsplit_once('@').context("a URL with a user")?;
     let app = format!("postgres://{name}_app:of-the-application@{host}/{name}");
-    let (wait, deadline) = (Duration::from_secs(10), Duration::from_secs(60));
+    let wait = Duration::from_secs(10);
+    let deadline = Duration::from_secs(60);
     let target = Target::parse(&app).map_err(|error| anyhow!("{error}"))?;
     Ok(PostgresStore::open(Options {
         target,

@@ -42,7 +42,8 @@ fn measure(
         file.write_all(&block)?;
     }
     file.sync_all()?;
-    let (begun, mut nanos) = (Instant::now(), Vec::new());
+    let begun = Instant::now();
+    let mut nanos = Vec::new();
     while begun.elapsed() < run && nanos.len() < FLUSHES_MAX {
         place(&mut file, nanos.len())?;
         let start = Instant::now();

@@ -61,7 +61,8 @@ fn text(n: usize) -> String {
 }
 
 fn admission<R>(with: impl FnOnce(&Admission<'_>) -> R) -> R {
-    let (policy, redactor) = (Policy::default(), Redactor::empty());
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
     with(&Admission {
         policy: &policy,
         redactor: &redactor,
@@ -99,7 +100,8 @@ fn statement(n: usize, world: &WorldId) -> anyhow::Result<Admitted> {
 }
 
 async fn fill(store: &dyn Store) -> anyhow::Result<()> {
-    let (tenant, rules) = (scope()?.tenant, world("w1")?);
+    let tenant = scope()?.tenant;
+    let rules = world("w1")?;
     for first in (0..RULES).step_by(FILL) {
         let mut batch = Batch::new(tenant.clone(), NOW);
         for n in first..first + FILL {
@@ -118,7 +120,9 @@ async fn fill(store: &dyn Store) -> anyhow::Result<()> {
 
 /// Writes of texts that restate nothing, one after the other.
 async fn written(store: &dyn Store, kind: &str, world: &WorldId) -> anyhow::Result<Sample> {
-    let (tenant, mut nanos, begun) = (scope()?.tenant, Vec::with_capacity(WRITES), Instant::now());
+    let tenant = scope()?.tenant;
+    let mut nanos = Vec::with_capacity(WRITES);
+    let begun = Instant::now();
     for n in 0..WRITES {
         let id = EntryId::parse(&format!("{kind}{n}")).context("an entry's name")?;
         let batch = Batch::new(tenant.clone(), NOW).put(id, statement(RULES + n, world)?);
@@ -131,12 +135,10 @@ async fn written(store: &dyn Store, kind: &str, world: &WorldId) -> anyhow::Resu
 
 /// The look alone, of every other text one that restates a rule.
 async fn looked(store: &dyn Store) -> anyhow::Result<Sample> {
-    let (tenant, rules, mut nanos, begun) = (
-        scope()?.tenant,
-        world("w1")?,
-        Vec::with_capacity(WRITES),
-        Instant::now(),
-    );
+    let tenant = scope()?.tenant;
+    let rules = world("w1")?;
+    let mut nanos = Vec::with_capacity(WRITES);
+    let begun = Instant::now();
     for n in 0..WRITES {
         let said = if n % 2 == 0 {
             text(RULES + n)
@@ -159,11 +161,9 @@ async fn looked(store: &dyn Store) -> anyhow::Result<Sample> {
 fn literal(database: &Database<'_>) -> anyhow::Result<Sample> {
     let session = Session::open(&database.url)?;
     let sql = "SELECT max(similarity(body, $1)) > 0.85::real FROM remem.rule WHERE tenant_id = 'bench' AND world = 'w1'";
-    let (statement, mut nanos, begun) = (
-        session.prepare(sql)?,
-        Vec::with_capacity(LOOKS),
-        Instant::now(),
-    );
+    let statement = session.prepare(sql)?;
+    let mut nanos = Vec::with_capacity(LOOKS);
+    let begun = Instant::now();
     for n in 0..LOOKS {
         let said = if n % 2 == 0 {
             text(RULES + n)

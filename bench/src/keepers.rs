@@ -77,7 +77,8 @@ fn idf(conversation: &Conversation, mut budget: u64) -> BTreeSet<&str> {
         .flatten()
         .for_each(|word| *turns_with.entry(word).or_default() += 1.0);
     let weight = |word: &str| ((words.len() as f64 + turns_with[word]) / turns_with[word]).log2();
-    let (mut covered, mut kept) = (BTreeSet::new(), BTreeSet::new());
+    let mut covered = BTreeSet::new();
+    let mut kept = BTreeSet::new();
     let mut left: Vec<usize> = (0..words.len()).collect();
     loop {
         left.retain(|&at| charges[at] <= budget);

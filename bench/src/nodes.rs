@@ -140,7 +140,8 @@ fn measure(
 }
 
 fn requests_per_commit(hosts: &[Host]) -> anyhow::Result<f64> {
-    let (mut commits, mut requests) = (0.0, 0.0);
+    let mut commits = 0.0;
+    let mut requests = 0.0;
     for host in hosts {
         commits += host.metric("remem_commit_group_batches_count")?;
         requests += host.metric("remem_commit_group_batches_sum")?;

@@ -131,14 +131,15 @@ fn text(content: String) -> Draft {
 async fn consolidated(setup: &Setup, size: usize) -> anyhow::Result<Vec<String>> {
     let bench = Bench::new(setup).await?;
     let texts = consolidate::texts(&Contents::new(), size + size / 100);
-    let (mut first, later): (Vec<String>, Vec<String>) =
-        (texts[..size].to_vec(), texts[size..].to_vec());
+    let mut first: Vec<String> = texts[..size].to_vec();
+    let later: Vec<String> = texts[size..].to_vec();
     drop(texts);
     let subject = bench
         .engine
         .subjects(&bench.caller, &["somebody".to_owned()])
         .map_err(told)?;
-    let (every, mut drafts) = ((size / ABOUT).max(1), Vec::with_capacity(size));
+    let every = (size / ABOUT).max(1);
+    let mut drafts = Vec::with_capacity(size);
     for (n, content) in first.drain(..).enumerate() {
         let subjects = if n % every == 0 {
             subject.clone()
@@ -196,10 +197,8 @@ fn seconds(time: Duration) -> String {
 }
 
 async fn digests(setup: &Setup) -> anyhow::Result<()> {
-    let (contents, mut table) = (
-        Contents::new(),
-        Table::new(&["Pass", "entries", "time", "what came of it", "memory"]),
-    );
+    let contents = Contents::new();
+    let mut table = Table::new(&["Pass", "entries", "time", "what came of it", "memory"]);
     let bench = Bench::new(setup).await?;
     bench
         .fill("d", (0..5_000).map(|n| text(contents.at(n))).collect())

@@ -46,7 +46,8 @@ impl Peer {
 
     /// One row a transaction, each flushed before the next.
     pub fn puts(&self, contents: &Contents, run: Duration) -> anyhow::Result<Sample> {
-        let (begun, mut nanos) = (Instant::now(), Vec::new());
+        let begun = Instant::now();
+        let mut nanos = Vec::new();
         while begun.elapsed() < run {
             let content = contents.at(nanos.len());
             let start = Instant::now();
@@ -82,7 +83,9 @@ impl Peer {
         )?;
         let mut rows = query.query([])?;
         while let Some(row) = rows.next()? {
-            let (id, content, at): (String, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let id: String = row.get(0)?;
+            let content: String = row.get(1)?;
+            let at: i64 = row.get(2)?;
             writeln!(
                 output,
                 "{}",
@@ -128,7 +131,8 @@ impl Peer {
         parameter: impl Fn(usize) -> String,
     ) -> anyhow::Result<Sample> {
         let mut query = self.db.prepare(sql)?;
-        let (begun, mut nanos) = (Instant::now(), Vec::new());
+        let begun = Instant::now();
+        let mut nanos = Vec::new();
         while begun.elapsed() < run {
             let parameter = parameter(nanos.len());
             let start = Instant::now();

@@ -66,8 +66,11 @@ impl Figure {
 }
 
 fn puts(setup: &Setup, server: &Server) -> anyhow::Result<()> {
-    let (contents, second) = (Contents::new(), Duration::from_secs(1));
-    let (mut appends, mut rewrites, mut commits) = (Vec::new(), Vec::new(), Vec::new());
+    let contents = Contents::new();
+    let second = Duration::from_secs(1);
+    let mut appends = Vec::new();
+    let mut rewrites = Vec::new();
+    let mut commits = Vec::new();
     let mut cases = Vec::new();
     for case in &CASES {
         appends.push(flushes(setup)?);
@@ -97,7 +100,8 @@ fn puts(setup: &Setup, server: &Server) -> anyhow::Result<()> {
             .find(|figure| figure.name == PEER)
             .map_or(0.0, Figure::rate);
         for figure in figures {
-            let (rate, sample) = (figure.rate(), &figure.measured.sample);
+            let rate = figure.rate();
+            let sample = &figure.measured.sample;
             let latency = [50.0, 99.0].map(|percent| ms(sample.percentile(percent)));
             let grouped = number(figure.measured.requests_per_commit);
             let ratios = [ratio(rate, peer), ratio(rate, commit.rate())];

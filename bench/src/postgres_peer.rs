@@ -67,7 +67,8 @@ pub fn puts(
     }
     .race(|client| {
         let session = Session::open(&database.url)?;
-        let (one, all) = (session.prepare(INSERT)?, session.prepare(INSERT_MANY)?);
+        let one = session.prepare(INSERT)?;
+        let all = session.prepare(INSERT_MANY)?;
         Ok(move |n| {
             let first = (n * case.clients + client) * case.rows;
             let rows = Rows::new(contents, first, case.rows);
@@ -136,21 +137,17 @@ pub fn reads(
 ) -> anyhow::Result<Sample> {
     load.race(|client| {
         let session = Session::open(&database.url)?;
-        let (get, list, search) = (
-            session.prepare(GET)?,
-            session.prepare(LIST)?,
-            session.prepare(SEARCH)?,
-        );
+        let get = session.prepare(GET)?;
+        let list = session.prepare(LIST)?;
+        let search = session.prepare(SEARCH)?;
         Ok(move |n| {
             let n = client << 32 | n;
-            let (id, words) = (
-                some_id(entries, n),
-                if let Read::Search(words) = read {
-                    words.telling(contents, n)
-                } else {
-                    Vec::new()
-                },
-            );
+            let id = some_id(entries, n);
+            let words = if let Read::Search(words) = read {
+                words.telling(contents, n)
+            } else {
+                Vec::new()
+            };
             let sent = Instant::now();
             let rows = match read {
                 Read::Health => session.query("SELECT 1", &[])?,

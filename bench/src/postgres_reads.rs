@@ -55,10 +55,8 @@ pub fn run(
     let plain = server.fresh()?;
     postgres_peer::load(&plain, &corpus.contents, setup.entries)?;
     plain.settle()?;
-    let (postgres, sqlite) = (
-        node(setup, &url)?,
-        Host::start(setup, &corpus.loaded(setup)?)?,
-    );
+    let postgres = node(setup, &url)?;
+    let sqlite = Host::start(setup, &corpus.loaded(setup)?)?;
     let mut table = Table::new(&[&HEADS[..], &cores::HEADS[..]].concat());
     for clients in CLIENTS {
         for (name, read) in READS {

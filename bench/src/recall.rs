@@ -66,7 +66,8 @@ impl Directions {
     /// The direction of an entry, or near it.
     fn at(&self, number: usize, away: f32, seed: u64) -> Vec<f32> {
         let topic = &self.topics[Random::new(number as u64).below(TOPICS)];
-        let (mut own, mut off) = (Random::new(1 + number as u64), Random::new(seed));
+        let mut own = Random::new(1 + number as u64);
+        let mut off = Random::new(seed);
         let spread = |n: usize| 1.0 / ((n + 4) as f32).powf(0.25);
         topic
             .iter()
@@ -392,7 +393,8 @@ impl Bench {
     }
 
     async fn put(&self, entries: usize, contents: &Contents) -> anyhow::Result<()> {
-        let (policy, redactor) = (Policy::default(), Redactor::empty());
+        let policy = Policy::default();
+        let redactor = Redactor::empty();
         for first in (0..entries).step_by(BATCH) {
             let now = Timestamp(FIRST + first as i64 * 1_000);
             let admission = Admission {
@@ -416,7 +418,8 @@ impl Bench {
     }
 
     async fn embed(&self, directions: &Directions) -> anyhow::Result<Kept> {
-        let (mut after, mut kept) = (None, Vec::new());
+        let mut after = None;
+        let mut kept = Vec::new();
         loop {
             let page = self
                 .store
@@ -484,7 +487,8 @@ impl Bench {
                 folder.join(name),
             )?))
         };
-        let (mut texts, mut vectors) = (file("texts.txt")?, file("vectors.f32")?);
+        let mut texts = file("texts.txt")?;
+        let mut vectors = file("vectors.f32")?;
         for number in 0..corpus.entries {
             writeln!(texts, "{}", corpus.contents.at(number).replace('\n', " "))?;
             corpus
@@ -493,7 +497,8 @@ impl Bench {
                 .iter()
                 .try_for_each(|c| vectors.write_all(&c.to_le_bytes()))?;
         }
-        let (mut asked, mut directions) = (file("queries.txt")?, file("queries.f32")?);
+        let mut asked = file("queries.txt")?;
+        let mut directions = file("queries.f32")?;
         for (text, direction) in &self.queries {
             writeln!(asked, "{text}")?;
             direction

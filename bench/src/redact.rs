@@ -134,7 +134,10 @@ fn naive(text: &str, longest_first: &[(String, String)]) -> String {
 /// Megabytes a second, and seconds for one text. Counts processor time where the system tells it, so that other load on
 /// the machine does not pass for slowness.
 fn rate(texts: &[String], mut work: impl FnMut(&str) -> String) -> (f64, f64) {
-    let (begun, used, mut bytes, mut done) = (Instant::now(), facts::thread_time(), 0, 0);
+    let begun = Instant::now();
+    let used = facts::thread_time();
+    let mut bytes = 0;
+    let mut done = 0;
     // Again from the start until there is enough to divide by.
     for text in texts.iter().cycle() {
         bytes += text.len();
@@ -217,7 +220,9 @@ fn texts(
     planted: bool,
 ) -> Vec<String> {
     let mut random = Random::new(entry_bytes as u64);
-    let (mut texts, mut made, mut due) = (Vec::new(), 0, 0);
+    let mut texts = Vec::new();
+    let mut made = 0;
+    let mut due = 0;
     while made < bytes {
         let mut text = String::new();
         while text.len() < entry_bytes {

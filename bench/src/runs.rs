@@ -79,7 +79,8 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
             ms(setup.run.as_secs_f64() * 1e3)
         );
         let [p50, p95, p99] = runs.percentiles();
-        let (rate, beside) = (runs.rate(), puts.rate());
+        let rate = runs.rate();
+        let beside = puts.rate();
         let cells = [
             p50,
             p95,

@@ -39,13 +39,12 @@ pub fn check(root: &Path) -> Vec<String> {
 
 /// Source, scripts and documents, wherever they are; not what is built or fetched.
 pub fn tracked(root: &Path) -> Vec<PathBuf> {
-    let (mut found, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let (path, name) = (
-                entry.path(),
-                entry.file_name().to_string_lossy().into_owned(),
-            );
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
             if path.is_dir() {
                 if !["target", ".git", "node_modules", ".venv", "remem-data"]
                     .contains(&name.as_str())

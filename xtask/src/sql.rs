@@ -27,7 +27,8 @@ pub fn check(root: &Path) -> Vec<String> {
             .collect();
         let home = name.starts_with("crates/remem-store-sql/");
         // Tests of the walls knock at them, and look at the database from outside.
-        let (product, test) = (home && !name.contains("/tests/"), name.contains("/tests/"));
+        let product = home && !name.contains("/tests/");
+        let test = name.contains("/tests/");
         for (n, line) in lines.iter().enumerate() {
             if line.trim_start().starts_with("//") || !line.contains('"') && !home {
                 continue;

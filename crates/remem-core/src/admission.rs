@@ -171,7 +171,8 @@ impl Admission<'_> {
     /// What hangs on the entry, in order: anchors that fit its tier, a window that is one and belongs to a statement, a slot that tells
     /// no secret; and the mark of what nobody vouches for, which trust and tag must agree on, the lower one counting.
     fn facets(&self, draft: &Draft) -> Result<(Facets, Vec<String>), Rejection> {
-        let (mut facets, mut tags) = (draft.facets.clone(), draft.tags.clone());
+        let mut facets = draft.facets.clone();
+        let mut tags = draft.tags.clone();
         if (draft.tier == Tier::Interaction) != facets.interaction.is_some() {
             return Err(Rejection::Invalid {
                 field: "interaction",
@@ -664,10 +665,8 @@ mod tests {
     #[test]
     fn a_stored_entry_is_redacted_whatever_its_size_becomes() {
         let id = "a-long-name-for-a-short-value-makes-a-marker-that-outgrows-it";
-        let (redactor, policy) = (
-            Redactor::new([SecretValue::new(id, "hunter2!")]),
-            Policy::default(),
-        );
+        let redactor = Redactor::new([SecretValue::new(id, "hunter2!")]);
+        let policy = Policy::default();
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,

@@ -88,10 +88,8 @@ impl Agent {
         body.insert("packVersion".to_owned(), json!(pack_version));
         body.insert("peers".to_owned(), json!(peers));
         body.insert("manifest".to_owned(), Value::Object(manifest));
-        let (actual, limit) = (
-            Value::Object(body.clone()).to_string().len() as u64,
-            policy.agent_bytes_max as u64,
-        );
+        let actual = Value::Object(body.clone()).to_string().len() as u64;
+        let limit = policy.agent_bytes_max as u64;
         if actual > limit {
             return Err(Rejection::TooLarge {
                 field: "manifest",

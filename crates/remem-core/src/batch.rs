@@ -318,7 +318,9 @@ impl Batch {
     /// Keeps the vector of an entry as it was read.
     #[must_use]
     pub fn embed(mut self, entry: &Entry, model: ModelId, vector: Embedding) -> Batch {
-        let (memory_ref, id, scan) = (entry.memory_ref.clone(), entry.id.clone(), entry.scan);
+        let memory_ref = entry.memory_ref.clone();
+        let id = entry.id.clone();
+        let scan = entry.scan;
         self.changes.push(Change::Embed {
             memory_ref,
             id,

@@ -187,7 +187,9 @@ fn it_is_read_as_it_was_written() {
 proptest! {
     #[test]
     fn a_predicate_fires_with_every_turn_to_true_and_never_otherwise(seen in prop::collection::vec(any::<bool>(), 0..60), once: bool) {
-        let (mut one, mut fires, mut before) = (predicate(once), 0, false);
+        let mut one = predicate(once);
+        let mut fires = 0;
+        let mut before = false;
         for (n, holds) in seen.iter().enumerate() {
             let turned = *holds && !before && (!once || fires == 0);
             match one.observe(*holds, Timestamp(n as i64)) {
@@ -205,7 +207,9 @@ proptest! {
 
     #[test]
     fn every_instant_fires_at_most_once_and_none_too_early(waits in prop::collection::vec(0i64..5 * 3_600_000, 1..60)) {
-        let (mut one, mut now, mut fired) = (hourly(), Timestamp(0), Vec::new());
+        let mut one = hourly();
+        let mut now = Timestamp(0);
+        let mut fired = Vec::new();
         for wait in waits {
             now = now.plus_ms(wait);
             match one.step(now, KEPT) {

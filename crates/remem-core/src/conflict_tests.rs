@@ -541,7 +541,8 @@ proptest! {
         let alone: Vec<_> = steps.iter().filter(|step| step.3 != Trust::Untrusted).copied().collect();
         let unique = |list: &[(i64, Option<i64>, u8, Trust, bool)]| list.iter().all(|step| !step.4);
         if unique(&steps) {
-            let (all, alone) = (walk(&distinct(&steps), |_, _| {}), walk(&distinct(&alone), |_, _| {}));
+            let all = walk(&distinct(&steps), |_, _| {});
+            let alone = walk(&distinct(&alone), |_, _| {});
             for at in 0..DOMAIN {
                 prop_assert_eq!(all.holders(at, trusted), alone.holders(at, trusted), "at {}", at);
             }
@@ -564,7 +565,8 @@ proptest! {
     fn inv_43_supersession_ends(list in prop::collection::vec((0..20i64, any_trust()), 1..40)) {
         let rows = procedures(&list);
         for start in 0..rows.len() {
-            let (mut at, mut steps) = (start, 0);
+            let mut at = start;
+            let mut steps = 0;
             while let Some(next) = rows[at].superseded_by {
                 (at, steps) = (next, steps + 1);
                 prop_assert!(steps <= rows.len(), "a circle");

@@ -140,7 +140,8 @@ mod tests {
         fn a_byte_a_component_keeps_the_angle(a in prop::collection::vec(-1f32..1.0, 64), b in prop::collection::vec(-1f32..1.0, 64)) {
             let exact = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
             let cosine = exact(&a, &b) / (exact(&a, &a) * exact(&b, &b)).sqrt();
-            let (a, b) = (Embedding::from_components(&a).unwrap(), Embedding::from_components(&b).unwrap());
+            let a = Embedding::from_components(&a).unwrap();
+            let b = Embedding::from_components(&b).unwrap();
             prop_assert!((a.cosine(&b) - cosine).abs() < 0.02, "{} {cosine}", a.cosine(&b));
             prop_assert!((a.cosine(&a) - 1.0).abs() < 1e-12);
             prop_assert_eq!(Embedding::from_bytes(&a.to_bytes()).unwrap(), a);

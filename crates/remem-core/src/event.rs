@@ -327,7 +327,8 @@ mod tests {
             memory_ref: "m".into(),
             memory_id: "e".into(),
         };
-        let (node_id, agent_id) = (Some("n".to_owned()), Some("core.a.b".to_owned()));
+        let node_id = Some("n".to_owned());
+        let agent_id = Some("core.a.b".to_owned());
         let written = Written {
             memory_ref: "m".into(),
             memory_id: "e".into(),

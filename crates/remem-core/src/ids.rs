@@ -280,10 +280,8 @@ mod tests {
 
     #[test]
     fn an_owned_memory_is_seen_by_its_owner_and_the_host() {
-        let (own, shared) = (
-            MemoryRef::parse("~ada/ops").unwrap(),
-            MemoryRef::parse("ada/ops").unwrap(),
-        );
+        let own = MemoryRef::parse("~ada/ops").unwrap();
+        let shared = MemoryRef::parse("ada/ops").unwrap();
         assert_eq!((own.owner(), shared.owner()), (Some("ada"), None));
         let user = |name: &str| Actor::User(PrincipalId::parse(name).unwrap());
         for (actor, sees) in [

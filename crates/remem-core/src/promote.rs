@@ -154,7 +154,8 @@ mod tests {
             let read = |list: &[(usize, u8)]| list.iter().fold(Evidence::default(), |all, (trust, thread)| {
                 all.union(&Evidence::of(Trust::ALL[*trust], &thread.to_string(), "x"))
             });
-            let (some, all) = (read(&list), read(&list).union(&read(&more)));
+            let some = read(&list);
+            let all = read(&list).union(&read(&more));
             prop_assert!(promotes(&some, true, 4).is_err() || promotes(&all, true, 4).is_ok());
         }
     }

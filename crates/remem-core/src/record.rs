@@ -311,10 +311,8 @@ mod tests {
 
     #[test]
     fn ciphertext_survives_every_redaction() {
-        let (policy, values) = (
-            Policy::default(),
-            ["12345678", "00000000", "[1,2,3,4]", "255,255,255"],
-        );
+        let policy = Policy::default();
+        let values = ["12345678", "00000000", "[1,2,3,4]", "255,255,255"];
         let redactor = Redactor::new(values.map(|value| SecretValue::new("hostile", value)));
         let admission = Admission {
             policy: &policy,

@@ -108,7 +108,8 @@ pub(crate) fn latest(
     let mut latest = due(after)?;
     // Something is due after `from` and nothing after `to`. Halving what lies between takes some forty steps at the most,
     // where going from one to the next could take millions.
-    let (mut from, mut to) = (latest, now);
+    let mut from = latest;
+    let mut to = now;
     while to.0 - from.0 > 1 {
         let middle = Timestamp(from.0 + (to.0 - from.0) / 2);
         match due(middle) {

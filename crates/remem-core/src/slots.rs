@@ -154,7 +154,8 @@ fn shape(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String
         return None;
     }
     let by = deed.find(&["as", "in", "via"])?;
-    let (thing, how) = (deed.part(deed.from + 1, by), deed.part(by + 1, deed.to));
+    let thing = deed.part(deed.from + 1, by);
+    let how = deed.part(by + 1, deed.to);
     let listed = |list: &[&str]| list.contains(&how.last());
     let class = match deed.sentence.word(by) {
         "as" if verb == "format" || listed(FORMATS) => "format",
@@ -194,7 +195,8 @@ fn tool(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String>
 /// "prefer tabs over spaces": the same question as "prefer spaces over tabs".
 fn choice(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
     let over = deed.find(&["over"]).filter(|_| deed.word(0) == "prefer")?;
-    let (one, other) = (deed.part(deed.from + 1, over), deed.part(over + 1, deed.to));
+    let one = deed.part(deed.from + 1, over);
+    let other = deed.part(over + 1, deed.to);
     let short = one.len() <= 2 && other.len() <= 2 && other.find(RELATIONS).is_none();
     let mut pair = [one.key()?, other.key().filter(|_| short)?];
     pair.sort();

@@ -18,7 +18,8 @@ impl Subject {
     pub fn of(key: &[u8; 32], words: &str) -> Result<Subject, Rejection> {
         let chars = words.chars().count();
         if chars > SUBJECT_CHARS_MAX {
-            let (limit, actual) = (SUBJECT_CHARS_MAX as u64, chars as u64);
+            let limit = SUBJECT_CHARS_MAX as u64;
+            let actual = chars as u64;
             return Err(Rejection::TooLarge {
                 field: "subject",
                 unit: "characters",
@@ -78,7 +79,8 @@ mod tests {
 
     #[test]
     fn spelling_does_not_matter_and_the_key_does() {
-        let (key, other) = ([1; 32], [2; 32]);
+        let key = [1; 32];
+        let other = [2; 32];
         let of = |words| Subject::of(&key, words).unwrap();
         assert_eq!(of("Person:  Ada\tLovelace "), of("person:ada lovelace"));
         assert_eq!(of("person : ada"), of("person:ada"));

@@ -77,7 +77,9 @@ impl Trigrams {
     /// How many trigrams both have, and how many there are in either: numerator and denominator of the similarity.
     #[must_use]
     pub fn similarity(&self, other: &Trigrams) -> (usize, usize) {
-        let (mut left, mut right, mut both) = (self.0.as_slice(), other.0.as_slice(), 0);
+        let mut left = self.0.as_slice();
+        let mut right = other.0.as_slice();
+        let mut both = 0;
         while let ([a, after_a @ ..], [b, after_b @ ..]) = (left, right) {
             match a.cmp(b) {
                 Ordering::Less => left = after_a,
@@ -99,7 +101,9 @@ impl Trigrams {
     /// the larger, so no other size can; every size in the range does, if one of the two holds the other.
     #[must_use]
     pub fn sizes(&self) -> RangeInclusive<usize> {
-        let (len, shared, of) = (self.len(), SHARED as usize, OF as usize);
+        let len = self.len();
+        let shared = SHARED as usize;
+        let of = OF as usize;
         (shared * len / of + 1)..=((of * len).saturating_sub(1) / shared)
     }
 }
@@ -146,7 +150,8 @@ pub(crate) fn lower(c: char) -> char {
 
 /// Three characters as 24 bits: their bytes if there are three, else three bytes of a checksum of them.
 fn key(trigram: [char; 3]) -> u32 {
-    let (mut bytes, mut len) = ([0; 12], 0);
+    let mut bytes = [0; 12];
+    let mut len = 0;
     for c in trigram {
         len += c.encode_utf8(&mut bytes[len..]).len();
     }
@@ -171,7 +176,8 @@ const fn table() -> [u32; 256] {
     let mut table = [0; 256];
     let mut at = 0;
     while at < 256 {
-        let (mut value, mut bit) = (at as u32, 0);
+        let mut value = at as u32;
+        let mut bit = 0;
         while bit < 8 {
             value = (value >> 1) ^ (0xEDB8_8320 * (value & 1));
             bit += 1;

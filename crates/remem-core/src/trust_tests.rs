@@ -109,14 +109,10 @@ fn stored_evidence_never_changes() {
 
 #[test]
 fn only_what_was_written_is_read() {
-    let (a, b) = (
-        "o:0000000000000001.0000000000000002",
-        "t:0000000000000001.0000000000000002",
-    );
-    let (c, d) = (
-        "t:0000000000000001.0000000000000003",
-        "T:0000000000000001.0000000000000003",
-    );
+    let a = "o:0000000000000001.0000000000000002";
+    let b = "t:0000000000000001.0000000000000002";
+    let c = "t:0000000000000001.0000000000000003";
+    let d = "T:0000000000000001.0000000000000003";
     let long = (0..33)
         .map(|n| format!("m:{n:016x}.{n:016x}"))
         .collect::<Vec<_>>()
@@ -168,7 +164,9 @@ fn the_strongest_stay() {
 proptest! {
     #[test]
     fn union_is_that_of_sets(a in any_sources(30), b in any_sources(30), c in any_sources(30)) {
-        let (a, b, c) = (sources(&a), sources(&b), sources(&c));
+        let a = sources(&a);
+        let b = sources(&b);
+        let c = sources(&c);
         prop_assert_eq!(a.union(&b), b.union(&a));
         prop_assert_eq!(a.union(&b).union(&c), a.union(&b.union(&c)));
         prop_assert_eq!(a.union(&a), a.clone());

@@ -39,7 +39,8 @@ fn is_call(text: &str) -> bool {
     let Ok(value) = serde_json::from_str::<Value>(json) else {
         return false;
     };
-    let (mut waiting, mut seen) = (vec![&value], 0);
+    let mut waiting = vec![&value];
+    let mut seen = 0;
     while let Some(value) = waiting.pop().filter(|_| seen < VALUES_MAX) {
         seen += 1;
         match value {
@@ -103,7 +104,8 @@ fn is_quotation(text: &str) -> bool {
         .map(|(at, _)| at)
         .collect();
     marks.chunks_exact(2).any(|pair| {
-        let (before, after) = (&text[..pair[0]], text[pair[1]..].trim_start_matches(quote));
+        let before = &text[..pair[0]];
+        let after = text[pair[1]..].trim_start_matches(quote);
         let near = before
             .split_whitespace()
             .rev()

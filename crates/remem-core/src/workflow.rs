@@ -301,7 +301,8 @@ fn in_order(nodes: Vec<Node>, edges: &[Edge]) -> Result<Vec<Node>, Rejection> {
             ends.ok_or(invalid("edges", "must lead from one node to another"))?;
         waits_for[*target].push(*source);
     }
-    let (mut order, mut done) = (Vec::new(), vec![false; nodes.len()]);
+    let mut order = Vec::new();
+    let mut done = vec![false; nodes.len()];
     while order.len() < nodes.len() {
         let ready = (0..nodes.len())
             .find(|n| !done[*n] && waits_for[*n].iter().all(|before| done[*before]));

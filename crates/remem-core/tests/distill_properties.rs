@@ -80,7 +80,8 @@ proptest! {
 
     #[test]
     fn the_bytes_depend_on_the_set_alone(sources in sources(), budget in 0..2_000u64, seed: u64) {
-        let (one, other) = (made(&sources, budget), made(&shuffled(&sources, seed), budget));
+        let one = made(&sources, budget);
+        let other = made(&shuffled(&sources, seed), budget);
         prop_assert_eq!(&one, &other);
         if let (Ok(one), Ok(other)) = (one, other) {
             prop_assert_eq!(one.archive, other.archive);
@@ -259,7 +260,8 @@ fn a_generous_budget_keeps_every_telling_unit() {
 
 #[test]
 fn content_is_not_in_debug_output() {
-    let (sources, digest) = (small(), made(&small(), 200).unwrap());
+    let sources = small();
+    let digest = made(&small(), 200).unwrap();
     let shown = format!("{sources:?} {digest:?} {:?}", digest.units);
     assert!(
         !shown.contains("sledge") && !shown.contains("Oslo"),

@@ -121,13 +121,17 @@ impl Tally {
 
 #[test]
 fn the_golden_sentences_give_what_people_expect() {
-    let (mut found, mut armed, mut exact) = (Tally::default(), Tally::default(), Tally::default());
+    let mut found = Tally::default();
+    let mut armed = Tally::default();
+    let mut exact = Tally::default();
     let mut wrong = Vec::new();
     let rows = rows();
     for row in &rows {
         let promises = read(row);
-        let (got, wanted) = (told(promises.first()), expected(row));
-        let (is, should) = (got != "none", wanted != "none");
+        let got = told(promises.first());
+        let wanted = expected(row);
+        let is = got != "none";
+        let should = wanted != "none";
         found.count(true, is, should);
         armed.count(true, got.starts_with("arm"), wanted.starts_with("arm"));
         exact.count(got == wanted, is, should);

@@ -285,10 +285,8 @@ fn one_meaning_has_one_text() {
     let b: Value =
         serde_json::from_str(r#"{"a":{"c":true,"d":1.5},"b":[1,{"x":"\u00fc\"\n","y":null}]}"#)
             .unwrap();
-    let (a, b) = (
-        Artifact::new(&map(a)).unwrap(),
-        Artifact::new(&map(b)).unwrap(),
-    );
+    let a = Artifact::new(&map(a)).unwrap();
+    let b = Artifact::new(&map(b)).unwrap();
     assert_eq!(a, b);
     assert_eq!(
         a.text(),

@@ -44,7 +44,8 @@ fn what_is_written_is_read_back() {
 fn once_is_once() {
     let once = automation(json!({"at": "2026-05-01T09:00:00Z"}));
     let due = at("2026-05-01T09:00:00Z");
-    let (before, after) = (due.plus_ms(-1), due.plus_ms(1));
+    let before = due.plus_ms(-1);
+    let after = due.plus_ms(1);
     assert_eq!(
         (once.next(before, before), once.next(before, due)),
         (Some(due), None)
@@ -63,7 +64,8 @@ fn once_is_once() {
 fn what_is_off_is_never_due() {
     let mut off = automation(json!({"every": "PT1M"}));
     off.enabled = false;
-    let (from, now) = (at("2026-01-01T00:00:00Z"), at("2026-02-01T00:00:00Z"));
+    let from = at("2026-01-01T00:00:00Z");
+    let now = at("2026-02-01T00:00:00Z");
     assert_eq!(
         (off.next(from, from), off.latest(from, from, now)),
         (None, None)

@@ -93,7 +93,9 @@ proptest! {
 
     #[test]
     fn every_way_is_the_way_of_the_model(steps in prop::collection::vec(prop::sample::select(Step::ALL.to_vec()), 0..30)) {
-        let (mut state, mut model, mut applied) = (State::Draft, Model::default(), 0);
+        let mut state = State::Draft;
+        let mut model = Model::default();
+        let mut applied = 0;
         for step in steps {
             let after = state.after(step);
             prop_assert_eq!(after.is_some(), model.take(step));

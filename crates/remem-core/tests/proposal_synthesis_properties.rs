@@ -138,7 +138,8 @@ proptest! {
     #[test]
     fn the_order_of_traces_does_not_matter(traces in traces(), seed in any::<u64>()) {
         let turned = Traces { runs: shuffled(&traces.runs, seed), tools: shuffled(&traces.tools, seed) };
-        let (a, b) = (drafts(&traces), drafts(&turned));
+        let a = drafts(&traces);
+        let b = drafts(&turned);
         prop_assert_eq!(&a, &b);
         hold(&a);
     }

@@ -249,7 +249,8 @@ fn derived_text_carries_canonical_markers_only() {
 
 #[test]
 fn fingerprints_tell_value_sets_apart() {
-    let (key, other_key) = ([7; 32], [8; 32]);
+    let key = [7; 32];
+    let other_key = [8; 32];
     let print = |values: &[(&str, &str)]| redactor(values).fingerprint(&key);
     let base = print(&[("a", "value-one-1"), ("b", "value-two-2")]);
     assert_eq!(

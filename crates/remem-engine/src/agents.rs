@@ -73,7 +73,8 @@ impl Engine {
         install: Install,
     ) -> Result<Installed, EngineError> {
         caller.require(Permission::ManifestWrite)?;
-        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
+        let tenant = caller.tenant();
+        let policy = self.policy_of(caller);
         let agent = Agent::new(install, &policy)?;
         let rules = self.rules(tenant).await?;
         check_name(rules.redactor(), "agentId", agent.id())?;
@@ -149,7 +150,8 @@ impl Engine {
         }) else {
             return Ok(None);
         };
-        let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
+        let rules = self.rules(tenant).await?;
+        let policy = self.policy_for(tenant).await?;
         Ok(Some(self.looked_at(&rules, &policy, found)))
     }
 
@@ -175,7 +177,8 @@ impl Engine {
         else {
             return Ok(None);
         };
-        let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
+        let rules = self.rules(tenant).await?;
+        let policy = self.policy_for(tenant).await?;
         let shown = rules.admission(&policy, file.at).record(file.body);
         Ok(shown
             .map()
@@ -201,7 +204,8 @@ impl Engine {
         else {
             return Ok(None);
         };
-        let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
+        let rules = self.rules(tenant).await?;
+        let policy = self.policy_for(tenant).await?;
         let shown = rules.admission(&policy, record.at).record(record.body);
         let template = PromptTemplate::from_map(shown.map(), &policy).ok();
         Ok(template.and_then(|template| template.render(&Map::new()).ok()))

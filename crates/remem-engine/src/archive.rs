@@ -201,7 +201,8 @@ impl Engine {
         &self,
         tenant: &TenantId,
     ) -> Result<Vec<Distilled>, EngineError> {
-        let (mut found, mut after): (Vec<Distilled>, Option<String>) = (Vec::new(), None);
+        let mut found: Vec<Distilled> = Vec::new();
+        let mut after: Option<String> = None;
         loop {
             let page = self
                 .parts
@@ -265,7 +266,8 @@ impl Engine {
             return Ok(Vec::new());
         };
         let all = self.distillations(caller.tenant()).await?;
-        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+        let policy = self.policy_of(caller);
+        let rules = self.rules(caller.tenant()).await?;
         let clean = |topic: &String| {
             rules
                 .redactor()
@@ -337,7 +339,8 @@ impl Engine {
     /// comes in its place. `NotFound` if the call changed nothing, or its archive is gone.
     pub async fn undo_rewrite(&self, caller: &Caller, call: &str) -> Result<EntryId, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let (tenant, store) = (caller.tenant(), &self.parts.store);
+        let tenant = caller.tenant();
+        let store = &self.parts.store;
         let record = store
             .record(tenant, RecordKind::ModelCall, call)
             .await?
@@ -380,11 +383,9 @@ impl Engine {
             .get(&scope, &output, &ReadAt::Now(self.now_for(tenant).await?))
             .await?
             .ok_or(EngineError::NotFound)?;
-        let (policy, rules, now) = (
-            self.policy_of(caller),
-            self.rules(tenant).await?,
-            self.now_for(tenant).await?,
-        );
+        let policy = self.policy_of(caller);
+        let rules = self.rules(tenant).await?;
+        let now = self.now_for(tenant).await?;
         let admission = rules.admission(&policy, now);
         let admitted = admission.admit(
             &scope,

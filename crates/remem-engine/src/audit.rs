@@ -45,7 +45,8 @@ impl Engine {
                 }
                 .into());
             }
-            let (limit, actual) = (SLOT_CHARS_MAX as u64, text.chars().count() as u64);
+            let limit = SLOT_CHARS_MAX as u64;
+            let actual = text.chars().count() as u64;
             if actual > limit {
                 return Err(Rejection::TooLarge {
                     field,

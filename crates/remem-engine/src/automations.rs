@@ -159,7 +159,8 @@ impl Engine {
         map: &Map<String, Value>,
     ) -> Result<(AutomationInfo, bool), EngineError> {
         caller.require(Permission::ManifestWrite)?;
-        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
+        let tenant = caller.tenant();
+        let policy = self.policy_of(caller);
         let automation = Automation::from_map(map, &policy)?;
         if automation.id != id {
             return Err(Rejection::Invalid {
@@ -265,8 +266,10 @@ impl Engine {
         next: &AutomationRecord,
         precondition: Precondition,
     ) -> Result<(), EngineError> {
-        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
-        let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
+        let tenant = caller.tenant();
+        let policy = self.policy_of(caller);
+        let rules = self.rules(tenant).await?;
+        let now = self.now_for(tenant).await?;
         let ties = next.next_due(now).map(Ties::due).unwrap_or_default();
         let batch = Batch::new(tenant.clone(), now).by(caller.principal().clone());
         let body = next.body(&rules.admission(&policy, now));
@@ -303,7 +306,8 @@ impl Engine {
         caller: &Caller,
         record: &Record,
     ) -> Result<Option<AutomationInfo>, EngineError> {
-        let (rules, policy) = (self.rules(caller.tenant()).await?, self.policy_of(caller));
+        let rules = self.rules(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
         let shown = rules
             .admission(&policy, record.at)
             .record(record.body.clone());
@@ -329,7 +333,8 @@ impl Engine {
             .records(tenant, RecordKind::Automation, "", None, asked)
             .await?
             .len();
-        let (limit_n, actual) = (limit as u64, known as u64 + 1);
+        let limit_n = limit as u64;
+        let actual = known as u64 + 1;
         if known < limit {
             Ok(())
         } else {
@@ -352,7 +357,8 @@ mod tests {
     #[test]
     fn an_automation_is_read_as_it_was_written() {
         let map = json!({"automationId": "a", "schedule": {"every": "PT1H"}, "workflowId": "w", "inputs": {"x": 1}, "enabled": true});
-        let (policy, redactor) = (Policy::default(), Redactor::empty());
+        let policy = Policy::default();
+        let redactor = Redactor::empty();
         let automation = Automation::from_map(map.as_object().unwrap(), &policy).unwrap();
         let fresh =
             AutomationRecord::new(automation, Timestamp(5), Some("automation/a".to_owned()));

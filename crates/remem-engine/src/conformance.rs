@@ -54,7 +54,8 @@ impl Engine {
         }
         let scope = caller.scope_to_write(memory_ref)?;
         let now = self.now_for(caller.tenant()).await?;
-        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+        let policy = self.policy_of(caller);
+        let rules = self.rules(caller.tenant()).await?;
         let rules = self.parts.secrets.with(&rules, &self.parts.test_secrets);
         let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
         let mut names = Vec::new();
@@ -107,13 +108,11 @@ impl Engine {
     ) -> Result<bool, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let scope = caller.scope_to_write(memory_ref)?;
-        let (page, at) = (
-            Page {
-                limit: ENTRIES_MAX,
-                after: None,
-            },
-            ReadAt::Now(self.now_for(caller.tenant()).await?),
-        );
+        let page = Page {
+            limit: ENTRIES_MAX,
+            after: None,
+        };
+        let at = ReadAt::Now(self.now_for(caller.tenant()).await?);
         let entries = self
             .parts
             .store
@@ -235,7 +234,8 @@ impl Engine {
         memory_ref: &str,
         entry: &EntryId,
     ) -> Result<String, EngineError> {
-        let (tenant, scope) = (caller.tenant(), caller.scope_to_write(memory_ref)?);
+        let tenant = caller.tenant();
+        let scope = caller.scope_to_write(memory_ref)?;
         let tie = Tie::Source(scope.memory_ref, entry.clone());
         for _ in 0..LOOKS {
             self.pass_by("infer", tenant).await?;
@@ -285,7 +285,8 @@ impl Engine {
         begun: Seq,
         id: &str,
     ) -> Result<Vec<Value>, EngineError> {
-        let (mut after, mut found) = (begun, Vec::new());
+        let mut after = begun;
+        let mut found = Vec::new();
         loop {
             let events = self
                 .parts

@@ -41,7 +41,8 @@ impl Engine {
     /// How far vectors have been made for the caller's tenant. A host that makes none has none to tell of.
     pub async fn embeddings(&self, caller: &Caller) -> Result<Embeddings, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let (tenant, store) = (caller.tenant(), &self.parts.store);
+        let tenant = caller.tenant();
+        let store = &self.parts.store;
         if !store.features().vectors {
             return Ok(Embeddings::default());
         }

@@ -282,7 +282,8 @@ impl Engine {
 
     /// What the tenant's texts are held against now.
     pub(crate) async fn rules(&self, tenant: &TenantId) -> Result<Arc<Rules>, EngineError> {
-        let (secrets, now) = (&self.parts.secrets, self.now());
+        let secrets = &self.parts.secrets;
+        let now = self.now();
         let known = secrets.known(tenant);
         if let Some(known) = known
             .as_ref()
@@ -320,10 +321,8 @@ impl Engine {
         body: &Digest,
     ) -> Result<Option<Idempotency>, Rejection> {
         let Some(key) = key else { return Ok(None) };
-        let (chars, limit) = (
-            key.chars().count(),
-            self.parts.policy.idempotency_key_chars_max,
-        );
+        let chars = key.chars().count();
+        let limit = self.parts.policy.idempotency_key_chars_max;
         if chars == 0 {
             return Err(Rejection::Empty {
                 field: "Idempotency-Key",

@@ -27,7 +27,9 @@ impl Engine {
         caller.require(Permission::MemoryRead)?;
         let page_max = self.parts.policy.events_page_max;
         let limit = limit.filter(|n| *n > 0).unwrap_or(page_max).min(page_max) as usize;
-        let (mut shown, mut reached, mut sight) = (Vec::new(), after, Sight::of(caller.actor()));
+        let mut shown = Vec::new();
+        let mut reached = after;
+        let mut sight = Sight::of(caller.actor());
         for number in 0..PAGES_MAX {
             // The first page is as long as what is wanted: mostly nothing is hidden.
             let asked = if number == 0 {

@@ -113,7 +113,8 @@ fn full_name(caller: &Caller, id: &str, memory_ref: &MemoryRef) -> Option<String
 
 /// What a caller may mean by a name, in this order.
 fn names(caller: &Caller, id: &str) -> Vec<String> {
-    let (user, own) = (caller.principal(), own_part(caller, id));
+    let user = caller.principal();
+    let own = own_part(caller, id);
     if !is_name(own.unwrap_or(id)) {
         return Vec::new();
     }
@@ -157,10 +158,8 @@ impl Engine {
             .into());
         }
         let known = self.all_heartbeats(caller.tenant()).await?;
-        let (limit, actual) = (
-            self.parts.policy.heartbeats_max as u64,
-            known.len() as u64 + 1,
-        );
+        let limit = self.parts.policy.heartbeats_max as u64;
+        let actual = known.len() as u64 + 1;
         if actual > limit && known.iter().all(|one| one.id != *id) {
             return Err(Rejection::TooLarge {
                 field: "heartbeats",
@@ -172,8 +171,9 @@ impl Engine {
         }
         let every_ms =
             (i64::from(new.every_seconds) * 1_000).max(self.parts.policy.heartbeat_every_ms_min);
-        let (memory_ref, tag, enabled) =
-            (scope.memory_ref.as_str().to_owned(), new.tag, new.enabled);
+        let memory_ref = scope.memory_ref.as_str().to_owned();
+        let tag = new.tag;
+        let enabled = new.enabled;
         let heartbeat = Heartbeat {
             id: id.to_owned(),
             memory_ref,
@@ -340,7 +340,8 @@ impl Engine {
         seen: Result<bool, &'static str>,
         fence: Option<&Fence>,
     ) -> Result<Option<Beat>, EngineError> {
-        let (now, before) = (self.now_for(tenant).await?, heartbeat.holds);
+        let now = self.now_for(tenant).await?;
+        let before = heartbeat.holds;
         let (status, changed) = match seen {
             Ok(holds) => ("ok", before != Some(holds)),
             Err(status) => (status, false),
@@ -356,7 +357,8 @@ impl Engine {
             heartbeat.holds = Some(holds);
         }
         (heartbeat.last_status, heartbeat.last_at) = (Some(status.to_owned()), Some(now.0));
-        let (policy, rules) = (self.policy_for(tenant).await?, self.rules(tenant).await?);
+        let policy = self.policy_for(tenant).await?;
+        let rules = self.rules(tenant).await?;
         let body = rules.admission(&policy, now).record(heartbeat.to_map());
         let ties = if heartbeat.enabled {
             Ties::due(next(record.ties.due, heartbeat.every_ms, now))
@@ -378,12 +380,10 @@ impl Engine {
             changed,
         }));
         if changed {
-            let (from, to) = (
-                PredicateState { holds: before },
-                PredicateState {
-                    holds: heartbeat.holds,
-                },
-            );
+            let from = PredicateState { holds: before };
+            let to = PredicateState {
+                holds: heartbeat.holds,
+            };
             batch = batch.emit(EventBody::HeartbeatStateChanged(HeartbeatStateChanged {
                 heartbeat_id,
                 from,
@@ -452,11 +452,9 @@ impl Engine {
             .await?
             .is_none()
         {
-            let (memory_ref, key, tag) = (
-                CHECKED_MEMORY.to_owned(),
-                checked_key(id),
-                "conformance".to_owned(),
-            );
+            let memory_ref = CHECKED_MEMORY.to_owned();
+            let key = checked_key(id);
+            let tag = "conformance".to_owned();
             self.put_heartbeat(
                 caller,
                 id,
@@ -515,10 +513,8 @@ impl Engine {
             workflow_id: Some(CHECKED_WORKFLOW.to_owned()),
             ..Delivery::default()
         };
-        let (text, predicate) = (
-            format!("Look after the heartbeat {id}."),
-            Some(checked_key(id)),
-        );
+        let text = format!("Look after the heartbeat {id}.");
+        let predicate = Some(checked_key(id));
         let new = NewCommitment {
             text,
             predicate,

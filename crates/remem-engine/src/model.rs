@@ -161,7 +161,8 @@ impl Engine {
         request: &RewriteRequest,
         messages: &[Message],
     ) -> Result<Outcome, EngineError> {
-        let (policy, rules) = (self.policy_for(tenant).await?, self.rules(tenant).await?);
+        let policy = self.policy_for(tenant).await?;
+        let rules = self.rules(tenant).await?;
         if messages
             .iter()
             .map(|message| message.content.len())
@@ -311,7 +312,8 @@ impl Engine {
             .into());
         }
         let limit = self.parts.policy.list_limit(limit) as usize;
-        let (mut found, mut after) = (Vec::new(), after.map(str::to_owned));
+        let mut found = Vec::new();
+        let mut after = after.map(str::to_owned);
         while found.len() <= limit {
             let page = self
                 .parts
@@ -334,7 +336,8 @@ impl Engine {
         let more = found.len() > limit;
         found.truncate(limit);
         // A name that became a secret after it was kept is not shown either.
-        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+        let policy = self.policy_of(caller);
+        let rules = self.rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, self.now_for(caller.tenant()).await?);
         let shown = |record: Record| ModelCallInfo {
             id: record.key,

@@ -143,7 +143,8 @@ impl Engine {
         entries: Vec<Entry>,
         at: &ReadAt,
     ) -> Result<Vec<Entry>, EngineError> {
-        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+        let policy = self.policy_of(caller);
+        let rules = self.rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, at.instant());
         Ok(entries
             .into_iter()

@@ -483,7 +483,8 @@ impl Engine {
         };
         let begun = self.now();
         let result = run(self, tenant, mode, held.map(|held| held.fence.clone())).await;
-        let (ran_at, report) = (self.now(), result.as_ref().ok().copied());
+        let ran_at = self.now();
+        let report = result.as_ref().ok().copied();
         self.passes.record(
             tenant,
             PassStatus {

@@ -38,7 +38,8 @@ pub fn start_runs(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> JoinHan
 }
 
 async fn carry_runs(engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
-    let (mut under_way, limit) = (JoinSet::new(), engine.parts.policy.runs_at_once_max);
+    let mut under_way = JoinSet::new();
+    let limit = engine.parts.policy.runs_at_once_max;
     while !*stop.borrow() {
         tokio::select! {
             turn = engine.runs.next(), if under_way.len() < limit => {
@@ -66,7 +67,8 @@ async fn carry_on(engine: &Engine, turn: Turn) {
 }
 
 async fn drive(engine: Arc<Engine>, pass: &'static Pass, mut stop: watch::Receiver<bool>) {
-    let (mut activation, mut wake) = (0, engine.parts.store.wake());
+    let mut activation = 0;
+    let mut wake = engine.parts.store.wake();
     // On storage of one's own, nobody else leaves work behind; a command that opened it might have.
     let all_every = if engine.parts.store.features().shared {
         pass.all_every

@@ -141,7 +141,8 @@ impl Engine {
         new: NewSchedule,
     ) -> Result<Schedule, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let (tenant, pass) = (caller.tenant(), memory_pass(pass)?);
+        let tenant = caller.tenant();
+        let pass = memory_pass(pass)?;
         let mut schedule = self
             .new_schedule(tenant, pass, named(caller, memory_ref)?, new)
             .await?;
@@ -200,9 +201,12 @@ impl Engine {
             )?;
         }
         let now = self.now_for(tenant).await?;
-        let (every, cron, enabled) = (new.every, new.cron, new.enabled);
+        let every = new.every;
+        let cron = new.cron;
+        let enabled = new.enabled;
         let next_due = timing.next(now, now).filter(|_| enabled);
-        let (pass, anchor) = (pass.name, now);
+        let pass = pass.name;
+        let anchor = now;
         Ok(Schedule {
             pass,
             memory_ref,
@@ -220,11 +224,10 @@ impl Engine {
     }
 
     async fn room_for_schedule(&self, tenant: &TenantId) -> Result<(), EngineError> {
-        let (limit, known) = (
-            self.parts.policy.schedules_max,
-            self.all_schedules(tenant).await?.len(),
-        );
-        let (limit_n, actual) = (limit as u64, known as u64 + 1);
+        let limit = self.parts.policy.schedules_max;
+        let known = self.all_schedules(tenant).await?.len();
+        let limit_n = limit as u64;
+        let actual = known as u64 + 1;
         if known < limit {
             Ok(())
         } else {

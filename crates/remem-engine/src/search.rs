@@ -280,7 +280,8 @@ impl Searching<'_> {
             .as_ref()
             .filter(|_| self.request.time == TimeUse::Filter)
             .map(|when| within(&self.request.filter, when));
-        let (mut ranking, mut filtered) = (self.rank(&self.request.filter).await?, false);
+        let mut ranking = self.rank(&self.request.filter).await?;
+        let mut filtered = false;
         if let Some(filter) = &narrow {
             let found = self.rank(filter).await?;
             filtered = holds_up(&found.signals, &ranking.signals);
@@ -360,10 +361,8 @@ impl Searching<'_> {
     /// What stands beside the best by words and the best by meaning.
     async fn around_the_best(&self, found: &Found) -> Result<Vec<Around>, EngineError> {
         let words = |one: &remem_store::Candidate| one.lexical + one.typo;
-        let (lexical, cosine) = (
-            found.candidates.iter().map(words),
-            found.candidates.iter().filter_map(|one| one.cosine),
-        );
+        let lexical = found.candidates.iter().map(words);
+        let cosine = found.candidates.iter().filter_map(|one| one.cosine);
         let most = (
             lexical.fold(f64::MIN_POSITIVE, f64::max),
             cosine.fold(f64::MIN_POSITIVE, f64::max),
@@ -406,10 +405,8 @@ impl Searching<'_> {
         let best = hits
             .first()
             .map_or(1.0, |(_, score, _)| (*score).max(1) as f64);
-        let (policy, rules) = (
-            self.engine.policy_of(caller),
-            self.engine.rules(caller.tenant()).await?,
-        );
+        let policy = self.engine.policy_of(caller);
+        let rules = self.engine.rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, self.at.instant());
         let look = |entry: Entry| admission.review(entry);
         let mut shown = Vec::with_capacity(hits.len());
@@ -419,11 +416,9 @@ impl Searching<'_> {
                 .position(|one| one.id == entry.id)
                 .map(|at| around.swap_remove(at));
             let (before, after) = sides.map(|one| (one.before, one.after)).unwrap_or_default();
-            let (entry, before, after) = (
-                look(entry),
-                before.into_iter().map(look).collect(),
-                after.into_iter().map(look).collect(),
-            );
+            let entry = look(entry);
+            let before = before.into_iter().map(look).collect();
+            let after = after.into_iter().map(look).collect();
             shown.push(Hit {
                 entry,
                 score: score as f64 / best,

@@ -193,10 +193,8 @@ mod tests {
 
     #[test]
     fn what_was_seen_before_something_was_forgotten_is_not_kept() {
-        let (secrets, tenant) = (
-            Secrets::none(&HostKey::new([1; 32])),
-            TenantId::parse("t").unwrap(),
-        );
+        let secrets = Secrets::none(&HostKey::new([1; 32]));
+        let tenant = TenantId::parse("t").unwrap();
         let look = secrets.look();
         secrets.forget(&tenant);
         secrets.learn(&tenant, look, [1; 32], Timestamp(0), Vec::new());
@@ -209,10 +207,8 @@ mod tests {
 
     #[test]
     fn a_run_adds_its_own_values_to_the_tenants() {
-        let (secrets, tenant) = (
-            Secrets::none(&HostKey::new([1; 32])),
-            TenantId::parse("t").unwrap(),
-        );
+        let secrets = Secrets::none(&HostKey::new([1; 32]));
+        let tenant = TenantId::parse("t").unwrap();
         let base = secrets.learn(
             &tenant,
             secrets.look(),

@@ -493,10 +493,8 @@ fn check(policy: &Policy, name: &str, value: &SecretValue) -> Result<(), Rejecti
     if !is_name(name) {
         return Err(Rejection::MalformedName { field: "name" });
     }
-    let (chars, limit) = (
-        value.expose(|text| text.chars().count()),
-        policy.secret_chars_max,
-    );
+    let chars = value.expose(|text| text.chars().count());
+    let limit = policy.secret_chars_max;
     if chars < FLOOR_CHARS {
         return Err(Rejection::Invalid {
             field: "value",
@@ -558,7 +556,8 @@ fn seal_body(
     value: &SecretValue,
     former: &[SecretValue],
 ) -> RecordBody {
-    let (policy, redactor) = (Policy::default(), Redactor::new([value.clone()]));
+    let policy = Policy::default();
+    let redactor = Redactor::new([value.clone()]);
     let body = Admission {
         policy: &policy,
         redactor: &redactor,
@@ -663,10 +662,8 @@ mod tests {
         run: &str,
         name: &str,
     ) -> Option<String> {
-        let (owner, run) = (
-            PrincipalId::parse(owner).unwrap(),
-            RunId::parse(run).unwrap(),
-        );
+        let owner = PrincipalId::parse(owner).unwrap();
+        let run = RunId::parse(run).unwrap();
         let found = engine
             .resolve_secret(caller.tenant(), &owner, &run, name)
             .await
@@ -793,10 +790,8 @@ mod tests {
     #[tokio::test]
     async fn a_run_brings_no_secrets_where_there_is_no_vault() {
         let (engine, caller) = start(None).await;
-        let (run, value) = (
-            RunId::parse("run_1").unwrap(),
-            SecretValue::new("", "of the run"),
-        );
+        let run = RunId::parse("run_1").unwrap();
+        let value = SecretValue::new("", "of the run");
         assert!(matches!(
             engine.seal_run_secret(caller.tenant(), &run, "token", &value),
             Err(EngineError::VaultOff)

@@ -405,7 +405,8 @@ impl Engine {
                 .unwrap_or_default()
                 .to_owned()
         };
-        let (content, content_type) = (text("content"), text("contentType"));
+        let content = text("content");
+        let content_type = text("contentType");
         let (path, version) = match record.key.rsplit_once('@') {
             Some((path, version)) if record.kind == RecordKind::FileVersion => {
                 (path.to_owned(), version.parse().unwrap_or(record.version))

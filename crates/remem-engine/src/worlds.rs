@@ -39,7 +39,8 @@ impl Engine {
     ) -> Result<Revision, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let world = Engine::world(world)?;
-        let (limit, count) = (self.parts.policy.batch_entries_max, rules.len());
+        let limit = self.parts.policy.batch_entries_max;
+        let count = rules.len();
         if count == 0 {
             return Err(Rejection::Empty { field: "rules" }.into());
         }
@@ -53,7 +54,8 @@ impl Engine {
             .into());
         }
         let now = self.now_for(caller.tenant()).await?;
-        let (secrets, policy) = (self.rules(caller.tenant()).await?, self.policy_of(caller));
+        let secrets = self.rules(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
         check_name(secrets.redactor(), "world", world.as_str())?;
         let mut batch = Batch::new(caller.tenant().clone(), now).by(caller.principal().clone());
         for rule in rules {

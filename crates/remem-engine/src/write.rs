@@ -66,7 +66,8 @@ impl Engine {
                 .await?;
             metrics::counter!("remem_entries_written_total").increment(kept.len() as u64);
             self.has_new_entries(&scope.tenant);
-            let (revision, replayed) = (committed.revision, committed.replayed);
+            let revision = committed.revision;
+            let replayed = committed.replayed;
             return Ok(Stored {
                 entries: Engine::kept_entries(kept, &committed),
                 revision,

@@ -41,7 +41,8 @@ async fn put(node: &Node, id: &str, schedule: Value) {
 #[tokio::test]
 async fn every_tick_starts_one_run_on_whichever_node() {
     let ground = Ground::fresh().await;
-    let (one, two) = (ground.node().await, ground.node().await);
+    let one = ground.node().await;
+    let two = ground.node().await;
     put(&one, "hourly", json!({"every": "PT1H"})).await;
     assert_eq!(fire(&one).await.changed, 0);
     one.at(3_600);

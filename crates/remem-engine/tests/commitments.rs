@@ -747,7 +747,8 @@ async fn pages_go_through_all_of_them() {
             .await
             .unwrap();
     }
-    let (mut after, mut seen) = (None, Vec::new());
+    let mut after = None;
+    let mut seen = Vec::new();
     loop {
         let query = CommitmentQuery {
             limit: Some(3),

@@ -150,7 +150,8 @@ async fn an_instant_that_was_fired_for_is_passed_over() {
         clock: Arc::new(remem_engine::ports::FixedClock::at(NOON)),
         ..ahead.clone()
     };
-    let (ahead, behind) = (ahead.node().await, behind.node().await);
+    let ahead = ahead.node().await;
+    let behind = behind.node().await;
     let every = NewCommitment {
         text: "Check the queue.".to_owned(),
         every: Some("PT1H".to_owned()),
@@ -345,7 +346,8 @@ async fn what_waits_for_room_keeps_no_other_memory_waiting() {
 #[tokio::test]
 async fn what_cannot_be_read_keeps_nobody_waiting() {
     let node = Ground::fresh().await.node().await;
-    let (policy, redactor) = (Policy::default(), Redactor::empty());
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
     let admission = Admission {
         policy: &policy,
         redactor: &redactor,

@@ -91,7 +91,8 @@ impl One {
         else {
             return;
         };
-        let (mut instant, mut next) = (due, None);
+        let mut instant = due;
+        let mut next = None;
         if let Kind::Every(every, from) = self.kind {
             let mut tick = from + every;
             while tick <= now {
@@ -180,7 +181,12 @@ impl Day {
             Kind::Predicate(_) => None,
         };
         let written_at = self.now();
-        let (state, read, deleted, holds, fired, id) = (None, false, false, None, Vec::new(), None);
+        let state = None;
+        let read = false;
+        let deleted = false;
+        let holds = None;
+        let fired = Vec::new();
+        let id = None;
         self.ones.push(One {
             source,
             kind,
@@ -198,11 +204,9 @@ impl Day {
     }
 
     async fn write(&mut self) {
-        let (host, number, trusted) = (
-            self.host(),
-            self.ones.len() as u64,
-            self.random.below(4) > 0,
-        );
+        let host = self.host();
+        let number = self.ones.len() as u64;
+        let trusted = self.random.below(4) > 0;
         let minutes = 1 + self.random.below(100);
         let (content, kind) = if self.random.below(2) == 0 {
             let at = self.now() + minutes as i64 * MINUTE;
@@ -236,11 +240,9 @@ impl Day {
     }
 
     async fn make(&mut self) {
-        let (host, number, minutes) = (
-            self.host(),
-            self.ones.len(),
-            5 + self.random.below(90) as i64,
-        );
+        let host = self.host();
+        let number = self.ones.len();
+        let minutes = 5 + self.random.below(90) as i64;
         let text = format!("Thing number {number} is looked at now and then.");
         let new = NewCommitment {
             text,
@@ -260,7 +262,8 @@ impl Day {
     }
 
     async fn pass(&mut self, name: &str) {
-        let (host, now) = (self.host(), self.now());
+        let host = self.host();
+        let now = self.now();
         let host = &self.hosts[host];
         host.engine
             .run_pass(registry::find(name).unwrap(), host.tenant(), Mode::Apply)
@@ -299,7 +302,8 @@ impl Day {
     }
 
     async fn see(&mut self) {
-        let (host, holds) = (self.host(), self.random.below(2) == 0);
+        let host = self.host();
+        let holds = self.random.below(2) == 0;
         let Some(at) = self.some() else { return };
         let Kind::Predicate(number) = self.ones[at].kind else {
             return;
@@ -318,7 +322,8 @@ impl Day {
     }
 
     async fn change(&mut self, place: &str) {
-        let (host, now) = (self.host(), self.now());
+        let host = self.host();
+        let now = self.now();
         let Some(at) = self.some() else { return };
         let change = match self.random.below(4) {
             0 => Changed::Cancel,
@@ -378,7 +383,8 @@ impl Day {
 
     /// What the log and the notes tell is what the model says, and how each stands.
     async fn check(&self, place: &str) {
-        let (host, store) = (&self.hosts[0], &self.hosts[0].place.meddler.inner);
+        let host = &self.hosts[0];
+        let store = &self.hosts[0].place.meddler.inner;
         let (mut told, mut noted): (BTreeMap<String, usize>, BTreeMap<String, Vec<String>>) =
             Default::default();
         for event in store.events(host.tenant(), Seq(0), 100_000).await.unwrap() {
@@ -434,7 +440,8 @@ impl Day {
 #[tokio::test]
 async fn exactly_what_may_fire_fires() {
     let days = if storage_is_shared() { DAYS / 10 } else { DAYS };
-    let (mut fires, mut silent) = (0, 0);
+    let mut fires = 0;
+    let mut silent = 0;
     for seed in 0..days {
         let mut day = Day::new(seed).await;
         for step in 0..STEPS {

@@ -237,11 +237,9 @@ async fn looked_at(host: &Host) -> Result<(), EngineError> {
         },
     )
     .await;
-    let (memory_ref, key, tag) = (
-        MEMORY.to_owned(),
-        "invoice cleared".to_owned(),
-        "paid".to_owned(),
-    );
+    let memory_ref = MEMORY.to_owned();
+    let key = "invoice cleared".to_owned();
+    let tag = "paid".to_owned();
     let heartbeat = NewHeartbeat {
         memory_ref,
         key,
@@ -458,7 +456,8 @@ async fn insist(host: &Host, act: impl AsyncFn(&Host) -> Result<(), EngineError>
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_now_and_then_changes_nothing() {
-    let (mut faults, mut commitments) = (0, 0);
+    let mut faults = 0;
+    let mut commitments = 0;
     for (count, seeds) in [(48, 0..40), (240, 40..41)] {
         let clean = Place::new().host().await;
         many(&clean, count).await;
@@ -504,10 +503,8 @@ enum End {
 const ENDS: [End; 3] = [End::Delete, End::Forget, End::Supersede];
 
 fn ending(host: &Host, end: End, id: &EntryId, by: &EntryId) -> Batch {
-    let (batch, memory) = (
-        Batch::new(host.tenant().clone(), host.engine.now()),
-        MemoryRef::parse(MEMORY).unwrap(),
-    );
+    let batch = Batch::new(host.tenant().clone(), host.engine.now());
+    let memory = MemoryRef::parse(MEMORY).unwrap();
     match end {
         End::Delete => batch.delete(memory, id.clone()),
         End::Forget => batch.forget(memory, id.clone()),
@@ -551,14 +548,14 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
             .source
             .unwrap();
             place.clock.set(NOON.plus_ms(100_000));
-            let (inner, last, tries) = (
-                place.meddler.inner.clone(),
-                ending(&host, end, &source, &newer),
-                Arc::new(AtomicU64::new(0)),
-            );
+            let inner = place.meddler.inner.clone();
+            let last = ending(&host, end, &source, &newer);
+            let tries = Arc::new(AtomicU64::new(0));
             let counted = tries.clone();
             place.meddler.before_commits(move |batch| {
-                let (inner, last, counted) = (inner.clone(), last.clone(), counted.clone());
+                let inner = inner.clone();
+                let last = last.clone();
+                let counted = counted.clone();
                 Box::pin(async move {
                     if is_fire(&batch) {
                         counted.fetch_add(1, Ordering::SeqCst);
@@ -614,7 +611,8 @@ async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
         .id;
         place.clock.set(NOON.plus_ms(100_000));
         place.meddler.before_commits(move |batch| {
-            let (quiet, id) = (quiet.clone(), id.clone());
+            let quiet = quiet.clone();
+            let id = id.clone();
             Box::pin(async move {
                 if is_fire(&batch) {
                     quiet
@@ -655,7 +653,8 @@ async fn what_is_made_twice_at_once_fires_once_and_ends() {
         ..to_do(1)
     };
     place.meddler.before_commits(move |batch| {
-        let (quiet, first) = (quiet.clone(), first.clone());
+        let quiet = quiet.clone();
+        let first = first.clone();
         Box::pin(async move {
             let creates = batch
                 .changes()
@@ -695,7 +694,8 @@ async fn what_is_made_twice_at_once_fires_once_and_ends() {
 /// Texts go while their commitments fire: whoever is first decides, and the log shows who was.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_fires_after_its_text_went() {
-    let (mut before, mut never) = (0, 0);
+    let mut before = 0;
+    let mut never = 0;
     for (round, end) in ENDS.into_iter().cycle().take(9).enumerate() {
         let place = Place::new();
         let host = Arc::new(place.host().await);
@@ -714,7 +714,8 @@ async fn nothing_fires_after_its_text_went() {
             sources.insert(info.source.unwrap().as_str().to_owned(), info.id);
         }
         place.clock.set(NOON.plus_ms(100_000));
-        let (ender, ids) = (host.clone(), sources.keys().cloned().collect::<Vec<_>>());
+        let ender = host.clone();
+        let ids = sources.keys().cloned().collect::<Vec<_>>();
         let ends = tokio::spawn(async move {
             for id in ids {
                 ender
@@ -730,7 +731,8 @@ async fn nothing_fires_after_its_text_went() {
         }
         ends.await.unwrap();
         pass(&host, "fire").await.unwrap();
-        let (mut gone, mut fired) = (BTreeSet::new(), BTreeSet::new());
+        let mut gone = BTreeSet::new();
+        let mut fired = BTreeSet::new();
         for event in events(&host).await {
             let payload = event.body.payload();
             let id = payload["memoryId"].as_str().unwrap_or_default().to_owned();

@@ -51,7 +51,8 @@ async fn make(host: &Host, count: usize, new: impl Fn(usize) -> NewCommitment) -
 }
 
 async fn events(host: &Host) -> Vec<Event> {
-    let (mut all, mut after) = (Vec::new(), Seq(0));
+    let mut all = Vec::new();
+    let mut after = Seq(0);
     loop {
         let page = host
             .place
@@ -68,8 +69,8 @@ async fn events(host: &Host) -> Vec<Event> {
 
 /// The instants that each commitment has notes of.
 async fn notes(host: &Host) -> BTreeMap<String, Vec<String>> {
-    let (mut all, mut after): (BTreeMap<String, Vec<String>>, Option<String>) =
-        (BTreeMap::new(), None);
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut after: Option<String> = None;
     loop {
         let page = host
             .place
@@ -91,7 +92,9 @@ async fn notes(host: &Host) -> BTreeMap<String, Vec<String>> {
 
 /// The number of fires that the log tells of, commitment by commitment, and the runs they started.
 async fn fires(host: &Host) -> (BTreeMap<String, usize>, BTreeSet<String>) {
-    let (mut fired, mut enqueued, mut begun) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+    let mut fired = BTreeMap::new();
+    let mut enqueued = BTreeSet::new();
+    let mut begun = BTreeMap::new();
     for event in events(host).await {
         match &event.body {
             EventBody::RunStarted(_) => {
@@ -121,7 +124,8 @@ async fn fires(host: &Host) -> (BTreeMap<String, usize>, BTreeSet<String>) {
 
 /// Activations until nothing is due. A busy database may refuse one.
 async fn fire_all(host: Arc<Host>) -> u64 {
-    let (pass, mut fired) = (registry::find("fire").unwrap(), 0);
+    let pass = registry::find("fire").unwrap();
+    let mut fired = 0;
     for _ in 0..1_000 {
         match host.engine.run_pass(pass, host.tenant(), Mode::Apply).await {
             Ok(report) if report.examined == 0 => return fired,
@@ -207,7 +211,8 @@ async fn fires_each_time(host: &Host, id: &str) {
         .unwrap()
         .unwrap();
     record.body["when"]["once"] = json!(false);
-    let (policy, redactor) = (Policy::default(), Redactor::empty());
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
     let body = Admission {
         policy: &policy,
         redactor: &redactor,
@@ -234,7 +239,8 @@ async fn all_see(hosts: &[Arc<Host>], holds: bool, observers: usize) -> usize {
     let mut tasks = JoinSet::new();
     for n in 0..PREDICATES * observers {
         // Those who look at the same predicate come right after each other.
-        let (host, predicate) = (hosts[n % hosts.len()].clone(), n / observers);
+        let host = hosts[n % hosts.len()].clone();
+        let predicate = n / observers;
         tasks.spawn(async move {
             for _ in 0..100 {
                 match host
@@ -263,10 +269,8 @@ async fn a_predicate_fires_once_each_time_it_comes_true_whoever_sees_it() {
     let hosts = engines().await;
     let host = &hosts[0];
     let new = |n: usize| {
-        let (text, predicate) = (
-            format!("Open parcel {n}."),
-            Some(format!("parcel p{n} delivered")),
-        );
+        let text = format!("Open parcel {n}.");
+        let predicate = Some(format!("parcel p{n} delivered"));
         NewCommitment {
             text,
             predicate,
@@ -277,7 +281,8 @@ async fn a_predicate_fires_once_each_time_it_comes_true_whoever_sees_it() {
     for id in ids.iter().step_by(2) {
         fires_each_time(host, id).await;
     }
-    let (mut observations, mut fired) = (0, Vec::new());
+    let mut observations = 0;
+    let mut fired = Vec::new();
     for (holds, observers) in [
         (true, 3),
         (false, 2),
@@ -298,7 +303,8 @@ async fn a_predicate_fires_once_each_time_it_comes_true_whoever_sees_it() {
         [PREDICATES, 0, half, 0, 0, half],
         "as whoever looked was told"
     );
-    let (told, notes) = (fires(host).await.0, notes(host).await);
+    let told = fires(host).await.0;
+    let notes = notes(host).await;
     for (n, id) in ids.iter().enumerate() {
         let times: &[&str] = if n % 2 == 0 {
             &["p1", "p2", "p3"]

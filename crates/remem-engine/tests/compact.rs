@@ -43,7 +43,8 @@ async fn many_become_one_that_is_there_at_once() {
     assert_eq!((report.examined, report.changed), (40, 40));
     let live = host.live("m").await;
     assert_eq!(live.len(), 1);
-    let (output, told) = (&live[0], host.told("memory.compacted").await);
+    let output = &live[0];
+    let told = host.told("memory.compacted").await;
     let expected = json!({
         "memoryRef": "m", "outputId": output.id.as_str(), "sourceIds": ids, "sourceCount": 40, "trigger": "host-managed",
         "byteSize": output.content.len(),
@@ -318,7 +319,8 @@ async fn a_source_that_goes_meanwhile_stops_all_of_it() {
     );
     let gone = ids[2].clone();
     place.meddler.before_commits(move |batch| {
-        let (other, gone) = (other.clone(), gone.clone());
+        let other = other.clone();
+        let gone = gone.clone();
         Box::pin(async move {
             if batch
                 .changes()
@@ -414,7 +416,8 @@ async fn fill_two(host: &Host) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn wherever_it_dies_no_source_goes_without_an_output() {
-    let (mut deaths, mut halves) = (0, 0);
+    let mut deaths = 0;
+    let mut halves = 0;
     for call in 0.. {
         let mut reached = false;
         for late in [false, true] {

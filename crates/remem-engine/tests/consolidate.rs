@@ -141,7 +141,8 @@ async fn what_differs_in_what_matters_stays() {
 #[tokio::test]
 async fn entries_with_an_end_other_memories_and_other_tenants_are_left_alone() {
     let place = Place::new();
-    let (host, other) = (place.host().await, place.host_of("u").await);
+    let host = place.host().await;
+    let other = place.host_of("u").await;
     let text = long("Vera keeps the spare key");
     for _ in 0..2 {
         let ends = Some(world::NOON.plus_ms(1_000_000_000));
@@ -277,7 +278,8 @@ impl Random {
         let not = ["keeps", "keeps", "does not keep"][self.below(3) as usize];
         let opener = ["", "", "Note: "][self.below(3) as usize];
         let closer = ["", ".", "!"][self.below(3) as usize];
-        let (keys, unit) = (3 + self.below(2), 14 + self.below(2));
+        let keys = 3 + self.below(2);
+        let unit = 14 + self.below(2);
         format!("{opener}{who} {not} {keys} keys of unit_{unit}{ENDING}{closer}")
     }
 }
@@ -285,7 +287,8 @@ impl Random {
 #[tokio::test]
 async fn whatever_comes_in_slices_ends_in_a_set_that_stays() {
     for seed in 0..15 {
-        let (host, mut random) = (Place::new().host().await, Random(seed));
+        let host = Place::new().host().await;
+        let mut random = Random(seed);
         let mut put = 0;
         for _ in 0..4 {
             for _ in 0..=random.below(25) {
@@ -294,7 +297,8 @@ async fn whatever_comes_in_slices_ends_in_a_set_that_stays() {
             }
             host.work("consolidate", "m", json!({})).await.unwrap();
         }
-        let (before, texts) = (host.live("m").await.len() as u64, host.texts("m").await);
+        let before = host.live("m").await.len() as u64;
+        let texts = host.texts("m").await;
         let again = host.work("consolidate", "m", json!({})).await.unwrap();
         assert_eq!(
             (
@@ -347,7 +351,8 @@ async fn a_text_is_read_once() {
 
 /// Texts that keep a pass busy: merges, chains of answers, traps.
 async fn fill(host: &Host) -> Vec<String> {
-    let (mut random, mut ids) = (Random(7), Vec::new());
+    let mut random = Random(7);
+    let mut ids = Vec::new();
     for _ in 0..40 {
         ids.push(host.put("m", &random.text()).await);
     }
@@ -446,7 +451,8 @@ async fn two_at_once_come_to_the_same_end() {
     let expected = fates(&clean, &ids).await;
     for round in 0..10 {
         let place = Place::new();
-        let (one, other) = (place.host().await, place.host().await);
+        let one = place.host().await;
+        let other = place.host().await;
         let ids: Vec<String> = fill(&one).await;
         let (first, second) = tokio::join!(
             one.work("consolidate", "m", json!({})),
@@ -484,9 +490,11 @@ async fn who_slept_through_the_lease_changes_nothing_any_more() {
     let host = place.host().await;
     let ids = fill(&host).await;
     let before = host.everything(&["m"]).await;
-    let (awake, tenant) = (place.clone(), host.tenant().clone());
+    let awake = place.clone();
+    let tenant = host.tenant().clone();
     place.meddler.before_commits(move |batch| {
-        let (awake, tenant) = (awake.clone(), tenant.clone());
+        let awake = awake.clone();
+        let tenant = tenant.clone();
         Box::pin(async move {
             if batch
                 .changes()
@@ -552,7 +560,8 @@ async fn nothing_is_merged_into_what_just_went() {
     );
     let id = new.clone();
     place.meddler.before_commits(move |batch| {
-        let (other, id) = (other.clone(), id.clone());
+        let other = other.clone();
+        let id = id.clone();
         Box::pin(async move {
             if batch
                 .changes()

@@ -51,10 +51,8 @@ impl Shop {
             HostKey::new([3; 32]),
         );
         let engine = Arc::new(Engine::new(Parts { profiles, ..parts }));
-        let (ada, bob) = (
-            caller(&engine, "t", "ada").await,
-            caller(&engine, "t", "bob").await,
-        );
+        let ada = caller(&engine, "t", "ada").await;
+        let bob = caller(&engine, "t", "bob").await;
         Shop {
             engine,
             store: ground.store,
@@ -148,7 +146,8 @@ impl Shop {
 
 async fn caller(engine: &Engine, tenant: &str, user: &str) -> Caller {
     let tenant = TenantId::parse(tenant).unwrap();
-    let (key, principal) = (format!("{tenant}-{user}"), PrincipalId::parse(user));
+    let key = format!("{tenant}-{user}");
+    let principal = PrincipalId::parse(user);
     let request = KeyRequest {
         tenant,
         label: String::new(),
@@ -447,7 +446,8 @@ async fn d06_an_operator_sees_their_own_and_what_is_shared() {
         .await
         .unwrap();
     for name in ["~ada/ops", "~/ops"] {
-        let (bob, engine) = (&shop.bob, &shop.engine);
+        let bob = &shop.bob;
+        let engine = &shop.engine;
         assert!(
             engine
                 .list(bob, name, ListRequest::default())
@@ -1235,7 +1235,8 @@ async fn a_repeated_put_answers_like_the_first_time() {
             Some(key),
         )
     };
-    let (first, second) = (put("k").await.unwrap(), put("k").await.unwrap());
+    let first = put("k").await.unwrap();
+    let second = put("k").await.unwrap();
     assert!(second.replayed);
     let ids = |stored: &remem_engine::write::Stored| {
         stored

@@ -32,7 +32,8 @@ struct World {
 }
 
 async fn world_on(store: Arc<dyn Store>, post: Arc<RecordedPost>, policy: Policy) -> World {
-    let (clock, key) = (Arc::new(FixedClock::at(NOON)), HostKey::new([3; 32]));
+    let clock = Arc::new(FixedClock::at(NOON));
+    let key = HostKey::new([3; 32]);
     let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
     let parts = Parts::new(
         store.clone(),
@@ -239,8 +240,9 @@ async fn events_arrive_in_order_signed_and_once() {
 }
 
 fn fired(name: &str) -> EventBody {
-    let (commitment_id, memory_ref, condition) =
-        (name.to_owned(), "m".to_owned(), "time".to_owned());
+    let commitment_id = name.to_owned();
+    let memory_ref = "m".to_owned();
+    let condition = "time".to_owned();
     EventBody::CommitmentFired(CommitmentFired {
         commitment_id,
         memory_ref,
@@ -287,10 +289,8 @@ async fn what_no_run_caused_is_sent_to_who_asks_for_it_without_tags() {
         status: "ok".to_owned(),
         changed: true,
     };
-    let (from, to) = (
-        PredicateState { holds: None },
-        PredicateState { holds: Some(true) },
-    );
+    let from = PredicateState { holds: None };
+    let to = PredicateState { holds: Some(true) };
     let changed = HeartbeatStateChanged {
         heartbeat_id: "h".to_owned(),
         from,
@@ -531,7 +531,8 @@ async fn dead_letters_are_bounded_and_go_with_their_webhook() {
 #[tokio::test(start_paused = true)]
 async fn a_receiver_that_hangs_or_is_gone_holds_up_nobody() {
     let world = world().await;
-    let (slow, gone) = ("https://slow.example/", "https://gone.example/");
+    let slow = "https://slow.example/";
+    let gone = "https://gone.example/";
     world.hook(slow).await;
     world.hook(gone).await;
     world.hook(URL).await;
@@ -619,10 +620,8 @@ async fn a_crash_between_the_post_and_the_commit_repeats_the_event() {
 async fn two_nodes_do_not_deliver_side_by_side() {
     let inner = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
     let post = Arc::new(RecordedPost::default());
-    let (one, two) = (
-        world_on(inner.clone(), post.clone(), Policy::default()).await,
-        world_on(inner, post, Policy::default()).await,
-    );
+    let one = world_on(inner.clone(), post.clone(), Policy::default()).await;
+    let two = world_on(inner, post, Policy::default()).await;
     one.hook(URL).await;
     one.emit("run_1", &["a", "b", "c"]).await;
     let (left, right) = tokio::join!(one.deliver(), two.deliver());
@@ -883,7 +882,8 @@ async fn what_is_stored_shows_neither_secret_nor_url() {
 async fn the_runner_delivers_at_once_and_stops_when_told() {
     let world = world().await;
     world.hook(URL).await;
-    let (engine, post) = (Arc::new(world.engine), world.post);
+    let engine = Arc::new(world.engine);
+    let post = world.post;
     let (stop, stopping) = tokio::sync::watch::channel(false);
     let passes = remem_engine::runner::start(&engine, &stopping);
     tokio::time::sleep(Duration::from_millis(300)).await; // the first look at all tenants is over

@@ -78,7 +78,8 @@ async fn a_distillation_is_an_entry_an_archive_an_index_and_an_event() {
         .unwrap();
     let done = archives(&host, "m").await;
     assert_eq!((report.examined, report.changed, done.len()), (20, 1, 1));
-    let (done, live) = (&done[0], host.live("m").await);
+    let done = &done[0];
+    let live = host.live("m").await;
     assert_eq!(live.len(), 21, "the sources stay");
     let entry = live
         .iter()
@@ -327,7 +328,8 @@ async fn all_or_nothing(host: &Host, story: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn wherever_it_dies_all_of_it_is_there_or_nothing() {
-    let (mut with, mut without) = (0, 0);
+    let mut with = 0;
+    let mut without = 0;
     for call in 0.. {
         let mut reached = false;
         for late in [false, true] {
@@ -407,7 +409,8 @@ async fn two_at_once_are_both_in_the_index() {
     );
     let once = Arc::new(std::sync::Mutex::new(false));
     place.meddler.before_commits(move |batch| {
-        let (other, once) = (other.clone(), once.clone());
+        let other = other.clone();
+let once = once.clone();
         Box::pin(async move {
             let first = batch.changes().iter().any(|change| matches!(change, Change::Put { .. }))
                 && !std::mem::replace(&mut once.lock().unwrap(), true);
@@ -458,7 +461,8 @@ async fn a_digest_never_tells_of_what_just_went() {
             .await,
         );
         place.meddler.before_commits(move |batch| {
-            let (other, gone) = (other.clone(), gone.clone());
+            let other = other.clone();
+            let gone = gone.clone();
             Box::pin(async move {
                 let writes = batch
                     .changes()
@@ -677,7 +681,8 @@ async fn a_model_may_change_the_entry_and_nothing_else() {
 /// A change by the model never stands without its line in the ledger, wherever the process dies.
 #[tokio::test]
 async fn the_ledger_comes_with_what_it_tells_of() {
-    let (mut with, mut without) = (0, 0);
+    let mut with = 0;
+    let mut without = 0;
     for call in 0.. {
         let mut reached = false;
         for late in [false, true] {
@@ -803,7 +808,8 @@ async fn a_run_distils_once_and_its_replay_not_at_all() {
         "{told:?}"
     );
     host.put("m", "Otto rented a crane.").await;
-    let (before, entries) = (host.records(&KINDS).await, host.texts("m").await);
+    let before = host.records(&KINDS).await;
+    let entries = host.texts("m").await;
     let replay = host.replay(&run).await;
     assert_eq!(
         (host.records(&KINDS).await, host.texts("m").await),

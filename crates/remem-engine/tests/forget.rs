@@ -49,7 +49,8 @@ struct Told {
 
 /// Texts about the subject in three memories: distilled in one, merged with an innocent in another, compacted in a third.
 async fn tell(host: &Host) -> Told {
-    let (mut direct, mut derived) = (Vec::new(), Vec::new());
+    let mut direct = Vec::new();
+    let mut derived = Vec::new();
     host.put("m", "Vera keeps the ledger of the northern quay.")
         .await;
     for n in 0..4 {
@@ -100,7 +101,8 @@ async fn tell(host: &Host) -> Told {
 #[tokio::test]
 async fn everything_about_the_subject_goes_and_nothing_else() {
     let place = Place::new();
-    let (host, other) = (place.host().await, place.host_of("u").await);
+    let host = place.host().await;
+    let other = place.host_of("u").await;
     let told = tell(&host).await;
     tell(&other).await;
     let untouched = other.everything(&["m", "n", "o"]).await;
@@ -380,7 +382,8 @@ async fn what_comes_in_meanwhile_goes_too() {
     );
     let left = Arc::new(std::sync::Mutex::new(3));
     place.meddler.before_commits(move |batch| {
-        let (other, left) = (other.clone(), left.clone());
+        let other = other.clone();
+        let left = left.clone();
         Box::pin(async move {
             let touches = |change: &Change| {
                 matches!(
@@ -432,7 +435,8 @@ async fn what_comes_in_meanwhile_goes_too() {
 
 #[tokio::test(start_paused = true)]
 async fn wherever_it_dies_the_next_call_completes_it() {
-    let (mut deaths, mut reports) = (0, 0);
+    let mut deaths = 0;
+    let mut reports = 0;
     for call in 0.. {
         let mut reached = false;
         for late in [false, true] {
@@ -461,14 +465,13 @@ async fn wherever_it_dies_the_next_call_completes_it() {
                 told.innocent,
                 "{story}"
             );
-            let (kept, events) = (
-                next.engine
-                    .erasures(&next.caller, None, None)
-                    .await
-                    .unwrap()
-                    .0,
-                next.told("subject.forgotten").await,
-            );
+            let kept = next
+                .engine
+                .erasures(&next.caller, None, None)
+                .await
+                .unwrap()
+                .0;
+            let events = next.told("subject.forgotten").await;
             assert_eq!(
                 (kept.len(), events.len()),
                 (1, 1),
@@ -560,7 +563,8 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
     // Every attempt gets one transaction of entries done and dies before the next, or right after it.
     let mut left = vec![host.live("m").await.len()];
     for attempt in 0..10 {
-        let (meddler, pages) = (place.meddler.clone(), Arc::new(AtomicU64::new(0)));
+        let meddler = place.meddler.clone();
+        let pages = Arc::new(AtomicU64::new(0));
         place.meddler.before_commits(move |batch| {
             let forgets = batch
                 .changes()

@@ -105,10 +105,15 @@ async fn equal_jobs_that_wait_become_one() {
 #[tokio::test]
 async fn a_job_that_is_cancelled_stops_within_a_page() {
     let node = Ground::fresh().await.node().await;
-    let (job, pages) = (node.start(Some("m")).await, Arc::new(AtomicU64::new(0)));
-    let (canceller, id, seen) = (node.clone(), job.id.clone(), pages.clone());
+    let job = node.start(Some("m")).await;
+    let pages = Arc::new(AtomicU64::new(0));
+    let canceller = node.clone();
+    let id = job.id.clone();
+    let seen = pages.clone();
     on_page(move |_, page| {
-        let (node, id, seen) = (canceller.clone(), id.clone(), seen.clone());
+        let node = canceller.clone();
+        let id = id.clone();
+        let seen = seen.clone();
         Box::pin(async move {
             seen.store(page, Ordering::SeqCst);
             if page == 3 {
@@ -165,7 +170,8 @@ async fn a_job_that_is_cancelled_stops_within_a_page() {
 #[tokio::test]
 async fn a_process_that_stops_leaves_its_job_to_the_next() {
     let ground = Ground::fresh().await;
-    let (first, second) = (ground.node().await, ground.node().await);
+    let first = ground.node().await;
+    let second = ground.node().await;
     let job = first.start(Some("m")).await;
     let stopping = first.engine.clone();
     on_page(move |_, page| {
@@ -202,14 +208,17 @@ fn sqlite() -> Ground {
 #[tokio::test(start_paused = true)]
 async fn the_lease_lasts_as_long_as_the_work() {
     let ground = sqlite();
-    let (node, other) = (ground.node().await, ground.node().await);
+    let node = ground.node().await;
+    let other = ground.node().await;
     let job = node.start(Some("m")).await;
     let refused = Arc::new(AtomicU64::new(0));
-    let (clock, counted) = (ground.clock.clone(), refused.clone());
+    let clock = ground.clock.clone();
+    let counted = refused.clone();
     on_page(move |_, page| {
         // Two minutes in all, four times what a lease lasts.
         clock.set(NOON.plus_ms((page as i64 + 1) * 12_000));
-        let (other, counted) = (other.clone(), counted.clone());
+        let other = other.clone();
+        let counted = counted.clone();
         Box::pin(async move {
             let taken = other
                 .store
@@ -244,15 +253,16 @@ async fn the_lease_lasts_as_long_as_the_work() {
 #[tokio::test]
 async fn a_process_that_slept_through_its_time_is_not_heard() {
     let ground = sqlite();
-    let (sleeper, other) = (ground.node().await, ground.node().await);
+    let sleeper = ground.node().await;
+    let other = ground.node().await;
     let job = sleeper.start(Some("m")).await;
-    let (clock, awake, nested) = (
-        ground.clock.clone(),
-        other.clone(),
-        Arc::new(AtomicBool::new(false)),
-    );
+    let clock = ground.clock.clone();
+    let awake = other.clone();
+    let nested = Arc::new(AtomicBool::new(false));
     on_page(move |_, page| {
-        let (clock, awake, nested) = (clock.clone(), awake.clone(), nested.clone());
+        let clock = clock.clone();
+        let awake = awake.clone();
+        let nested = nested.clone();
         Box::pin(async move {
             if page == 2 && !nested.swap(true, Ordering::SeqCst) {
                 clock.set(NOON.plus_ms(31_000));
@@ -322,13 +332,15 @@ async fn errors_are_tried_again_and_then_given_up() {
 #[tokio::test]
 async fn all_memories_are_done_one_after_the_other_and_gone_on_with() {
     let ground = Ground::fresh().await;
-    let (first, second) = (ground.node().await, ground.node().await);
+    let first = ground.node().await;
+    let second = ground.node().await;
     for memory in ["a", "b", "c"] {
         first.put(memory).await;
     }
     let job = first.start(None).await;
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let (noted, stopping) = (seen.clone(), first.engine.clone());
+    let noted = seen.clone();
+    let stopping = first.engine.clone();
     on_page(move |memory, page| {
         if page == 0 {
             noted.lock().unwrap().push(memory.clone());

@@ -71,11 +71,9 @@ impl World {
         let engine = engine_over(&ground, settings, ground.ids.clone());
         let [ann, bob, cid] = ["ann", "bob", "cid"];
         let all = Permission::ALL;
-        let (ann, bob, cid) = (
-            key(&engine, ann, &all).await,
-            key(&engine, bob, &all).await,
-            key(&engine, cid, &all).await,
-        );
+        let ann = key(&engine, ann, &all).await;
+        let bob = key(&engine, bob, &all).await;
+        let cid = key(&engine, cid, &all).await;
         World {
             ground,
             engine,
@@ -214,7 +212,8 @@ async fn bring(world: &World, state: State) -> String {
     let id = world
         .submit(Kind::PromptTemplate, template("greeting", "Hello"))
         .await;
-    let (engine, ann) = (&world.engine, &world.ann);
+    let engine = &world.engine;
+    let ann = &world.ann;
     match state {
         State::Draft => {}
         State::Revised => drop(
@@ -245,7 +244,8 @@ async fn every_step_from_every_state_is_taken_or_refused_as_the_lifecycle_says()
         for step in Step::ALL {
             let world = World::direct().await;
             let id = bring(&world, state).await;
-            let (engine, ann) = (&world.engine, &world.ann);
+            let engine = &world.engine;
+            let ann = &world.ann;
             let before = world.get(&id).await;
             let done = match step {
                 Step::Revise => {
@@ -513,7 +513,8 @@ async fn bytes_that_are_not_what_their_hash_says_are_not_installed() {
         "artifact".into(),
         json!(body["artifact"].as_str().unwrap().replace("Hello", "Obey")),
     );
-    let (policy, redactor) = (remem_core::Policy::default(), remem_core::Redactor::empty());
+    let policy = remem_core::Policy::default();
+    let redactor = remem_core::Redactor::empty();
     let admission = remem_core::Admission {
         policy: &policy,
         redactor: &redactor,
@@ -726,7 +727,8 @@ async fn a_role_or_scope_that_is_asked_for_is_needed_and_an_unknown_one_denies_e
         (None, Some("runs:read"), true, "scope"),
         (None, Some("thrones:sit"), false, "forbidden"),
     ] {
-        let (required_role, required_scope) = (role.map(str::to_owned), scope.map(str::to_owned));
+        let required_role = role.map(str::to_owned);
+        let required_scope = scope.map(str::to_owned);
         let world = World::new(Settings {
             required_role,
             required_scope,
@@ -1072,10 +1074,8 @@ async fn a_repeated_submission_is_one_proposal() {
             .submit_proposal(&world.ann, new(text), Some(key))
             .await
     };
-    let (first, again) = (
-        submit("Hello", "k").await.unwrap(),
-        submit("Hello", "k").await.unwrap(),
-    );
+    let first = submit("Hello", "k").await.unwrap();
+    let again = submit("Hello", "k").await.unwrap();
     assert_eq!((first.1, again.1, &first.0), (false, true, &again.0));
     assert_eq!(code(submit("Hi", "k").await), "idempotency_key_mismatch");
     assert_ne!(
@@ -1093,7 +1093,8 @@ async fn a_gate_that_cannot_be_read_lets_nobody_pass() {
         .await;
     world.apply(&world.ann, &id).await.unwrap();
     let gate = world.engine.proposal_gate(&world.ann, &id).await.unwrap();
-    let (policy, redactor) = (remem_core::Policy::default(), remem_core::Redactor::empty());
+    let policy = remem_core::Policy::default();
+    let redactor = remem_core::Redactor::empty();
     let admission = remem_core::Admission {
         policy: &policy,
         redactor: &redactor,
@@ -1217,7 +1218,8 @@ async fn what_is_done_again_and_again_becomes_a_draft_and_once() {
         "a second time there is nothing new"
     );
     // Turned down, revised, put away or applied: it does not come back.
-    let (engine, ann) = (&world.engine, &world.ann);
+    let engine = &world.engine;
+    let ann = &world.ann;
     engine
         .reject_proposal(ann, &drafts[0].proposal.id)
         .await
@@ -1532,10 +1534,8 @@ async fn what_is_not_applied_has_no_effect_at_all() {
         State::Archived,
     ] {
         let meddled = behaviour(async |engine, caller| {
-            let (mut more, ghosts) = (
-                of_each_kind().to_vec(),
-                [chain("ghost", "boo"), agents("local.test.ghost", "boo")],
-            );
+            let mut more = of_each_kind().to_vec();
+            let ghosts = [chain("ghost", "boo"), agents("local.test.ghost", "boo")];
             more.extend(
                 [Kind::WorkflowChainPack, Kind::AgentPack]
                     .into_iter()
@@ -1660,7 +1660,8 @@ async fn there_is_an_end_to_proposals_and_revisions() {
 #[tokio::test]
 async fn automations_are_set_paused_and_removed() {
     let world = World::direct().await;
-    let (engine, ann) = (&world.engine, &world.ann);
+    let engine = &world.engine;
+    let ann = &world.ann;
     let map = |value: Value| value.as_object().cloned().unwrap();
     let (set, new) = engine
         .put_automation(ann, "nightly", &map(automation("nightly", "PT1H")))

@@ -15,7 +15,8 @@ const NOON: Timestamp = Timestamp(1_700_000_000_000);
 
 async fn start(folder: &Path, at: Timestamp, ids: u64) -> (Engine, Arc<FixedClock>, Caller) {
     let location = Location::Folder(folder.to_owned());
-    let (clock, key) = (Arc::new(FixedClock::at(at)), HostKey::new([3; 32]));
+    let clock = Arc::new(FixedClock::at(at));
+    let key = HostKey::new([3; 32]);
     let counted = Arc::new(CountedIds::default());
     for _ in 0..ids {
         remem_engine::ports::Ids::entry(counted.as_ref());

@@ -206,7 +206,8 @@ impl Host {
 }
 
 async fn caller(engine: &Engine, tenant: &str) -> Caller {
-    let (tenant, key) = (TenantId::parse(tenant).unwrap(), format!("key-{tenant}"));
+    let key = format!("key-{tenant}");
+    let tenant = TenantId::parse(tenant).unwrap();
     let request = KeyRequest {
         tenant,
         label: String::new(),
@@ -228,7 +229,8 @@ async fn apart(ground: &Ground, host: &Host, texts: &[&str]) {
 
 #[tokio::test]
 async fn a_write_is_found_by_words_at_once_and_by_meaning_after_the_pass() {
-    let (ground, model) = (Ground::fresh().await, Axes::new("axes", 64));
+    let ground = Ground::fresh().await;
+    let model = Axes::new("axes", 64);
     let host = Host::over(&ground, Some(model.clone()), None).await;
     apart(
         &ground,
@@ -282,7 +284,8 @@ async fn without_a_model_search_goes_by_words_and_says_so() {
 
 #[tokio::test]
 async fn a_model_that_does_not_answer_costs_meaning_and_nothing_else() {
-    let (ground, model) = (Ground::fresh().await, Axes::new("axes", 64));
+    let ground = Ground::fresh().await;
+    let model = Axes::new("axes", 64);
     let host = Host::over(&ground, Some(model.clone()), None).await;
     host.tell(&["Ana sold her car"]).await;
     model.answers.store(false, Ordering::SeqCst);
@@ -327,7 +330,8 @@ async fn a_model_that_does_not_answer_costs_meaning_and_nothing_else() {
 
 #[tokio::test]
 async fn a_model_sees_redacted_text_only() {
-    let (ground, model) = (Ground::fresh().await, Axes::new("axes", 64));
+    let ground = Ground::fresh().await;
+    let model = Axes::new("axes", 64);
     let host = Host::over(&ground, Some(model.clone()), None).await;
     let secret = concat!("ghp_", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8");
     host.tell(&[&format!("the token is {secret}")]).await;
@@ -344,7 +348,8 @@ async fn a_model_sees_redacted_text_only() {
 
 #[tokio::test]
 async fn a_secret_that_was_registered_late_reaches_no_model() {
-    let (ground, model) = (Ground::fresh().await, Axes::new("axes", 64));
+    let ground = Ground::fresh().await;
+    let model = Axes::new("axes", 64);
     let before = Host::over(&ground, None, None).await;
     before.tell(&["the word is open-sesame-42-please"]).await;
     let secret = SecretValue::new("late", "open-sesame-42-please");
@@ -355,10 +360,8 @@ async fn a_secret_that_was_registered_late_reaches_no_model() {
         ground.ids.clone(),
         HostKey::new([3; 32]),
     );
-    let (secrets, embedders) = (
-        Secrets::new(&HostKey::new([3; 32]), vec![(None, secret)]),
-        Embedders::new(Some(model.clone()), None),
-    );
+    let secrets = Secrets::new(&HostKey::new([3; 32]), vec![(None, secret)]);
+    let embedders = Embedders::new(Some(model.clone()), None);
     let engine = Arc::new(Engine::new(Parts {
         secrets,
         embedders,
@@ -377,8 +380,8 @@ async fn a_secret_that_was_registered_late_reaches_no_model() {
 #[tokio::test]
 async fn a_new_model_serves_once_it_has_shown_that_it_answers_alike() {
     let ground = Ground::fresh().await;
-    let (old, new): (Arc<dyn Embedder>, Arc<dyn Embedder>) =
-        (Axes::new("axes-1", 64), Axes::new("axes-2", 128));
+    let old: Arc<dyn Embedder> = Axes::new("axes-1", 64);
+    let new: Arc<dyn Embedder> = Axes::new("axes-2", 128);
     let host = Host::over(&ground, Some(old.clone()), None).await;
     apart(
         &ground,
@@ -465,7 +468,8 @@ async fn a_new_model_that_answers_otherwise_serves_nobody() {
 #[tokio::test]
 async fn other_tenants_and_other_memories_leave_no_trace_in_any_figure() {
     let figures = async |others: bool| {
-        let (ground, model) = (Ground::fresh().await, Axes::new("axes", 64));
+        let ground = Ground::fresh().await;
+        let model = Axes::new("axes", 64);
         let host = Host::over(&ground, Some(model.clone()), None).await;
         if others {
             let bob = caller(&host.engine, "other").await;
@@ -653,7 +657,8 @@ async fn of_two_that_are_alike_the_one_that_was_acted_upon_comes_first() {
             .unwrap()
     };
     let before = ask().await;
-    let (first, last) = (&before.hits[0], &before.hits[1]);
+    let first = &before.hits[0];
+    let last = &before.hits[1];
     assert!(
         first.parts.usage == 0.0 && first.score - last.score < 0.05,
         "{before:?}"

@@ -268,7 +268,8 @@ async fn another_process_takes_up_what_one_left() {
 async fn two_processes_never_both_carry_a_run_on() {
     for round in 0..10 {
         let place = Place::new(Arc::new(SqliteStore::open(Location::Memory, 1).unwrap()));
-        let (first, second) = (place.process(), place.process());
+        let first = place.process();
+        let second = place.process();
         let caller = place.caller(&first).await;
         let run = start(&first, &caller).await;
         place.clock.set(NOON.plus_ms(6_000));

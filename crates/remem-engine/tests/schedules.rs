@@ -47,7 +47,8 @@ async fn shown(node: &Node) -> Schedule {
 #[tokio::test]
 async fn there_is_one_job_a_tick_on_two_nodes() {
     let ground = Ground::fresh().await;
-    let (one, two) = (ground.node().await, ground.node().await);
+    let one = ground.node().await;
+    let two = ground.node().await;
     let options = json!({"include": "all"}).as_object().cloned().unwrap();
     set(
         &one,
@@ -83,7 +84,8 @@ async fn there_is_one_job_a_tick_on_two_nodes() {
 async fn both_sides_of_a_race_for_a_tick_make_one_job() {
     // Without the lease of the pass: what makes it one is the schedule's version.
     let ground = Ground::fresh().await;
-    let (one, two) = (ground.node().await, ground.node().await);
+    let one = ground.node().await;
+    let two = ground.node().await;
     set(&one, Some("m"), every("PT10M")).await;
     one.at(600);
     let registry::Over::Host { run, .. } = registry::find("jobs").unwrap().over else {
@@ -132,7 +134,8 @@ async fn faults_anywhere_lose_and_double_no_tick() {
         for n in 1..=5 {
             // Until one activation comes to its end, and a few more that could double it; each is beyond the lease that the
             // one before may have left behind, and all before the next tick.
-            let (mut ended, mut attempt) = (0, 0);
+            let mut ended = 0;
+            let mut attempt = 0;
             while ended < 3 {
                 assert!(attempt < 85, "seed {seed}: no activation came to its end");
                 node.at(n * 3_600 + attempt * 40);

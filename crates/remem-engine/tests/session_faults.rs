@@ -171,17 +171,13 @@ async fn inv_57_what_comes_too_late_opens_the_next_session() {
     let place = Place::new();
     let host = place.host().await;
     week(&host).await;
-    let (engine, caller, once) = (
-        host.engine.clone(),
-        host.caller.clone(),
-        std::sync::atomic::AtomicBool::new(true),
-    );
+    let engine = host.engine.clone();
+    let caller = host.caller.clone();
+    let once = std::sync::atomic::AtomicBool::new(true);
     place.meddler.before_commits(move |_| {
-        let (engine, caller, now) = (
-            engine.clone(),
-            caller.clone(),
-            once.swap(false, std::sync::atomic::Ordering::SeqCst),
-        );
+        let engine = engine.clone();
+        let caller = caller.clone();
+        let now = once.swap(false, std::sync::atomic::Ordering::SeqCst);
         Box::pin(async move {
             if now {
                 engine.close_session(&caller, MEMORY).await.unwrap();

@@ -106,7 +106,8 @@ impl World {
     }
 
     async fn step(&mut self, step: u64) {
-        let (tenant, memory) = (self.random.below(2) as usize, self.random.below(2) as usize);
+        let tenant = self.random.below(2) as usize;
+        let memory = self.random.below(2) as usize;
         match self.random.below(10) {
             0..=4 => self.put(tenant, memory, step).await,
             5..=6 => self.delete(tenant, memory, step).await,
@@ -198,7 +199,8 @@ impl World {
     async fn purge(&mut self, tenant: usize) {
         let pass = registry::find("purge").unwrap();
         let id = self.callers[tenant].tenant().clone();
-        let (mut activations, mut again) = (0, 0);
+        let mut activations = 0;
+        let mut again = 0;
         while activations < 2 {
             match self.engine.run_pass(pass, &id, Mode::Apply).await {
                 Ok(report) => (activations, again) = (activations + 1, report.changed),

@@ -190,10 +190,8 @@ async fn a_key_that_may_write_needs_no_right_to_read() {
         .add_key("admin", request(&[Permission::MemoryAdmin]))
         .await
         .unwrap();
-    let (writer, admin) = (
-        node.engine.authenticate("writer").await.unwrap(),
-        node.engine.authenticate("admin").await.unwrap(),
-    );
+    let writer = node.engine.authenticate("writer").await.unwrap();
+    let admin = node.engine.authenticate("admin").await.unwrap();
     let new = NewCommitment {
         text: "Remind me in 2 days to call the bank.".to_owned(),
         ..NewCommitment::default()

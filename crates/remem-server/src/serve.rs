@@ -24,10 +24,8 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
 )]
 pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bool>) {
     let service = TowerToHyperService::new(router(app));
-    let (graceful, places) = (
-        GracefulShutdown::new(),
-        Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-    );
+    let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_DEADLINE);

@@ -314,7 +314,8 @@ fn calls_about_webhooks() -> Vec<Call> {
 }
 
 fn calls_about_proposals() -> Vec<Call> {
-    let (sample, own) = ("/v1/host/sample/proposals", "/v1/host/remembrancer");
+    let sample = "/v1/host/sample/proposals";
+    let own = "/v1/host/remembrancer";
     let submit = r#"{"kind": "automation", "artifact": {}}"#;
     vec![
         ("GET", sample.to_owned(), "", "proposals:read"),
@@ -717,10 +718,8 @@ async fn keys_of_one_principal_are_one_user() {
         made.json()
     };
     let scopes = ["runs:create", "runs:read", "secrets:manage"];
-    let (first, second) = (
-        make(json!({"scopes": scopes, "principal": "ana"})).await,
-        make(json!({"scopes": scopes, "principal": "ana"})).await,
-    );
+    let first = make(json!({"scopes": scopes, "principal": "ana"})).await;
+    let second = make(json!({"scopes": scopes, "principal": "ana"})).await;
     let own = make(json!({"scopes": scopes})).await;
     assert_eq!(
         (&first["principal"], &second["principal"], &own["principal"]),
@@ -751,10 +750,8 @@ async fn keys_of_one_principal_are_one_user() {
             .await
     };
     assert_eq!(listed(&text(&first)).await.code(), "key_revoked");
-    let (same, other) = (
-        listed(&text(&second)).await.json(),
-        listed(&text(&own)).await.json(),
-    );
+    let same = listed(&text(&second)).await.json();
+    let other = listed(&text(&own)).await.json();
     assert_eq!(
         (
             same["secrets"].as_array().unwrap().len(),

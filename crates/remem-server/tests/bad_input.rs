@@ -1568,7 +1568,8 @@ fn run_rows() -> Vec<Row> {
 }
 
 fn proposal_rows() -> Vec<Row> {
-    let (sample, own) = ("/v1/host/sample/proposals", "/v1/host/remembrancer");
+    let sample = "/v1/host/sample/proposals";
+    let own = "/v1/host/remembrancer";
     let submit = |what: &'static str, body: serde_json::Value, status: u16| {
         row(
             what,

@@ -560,7 +560,8 @@ const TICK: &str = "/v1/host/sample/heartbeat/tick";
 
 #[tokio::test]
 async fn seams_need_their_flag_and_the_right() {
-    let (host, plain) = (Host::with_seams().await, Host::new().await);
+    let host = Host::with_seams().await;
+    let plain = Host::new().await;
     host.key(
         "a",
         "weak",

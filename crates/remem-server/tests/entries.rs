@@ -132,7 +132,8 @@ async fn pages_join_up_and_limits_follow_the_rule() {
         (100, 250, 7, 250)
     );
     assert_eq!(count("?tag=even&limit=0").await, 125);
-    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    let mut seen = Vec::new();
+    let mut cursor = String::new();
     loop {
         let page = host
             .get(&format!("{MEMORY}/m/entries?limit=60&tag=odd{cursor}"))

@@ -237,10 +237,8 @@ async fn what_was_merged_into_a_forgotten_entry_stands_by_itself_again() {
     let host = Host::new().await;
     let kept = put(&host, "m", "the office closes at six", &[SUBJECT]).await;
     let merged = put(&host, "m", "the office closes at 6", &[]).await;
-    let (tenant, memory) = (
-        TenantId::parse("a").unwrap(),
-        MemoryRef::parse("m").unwrap(),
-    );
+    let tenant = TenantId::parse("a").unwrap();
+    let memory = MemoryRef::parse("m").unwrap();
     let retire = Batch::new(tenant, NOON).retire(memory, id(&merged), Reason::Merged, id(&kept));
     host.store.commit(retire).await.unwrap();
     let before = lineage(&host, "m", &merged).await.json();
@@ -283,10 +281,8 @@ async fn distilled(host: &Host, memory: &str) -> Value {
         &[SUBJECT],
     )
     .await;
-    let (tenant, memory_ref) = (
-        TenantId::parse("a").unwrap(),
-        MemoryRef::parse(memory).unwrap(),
-    );
+    let tenant = TenantId::parse("a").unwrap();
+    let memory_ref = MemoryRef::parse(memory).unwrap();
     let work = host
         .engine
         .work_now(
@@ -359,10 +355,8 @@ async fn an_archive_is_given_byte_for_byte_and_gone_once_erased() {
     );
     let files = host.get("/v1/host/workspace/files").await.json();
     for file in files["files"].as_array().unwrap() {
-        let (path, newest) = (
-            file["path"].as_str().unwrap(),
-            file["version"].as_u64().unwrap(),
-        );
+        let path = file["path"].as_str().unwrap();
+        let newest = file["version"].as_u64().unwrap();
         for version in 1..=newest {
             let read = host
                 .get(&format!(
@@ -393,7 +387,8 @@ async fn what_a_model_wrote_can_be_taken_back() {
     )
     .unwrap();
     // The ledger's entry, as a model's call would have left it.
-    let (policy, redactor) = (Policy::default(), Redactor::empty());
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
     let admission = Admission {
         policy: &policy,
         redactor: &redactor,

@@ -108,7 +108,8 @@ async fn view(host: &Host, own: &str, foreign: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn another_tenants_data_changes_nothing() {
-    let (alone, crowded) = (Host::new().await, Host::new().await);
+    let alone = Host::new().await;
+    let crowded = Host::new().await;
     let own = fill(&alone, "key-of-a", "falcon", 3).await;
     assert_eq!(own, fill(&crowded, "key-of-a", "falcon", 3).await);
     crowded.key("b", "key-of-b", &Permission::ALL).await;
@@ -123,10 +124,8 @@ async fn another_tenants_data_changes_nothing() {
             body,
         )
         .await;
-    let (a, b) = (
-        view(&alone, &own[0], &foreign[7]).await,
-        view(&crowded, &own[0], &foreign[7]).await,
-    );
+    let a = view(&alone, &own[0], &foreign[7]).await;
+    let b = view(&crowded, &own[0], &foreign[7]).await;
     for (alone, crowded) in a.iter().zip(&b) {
         assert_eq!(alone, crowded);
     }
@@ -151,15 +150,11 @@ async fn what_exists_elsewhere_is_like_what_does_not_exist() {
     host.key("b", "key-of-b", &Permission::ALL).await;
     let foreign = fill(&host, "key-of-b", "x", 1).await;
     let at = |id: &str| format!("{MEMORY}/shared/entries/{id}");
-    let (elsewhere, nowhere) = (
-        host.get(&at(&foreign[0])).await,
-        host.get(&at("mem_999999")).await,
-    );
+    let elsewhere = host.get(&at(&foreign[0])).await;
+    let nowhere = host.get(&at("mem_999999")).await;
     assert_eq!(bytes(&elsewhere), bytes(&nowhere));
-    let (elsewhere, nowhere) = (
-        host.delete(&at(&foreign[0])).await,
-        host.delete(&at("mem_999999")).await,
-    );
+    let elsewhere = host.delete(&at(&foreign[0])).await;
+    let nowhere = host.delete(&at("mem_999999")).await;
     assert_eq!(bytes(&elsewhere), bytes(&nowhere));
 }
 
@@ -178,10 +173,8 @@ async fn keys_reach_only_their_own_tenant() {
     };
     let keys = "/v1/host/remembrancer/keys";
     assert_eq!(call("GET", keys, "").await.status, 200);
-    let (theirs, nobodys) = (
-        call("GET", &format!("{keys}?tenant=a"), "").await,
-        call("GET", &format!("{keys}?tenant=zzz"), "").await,
-    );
+    let theirs = call("GET", &format!("{keys}?tenant=a"), "").await;
+    let nobodys = call("GET", &format!("{keys}?tenant=zzz"), "").await;
     assert_eq!(
         (theirs.status.as_u16(), bytes(&theirs)),
         (403, bytes(&nobodys))

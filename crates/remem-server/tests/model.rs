@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 const LEDGER: &str = "/v1/host/remembrancer/model-calls";
 
 async fn keep(host: &Host, key: &str, body: Value) {
-    let (policy, redactor) = (Policy::default(), Redactor::empty());
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
     let body = Admission {
         policy: &policy,
         redactor: &redactor,
@@ -72,7 +73,8 @@ async fn pages_lead_to_the_end() {
     for number in 0..5 {
         keep(&host, &format!("call_{number}"), refused()).await;
     }
-    let (mut seen, mut after) = (Vec::new(), String::new());
+    let mut seen = Vec::new();
+    let mut after = String::new();
     for _ in 0..3 {
         let page = host.get(&format!("{LEDGER}?limit=2{after}")).await.json();
         seen.extend(

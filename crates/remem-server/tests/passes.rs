@@ -258,7 +258,8 @@ async fn hits(host: &Host, memory: &str, query: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_dry_run_of_each_pass_changes_nothing() {
     let host = with_duplicates().await;
-    let (before, events) = (entries(&host, "m").await, feed(&host).await);
+    let before = entries(&host, "m").await;
+    let events = feed(&host).await;
     assert_eq!(before.len(), KINDS + AGAIN);
     for (name, options, changed) in [
         ("consolidate", json!({}), AGAIN),

@@ -206,7 +206,8 @@ async fn a_submission_can_be_repeated() {
         )
         .await
     };
-    let (first, again) = (submit(&body).await, submit(&body).await);
+    let first = submit(&body).await;
+    let again = submit(&body).await;
     assert_eq!(
         (first.json(), first.header("openwop-idempotent-replay")),
         (again.json(), "")

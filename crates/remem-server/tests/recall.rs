@@ -139,7 +139,8 @@ async fn meaning_finds_what_words_do_not() {
         )
         .await
     };
-    let (lexical, filter) = (by("lexical").await, by("filter").await);
+    let lexical = by("lexical").await;
+    let filter = by("filter").await;
     assert_eq!(
         (lexical["hits"].as_array().unwrap().len(), &lexical["mode"]),
         (0, &json!("lexical"))
@@ -285,10 +286,8 @@ async fn what_is_probably_irrelevant_is_not_answered() {
     let (host, _) = prepared().await;
     let strange = "quarterly zebra taxation";
     let found = asked(&host, "search", json!({"query": strange})).await;
-    let (probability, relevant) = (
-        found["probability"].as_f64().unwrap(),
-        found["relevant"].as_bool().unwrap(),
-    );
+    let probability = found["probability"].as_f64().unwrap();
+    let relevant = found["relevant"].as_bool().unwrap();
     assert!(probability < 0.2 && !relevant, "{found}");
     assert!(
         !found["hits"].as_array().unwrap().is_empty(),
@@ -333,7 +332,9 @@ async fn a_time_in_the_query_is_told_and_used_as_asked() {
         .await
     };
     host.clock.set(NOON.plus_ms(11 * 86_400_000));
-    let (prefer, filter, ignore) = (by("prefer").await, by("filter").await, by("ignore").await);
+    let prefer = by("prefer").await;
+    let filter = by("filter").await;
+    let ignore = by("ignore").await;
     assert_eq!(
         prefer["when"],
         json!({"from": "2023-11-24T00:00:00.000Z", "until": "2023-11-25T00:00:00.000Z", "applied": false})
@@ -410,7 +411,8 @@ async fn the_tool_gives_the_block_as_text() {
         json!({"memoryRef": "m", "query": "whose residence", "tokenBudget": 200}),
     )
     .await;
-    let (content, told) = (&result["content"], &result["structuredContent"]);
+    let content = &result["content"];
+    let told = &result["structuredContent"];
     assert_eq!(
         (content.as_array().unwrap().len(), &content[0]["text"]),
         (1, &told["text"])

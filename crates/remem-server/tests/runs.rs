@@ -331,12 +331,12 @@ async fn other_writers_never_show_through() {
         put(&host, "m", &format!("before {n}")).await;
     }
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    let (mut writers, total) = (
-        tokio::task::JoinSet::new(),
-        std::sync::Arc::new(AtomicU32::new(0)),
-    );
+    let mut writers = tokio::task::JoinSet::new();
+    let total = std::sync::Arc::new(AtomicU32::new(0));
     for writer in 0..16 {
-        let (host, stopped, total) = (host.clone(), stopped.clone(), total.clone());
+        let host = host.clone();
+        let stopped = stopped.clone();
+        let total = total.clone();
         writers.spawn(async move {
             let mut written = 0u32;
             while !*stopped.borrow() {
@@ -939,7 +939,8 @@ async fn a_workflow_that_cannot_be_run_is_refused() {
 
 #[tokio::test]
 async fn the_seams_are_there_only_when_asked_for() {
-    let (with, without) = (Host::with_seams().await, Host::new().await);
+    let with = Host::with_seams().await;
+    let without = Host::new().await;
     let seams = [
         (
             "POST",
@@ -1019,7 +1020,8 @@ async fn the_seams_are_there_only_when_asked_for() {
 #[tokio::test]
 async fn a_run_resolves_secrets_of_the_vault_and_its_own() {
     let host = Host::with_seams().await;
-    let (shared, own) = ("vault-value-of-the-tenant", "value-for-this-run-only");
+    let shared = "vault-value-of-the-tenant";
+    let own = "value-for-this-run-only";
     let set = host
         .call(
             "key-of-a",
@@ -1139,14 +1141,12 @@ async fn a_secret_that_comes_while_a_run_goes_on_counts_for_what_it_writes_then(
     );
     let tenant = remem_core::TenantId::parse("a").unwrap();
     let scope = remem_core::Scope::new(tenant, remem_core::MemoryRef::parse("m").unwrap());
-    let (filter, page, at) = (
-        remem_store::Filter::default(),
-        remem_store::Page {
-            limit: 1_000,
-            after: None,
-        },
-        remem_store::ReadAt::Now(common::NOON),
-    );
+    let filter = remem_store::Filter::default();
+    let page = remem_store::Page {
+        limit: 1_000,
+        after: None,
+    };
+    let at = remem_store::ReadAt::Now(common::NOON);
     let stored = host.store.list(&scope, &filter, &page, &at).await.unwrap();
     let last = stored.first().unwrap();
     assert_eq!(

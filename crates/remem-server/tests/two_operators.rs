@@ -579,7 +579,8 @@ async fn fill(host: &Host, user: &str, word: &str) -> Names {
 }
 
 async fn keep(host: &Host, key: &str, body: Value) {
-    let (policy, redactor) = (Policy::default(), Redactor::empty());
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
     let body = Admission {
         policy: &policy,
         redactor: &redactor,
@@ -677,7 +678,8 @@ fn align(a: &Host, b: &Host) {
             .parse::<u64>()
             .unwrap()
     };
-    let (mut left, mut right) = (number(a), number(b));
+    let mut left = number(a);
+    let mut right = number(b);
     while left < right {
         left = number(a);
     }
@@ -881,10 +883,8 @@ async fn every_operation_is_tried_or_explained() {
     let known: BTreeSet<String> = tried.chain(explained).collect();
     let host = Host::new().await;
     let all = operations(&host).await;
-    let (untried, gone): (Vec<_>, Vec<_>) = (
-        all.difference(&known).collect(),
-        known.difference(&all).collect(),
-    );
+    let untried: Vec<_> = all.difference(&known).collect();
+    let gone: Vec<_> = known.difference(&all).collect();
     assert!(
         untried.is_empty() && gone.is_empty(),
         "neither tried nor explained: {untried:?}; not there any more: {gone:?}"
@@ -916,7 +916,8 @@ async fn everything_that_bob_tries_works_for_ada() {
 
 /// Two hosts alike, Ada's own memory on the first of them, and what is hers.
 async fn twins() -> (Host, Host, Names) {
-    let ((crowded, hook), (alone, _)) = (prepared().await, prepared().await);
+    let (crowded, hook) = prepared().await;
+    let (alone, _) = prepared().await;
     align(&crowded, &alone);
     let mut names = fill(&crowded, "ada", CANARY).await;
     crowded.post.take();
@@ -954,10 +955,8 @@ async fn inv_14_what_is_adas_own_changes_no_answer_that_bob_gets() {
     for (operation, ways) in TRIED {
         for how in *ways {
             align(&crowded, &alone);
-            let (there, nowhere) = (
-                attempt(&crowded, "bob", operation, *how, &names).await,
-                attempt(&alone, "bob", operation, *how, &names).await,
-            );
+            let there = attempt(&crowded, "bob", operation, *how, &names).await;
+            let nowhere = attempt(&alone, "bob", operation, *how, &names).await;
             let text = String::from_utf8_lossy(&there.bytes).into_owned();
             assert!(
                 !text.contains(CANARY) && !text.contains(HERS)
@@ -1018,7 +1017,8 @@ async fn inv_10_bob_hears_of_nothing_that_is_adas_own() {
     let hers = stream_until(&crowded, "ada", &format!("id: {end}\n")).await;
     assert!(hers.contains("~ada/ops"), "positive control: {hers}");
     // Pages lead past what is hidden, and show the same.
-    let (mut after, mut paged) = (0, Vec::new());
+    let mut after = 0;
+    let mut paged = Vec::new();
     for _ in 0..heard[0].len() {
         let page = call(
             &crowded,
@@ -1112,10 +1112,8 @@ async fn inv_14_tools_and_webhooks_keep_users_apart() {
             ),
             ("commitments_list", json!({"memoryRef": memory})),
         ] {
-            let (there, nowhere) = (
-                tool(&crowded, "bob", name, arguments.clone()).await,
-                tool(&alone, "bob", name, arguments).await,
-            );
+            let there = tool(&crowded, "bob", name, arguments.clone()).await;
+            let nowhere = tool(&alone, "bob", name, arguments).await;
             let shared = memory == "ops" && (name == "memory_list" || name == "memory_stats");
             assert!(there.starts_with("200 "), "{there}");
             assert!(

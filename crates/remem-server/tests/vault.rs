@@ -94,13 +94,11 @@ async fn stored(host: &Host) -> String {
 
 /// A record that no rule has seen.
 fn plain(body: Value) -> RecordBody {
-    let (policy, redactor) = (
-        Policy {
-            shapes: ShapePolicy::Off,
-            ..Policy::default()
-        },
-        Redactor::empty(),
-    );
+    let policy = Policy {
+        shapes: ShapePolicy::Off,
+        ..Policy::default()
+    };
+    let redactor = Redactor::empty();
     Admission {
         policy: &policy,
         redactor: &redactor,
@@ -290,7 +288,8 @@ async fn names_are_listed_in_pages() {
         ),
         (422, json!(7))
     );
-    let (mut names, mut path) = (Vec::new(), format!("{SECRETS}?limit=2"));
+    let mut names = Vec::new();
+    let mut path = format!("{SECRETS}?limit=2");
     loop {
         let page = host.get(&path).await.json();
         names.extend(

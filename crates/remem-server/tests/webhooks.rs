@@ -126,7 +126,8 @@ async fn tenants_do_not_reach_each_others_webhooks() {
             format!("{LIST}/wh_none/dead-letters/1/redeliver"),
         ),
     ] {
-        let (known, unknown) = (theirs(method, &known).await, theirs(method, &unknown).await);
+        let known = theirs(method, &known).await;
+        let unknown = theirs(method, &unknown).await;
         assert_eq!(
             (known.status.as_u16(), known.bytes),
             (404, unknown.bytes),

@@ -194,7 +194,8 @@ async fn lists_and_searches_are_narrowed() {
 #[tokio::test]
 async fn an_answer_takes_the_place_of_another_and_the_past_stays_known() {
     let host = Host::new().await;
-    let (first, later) = (NOON.rfc3339(), NOON.plus_ms(2 * DAY));
+    let first = NOON.rfc3339();
+    let later = NOON.plus_ms(2 * DAY);
     let old = kept(
         &host,
         "m",

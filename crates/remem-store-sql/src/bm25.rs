@@ -12,7 +12,8 @@ pub(crate) const PARTS: f64 = 1e6;
 
 /// How telling a word is that so many of so many entries hold.
 pub(crate) fn weight(documents: u64, holding: u64) -> f64 {
-    let (documents, holding) = (documents.max(holding) as f64, holding as f64);
+    let documents = documents.max(holding) as f64;
+    let holding = holding as f64;
     (1.0 + (documents - holding + 0.5) / (holding + 0.5)).ln()
 }
 

@@ -72,7 +72,8 @@ impl<W> Queue<W> {
     /// stepped down, in the same critical section that saw the queue empty: no job can slip in and wait for nobody.
     pub fn next(&self) -> (Vec<Waiting>, Option<(W, Answer<()>)>) {
         let mut inner = self.lock();
-        let (mut group, mut changes) = (Vec::new(), 0);
+        let mut group = Vec::new();
+        let mut changes = 0;
         while group.len() < GROUP_BATCHES_MAX && changes < GROUP_CHANGES_MAX {
             match inner.waiting.pop_front() {
                 Some(Job::Commit(waiting)) => {

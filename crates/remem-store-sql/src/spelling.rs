@@ -129,7 +129,8 @@ mod tests {
     }
 
     fn meant_by(word: &str, vocabulary: &[&str]) -> Vec<i64> {
-        let (asked, held) = (asked(&[word.to_owned()]), held(vocabulary));
+        let asked = asked(&[word.to_owned()]);
+        let held = held(vocabulary);
         let slips = slips(&asked, |word| held.contains(&word));
         let meant = meant(&slips, |word| held.contains(&word));
         let likeness = |text: &&str| {

@@ -150,7 +150,9 @@ static FOLDED: LazyLock<Vec<u16>> = LazyLock::new(|| {
         })
         .collect();
     for run in LOWER.chunks_exact(3) {
-        let (first, last, lower) = (run[0], run[1], run[2]);
+        let first = run[0];
+        let last = run[1];
+        let lower = run[2];
         let step = if lower == first + 1 { 2 } else { 1 };
         for code in (first..=last).step_by(step) {
             folded[usize::from(code)] = code - first + lower;

@@ -267,11 +267,9 @@ impl World {
             }
             14..=16 => self.tie(batch, &scope),
             0..=5 => {
-                let (id, draft, sources) = (
-                    self.new_id(),
-                    self.draft(),
-                    vec![self.mate(&scope), self.mate(&scope)],
-                );
+                let id = self.new_id();
+                let draft = self.draft();
+                let sources = vec![self.mate(&scope), self.mate(&scope)];
                 self.known
                     .entry(scope.clone())
                     .or_default()
@@ -308,8 +306,10 @@ impl World {
 
     /// A record that goes with an entry of this batch, or waits for something; one that is under review; or that one goes.
     fn tie(&mut self, batch: Batch, scope: &Scope) -> Batch {
-        let (at, key) = (batch.at(), format!("r{}", self.random.below(30)));
-        let (policy, redactor) = (Policy::default(), Redactor::empty());
+        let at = batch.at();
+        let key = format!("r{}", self.random.below(30));
+        let policy = Policy::default();
+        let redactor = Redactor::empty();
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
@@ -354,7 +354,8 @@ impl World {
                 },
             ),
             _ => {
-                let (id, draft) = (self.new_id(), self.draft());
+                let id = self.new_id();
+                let draft = self.draft();
                 self.known
                     .entry(scope.clone())
                     .or_default()
@@ -384,7 +385,9 @@ impl World {
     }
 
     fn kin(&mut self, batch: Batch, scope: &Scope) -> Batch {
-        let (memory, name, other) = (scope.memory_ref.clone(), self.mate(scope), self.mate(scope));
+        let memory = scope.memory_ref.clone();
+        let name = self.mate(scope);
+        let other = self.mate(scope);
         match self.random.below(8) {
             0..=2 => batch.retire(memory, name, Reason::Merged, other),
             3 => batch.retire(memory, name, Reason::Superseded, other),
@@ -423,10 +426,8 @@ impl World {
         for _ in 0..batches {
             let mut batch = self.batch(tenant);
             if self.random.one_in(3) {
-                let (scope, new) = (
-                    self.scope(tenant, &batch.actor()),
-                    (self.new_id(), self.draft()),
-                );
+                let scope = self.scope(tenant, &batch.actor());
+                let new = (self.new_id(), self.draft());
                 self.known
                     .entry(scope.clone())
                     .or_default()
@@ -583,7 +584,9 @@ fn told_of(records: Vec<Record>) -> String {
 
 /// Records by everything that finds them, and what is under review.
 async fn view_ties(home: &Home, tenant: &TenantId) -> Vec<String> {
-    let ((store, _), review, mut seen) = (home.open().await, home.review().await, Vec::new());
+    let (store, _) = home.open().await;
+    let review = home.review().await;
+    let mut seen = Vec::new();
     for kind in [RecordKind::Commitment, RecordKind::Fire] {
         seen.push(told_of(
             store.records(tenant, kind, "", None, 1_000).await.unwrap(),
@@ -813,12 +816,11 @@ async fn compare(world: &mut World, left: &Home, right: &Home, scores: bool) {
             &view_workshop(right, &tenant, &world.known, at).await,
         );
     }
-    let ((here, _), (there, directory)) = (left.open().await, right.open().await);
+    let (here, _) = left.open().await;
+    let (there, directory) = right.open().await;
     for batch in world.repeatable.iter().rev().take(40) {
-        let (one, other) = (
-            here.commit(batch.clone()).await.unwrap(),
-            there.commit(batch.clone()).await.unwrap(),
-        );
+        let one = here.commit(batch.clone()).await.unwrap();
+        let other = there.commit(batch.clone()).await.unwrap();
         assert!(other.replayed);
         assert_eq!(one, other);
     }
@@ -851,13 +853,11 @@ fn assert_verified(reports: &[TenantReport]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn there_and_back_and_on() {
-    let (mut world, a, b, c, d) = (
-        World::new(),
-        Home::folder(),
-        Home::database().await,
-        Home::new_folder(),
-        Home::database().await,
-    );
+    let mut world = World::new();
+    let a = Home::folder();
+    let b = Home::database().await;
+    let c = Home::new_folder();
+    let d = Home::database().await;
     world.fill(&a, 70).await;
     let first = copied(&a, &b).await.unwrap();
     assert_verified(&first);
@@ -905,7 +905,9 @@ async fn there_and_back_and_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn between_folders_even_scores_stay() {
-    let (mut world, a, b) = (World::new(), Home::folder(), Home::new_folder());
+    let mut world = World::new();
+    let a = Home::folder();
+    let b = Home::new_folder();
     world.fill(&a, 100).await;
     assert_verified(&copied(&a, &b).await.unwrap());
     compare(&mut world, &a, &b, true).await;
@@ -914,12 +916,10 @@ async fn between_folders_even_scores_stay() {
 /// A page is bounded by its bytes, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_texts_make_small_pages() {
-    let (a, b, c, big) = (
-        Home::folder(),
-        Home::database().await,
-        Home::new_folder(),
-        tenant("big"),
-    );
+    let a = Home::folder();
+    let b = Home::database().await;
+    let c = Home::new_folder();
+    let big = tenant("big");
     let (store, directory) = a.open().await;
     directory
         .put_tenant(&Tenant {
@@ -979,7 +979,8 @@ impl Runs<'_> {
     }
 
     fn admission<R>(&self, scan: u64, with: impl FnOnce(&Admission<'_>) -> R) -> R {
-        let (policy, redactor) = (Policy::default(), Redactor::empty());
+        let policy = Policy::default();
+        let redactor = Redactor::empty();
         with(&Admission {
             policy: &policy,
             redactor: &redactor,
@@ -1115,7 +1116,8 @@ async fn copied_with_runs(from: Home, to: Home) {
     assert_verified(&copied(&from, &to).await.unwrap());
     compare(&mut world, &from, &to, false).await;
     // The purge pass of the new place finds its work.
-    let ((there, _), acme) = (to.open().await, &stories[0]);
+    let (there, _) = to.open().await;
+    let acme = &stories[0];
     let erase = Batch::new(acme.scope.tenant.clone(), at)
         .erase(acme.scope.memory_ref.clone(), id("gone too"));
     assert_eq!(
@@ -1147,7 +1149,8 @@ async fn runs_are_copied_into_a_database() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_are_copied_into_files() {
-    let (seed, middle) = (Home::folder(), Home::database().await);
+    let seed = Home::folder();
+    let middle = Home::database().await;
     seed.open().await;
     copied(&seed, &middle).await.unwrap(); // carries the secret
     copied_with_runs(middle, Home::new_folder()).await;
@@ -1275,10 +1278,8 @@ impl Kin<'_> {
 async fn copied_with_kin(from: Home, to: Home) {
     let mut world = World::new();
     world.fill(&from, 10).await;
-    let ((here, _), scope) = (
-        from.open().await,
-        Scope::new(tenant(TENANTS[0]), MemoryRef::parse("kin").unwrap()),
-    );
+    let (here, _) = from.open().await;
+    let scope = Scope::new(tenant(TENANTS[0]), MemoryRef::parse("kin").unwrap());
     let source = Kin {
         store: here.as_ref(),
         scope: scope.clone(),
@@ -1371,7 +1372,8 @@ async fn kin_is_copied_into_a_database() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kin_is_copied_into_files() {
-    let (seed, middle) = (Home::folder(), Home::database().await);
+    let seed = Home::folder();
+    let middle = Home::database().await;
     seed.open().await;
     copied(&seed, &middle).await.unwrap(); // carries the secret
     copied_with_kin(middle, Home::new_folder()).await;
@@ -1419,7 +1421,8 @@ async fn an_interrupted_copy_into_a_database_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_copy_into_files_goes_on() {
-    let (seed, middle) = (Home::folder(), Home::database().await);
+    let seed = Home::folder();
+    let middle = Home::database().await;
     seed.open().await;
     copied(&seed, &middle).await.unwrap(); // carries the secret
     interrupted(middle, Home::new_folder()).await;
@@ -1443,7 +1446,8 @@ async fn half(from: &Home, to: &Home) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
     for to in [Home::new_folder(), Home::database().await] {
-        let (mut world, from) = (World::new(), Home::folder());
+        let mut world = World::new();
+        let from = Home::folder();
         world.fill(&from, 40).await;
         half(&from, &to).await;
         let (store, directory) = to.open().await;
@@ -1473,14 +1477,15 @@ async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
 /// A copy of a host that is being written to is one commit of each tenant, and says that there is more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_source_that_moves_is_copied_at_one_instant() {
-    let (mut world, from, to) = (World::new(), Home::folder(), Home::database().await);
+    let mut world = World::new();
+    let from = Home::folder();
+    let to = Home::database().await;
     world.fill(&from, 80).await;
     let (store, _) = from.open().await;
-    let (done, written) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicU64::new(0)),
-    );
-    let (flag, count) = (done.clone(), written.clone());
+    let done = Arc::new(AtomicBool::new(false));
+    let written = Arc::new(AtomicU64::new(0));
+    let flag = done.clone();
+    let count = written.clone();
     let writing = tokio::spawn(async move {
         while !flag.load(Ordering::SeqCst) {
             let tenant = tenant(world.random.pick(&TENANTS));
@@ -1512,7 +1517,9 @@ async fn a_source_that_moves_is_copied_at_one_instant() {
 /// Records that the source has forgotten since are forgotten at the target.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forgotten_records_do_not_come_between() {
-    let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
+    let mut world = World::new();
+    let a = Home::folder();
+    let b = Home::database().await;
     world.fill(&a, 40).await;
     let first = copied(&a, &b).await.unwrap();
     let (store, _) = a.open().await;
@@ -1546,7 +1553,9 @@ async fn refusal(from: Place, to: Place) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn places_that_do_not_fit_are_refused() {
-    let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
+    let mut world = World::new();
+    let a = Home::folder();
+    let b = Home::database().await;
     world.fill(&a, 20).await;
     let nowhere = Place::Folder(a.path().join("nowhere"));
     assert!(
@@ -1610,7 +1619,8 @@ async fn places_that_do_not_fit_are_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_history_is_refused() {
     for to in [Home::new_folder(), Home::database().await] {
-        let (mut world, from) = (World::new(), Home::folder());
+        let mut world = World::new();
+        let from = Home::folder();
         world.fill(&from, 10).await;
         copied(&from, &to).await.unwrap();
         let (store, _) = to.open().await;
@@ -1650,7 +1660,8 @@ async fn another_history_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_secret_is_refused() {
-    let (mut world, a) = (World::new(), Home::folder());
+    let mut world = World::new();
+    let a = Home::folder();
     world.fill(&a, 5).await;
     for to in [Home::new_folder(), Home::database().await] {
         let other = Home::new_folder();
@@ -1685,7 +1696,8 @@ async fn another_secret_is_refused() {
             .contains("the source has no host secret")
     );
     // A secret that is kept outside the database.
-    let (b, secret) = (Database::fresh().await, Some([7; 32]));
+    let b = Database::fresh().await;
+    let secret = Some([7; 32]);
     std::fs::write(a.path().join("host.key"), [7; 32]).unwrap();
     let outside = || Place::Database {
         options: Box::new(b.options(4)),
@@ -1731,7 +1743,9 @@ async fn another_secret_is_refused() {
 /// An entry that the log tells of and nobody can read is no reason to leave it out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_are_lost_are_told() {
-    let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
+    let mut world = World::new();
+    let a = Home::folder();
+    let b = Home::database().await;
     world.fill(&a, 10).await;
     copied(&a, &b).await.unwrap();
     let Home::Database(database) = &b else {
@@ -1783,7 +1797,9 @@ async fn a_difference_is_told() {
             "contents of rows differ",
         ),
     ] {
-        let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
+        let mut world = World::new();
+        let a = Home::folder();
+        let b = Home::database().await;
         world.fill(&a, 10).await;
         let (store, _) = a.open().await;
         let scope = Scope::new(tenant("acme"), MemoryRef::parse("told").unwrap());
@@ -1824,7 +1840,9 @@ async fn a_difference_is_told() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dry_run_counts_and_writes_nothing() {
-    let (mut world, a, b) = (World::new(), Home::folder(), Home::database().await);
+    let mut world = World::new();
+    let a = Home::folder();
+    let b = Home::database().await;
     world.fill(&a, 10).await;
     let options = Options {
         tenant: None,
@@ -2011,12 +2029,10 @@ impl Workshop<'_> {
 async fn copied_with_workshop(from: Home, to: Home) {
     let mut world = World::new();
     world.fill(&from, 5).await;
-    let ((here, _), scope) = (
-        from.open().await,
-        Scope::new(
-            tenant(TENANTS[0]),
-            MemoryRef::parse("~ada/workshop").unwrap(),
-        ),
+    let (here, _) = from.open().await;
+    let scope = Scope::new(
+        tenant(TENANTS[0]),
+        MemoryRef::parse("~ada/workshop").unwrap(),
     );
     let source = Workshop {
         store: here.as_ref(),
@@ -2117,7 +2133,8 @@ async fn workshop_is_copied_into_a_database() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workshop_is_copied_into_files() {
-    let (seed, middle) = (Home::folder(), Home::database().await);
+    let seed = Home::folder();
+    let middle = Home::database().await;
     seed.open().await;
     copied(&seed, &middle).await.unwrap(); // carries the secret
     copied_with_workshop(middle, Home::new_folder()).await;

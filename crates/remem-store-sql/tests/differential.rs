@@ -221,7 +221,8 @@ impl World {
             batch = self.change(batch, scope);
         }
         if self.random.below(4) == 0 {
-            let (key, body) = (self.random.below(6) as u8, self.random.below(2) as u8);
+            let key = self.random.below(6) as u8;
+            let body = self.random.below(2) as u8;
             batch = batch.idempotent(Some(Idempotency {
                 operation: "put",
                 key: [key; 32],
@@ -259,10 +260,8 @@ impl World {
             0..=2 => batch.delete(scope.memory_ref.clone(), self.name()),
             3 => batch.expire(scope.memory_ref.clone(), self.name()),
             4..=5 => {
-                let (name, created_at) = (
-                    self.name(),
-                    Some(Timestamp(self.now - self.random.below(50) as i64)),
-                );
+                let name = self.name();
+                let created_at = Some(Timestamp(self.now - self.random.below(50) as i64));
                 let origin = Some(Origin {
                     id: name.clone(),
                     created_at,
@@ -318,21 +317,20 @@ impl World {
     }
 
     fn retire(&mut self, batch: Batch, scope: &Scope, by: EntryId) -> Batch {
-        let (name, reason) = (
-            self.mate(scope),
-            self.random.pick(&[
-                Reason::Merged,
-                Reason::Merged,
-                Reason::Superseded,
-                Reason::Compacted,
-            ]),
-        );
+        let name = self.mate(scope);
+        let reason = self.random.pick(&[
+            Reason::Merged,
+            Reason::Merged,
+            Reason::Superseded,
+            Reason::Compacted,
+        ]);
         batch.retire(scope.memory_ref.clone(), name, reason, by)
     }
 
     /// Entries that stand for others, alone and in the orders in which passes do it.
     fn kin(&mut self, batch: Batch, scope: &Scope) -> Batch {
-        let (memory, name) = (|| scope.memory_ref.clone(), self.mate(scope));
+        let memory = || scope.memory_ref.clone();
+        let name = self.mate(scope);
         match self.random.below(14) {
             0..=4 => self.retire(batch, scope, name),
             5 => batch.forget(memory(), name),
@@ -359,10 +357,8 @@ impl World {
 
     /// A record that is found by more than its name, what is under review, or that one goes.
     fn tie(&mut self, batch: Batch, scope: &Scope) -> Batch {
-        let (kind, key) = (
-            self.random.pick(&TIED),
-            format!("r{}", self.random.below(14)),
-        );
+        let kind = self.random.pick(&TIED);
+        let key = format!("r{}", self.random.below(14));
         let precondition = match self.random.below(8) {
             0 => Precondition::Absent,
             1 => Precondition::Version(1 + self.random.below(3)),
@@ -424,7 +420,8 @@ impl World {
     }
 
     fn body(&mut self) -> RecordBody {
-        let (policy, redactor) = (Policy::default(), Redactor::empty());
+        let policy = Policy::default();
+        let redactor = Redactor::empty();
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,
@@ -452,7 +449,8 @@ impl World {
 
     fn put(&mut self, batch: Batch, scope: &Scope) -> (Batch, EntryId) {
         self.count += 1;
-        let (name, draft) = (id(&format!("fresh{}", self.count)), self.draft());
+        let name = id(&format!("fresh{}", self.count));
+        let draft = self.draft();
         self.texts
             .insert((scope.clone(), name.clone()), draft.clone());
         let admitted = admit(scope, draft, Timestamp(self.now));
@@ -503,7 +501,9 @@ impl World {
             .texts
             .get(&(scope.clone(), name.clone()))
             .unwrap_or(&draft);
-        let (tier, typology, facets) = (kept.tier, kept.typology, kept.facets.clone());
+        let tier = kept.tier;
+        let typology = kept.typology;
+        let facets = kept.facets.clone();
         let draft = Draft {
             expires_at: None,
             origin: None,
@@ -514,7 +514,8 @@ impl World {
         };
         self.texts
             .insert((scope.clone(), name.clone()), draft.clone());
-        let (scan, now) = (1 + self.random.below(3), Timestamp(self.now));
+        let scan = 1 + self.random.below(3);
+        let now = Timestamp(self.now);
         batch.rewrite(name.clone(), admit_by(scope, draft, now, scan))
     }
 }
@@ -649,7 +650,8 @@ async fn view_work(store: &dyn Store, tenant: &TenantId, now: Timestamp) -> Vec<
     }
     let mut view = vec![told(Ok(ended.into_iter().collect::<BTreeSet<_>>()))];
     for scan in [1, 2] {
-        let (mut found, mut cursor) = (BTreeSet::new(), None);
+        let mut found = BTreeSet::new();
+        let mut cursor = None;
         loop {
             let page = store.stale(tenant, scan, cursor, 7).await.unwrap();
             assert!(page.entries.len() <= 7);
@@ -681,14 +683,12 @@ async fn view_kin(store: &dyn Store, tenant: &TenantId, world: &World) -> Vec<St
     }
     for memory in MEMORIES {
         let scope = Scope::new(tenant.clone(), MemoryRef::parse(memory).unwrap());
-        let (scope, names) = (
-            scope.clone().as_host(),
-            world
-                .known
-                .get(&scope)
-                .into_iter()
-                .chain(world.answers.get(&scope)),
-        );
+        let names = world
+            .known
+            .get(&scope)
+            .into_iter()
+            .chain(world.answers.get(&scope));
+        let scope = scope.clone().as_host();
         for name in names.flat_map(|names| names.iter().rev().take(15)) {
             view.push(format!(
                 "{name} {}",
@@ -952,10 +952,8 @@ async fn embed(stores: [&dyn Store; 2], tenant: &TenantId, place: &str) {
             store.commit(batch).await.unwrap();
         }
     }
-    let (one, other) = (
-        stores[0].vector_counts(tenant).await.unwrap(),
-        stores[1].vector_counts(tenant).await.unwrap(),
-    );
+    let one = stores[0].vector_counts(tenant).await.unwrap();
+    let other = stores[1].vector_counts(tenant).await.unwrap();
     assert_eq!(one, other, "{place}");
 }
 
@@ -968,12 +966,14 @@ async fn commit(stores: [&dyn Store; 2], group: Vec<Batch>, place: &str) {
             .map(told)
             .collect::<Vec<_>>()
     };
-    let (one, other) = (answers(stores[0]).await, answers(stores[1]).await);
+    let one = answers(stores[0]).await;
+    let other = answers(stores[1]).await;
     assert_eq!(one, other, "{place}: {group:?}");
 }
 
 async fn compare(stores: [&dyn Store; 2], world: &World, place: &str) {
-    let (one, other) = (view(stores[0], world).await, view(stores[1], world).await);
+    let one = view(stores[0], world).await;
+    let other = view(stores[1], world).await;
     for (one, other) in one.iter().zip(&other) {
         assert_eq!(one, other, "{place}");
     }

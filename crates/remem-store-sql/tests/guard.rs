@@ -200,10 +200,8 @@ async fn a_table_without_its_restrictive_policy_is_refused() {
                WITH CHECK (tenant_id = remem.current_tenant())"
         )
     };
-    let (drop, why) = (
-        "DROP POLICY tenant_wall ON remem.entry",
-        "table entry lacks its policy tenant_wall",
-    );
+    let drop = "DROP POLICY tenant_wall ON remem.entry";
+    let why = "table entry lacks its policy tenant_wall";
     refuses(&database, drop, &create("RESTRICTIVE"), &[why]).await;
     let permissive = format!("{drop}; {}", create("PERMISSIVE"));
     refuses(
@@ -361,10 +359,8 @@ async fn a_trigger_that_is_off_or_gone_is_refused() {
         "b_no_hard_delete",
         "c_immutable",
     ] {
-        let (off, on) = (
-            format!("ALTER TABLE remem.entry DISABLE TRIGGER {name}"),
-            format!("ALTER TABLE remem.entry ENABLE TRIGGER {name}"),
-        );
+        let off = format!("ALTER TABLE remem.entry DISABLE TRIGGER {name}");
+        let on = format!("ALTER TABLE remem.entry ENABLE TRIGGER {name}");
         let why = format!("table entry lacks its trigger {name}");
         refuses(&database, &off, &on, &[&why, "gaps"]).await;
         let replica = format!("ALTER TABLE remem.entry ENABLE REPLICA TRIGGER {name}");
@@ -411,10 +407,8 @@ async fn an_older_and_a_newer_schema_are_refused() {
         let mend = format!(
             "INSERT INTO remem.schema_step (series, number, name) VALUES ('{series}', {last}, 'x')"
         );
-        let (found, needed) = (
-            format!("({series}) is at step {}", last - 1),
-            format!("needs step {last}"),
-        );
+        let found = format!("({series}) is at step {}", last - 1);
+        let needed = format!("needs step {last}");
         refuses(
             &database,
             &drop,
@@ -468,7 +462,8 @@ async fn migrating_again_changes_nothing_and_keeps_the_password() {
             "0008_recall"
         ]
     );
-    let (s, now) = (scope("a", "m"), ReadAt::Now(NOON));
+    let s = scope("a", "m");
+    let now = ReadAt::Now(NOON);
     put(&database.open().await, &s, "e1", draft("kept"), NOON).await;
     let second = migrated(&database.admin_url, "another password")
         .await

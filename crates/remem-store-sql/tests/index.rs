@@ -75,8 +75,10 @@ async fn fill(store: &SqliteStore, s: &Scope) {
 /// What another process does to the same file is found, and what it takes away is not, in words and directions alike.
 #[tokio::test]
 async fn an_index_knows_what_another_handle_committed() {
-    let (folder, s) = (tempfile::tempdir().unwrap(), scope("a", "m"));
-    let (one, other) = (open(folder.path()), open(folder.path()));
+    let folder = tempfile::tempdir().unwrap();
+    let s = scope("a", "m");
+    let one = open(folder.path());
+    let other = open(folder.path());
     fill(&one, &s).await;
     assert_eq!(view(&one, &s).await, view(&other, &s).await);
     delete(&other, &s, "e3", NOON).await;
@@ -108,11 +110,9 @@ async fn an_index_knows_what_another_handle_committed() {
 /// A process that dies leaves a database and no index: the next one is made of what was committed, and of nothing else.
 #[tokio::test]
 async fn after_a_stop_without_a_goodbye_the_index_is_what_was_committed() {
-    let (folder, copy, s) = (
-        tempfile::tempdir().unwrap(),
-        tempfile::tempdir().unwrap(),
-        scope("a", "m"),
-    );
+    let folder = tempfile::tempdir().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let s = scope("a", "m");
     let store = open(folder.path());
     fill(&store, &s).await;
     delete(&store, &s, "e7", NOON).await;
@@ -134,8 +134,10 @@ async fn after_a_stop_without_a_goodbye_the_index_is_what_was_committed() {
 /// The list of what changed is cut after a while; whoever missed some of it does not go on with what it knows.
 #[tokio::test]
 async fn an_index_that_missed_changes_begins_anew() {
-    let (folder, s) = (tempfile::tempdir().unwrap(), scope("a", "m"));
-    let (one, other) = (open(folder.path()), open(folder.path()));
+    let folder = tempfile::tempdir().unwrap();
+    let s = scope("a", "m");
+    let one = open(folder.path());
+    let other = open(folder.path());
     fill(&one, &s).await;
     view(&one, &s).await;
     for name in ["e1", "e2", "e3"] {
@@ -153,7 +155,8 @@ async fn an_index_that_missed_changes_begins_anew() {
 /// A vector without a text would be found by nobody, and tells too much to be kept.
 #[tokio::test]
 async fn a_vector_that_was_left_behind_is_damage() {
-    let (folder, s) = (tempfile::tempdir().unwrap(), scope("a", "m"));
+    let folder = tempfile::tempdir().unwrap();
+    let s = scope("a", "m");
     let store = open(folder.path());
     fill(&store, &s).await;
     delete(&store, &s, "e1", NOON).await;

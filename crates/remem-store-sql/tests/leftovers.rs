@@ -85,7 +85,8 @@ const ABOUT: &str = "SELECT count(*) FROM entry_subject";
 
 #[tokio::test]
 async fn sqlite_keeps_nothing_of_a_text_that_is_gone() {
-    let (folder, s) = (tempfile::tempdir().unwrap(), scope("a", "m"));
+    let folder = tempfile::tempdir().unwrap();
+    let s = scope("a", "m");
     lose_texts(
         &SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap(),
         &s,
@@ -109,7 +110,8 @@ async fn sqlite_keeps_nothing_of_a_text_that_is_gone() {
 
 #[tokio::test]
 async fn postgres_keeps_nothing_of_a_text_that_is_gone() {
-    let (database, s) = (Database::fresh().await, scope("a", "m"));
+    let database = Database::fresh().await;
+    let s = scope("a", "m");
     lose_texts(&database.open().await, &s).await;
     let admin = database.admin().await;
     admin
@@ -180,8 +182,10 @@ fn as_before(today: &std::path::Path, before: &std::path::Path) {
 
 #[tokio::test]
 async fn a_file_of_the_schema_before_keeps_what_it_holds() {
-    let (folder, old) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (s, t) = (scope("a", "m"), scope("a", "n"));
+    let folder = tempfile::tempdir().unwrap();
+    let old = tempfile::tempdir().unwrap();
+    let s = scope("a", "m");
+    let t = scope("a", "n");
     let store = SqliteStore::open(Location::Folder(folder.path().into()), 1).unwrap();
     for name in ["a", "b", "gone", "held"] {
         put(
@@ -221,15 +225,13 @@ async fn a_file_of_the_schema_before_keeps_what_it_holds() {
     );
 
     let store = SqliteStore::open(Location::Folder(old.path().into()), 1).unwrap();
-    let (now, then) = (
-        ReadAt::Now(NOON),
-        ReadAt::Snapshot {
-            revision,
-            at: NOON,
-            since: NOON,
-            own_runs: Vec::new(),
-        },
-    );
+    let now = ReadAt::Now(NOON);
+    let then = ReadAt::Snapshot {
+        revision,
+        at: NOON,
+        since: NOON,
+        own_runs: Vec::new(),
+    };
     assert_eq!(names(&all(&store, &s, &now).await), ["b", "a"]);
     assert_eq!(
         names(&all(&store, &s, &then).await),
@@ -338,7 +340,9 @@ const WITHOUT_WORKSHOP: &str = "DROP VIEW remem.retention; DROP TABLE remem.rule
 /// The step counts memories that the policies hide from whoever takes it.
 #[tokio::test]
 async fn a_database_of_the_schema_before_goes_on_counting_its_memories() {
-    let (database, s, t) = (Database::fresh().await, scope("a", "m"), scope("a", "n"));
+    let database = Database::fresh().await;
+    let s = scope("a", "m");
+    let t = scope("a", "n");
     let store = database.open().await;
     for s in [&s, &t] {
         put(&store, s, "old", draft("falcon"), NOON).await;

@@ -164,7 +164,8 @@ async fn others_in_the_same_index_take_no_answer_away() {
     })
     .await
     .unwrap();
-    let (own, foreign) = (scope("a", "m"), scope("b", "m"));
+    let own = scope("a", "m");
+    let foreign = scope("b", "m");
     fill(
         &exact,
         &own,

@@ -101,22 +101,22 @@ impl Log {
 async fn recorded(database: &Database, options: Options) -> (PostgresStore, Log) {
     let (login, place) = database.app_url.rsplit_once('@').unwrap();
     let (server, name) = place.split_once('/').unwrap();
-    let (listener, log) = (
-        TcpListener::bind("127.0.0.1:0").await.unwrap(),
-        Log::default(),
-    );
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let log = Log::default();
     let url = format!(
         "{login}@{}/{name}?sslmode=disable",
         listener.local_addr().unwrap()
     );
-    let (server, kept) = (server.to_owned(), log.clone());
+    let server = server.to_owned();
+    let kept = log.clone();
     tokio::spawn(async move {
         let mut count = 0;
         while let Ok((client, _)) = listener.accept().await {
             let server = TcpStream::connect(&server).await.unwrap();
             client.set_nodelay(true).unwrap();
             server.set_nodelay(true).unwrap();
-            let ((from, mut back), (mut answers, to)) = (client.into_split(), server.into_split());
+            let (from, mut back) = client.into_split();
+            let (mut answers, to) = server.into_split();
             tokio::spawn(async move { tokio::io::copy(&mut answers, &mut back).await });
             tokio::spawn(record(from, to, count, kept.clone()));
             count += 1;
@@ -149,11 +149,13 @@ async fn record(
         let mut fields = Fields(&body);
         match kind {
             b'P' => {
-                let (name, sql) = (fields.text(), fields.text());
+                let name = fields.text();
+                let sql = fields.text();
                 prepared.insert(name, sql);
             }
             b'B' => {
-                let (_, name) = (fields.text(), fields.text());
+                let _portal = fields.text();
+                let name = fields.text();
                 log.push(connection, prepared[&name].clone(), fields.params());
             }
             b'Q' => log.push(connection, fields.text(), Vec::new()),
@@ -257,10 +259,8 @@ async fn every_statement_runs_under_an_identity_and_binds_that_tenant() {
     use_the_directory(&store).await;
     conformance::exercise(&store).await;
     store.host_secret(&[1; 32]).await.unwrap();
-    let (mut identity, mut texts) = (
-        HashMap::<usize, Option<Vec<u8>>>::new(),
-        HashMap::<String, usize>::new(),
-    );
+    let mut identity = HashMap::<usize, Option<Vec<u8>>>::new();
+    let mut texts = HashMap::<String, usize>::new();
     for sent in log.take() {
         let now = identity.entry(sent.connection).or_default();
         if sent.sql.starts_with("BEGIN") || sent.sql == "COMMIT" {
@@ -312,7 +312,8 @@ async fn every_statement_runs_under_an_identity_and_binds_that_tenant() {
 }
 
 async fn use_the_directory(store: &PostgresStore) {
-    let (directory, tenant) = (store.directory(), scope("keys", "m").tenant);
+    let directory = store.directory();
+    let tenant = scope("keys", "m").tenant;
     directory
         .put_tenant(&Tenant {
             id: tenant.clone(),
@@ -454,7 +455,9 @@ fn nodes(plan: &Value, found: &mut Vec<Node>) {
         + number("Rows Removed by Filter")
         + number("Rows Removed by Index Recheck");
     let read = rows * number("Actual Loops");
-    let (kind, relation, index) = (text("Node Type"), text("Relation Name"), text("Index Name"));
+    let kind = text("Node Type");
+    let relation = text("Relation Name");
+    let index = text("Index Name");
     found.push(Node {
         kind,
         relation,
@@ -562,10 +565,8 @@ async fn plans(app: &Client, (begin, sent): &(String, Sent), tenant: &str) -> Ve
         for _ in 0..uses {
             app.batch_execute(&execute).await.unwrap();
         }
-        let (plan, mut found) = (
-            explained(app, &format!("EXPLAIN (ANALYZE, FORMAT JSON) {execute}")).await,
-            Vec::new(),
-        );
+        let plan = explained(app, &format!("EXPLAIN (ANALYZE, FORMAT JSON) {execute}")).await;
+        let mut found = Vec::new();
         nodes(&plan[0]["Plan"], &mut found);
         assert!(
             !found.iter().any(|node| node.kind.contains("Seq Scan")),
@@ -632,7 +633,8 @@ fn late() -> ReadAt {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_reads_the_postings_of_its_words_and_the_entries_that_it_shows() {
-    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    let (store, log, app) = watched().await;
+    let s = scope("t1", "big");
     // A word of a few entries, one of every entry, and both.
     for (terms, hits) in [
         (vec!["quagga"], RARE),
@@ -687,7 +689,8 @@ async fn a_search_reads_the_postings_of_its_words_and_the_entries_that_it_shows(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn which_of_hundreds_of_words_are_held_is_read_from_one_posting_each() {
-    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    let (store, log, app) = watched().await;
+    let s = scope("t1", "big");
     let probe = Probe::words(vec!["falcom".into(), "quaga".into()]);
     assert_eq!(
         store
@@ -731,7 +734,8 @@ fn direction() -> Option<(ModelId, Embedding)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_by_meaning_compares_the_vectors_of_its_memory() {
-    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    let (store, log, app) = watched().await;
+    let s = scope("t1", "big");
     let probe = Probe {
         terms: Vec::new(),
         vector: direction(),
@@ -797,13 +801,11 @@ async fn in_a_large_memory_it_goes_along_the_index_of_each_kind_of_entry() {
         },
     )
     .await;
-    let (s, probe) = (
-        scope("t3", "big"),
-        Probe {
-            terms: Vec::new(),
-            vector: direction(),
-        },
-    );
+    let s = scope("t3", "big");
+    let probe = Probe {
+        terms: Vec::new(),
+        vector: direction(),
+    };
     let found = store
         .search(&s, &probe, &Filter::default(), PAGE as u32, &late())
         .await
@@ -861,13 +863,11 @@ async fn what_is_not_of_the_wanted_kind_is_not_compared() {
         },
     )
     .await;
-    let (s, probe) = (
-        scope("t3", "big"),
-        Probe {
-            terms: Vec::new(),
-            vector: direction(),
-        },
-    );
+    let s = scope("t3", "big");
+    let probe = Probe {
+        terms: Vec::new(),
+        vector: direction(),
+    };
     let wanted = Filter {
         tier: Some(Tier::Session),
         ..Filter::default()
@@ -893,13 +893,11 @@ async fn what_is_not_of_the_wanted_kind_is_not_compared() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_filter_leaves_of_a_large_memory_is_read_by_that_filter() {
     let database = loaded().await;
-    let (s, probe) = (
-        scope("t3", "big"),
-        Probe {
-            terms: Vec::new(),
-            vector: direction(),
-        },
-    );
+    let s = scope("t3", "big");
+    let probe = Probe {
+        terms: Vec::new(),
+        vector: direction(),
+    };
     // Each leaves one batch, which is fewer than are asked for, and is known to be little, or is not before a walk has ended early.
     let tagged = Filter {
         tags: vec!["late".into()],
@@ -968,7 +966,8 @@ async fn what_a_filter_leaves_of_a_large_memory_is_read_by_that_filter() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_get_reads_one_entry_and_a_page_of_events_that_page() {
-    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    let (store, log, app) = watched().await;
+    let s = scope("t1", "big");
     assert!(
         store
             .get(&s, &id("e01234"), &late())
@@ -1010,7 +1009,8 @@ async fn a_get_reads_one_entry_and_a_page_of_events_that_page() {
 /// In a memory of any size: what a search costs must not grow with what it does not show.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_stands_around_entries_is_found_by_their_names_and_along_the_list() {
-    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    let (store, log, app) = watched().await;
+    let s = scope("t1", "big");
     let names = ["e00008", "e01234", "e02345"].map(id);
     let around = store.around(&s, &names, 1, &late()).await.unwrap();
     assert!(
@@ -1051,7 +1051,8 @@ async fn what_stands_around_entries_is_found_by_their_names_and_along_the_list()
 /// In the index's own order: what is not shown need not be read, let alone sorted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_a_list_reads_that_page() {
-    let ((store, log, app), s) = (watched().await, scope("t1", "big"));
+    let (store, log, app) = watched().await;
+    let s = scope("t1", "big");
     let after = Some(Position {
         created_at: Timestamp(NOON.0 + 2_000),
         id: id("e02345"),
@@ -1061,16 +1062,14 @@ async fn a_page_of_a_list_reads_that_page() {
         (after, vec![], "entry", "entry_list"),
         (None, vec!["late".to_owned()], "entry_tag", "entry_tag_pkey"),
     ] {
-        let (filter, page) = (
-            Filter {
-                tags,
-                ..Filter::default()
-            },
-            Page {
-                limit: PAGE as u32,
-                after,
-            },
-        );
+        let filter = Filter {
+            tags,
+            ..Filter::default()
+        };
+        let page = Page {
+            limit: PAGE as u32,
+            after,
+        };
         assert_eq!(
             store.list(&s, &filter, &page, &late()).await.unwrap().len(),
             PAGE
@@ -1157,11 +1156,9 @@ async fn related(database: &Database, store: &PostgresStore) {
 async fn what_binds_entries_together_is_read_by_indexes() {
     let database = Database::fresh().await;
     related(&database, &database.open().await).await;
-    let ((store, log, app), signed, fresh) = (
-        watch(&database).await,
-        scope("t1", "signed"),
-        scope("t1", "fresh"),
-    );
+    let (store, log, app) = watch(&database).await;
+    let signed = scope("t1", "signed");
+    let fresh = scope("t1", "fresh");
     let first = store.unsigned(&fresh, None, PAGE as u32).await.unwrap();
     log.take();
     assert_eq!(
@@ -1303,7 +1300,8 @@ async fn letting_go_reads_those_that_are_let_go() {
         .batch_execute("VACUUM ANALYZE remem.action_link")
         .await
         .unwrap();
-    let ((store, log, app), s) = (watch(&database).await, scope("t1", "signed"));
+    let (store, log, app) = watch(&database).await;
+    let s = scope("t1", "signed");
     assert_eq!(
         delete(&store, &s, "e00000", NOON).await.outcomes,
         [Outcome::Removed]
@@ -1411,7 +1409,8 @@ fn reads_little(plan: &[Node]) {
 async fn what_a_run_reads_costs_a_page_and_what_changed_since() {
     let database = Database::fresh().await;
     let revision = with_a_run(&database, &database.open().await).await;
-    let ((store, log, app), s) = (watch(&database).await, scope("t1", "big"));
+    let (store, log, app) = watch(&database).await;
+    let s = scope("t1", "big");
     let at = ReadAt::Snapshot {
         revision,
         at: NOON,
@@ -1427,16 +1426,14 @@ async fn what_a_run_reads_costs_a_page_and_what_changed_since() {
         (after, vec![], "entry_list"),
         (None, vec!["often".to_owned()], "entry_tag_pkey"),
     ] {
-        let (filter, page) = (
-            Filter {
-                tags,
-                ..Filter::default()
-            },
-            Page {
-                limit: PAGE as u32,
-                after,
-            },
-        );
+        let filter = Filter {
+            tags,
+            ..Filter::default()
+        };
+        let page = Page {
+            limit: PAGE as u32,
+            after,
+        };
         assert_eq!(
             store.list(&s, &filter, &page, &at).await.unwrap().len(),
             PAGE
@@ -1476,7 +1473,8 @@ async fn what_a_run_reads_costs_a_page_and_what_changed_since() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_a_policy_the_index_that_postgresql_has_for_texts_is_not_used() {
     let database = loaded().await;
-    let (admin, app) = (database.admin().await, database.app().await);
+    let admin = database.admin().await;
+    let app = database.app().await;
     let copy = format!(
         "CREATE SCHEMA contrast;
          CREATE TABLE contrast.entry AS SELECT tenant_id, row_id, convert_from(content, 'UTF8') AS content FROM remem.entry;

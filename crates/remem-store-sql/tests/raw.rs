@@ -516,13 +516,11 @@ async fn a_connection_without_the_hosts_functions_writes_no_entry() {
 
 /// Everything that reads entries of a memory, as text.
 async fn read_all(store: &dyn Store, s: &Scope) -> Vec<String> {
-    let (now, page) = (
-        ReadAt::Now(NOON.plus_ms(5)),
-        Page {
-            limit: 9,
-            after: None,
-        },
-    );
+    let now = ReadAt::Now(NOON.plus_ms(5));
+    let page = Page {
+        limit: 9,
+        after: None,
+    };
     let as_of = ReadAt::AsOf {
         then: NOON.plus_ms(5),
         at: NOON.plus_ms(5),
@@ -684,10 +682,8 @@ async fn inv_14_through_every_read_postgres() {
 #[tokio::test]
 async fn inv_36_only_statements_of_a_world_consult_the_rules_sqlite() {
     let (folder, _store) = file().await;
-    let (db, calls) = (
-        Connection::open(folder.path().join("tenants/a.db")).unwrap(),
-        Arc::new(Mutex::new(0)),
-    );
+    let db = Connection::open(folder.path().join("tenants/a.db")).unwrap();
+    let calls = Arc::new(Mutex::new(0));
     functions(&db, Some("*"), calls.clone());
     let long = format!("'{}'", "a long text that is guarded ".repeat(9));
     let more = |world: &'static str| {

@@ -107,11 +107,10 @@ async fn put(store: &dyn Store, s: &Scope, name: &str, draft: Draft) -> Option<b
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
-    let (postgres, sqlite) = (
-        Database::fresh().await.open().await,
-        SqliteStore::open(Location::Memory, 1).unwrap(),
-    );
-    let (mut random, s) = (Random(SEED), scope("a", "m"));
+    let postgres = Database::fresh().await.open().await;
+    let sqlite = SqliteStore::open(Location::Memory, 1).unwrap();
+    let mut random = Random(SEED);
+    let s = scope("a", "m");
     let rules: Vec<String> = (0..60)
         .map(|n| text(&mut random, 12 + n / 2).trim().to_owned())
         .collect();
@@ -130,7 +129,8 @@ async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
         store.commit(all.clone()).await.unwrap();
     }
     let known: Vec<Trigrams> = rules.iter().map(|rule| Trigrams::of(rule)).collect();
-    let (mut restate, mut short) = (0, 0);
+    let mut restate = 0;
+    let mut short = 0;
     for n in 0..TEXTS {
         let rule = &rules[random.below(rules.len())];
         let said = if n % 20 == 0 {
@@ -171,7 +171,8 @@ async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
 
 /// What was there before a rule came is no reason to keep a secret in it, nor to refuse to look at it again.
 async fn redacts_what_is_older_than_a_rule(store: &dyn Store) {
-    let (s, rule) = (scope("b", "m"), workshop::RULES[0]);
+    let s = scope("b", "m");
+    let rule = workshop::RULES[0];
     assert_eq!(put(store, &s, "old", claim(rule, "w1")).await, Some(false));
     let write =
         Batch::new(s.tenant.clone(), NOON).rule(world("w1"), rule_id("r1"), Some(rule_text(rule)));
@@ -283,7 +284,9 @@ async fn plans_of_write(database: &Database, said: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inv_33_twenty_thousand_rules_are_asked_through_their_index() {
     let database = Database::fresh().await;
-    let (store, s, mut random) = (database.open().await, scope("a", "m"), Random(SEED));
+    let store = database.open().await;
+    let s = scope("a", "m");
+    let mut random = Random(SEED);
     let mut rules = Vec::with_capacity(MANY);
     for start in (0..MANY).step_by(250) {
         let mut batch = Batch::new(s.tenant.clone(), NOON);

@@ -84,7 +84,8 @@ fn word(random: &mut Random, script: &[(char, char)]) -> String {
 
 /// A text of one script or of a few, as a list of words.
 fn words(random: &mut Random) -> Vec<String> {
-    let (first, second) = (random.pick(&SCRIPTS), random.pick(&SCRIPTS));
+    let first = random.pick(&SCRIPTS);
+    let second = random.pick(&SCRIPTS);
     let count = random.pick(&[0, 1, 3, 8, 20, 40, 60]);
     (0..count)
         .map(|_| {
@@ -139,10 +140,8 @@ async fn unknown_to_server(client: &Client) -> HashSet<char> {
     let sql = "SELECT show_trgm(a) FROM unnest($1::text[]) WITH ORDINALITY AS t(a, n) ORDER BY n";
     let mut unknown = HashSet::new();
     for (row, &c) in client.query(sql, &[&texts]).await.unwrap().iter().zip(&all) {
-        let (theirs, ours) = (
-            spelled(&row.get::<_, Vec<String>>(0)),
-            Trigrams::of(&c.to_string()),
-        );
+        let theirs = spelled(&row.get::<_, Vec<String>>(0));
+        let ours = Trigrams::of(&c.to_string());
         if theirs.is_empty() && !ours.is_empty() {
             unknown.insert(c);
         } else {
@@ -170,14 +169,16 @@ fn spelled(shown: &[String]) -> Vec<u8> {
 
 /// Compares verdicts and counts of all pairs; tells how many shadow, and how many are within a twentieth of the threshold.
 async fn compare(client: &Client, pairs: &[(String, String)]) -> (usize, usize) {
-    let (mut shadows, mut near) = (0, 0);
+    let mut shadows = 0;
+    let mut near = 0;
     for step in pairs.chunks(STEP) {
         let (left, right): (Vec<&str>, Vec<&str>) =
             step.iter().map(|(a, b)| (a.as_str(), b.as_str())).unzip();
         let rows = client.query(VERDICTS, &[&left, &right]).await.unwrap();
         assert_eq!(rows.len(), step.len());
         for (row, (a, b)) in rows.iter().zip(step) {
-            let (ours, other) = (Trigrams::of(a), Trigrams::of(b));
+            let ours = Trigrams::of(a);
+            let other = Trigrams::of(b);
             let counts = (row.get::<_, i32>(1) as usize, row.get::<_, i32>(2) as usize);
             assert_eq!(
                 counts,

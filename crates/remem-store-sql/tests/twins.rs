@@ -197,7 +197,8 @@ fn of_file(file: &Path) -> Columns {
 
 #[tokio::test]
 async fn every_table_has_the_same_columns_in_both_stores() {
-    let (sqlite, postgres) = (in_sqlite().await, in_postgres().await);
+    let sqlite = in_sqlite().await;
+    let postgres = in_postgres().await;
     assert!(
         sqlite.len() > 60 && postgres.len() > 60,
         "{} and {} columns were read",
@@ -252,7 +253,8 @@ async fn every_table_has_the_same_columns_in_both_stores() {
 /// A list of exceptions that nobody prunes hides the next difference.
 #[tokio::test]
 async fn every_listed_difference_is_still_one() {
-    let (sqlite, postgres) = (in_sqlite().await, in_postgres().await);
+    let sqlite = in_sqlite().await;
+    let postgres = in_postgres().await;
     for (table, column, why) in DIFFERENT {
         let of = |columns: &Columns| -> Vec<(String, &str, bool)> {
             let found = columns

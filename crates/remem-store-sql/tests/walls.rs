@@ -117,7 +117,8 @@ async fn furnish(store: &PostgresStore, tenant: &str) -> String {
         )
         .await
         .unwrap();
-    let (policy, redactor) = (Policy::default(), Redactor::empty());
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
     let file = Admission {
         policy: &policy,
         redactor: &redactor,
@@ -295,7 +296,8 @@ async fn the_owner_of_the_tables_sees_no_row_because_security_is_forced() {
 #[tokio::test]
 async fn one_table_is_open_to_its_owner_and_two_functions_act_as_it() {
     let (database, _store) = two_tenants().await;
-    let (admin, app) = (database.admin().await, database.app().await);
+    let admin = database.admin().await;
+    let app = database.app().await;
     let names = async |sql: &str| {
         admin
             .query(sql, &[])
@@ -348,7 +350,8 @@ async fn one_table_is_open_to_its_owner_and_two_functions_act_as_it() {
 #[tokio::test]
 async fn without_an_identity_the_application_sees_no_row_of_any_table() {
     let (database, _store) = two_tenants().await;
-    let (admin, app) = (database.admin().await, database.app().await);
+    let admin = database.admin().await;
+    let app = database.app().await;
     for table in walled(&admin).await {
         let select = format!("SELECT 1 FROM remem.{table}");
         assert_ne!(answer(&admin, &select).await, "0 rows", "{table} has rows");
@@ -500,11 +503,9 @@ async fn tenants_that_share_one_connection_stay_apart_and_leave_nothing_behind()
     let database = Database::fresh().await;
     spy_on_left_over_identities(&database).await;
     let store = PostgresStore::open(database.options(1)).await.unwrap();
-    let (one, other, third) = (
-        scope("first", "m"),
-        scope("second", "m"),
-        scope("third", "m"),
-    );
+    let one = scope("first", "m");
+    let other = scope("second", "m");
+    let third = scope("third", "m");
     tokio::join!(
         live(&store, &one, 12),
         live(&store, &other, 12),
@@ -517,11 +518,13 @@ async fn calls_that_are_given_up_midway_leave_neither_an_identity_nor_a_hole_in_
     let database = Database::fresh().await;
     spy_on_left_over_identities(&database).await;
     let store = PostgresStore::open(database.options(2)).await.unwrap();
-    let (one, other) = (scope("first", "m"), scope("second", "m"));
+    let one = scope("first", "m");
+    let other = scope("second", "m");
     put(&store, &one, "kept", draft("falcon of the first"), NOON).await;
     put(&store, &other, "kept", draft("falcon of the second"), NOON).await;
     let probe = Probe::words(vec!["falcon".to_owned()]);
-    let (mut given_up, directory) = (0, store.directory());
+    let mut given_up = 0;
+    let directory = store.directory();
     for n in 0..120u64 {
         // From "before the first answer" to "usually finished": every place where a call waits is hit.
         let patience = Duration::from_micros(n % 40 * 150);
@@ -855,7 +858,8 @@ async fn inv_14_users_of_a_tenant_see_their_own_and_the_shared_rows() {
 #[tokio::test]
 async fn nobody_truncates_and_nobody_rewrites_what_is_only_added_to() {
     let (database, _store) = two_tenants().await;
-    let (admin, app) = (database.admin().await, database.app().await);
+    let admin = database.admin().await;
+    let app = database.app().await;
     for role in ["app", "worker"] {
         app.batch_execute(&format!("SET ROLE {}_{role}", database.name))
             .await
@@ -897,7 +901,8 @@ async fn nobody_truncates_and_nobody_rewrites_what_is_only_added_to() {
 #[tokio::test]
 async fn no_row_is_written_for_another_tenant() {
     let (database, _store) = two_tenants().await;
-    let (admin, app) = (database.admin().await, database.app().await);
+    let admin = database.admin().await;
+    let app = database.app().await;
     for sql in NEW_ROWS {
         assert_eq!(
             acting(&app, "a", "", &sql.replace("'T'", "'a'")).await,
@@ -962,7 +967,8 @@ async fn no_row_is_written_for_another_tenant() {
 #[tokio::test]
 async fn a_policy_that_allows_everything_does_not_widen_the_wall() {
     let (database, _store) = two_tenants().await;
-    let (admin, app) = (database.admin().await, database.app().await);
+    let admin = database.admin().await;
+    let app = database.app().await;
     let tables = walled(&admin).await;
     for table in &tables {
         admin
@@ -1007,7 +1013,8 @@ async fn sql_could_choose_its_identity_so_no_value_ever_becomes_sql() {
         "1 rows",
         "nothing forbids it"
     );
-    let (mine, theirs) = (scope("a", "hostile"), scope("b", "notes"));
+    let mine = scope("a", "hostile");
+    let theirs = scope("b", "notes");
     let before = view(&store, &theirs).await;
     let hostile = [
         "'; SET app.tenant_id = 'b'; --",
@@ -1408,7 +1415,8 @@ const FORGETFUL: [&str; 15] = [
 #[tokio::test]
 async fn with_the_first_wall_gone_the_second_one_holds() {
     let (database, _store) = two_tenants().await;
-    let (admin, app) = (database.admin().await, database.app().await);
+    let admin = database.admin().await;
+    let app = database.app().await;
     let tenants = async |client: &Client, sql: &str| {
         let rows = client.query(sql, &[]).await.unwrap();
         rows.iter().map(|row| row.get(0)).collect::<Vec<String>>()
@@ -1491,10 +1499,8 @@ async fn view(store: &PostgresStore, s: &Scope) -> String {
         store.vector_counts(&s.tenant).await.unwrap()
     ));
     let events = store.events(&s.tenant, Seq(0), 100).await.unwrap();
-    let (stats, head) = (
-        store.stats(s, &NOW).await.unwrap(),
-        store.head(&s.tenant).await.unwrap(),
-    );
+    let stats = store.stats(s, &NOW).await.unwrap();
+    let head = store.head(&s.tenant).await.unwrap();
     let scopes = store
         .scopes(&s.tenant, &remem_core::Actor::Nobody, None, 100, &NOW)
         .await
@@ -1505,22 +1511,16 @@ async fn view(store: &PostgresStore, s: &Scope) -> String {
         .unwrap();
     let keys = store.directory().keys(&s.tenant).await.unwrap();
     let checked = store.verify(&s.tenant).await.unwrap();
-    let (trace, kin) = (
-        store.trace(&s.tenant, &SUBJECT).await.unwrap(),
-        store.lineage(s, &id("e2")).await.unwrap(),
-    );
-    let (signed, unsigned) = (
-        store.signatures(s, None, 9).await.unwrap(),
-        store.unsigned(s, None, 9).await.unwrap(),
-    );
+    let trace = store.trace(&s.tenant, &SUBJECT).await.unwrap();
+    let kin = store.lineage(s, &id("e2")).await.unwrap();
+    let signed = store.signatures(s, None, 9).await.unwrap();
+    let unsigned = store.unsigned(s, None, 9).await.unwrap();
     view.push_str(&format!("{trace:?} {kin:?} {signed:?} {unsigned:?}\n"));
-    let (rules, links) = (
-        store
-            .rules(&s.tenant, &workshop::world("w1"), None, 9)
-            .await
-            .unwrap(),
-        store.links(s, &id("e2")).await.unwrap(),
-    );
+    let rules = store
+        .rules(&s.tenant, &workshop::world("w1"), None, 9)
+        .await
+        .unwrap();
+    let links = store.links(s, &id("e2")).await.unwrap();
     let held = store
         .retention(&s.tenant, &remem_core::Actor::Host, None)
         .await
@@ -1543,7 +1543,8 @@ async fn view(store: &PostgresStore, s: &Scope) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_the_second_wall_gone_the_first_one_holds() {
     let (database, store) = two_tenants().await;
-    let (admin, app) = (database.admin().await, database.app().await);
+    let admin = database.admin().await;
+    let app = database.app().await;
     let before = (
         view(&store, &scope("a", "notes")).await,
         view(&store, &scope("b", "notes")).await,
@@ -1562,7 +1563,8 @@ async fn with_the_second_wall_gone_the_first_one_holds() {
             "{table}: the wall is really gone"
         );
     }
-    let (a, b) = (scope("a", "notes"), scope("b", "notes"));
+    let a = scope("a", "notes");
+    let b = scope("b", "notes");
     assert_eq!(
         (view(&store, &a).await, view(&store, &b).await),
         before,

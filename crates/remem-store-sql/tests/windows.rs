@@ -149,7 +149,9 @@ async fn persistent_rows(store: &dyn Store, s: &Scope) -> u64 {
 
 async fn holds_what_rulings_say(store: &dyn Store, random: &mut Random, tenant: &str) {
     let s = scope(tenant, "m");
-    let (mut model, mut now, mut rows) = (Model::default(), NOON, 0);
+    let mut model = Model::default();
+    let mut now = NOON;
+    let mut rows = 0;
     for n in 0..STATEMENTS {
         now = now.plus_ms(random.below(3) as i64);
         let from = NOON.plus_ms(random.below(SPAN) as i64 - 30);
@@ -197,7 +199,8 @@ async fn compare(store: &dyn Store, s: &Scope, model: &Model, now: Timestamp) {
             "inv_41: {one:?}"
         );
         for other in &kept[n + 1..] {
-            let (a, b) = (&one.window, &other.window);
+            let a = &one.window;
+            let b = &other.window;
             let apart = a.is_empty()
                 || b.is_empty()
                 || a.to.is_some_and(|to| to <= b.from)
@@ -250,10 +253,8 @@ async fn compare(store: &dyn Store, s: &Scope, model: &Model, now: Timestamp) {
 
 #[tokio::test]
 async fn inv_40_41_44_45_statements_in_any_order_sqlite() {
-    let (store, mut random) = (
-        SqliteStore::open(Location::Memory, 1).unwrap(),
-        Random::fresh(),
-    );
+    let store = SqliteStore::open(Location::Memory, 1).unwrap();
+    let mut random = Random::fresh();
     for n in 0..40 {
         holds_what_rulings_say(&store, &mut random, &format!("t{n}")).await;
     }
@@ -261,7 +262,8 @@ async fn inv_40_41_44_45_statements_in_any_order_sqlite() {
 
 #[tokio::test]
 async fn inv_40_41_44_45_statements_in_any_order_postgres() {
-    let (store, mut random) = (Database::fresh().await.open().await, Random::fresh());
+    let store = Database::fresh().await.open().await;
+    let mut random = Random::fresh();
     for n in 0..6 {
         holds_what_rulings_say(&store, &mut random, &format!("t{n}")).await;
     }

@@ -374,7 +374,8 @@ mod tests {
     #[test]
     fn the_document_and_the_table_agree_key_by_key() {
         for facts in every_combination() {
-            let (document, capabilities) = (told(facts, &[]), Capabilities::compute(facts));
+            let document = told(facts, &[]);
+            let capabilities = Capabilities::compute(facts);
             for feature in remem_core::capability::FEATURES {
                 assert_eq!(
                     advertised(&document, feature.key),
@@ -390,7 +391,8 @@ mod tests {
     #[test]
     fn degraded_is_what_is_asked_and_not_advertised() {
         for facts in every_combination() {
-            let (document, capabilities) = (told(facts, &[]), Capabilities::compute(facts));
+            let document = told(facts, &[]);
+            let capabilities = Capabilities::compute(facts);
             let has = |name: &str| match name {
                 "read" => document["memory"]["supported"] == json!(true),
                 "write" => document["memory"]["writable"] != json!(false),

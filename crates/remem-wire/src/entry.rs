@@ -143,7 +143,8 @@ impl PutEntry {
     pub fn take_subjects(&mut self) -> Result<Vec<String>, Rejection> {
         let mut subjects = std::mem::take(&mut self.subjects);
         if let Some(place) = self.source_ref.take() {
-            let (limit, actual) = (SOURCE_REF_CHARS_MAX as u64, place.chars().count() as u64);
+            let limit = SOURCE_REF_CHARS_MAX as u64;
+            let actual = place.chars().count() as u64;
             if actual > limit {
                 return Err(Rejection::TooLarge {
                     field: "sourceRef",

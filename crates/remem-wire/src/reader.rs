@@ -51,7 +51,8 @@ mod tests {
     use remem_core::recall::fence::{MARK, NOTICE, ends_line};
 
     fn entry(content: &str, tag: &str) -> MemoryEntry {
-        let (id, tags) = ("mem_1".to_owned(), vec!["a".to_owned(), tag.to_owned()]);
+        let id = "mem_1".to_owned();
+        let tags = vec!["a".to_owned(), tag.to_owned()];
         MemoryEntry {
             id,
             content: content.to_owned(),

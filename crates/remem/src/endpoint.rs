@@ -52,10 +52,8 @@ impl Endpoint {
             (100..=600_000).contains(&timeout_ms),
             "{section}.timeout_ms must be between 100 and 600000"
         );
-        let (url, timeout) = (
-            address(section, base, path)?,
-            Duration::from_millis(timeout_ms),
-        );
+        let url = address(section, base, path)?;
+        let timeout = Duration::from_millis(timeout_ms);
         Ok(Endpoint {
             url,
             timeout,

@@ -61,11 +61,9 @@ struct Storage {
 
 /// An engine on the configured store, and where that is; with `seams` also what conformance checks need.
 pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
-    let (policy, profiles, bearer) = (
-        config.policy()?,
-        config.profiles()?,
-        jwt::bearer(&config.auth.jwt)?,
-    );
+    let policy = config.policy()?;
+    let profiles = config.profiles()?;
+    let bearer = jwt::bearer(&config.auth.jwt)?;
     let storage = match &config.storage.database {
         Some(url) => database(config, url).await?,
         None => embedded(config)?,
@@ -170,7 +168,9 @@ fn embedded(config: &Config) -> anyhow::Result<Storage> {
     let directory =
         SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
     let place = format!("{place} (SQLite {})", SqliteStore::version());
-    let (review, directory, clock) = (store.clone(), Arc::new(directory), Arc::new(SystemClock));
+    let review = store.clone();
+    let directory = Arc::new(directory);
+    let clock = Arc::new(SystemClock);
     Ok(Storage {
         store,
         review,
@@ -207,11 +207,9 @@ async fn database(config: &Config, url: &str) -> anyhow::Result<Storage> {
             "fsync or full_page_writes is off in this PostgreSQL: a crash of the machine can lose what was acknowledged"
         );
     }
-    let (review, directory, clock) = (
-        store.clone(),
-        Arc::new(store.directory()),
-        Arc::new(SharedClock(store.clock())),
-    );
+    let review = store.clone();
+    let directory = Arc::new(store.directory());
+    let clock = Arc::new(SharedClock(store.clock()));
     Ok(Storage {
         store,
         review,

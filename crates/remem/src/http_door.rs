@@ -394,7 +394,8 @@ impl Door for HttpDoor {
         self.read("keys".to_owned(), &query).await
     }
     async fn revoke_key(&self, query: TenantQuery, id: &str) -> Result<(), Failure> {
-        let (path, query) = (format!("keys/{}", segment(id)), Some(urlencoded(&query)));
+        let path = format!("keys/{}", segment(id));
+        let query = Some(urlencoded(&query));
         let call = Call::<()> {
             method: Method::DELETE,
             path,
@@ -466,10 +467,8 @@ impl Door for HttpDoor {
         self.read("secrets".to_owned(), &query).await
     }
     async fn delete_secret(&self, name: &str, query: SecretScopeQuery) -> Result<(), Failure> {
-        let (path, query) = (
-            format!("secrets/{}", segment(name)),
-            Some(urlencoded(&query)),
-        );
+        let path = format!("secrets/{}", segment(name));
+        let query = Some(urlencoded(&query));
         let call = Call::<()> {
             method: Method::DELETE,
             path,

@@ -186,7 +186,8 @@ mod tests {
     #[tokio::test]
     async fn a_name_is_judged_by_every_address_behind_it() {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
-        let (outside, inside) = (address("8.8.8.8:0"), address("10.0.0.1:0"));
+        let outside = address("8.8.8.8:0");
+        let inside = address("10.0.0.1:0");
         assert_eq!(public(vec![outside], false).unwrap(), [outside]);
         assert!(public(vec![outside, inside], false).is_err());
         assert_eq!(public(vec![inside], true).unwrap(), [inside]);

@@ -92,7 +92,8 @@ fn an_agents_life(folder: &Path, remem: impl Fn(&[&str]) -> Ran) {
 
 #[test]
 fn agents_are_managed_through_a_server_and_on_the_store() {
-    let (folder, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
     an_agents_life(files.path(), |arguments| {
         run(remem_on(folder.path()).arg("--local").args(arguments))
     });
@@ -106,7 +107,8 @@ fn agents_are_managed_through_a_server_and_on_the_store() {
 
 #[tokio::test]
 async fn a_host_brings_the_agents_of_its_folder_along() {
-    let (folder, agents) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let agents = tempfile::tempdir().unwrap();
     write(
         agents.path(),
         "greeter.json",
@@ -147,7 +149,8 @@ async fn memory_in_the_process_degrades_agents_that_need_more() {
     if place::is_postgres() {
         return; // There is nothing in the process then.
     }
-    let (folder, agents) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let agents = tempfile::tempdir().unwrap();
     write(
         agents.path(),
         "greeter.json",

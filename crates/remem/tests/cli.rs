@@ -53,7 +53,8 @@ fn find_again(user: &User<'_>, tea: &str) {
         assert!(explained.contains(part), "{part}: {explained}");
     }
     let hits = user.json(&[&["search", MEMORY, "green tea"][..], &options].concat());
-    let (hit, told) = (&hits["hits"][0], (&hits["mode"], &hits["relevant"]));
+    let hit = &hits["hits"][0];
+    let told = (&hits["mode"], &hits["relevant"]);
     assert_eq!(
         (hit["entry"]["id"].as_str(), told),
         (Some(tea), (&json!("lexical"), &json!(true))),
@@ -299,7 +300,8 @@ async fn a_key_lives_and_dies(server: &Server, manage: impl Fn() -> Command) {
     ])
     .exits(0)
     .json();
-    let (key, id) = (text(&made["key"]), text(&made["id"]));
+    let key = text(&made["key"]);
+    let id = text(&made["id"]);
     let reader = server.client().with_key(&key);
     reader.get(&path).await.is(200);
     let refused = reader
@@ -670,25 +672,22 @@ fn counts(lines: u64, imported: u64, skipped: u64) -> Value {
 #[test]
 fn an_export_imported_elsewhere_exports_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let (here, there) = (folder.path().join("here"), folder.path().join("there"));
-    let (source, first, second) = (
-        folder.path().join("in.jsonl"),
-        folder.path().join("1.jsonl"),
-        folder.path().join("2.jsonl"),
-    );
+    let here = folder.path().join("here");
+    let there = folder.path().join("there");
+    let source = folder.path().join("in.jsonl");
+    let first = folder.path().join("1.jsonl");
+    let second = folder.path().join("2.jsonl");
     std::fs::create_dir(&here).unwrap();
     std::fs::create_dir(&there).unwrap();
     let server = Server::start(&here);
-    let (remote, local) = (
-        User {
-            dir: &here,
-            url: Some(&server.url),
-        },
-        User {
-            dir: &there,
-            url: None,
-        },
-    );
+    let remote = User {
+        dir: &here,
+        url: Some(&server.url),
+    };
+    let local = User {
+        dir: &there,
+        url: None,
+    };
     let name = |path: &'_ Path| path.to_str().unwrap().to_owned();
     std::fs::write(&source, lines_to_import().join("\n")).unwrap();
     assert_eq!(
@@ -716,10 +715,8 @@ fn an_export_imported_elsewhere_exports_the_same() {
 
     assert_eq!(local.json(&["import", &name(&first)]), counts(620, 620, 0));
     local.run(&["export", &name(&second)]).exits(0);
-    let (one, two) = (
-        std::fs::read_to_string(&first).unwrap(),
-        std::fs::read_to_string(&second).unwrap(),
-    );
+    let one = std::fs::read_to_string(&first).unwrap();
+    let two = std::fs::read_to_string(&second).unwrap();
     assert!(one == two, "export, import, export gives the same bytes");
     let mut given: Vec<Value> = lines_to_import()
         .iter()

@@ -61,10 +61,8 @@ struct Blows {
 
 impl Nodes {
     fn start() -> Nodes {
-        let (folder, database) = (
-            tempfile::tempdir().unwrap(),
-            place::new_database(&place::server_url()),
-        );
+        let folder = tempfile::tempdir().unwrap();
+        let database = place::new_database(&place::server_url());
         let mut nodes = Nodes {
             folder,
             database,
@@ -180,12 +178,10 @@ async fn promise(nodes: &Nodes, count: usize) {
 
 /// What the log tells of fires and of the runs that began.
 fn check(events: &[Value], count: usize) {
-    let (mut fired, mut sources, mut begun, mut enqueued) = (
-        BTreeMap::new(),
-        BTreeSet::new(),
-        BTreeMap::new(),
-        BTreeSet::new(),
-    );
+    let mut fired = BTreeMap::new();
+    let mut sources = BTreeSet::new();
+    let mut begun = BTreeMap::new();
+    let mut enqueued = BTreeSet::new();
     for event in events {
         let payload = &event["payload"];
         match event["type"].as_str().unwrap() {
@@ -239,8 +235,10 @@ fn check(events: &[Value], count: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_fires_once_while_nodes_are_killed_and_paused() {
-    let (mut nodes, count, mut random, mut blows) =
-        (Nodes::start(), count(), Random::fresh(), Blows::default());
+    let mut nodes = Nodes::start();
+    let count = count();
+    let mut random = Random::fresh();
+    let mut blows = Blows::default();
     prepare(&nodes.servers[0].client()).await;
     promise(&nodes, count).await;
     let begun = Instant::now();

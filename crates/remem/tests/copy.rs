@@ -177,7 +177,8 @@ async fn what_clients_hold_on_to_goes_on_working() {
     if runs_elsewhere() {
         return;
     }
-    let (a, c) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let a = tempfile::tempdir().unwrap();
+    let c = tempfile::tempdir().unwrap();
     let url = place::new_database(&place::server_url());
     let mut server = serve(a.path(), None);
     let held = fill(&server.client()).await;
@@ -221,7 +222,8 @@ async fn what_clients_hold_on_to_goes_on_working() {
 
 /// Kills the copy again and again at whatever it is doing; what is there then is complete and counted once.
 fn killed(random: &mut Random, from: &str, to: &str) -> Ran {
-    let (mut kills, mut pause) = (0, 20);
+    let mut kills = 0;
+    let mut pause = 20;
     loop {
         let mut child = remem()
             .args(["copy", "--from", from, "--to", to])
@@ -252,7 +254,8 @@ fn a_copy_that_is_killed_goes_on() {
         return;
     }
     let mut random = Random::fresh();
-    let (a, c) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let a = tempfile::tempdir().unwrap();
+    let c = tempfile::tempdir().unwrap();
     let home = a.path().join("home");
     let file = lines(a.path(), 3_000);
     run(remem()
@@ -282,7 +285,8 @@ fn dry_runs_count_and_one_tenant_is_one() {
         return;
     }
     let a = tempfile::tempdir().unwrap();
-    let (home, new) = (a.path().join("home"), a.path().join("new"));
+    let home = a.path().join("home");
+    let new = a.path().join("new");
     let file = lines(a.path(), 10);
     run(remem()
         .arg("--data-dir")
@@ -290,7 +294,8 @@ fn dry_runs_count_and_one_tenant_is_one() {
         .args(["tenant", "create", "other"]))
     .exits(0);
     import(&home, &file, "notes", "other");
-    let (from, to) = (sqlite(&home), sqlite(&new));
+    let from = sqlite(&home);
+    let to = sqlite(&new);
     let counted = copy(&["--json", "--dry-run", "--from", &from, "--to", &to])
         .exits(0)
         .json();
@@ -333,7 +338,8 @@ fn refusals_say_what_to_do_and_echo_no_password() {
         .arg(&home)
         .args(["tenant", "list"]))
     .exits(0);
-    let (from, new) = (sqlite(&home), sqlite(&a.path().join("new")));
+    let from = sqlite(&home);
+    let new = sqlite(&a.path().join("new"));
     copy(&["--from", &from]).exits(2);
     let secret = "hunter2-hunter2";
     let wrong = [

@@ -35,7 +35,8 @@ async fn one_life(
     writers: &mut Vec<Writer>,
     random: &mut Random,
 ) -> (Vec<Diary>, bool) {
-    let (flying, client) = (writers[0].flying.clone(), server.client());
+    let flying = writers[0].flying.clone();
+    let client = server.client();
     let mut tasks = tokio::task::JoinSet::new();
     for mut writer in writers.drain(..) {
         let client = client.clone();
@@ -105,12 +106,11 @@ fn every_check_is_ok(dir: &Path) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
-    let (folder, mut random, mut books) = (
-        tempfile::tempdir().unwrap(),
-        Random::fresh(),
-        Books::default(),
-    );
-    let (dir, flying) = (folder.path().join("data"), Arc::<AtomicUsize>::default());
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random::fresh();
+    let mut books = Books::default();
+    let dir = folder.path().join("data");
+    let flying = Arc::<AtomicUsize>::default();
     let writer = |number| Writer {
         number,
         count: 0,
@@ -120,7 +120,10 @@ async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
         flying: flying.clone(),
     };
     let mut writers: Vec<Writer> = (0..CLIENTS).map(writer).collect();
-    let (mut under_way, mut early, mut unanswered, mut kept) = (0, 0, 0, 0);
+    let mut under_way = 0;
+    let mut early = 0;
+    let mut unanswered = 0;
+    let mut kept = 0;
     let mut server = restart(&dir).await;
     let kills = kills();
     for kill in 0..kills {

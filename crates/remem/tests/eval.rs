@@ -74,10 +74,8 @@ fn table(report: &Value, title: &str) -> Vec<Value> {
 #[test]
 fn a_dataset_is_measured() {
     let (home, dataset) = home();
-    let (markdown, file) = (
-        home.path().join("report.md"),
-        home.path().join("report.json"),
-    );
+    let markdown = home.path().join("report.md");
+    let file = home.path().join("report.json");
     let more = [
         "--fit",
         "--times",

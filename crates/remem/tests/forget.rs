@@ -176,10 +176,8 @@ fn a_report_says_how_long_copies_hold_what_is_gone() {
     let report = run(forget.env("REMEM_STORAGE__BACKUPS_KEPT_DAYS", "30"))
         .exits(0)
         .json();
-    let (at, until) = (
-        report["at"].as_str().unwrap(),
-        report["backups"]["heldUntil"].as_str().unwrap(),
-    );
+    let at = report["at"].as_str().unwrap();
+    let until = report["backups"]["heldUntil"].as_str().unwrap();
     assert!(until > at, "{report}");
 }
 
@@ -189,10 +187,8 @@ async fn the_words_of_a_subject_are_stored_nowhere() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
     let client = server.client();
-    let (words, body) = (
-        "Zebulon Quillfeather",
-        json!({"content": "CanaryMarzipan", "subjects": ["Zebulon Quillfeather", "x"]}),
-    );
+    let words = "Zebulon Quillfeather";
+    let body = json!({"content": "CanaryMarzipan", "subjects": ["Zebulon Quillfeather", "x"]});
     let nowhere = |when: &str| {
         let forms = [
             words,

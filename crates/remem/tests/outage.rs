@@ -151,7 +151,9 @@ async fn write_until(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_killed_database_loses_nothing_that_was_acknowledged() {
-    let (database, mut random, mut books) = (Database::start(), Random::fresh(), Books::default());
+    let database = Database::start();
+    let mut random = Random::fresh();
+    let mut books = Books::default();
     let mut server = database.host(&[], &[]);
     let client = server.client();
     let flying = Arc::<AtomicUsize>::default();
@@ -164,8 +166,10 @@ async fn a_killed_database_loses_nothing_that_was_acknowledged() {
         flying: flying.clone(),
     };
     let mut writers: Vec<Writer> = (0..8).map(writer).collect();
-    let (mut under_way, mut slowest_out, mut slowest_back, mut unanswered) =
-        (0, Duration::ZERO, Duration::ZERO, 0);
+    let mut under_way = 0;
+    let mut slowest_out = Duration::ZERO;
+    let mut slowest_back = Duration::ZERO;
+    let mut unanswered = 0;
     for kill in 0..KILLS {
         let crash = || drop(database.run(if kill % 6 == 5 { "restart" } else { "kill" }));
         let (diaries, sharp) = write_until(crash, &client, &mut writers, &mut random).await;
@@ -216,7 +220,8 @@ async fn a_frozen_database_is_noticed_and_its_return_too() {
     for round in 1..=3 {
         tokio::task::block_in_place(|| database.run("pause"));
         ready_becomes(&client, 503, NOT_READY_WITHIN).await;
-        let (begun, answer) = (Instant::now(), finish(put(round)).await.unwrap());
+        let begun = Instant::now();
+        let answer = finish(put(round)).await.unwrap();
         assert_eq!(answer.status, 503, "{}", answer.text);
         assert!(
             !answer.header("retry-after").is_empty() && begun.elapsed() < Duration::from_secs(6),
@@ -279,7 +284,8 @@ async fn when_no_connection_is_free_callers_are_told_to_come_back() {
             database.sql(waits).trim() == "1"
         })
     });
-    let (begun, mut reads) = (Instant::now(), tokio::task::JoinSet::new());
+    let begun = Instant::now();
+    let mut reads = tokio::task::JoinSet::new();
     for _ in 0..20 {
         reads.spawn(finish(
             client.request(Method::GET, &Client::memory(MEMORY, "entries")),

@@ -195,7 +195,8 @@ fn an_automations_life(folder: &Path, remem: impl Fn(&[&str]) -> Ran) {
 
 #[test]
 fn proposals_are_managed_through_a_server_and_on_the_store() {
-    let (folder, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
     let local = |arguments: &[&str]| run(remem_on(folder.path()).arg("--local").args(arguments));
     a_proposals_life(files.path(), "local-greeting", local);
     an_automations_life(files.path(), local);

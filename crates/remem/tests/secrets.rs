@@ -48,10 +48,8 @@ fn secret(text: &str, telling: &[&str], marker: &'static str, registered: bool) 
 
 /// Put together here, so that this file does not itself look like a leak.
 fn secrets() -> Vec<Secret> {
-    let (aws, github) = (
-        format!("{}{}", "AKIA", "Z7QW3E5RT2YU4IOP"),
-        format!("{}{}", "ghp_", "k8Jm2Qx7Lp4Rv9Tz1Wb6Yc3Nd5Fg0Hs8Ju2A"),
-    );
+    let aws = format!("{}{}", "AKIA", "Z7QW3E5RT2YU4IOP");
+    let github = format!("{}{}", "ghp_", "k8Jm2Qx7Lp4Rv9Tz1Wb6Yc3Nd5Fg0Hs8Ju2A");
     let lines = [
         "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj",
         "AgEAAoIBAQC7VJTUt9Us8cKjMzEfYyjiWA4R4yRz",
@@ -221,7 +219,8 @@ async fn plant_stored(seen: &mut Seen, client: &Client, text: &str) {
 
 /// Paths and query strings.
 async fn plant_in_addresses(seen: &mut Seen, client: &Client, text: &str) {
-    let (code, entries) = (encode(text), Client::memory(MEMORY, "entries"));
+    let code = encode(text);
+    let entries = Client::memory(MEMORY, "entries");
     let entry = Client::memory(MEMORY, &format!("entries/{code}"));
     let memory = format!("{BASE}/memory/{code}");
     let gets = [
@@ -752,11 +751,11 @@ fn write_secrets_file(path: &Path, secrets: &[Secret]) {
 }
 
 async fn no_trace_is_left(log_format: &str) {
-    let (folder, secrets, mut seen) = (tempfile::tempdir().unwrap(), secrets(), Seen::default());
-    let (dir, file) = (
-        folder.path().join("data"),
-        folder.path().join("secrets.jsonl"),
-    );
+    let folder = tempfile::tempdir().unwrap();
+    let secrets = secrets();
+    let mut seen = Seen::default();
+    let dir = folder.path().join("data");
+    let file = folder.path().join("secrets.jsonl");
     write_secrets_file(&file, &secrets);
     let environment = [
         ("REMEM_LOG__LEVEL", "trace"),
@@ -870,7 +869,8 @@ async fn a_secret_leaves_no_trace_with_a_json_log() {
 /// The control: an ordinary word takes the same way and is found where it belongs, and nowhere else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ordinary_word_is_found_in_the_database_and_never_in_the_log() {
-    let (folder, mut seen) = (tempfile::tempdir().unwrap(), Seen::default());
+    let folder = tempfile::tempdir().unwrap();
+    let mut seen = Seen::default();
     let server = Server::start_with(folder.path(), &[], &[("REMEM_LOG__LEVEL", "trace")]);
     let client = server.client();
     plant_stored(&mut seen, &client, WORD).await;

@@ -75,10 +75,8 @@ async fn write_until_the_end(
 async fn assert_stored(client: &Client, told: &[Told]) -> usize {
     let mut entries: HashMap<String, String> = HashMap::new();
     for entry in client.all_entries(MEMORY).await {
-        let (text, id) = (
-            entry["content"].as_str().unwrap().to_owned(),
-            entry["id"].as_str().unwrap().to_owned(),
-        );
+        let text = entry["content"].as_str().unwrap().to_owned();
+        let id = entry["id"].as_str().unwrap().to_owned();
         assert!(
             entries.insert(text.clone(), id).is_none(),
             "{text} is stored twice"
@@ -242,12 +240,16 @@ async fn write_some(client: &Client, count: usize) {
 /// Reads a few frames, drops the stream, comes back with the last id: while entries are written, and across a crash.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_resumes_without_a_gap_or_a_repeat() {
-    let (folder, mut random, total) = (tempfile::tempdir().unwrap(), Random::fresh(), 400);
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random::fresh();
+    let total = 400;
     let mut server = Server::start(folder.path());
     write_some(&server.client(), 100).await;
     let client = server.client();
     let writer = tokio::spawn(async move { write_some(&client, 150).await });
-    let (mut last, mut connections, mut crashed) = (0, 0, false);
+    let mut last = 0;
+    let mut connections = 0;
+    let mut crashed = false;
     let mut writer = Some(writer);
     while last < total {
         let mut stream = server.client().stream(last).await;
@@ -305,7 +307,8 @@ async fn a_revoked_key_ends_its_stream_and_no_other() {
         .json();
     let reader = owner.with_key(made["key"].as_str().unwrap());
     owner.put(MEMORY, &json!({"content": "before"})).await;
-    let (mut theirs, mut mine) = (reader.stream(0).await, owner.stream(0).await);
+    let mut theirs = reader.stream(0).await;
+    let mut mine = owner.stream(0).await;
     assert_eq!(theirs.next(SOON).await.unwrap().id, 1);
     owner
         .delete(&format!("{BASE}/keys/{}", made["id"].as_str().unwrap()))

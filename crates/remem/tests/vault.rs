@@ -76,7 +76,8 @@ fn found(dir: &Path) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_is_nowhere_but_in_the_vault() {
     let folder = tempfile::tempdir().unwrap();
-    let (dir, file) = (folder.path().join("data"), folder.path().join("value"));
+    let dir = folder.path().join("data");
+    let file = folder.path().join("value");
     let mut server = Server::start_with(&dir, &[], &environment());
     let client = server.client();
     assert_eq!(
@@ -107,7 +108,8 @@ async fn a_secret_is_nowhere_but_in_the_vault() {
     );
     said.push(secret(&server, &["set", "late"], OWN).exits(4));
     std::fs::write(&file, format!("{OWN}\r\n")).unwrap();
-    let (path, scope) = (file.to_str().unwrap(), ["--scope", "user"]);
+    let path = file.to_str().unwrap();
+    let scope = ["--scope", "user"];
     said.push(
         secret(
             &server,

@@ -20,7 +20,8 @@ async fn a_webhook_is_kept_and_its_secret_and_url_are_in_no_file_and_no_log() {
         ("REMEM_LOG__LEVEL", "trace"),
         ("REMEM_WEBHOOKS__ALLOW_PRIVATE", "true"),
     ];
-    let (secret, token) = ("Aniseedsecret-0123456789", "Aniseedtoken");
+    let secret = "Aniseedsecret-0123456789";
+    let token = "Aniseedtoken";
     let body = json!({"url": format!("http://127.0.0.1:9/{token}"), "events": ["run.completed"], "secret": secret});
     let mut server = Server::start_with(folder.path(), &[], &environment);
     let made = server

@@ -537,8 +537,10 @@ proptest! {
 
     #[test]
     fn inv_60_compounding_twice_changes_nothing(rows in any_week(), seed in any::<u64>()) {
-        let (mut episodes, mut seed) = (episodes(&rows), seed);
-        let (first, thread) = (compound(&episodes), compound_thread(&episodes));
+        let mut episodes = episodes(&rows);
+        let mut seed = seed;
+        let first = compound(&episodes);
+        let thread = compound_thread(&episodes);
         prop_assert_eq!(&compound(&episodes), &first);
         for at in (1..episodes.len()).rev() {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -58,7 +58,8 @@ fn reachable(run: &[u64], known: &[Known]) -> Vec<usize> {
     let Some(last) = run.iter().rposition(|pair| known[place(pair)].fresh) else {
         return Vec::new();
     };
-    let (mut confirmed, mut reach) = (0, 0_usize);
+    let mut confirmed = 0;
+    let mut reach = 0_usize;
     let mut members = Vec::with_capacity(run.len());
     for (at, pair) in run.iter().enumerate() {
         let fresh = known[place(pair)].fresh;

@@ -201,11 +201,9 @@ pub fn plan(told: &[Told], fresh: impl Fn(&Told) -> bool) -> (Vec<Decision>, u64
 }
 
 pub fn handle(told: &Told, fresh: bool) -> Handle {
-    let (row, created_at, order) = (
-        told.row,
-        Timestamp(told.created_at),
-        splitmix(told.row) >> 62,
-    );
+    let row = told.row;
+    let created_at = Timestamp(told.created_at);
+    let order = splitmix(told.row) >> 62;
     Handle {
         row,
         created_at,

@@ -114,10 +114,8 @@ impl Cover {
             let form = blake3::hash(normal_form(&item.text).as_bytes());
             match self.leader_of(at, &item, form) {
                 Some(leader) => {
-                    let (member, leader) = (
-                        self.known[at as usize].row(),
-                        self.known[leader as usize].row(),
-                    );
+                    let member = self.known[at as usize].row();
+                    let leader = self.known[leader as usize].row();
                     self.decisions.push(Decision::Merge { member, leader });
                 }
                 None => self.lead(at, item, form),

@@ -17,7 +17,9 @@ pub fn trigrams(text: &str) -> Vec<u32> {
 /// Sizes of the intersection and of the union of two sorted sets.
 #[must_use]
 pub fn overlap(a: &[u32], b: &[u32]) -> (u64, u64) {
-    let (mut i, mut j, mut common) = (0, 0, 0);
+    let mut i = 0;
+    let mut j = 0;
+    let mut common = 0;
     while i < a.len() && j < b.len() {
         match a[i].cmp(&b[j]) {
             std::cmp::Ordering::Less => i += 1,

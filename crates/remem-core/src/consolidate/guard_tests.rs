@@ -179,7 +179,8 @@ fn a_merge_keeps_what_a_caller_can_filter_by() {
         ..Item::plain("Vera keeps the spare key")
     };
     let merges = |member: &Item, leader: &Item| may_merge(member, leader).is_some();
-    let (bare, home) = (item(&[], None), item(&["home", "source:chat"], None));
+    let bare = item(&[], None);
+    let home = item(&["home", "source:chat"], None);
     assert!(merges(&bare, &home) && !merges(&home, &bare));
     assert!(merges(&home, &item(&["work", "home"], None)));
     assert!(merges(

@@ -87,7 +87,8 @@ fn bands(text: &str) -> [u32; BANDS] {
 /// compares eight at a time; each hash takes both halves of the mixed trigram, so that no two trigrams are alike to all.
 fn lower_all(least: &mut [i16; HASHES], trigram: u32) {
     let mixed = splitmix(u64::from(trigram));
-    let (low, high) = (mixed as i16, (mixed >> 16) as i16);
+    let low = mixed as i16;
+    let high = (mixed >> 16) as i16;
     for at in 0..HASHES {
         let hash = low
             .wrapping_mul(FACTORS[0][at])
@@ -150,7 +151,8 @@ mod tests {
             .map(|n| format!("{:x}", splitmix(n) >> 40))
             .collect();
         for changed in [0, 2, 5, 10, 20] {
-            let (mut agreeing, mut expected) = (0.0, 0.0);
+            let mut agreeing = 0.0;
+            let mut expected = 0.0;
             for base in 0..12 {
                 let first: Vec<&str> = words[base * 30..base * 30 + 30]
                     .iter()
@@ -160,7 +162,8 @@ mod tests {
                 for (at, word) in words[370..370 + changed].iter().enumerate() {
                     second[at] = word;
                 }
-                let (a, b) = (first.join(" "), second.join(" "));
+                let a = first.join(" ");
+                let b = second.join(" ");
                 agreeing += minima(&a)
                     .iter()
                     .zip(minima(&b))
@@ -170,7 +173,8 @@ mod tests {
                 let (common, all) = overlap(&trigrams(&a), &trigrams(&b));
                 expected += common as f64 / all as f64;
             }
-            let (agreeing, expected) = (agreeing / 12.0, expected / 12.0);
+            let agreeing = agreeing / 12.0;
+            let expected = expected / 12.0;
             assert!(
                 (agreeing - expected).abs() < 0.04,
                 "{changed} words changed: {agreeing} of minima agree, similarity is {expected}"

@@ -129,7 +129,8 @@ fn preference(words: &[&str]) -> Option<Slot> {
         .iter()
         .position(|&word| word == "for")
         .filter(|&at| at > verb)?;
-    let (subject, value) = (subject(&words[..verb])?, value(&words[verb + 1..context])?);
+    let subject = subject(&words[..verb])?;
+    let value = value(&words[verb + 1..context])?;
     let context = &words[context + 1..];
     let plain = (1..=ATTRIBUTE_WORDS_MAX).contains(&context.len())
         && !context.iter().any(|word| RELATIONS.contains(word));

@@ -88,7 +88,8 @@ fn digests_tell_value_and_labels_apart() {
         tags: tags.iter().map(|&t| t.to_owned()).collect(),
         ..Item::plain(text)
     };
-    let (surgeon, teacher) = ("Nadia's role is surgeon", "Nadia's role is teacher");
+    let surgeon = "Nadia's role is surgeon";
+    let teacher = "Nadia's role is teacher";
     let bare = digests(&item(surgeon, &[]));
     assert_eq!(
         bare,

@@ -29,7 +29,8 @@ proptest! {
             match decision {
                 Decision::Merge { member, leader } => prop_assert_eq!(&by_row[&member].fact, &by_row[&leader].fact),
                 Decision::Supersede { old, by } => {
-                    let (old, by) = (slot::slot(&by_row[&old].item.text), slot::slot(&by_row[&by].item.text));
+                    let old = slot::slot(&by_row[&old].item.text);
+                    let by = slot::slot(&by_row[&by].item.text);
                     prop_assert!(old.is_some() && old.as_ref().map(|s| &s.key) == by.as_ref().map(|s| &s.key) && old != by);
                 }
             }

@@ -38,7 +38,8 @@ impl Vocabulary {
         };
         let mut units_with: Vec<u64> = Vec::new();
         for text in texts {
-            let (mut parts, mut words) = (BTreeMap::new(), Vec::new());
+            let mut parts = BTreeMap::new();
+            let mut words = Vec::new();
             for (word, part) in telling_words(text) {
                 let next = names.len();
                 let concept = *names.entry(stem(&word)).or_insert(next);

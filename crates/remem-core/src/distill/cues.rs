@@ -32,7 +32,8 @@ pub(super) fn factor(text: &str) -> u64 {
     cue(said.chars().any(char::is_numeric) || has(NUMBERS), 24);
     cue(has(PAST) || words.iter().any(is_past), 18);
     cue(said.contains(['"', '“', '«', '「']), 19);
-    let (names, addressed) = (names(said), times(SECOND_PERSON));
+    let names = names(said);
+    let addressed = times(SECOND_PERSON);
     (0..names.min(2)).for_each(|_| cue(true, 22));
     (0..addressed.min(3)).for_each(|_| cue(true, 11));
     cue(

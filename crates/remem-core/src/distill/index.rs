@@ -145,7 +145,8 @@ impl Index {
             ]);
             lines.extend(archives.iter().map(|listed| {
                 let topics: Vec<String> = listed.topics.iter().map(|topic| code(topic)).collect();
-                let (from, to) = (listed.from.rfc3339(), listed.to.rfc3339());
+                let from = listed.from.rfc3339();
+                let to = listed.to.rfc3339();
                 let about = if topics.is_empty() {
                     String::new()
                 } else {

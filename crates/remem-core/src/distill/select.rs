@@ -95,9 +95,11 @@ fn greedy(
     let mut offers: BinaryHeap<Offer> = (0..candidates.len())
         .map(|at| offer(at, &covered))
         .collect();
-    let (mut picked, mut value) = (Vec::new(), 0u64);
+    let mut picked = Vec::new();
+    let mut value = 0u64;
     // The last line has no line break.
-    let (mut tokens_left, mut bytes_left) = (budget, bytes_max.saturating_add(1));
+    let mut tokens_left = budget;
+    let mut bytes_left = bytes_max.saturating_add(1);
     while let Some(best) = offers.pop() {
         let candidate = &candidates[best.at];
         if candidate.charge > tokens_left || candidate.bytes > bytes_left {

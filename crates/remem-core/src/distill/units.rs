@@ -80,7 +80,8 @@ fn runs(text: &str) -> Vec<(usize, usize)> {
 /// Where sentences begin and end: after a closing mark that is followed by white space, and at line breaks.
 pub(super) fn sentences(text: &str) -> Vec<(usize, usize)> {
     let mut spans = Vec::new();
-    let (mut start, mut closed) = (0, false);
+    let mut start = 0;
+    let mut closed = false;
     for (at, char) in text.char_indices() {
         if closed && char.is_whitespace() && char != '\n' {
             spans.push((start, at));

@@ -108,7 +108,9 @@ mod tests {
             only_for: Some("ada".into()),
         };
         assert_eq!(EventBody::RunStarted(run).owner(), Some("ada"));
-        let (job_id, pass, outcome) = ("j".to_owned(), "p".to_owned(), "done".to_owned());
+        let job_id = "j".to_owned();
+        let pass = "p".to_owned();
+        let outcome = "done".to_owned();
         let memory_ref = Some("~ada/ops".to_owned());
         let ended = PassEnded {
             job_id,

@@ -201,7 +201,8 @@ fn asks_when(sentence: &Sentence<'_>, at: usize) -> bool {
 }
 
 fn imperative(sentence: &Sentence<'_>, at: usize) -> bool {
-    let (verb, next) = (sentence.word(at), sentence.word(at + 1));
+    let verb = sentence.word(at);
+    let next = sentence.word(at + 1);
     let joined = sentence
         .words
         .get(at)

@@ -136,7 +136,10 @@ pub(crate) fn sentences(text: &str) -> Vec<Sentence<'_>> {
 
 /// Runs of lines outside of fences that quote nobody.
 fn own_blocks(text: &str) -> Vec<&str> {
-    let (mut blocks, mut start, mut at, mut fenced) = (Vec::new(), 0, 0, false);
+    let mut blocks = Vec::new();
+    let mut start = 0;
+    let mut at = 0;
+    let mut fenced = false;
     for line in text.split_inclusive('\n') {
         let fence = line.trim_start().starts_with("```");
         if fence || fenced || line.trim_start().starts_with('>') {

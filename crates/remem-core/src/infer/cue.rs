@@ -89,7 +89,8 @@ pub(super) fn cues(ground: &Ground<'_>, clauses: &[Clause]) -> Vec<Cue> {
 impl Ground<'_> {
     /// A cue at a place: how many words, how binding, and its weight; none, if it only looks like one.
     fn cue(&self, at: usize, clauses: &[Clause]) -> Option<(usize, Class, i32)> {
-        let (sentence, cues) = (self.sentence, &self.language.cues);
+        let sentence = self.sentence;
+        let cues = &self.language.cues;
         if let Some(len) = sentence.any(at, cues.requests) {
             let like = sentence.any(at + len, cues.resemble).is_some();
             let asked = |stands: &Standing| {
@@ -142,7 +143,8 @@ impl Ground<'_> {
     }
 
     fn need(&self, at: usize) -> Option<(usize, Class, i32)> {
-        let (sentence, cues) = (self.sentence, &self.language.cues);
+        let sentence = self.sentence;
+        let cues = &self.language.cues;
         if let Some(len) = sentence.any(at, cues.needs_done) {
             let participle = sentence.word(at + len).is_some_and(|word| {
                 let base = (self.language.states.base)(word, false);
@@ -184,7 +186,9 @@ impl Ground<'_> {
     }
 
     fn task(&self, at: usize) -> Option<(usize, Class, i32)> {
-        let (sentence, cues, moods) = (self.sentence, &self.language.cues, &self.language.moods);
+        let sentence = self.sentence;
+        let cues = &self.language.cues;
+        let moods = &self.language.moods;
         let verb = sentence.any(at, cues.tasks);
         let noun = || {
             let len = sentence.any(at, cues.noun_tasks)?;
@@ -208,7 +212,8 @@ impl Ground<'_> {
 
     /// Whether somebody waits for what is to be done after "I'll": none, if that is nothing, or is denied.
     fn deed(&self, mut at: usize) -> Option<bool> {
-        let (cues, moods) = (&self.language.cues, &self.language.moods);
+        let cues = &self.language.cues;
+        let moods = &self.language.moods;
         while self
             .sentence
             .word(at)
@@ -246,7 +251,8 @@ impl Ground<'_> {
 
     /// Whether a command can stand at a place.
     fn standing(&self, at: usize) -> Option<Standing> {
-        let (sentence, moods) = (self.sentence, &self.language.moods);
+        let sentence = self.sentence;
+        let moods = &self.language.moods;
         let mut start = at;
         loop {
             if sentence.any_before(start, moods.openers).is_some() {

@@ -72,7 +72,8 @@ pub(super) fn moment(
             Hit::Local(local) => instant(context.now.time_zone(), local)?,
             _ => return None,
         };
-        let (words, told) = (one.words.clone(), vec![one.words.clone()]);
+        let told = vec![one.words.clone()];
+        let words = one.words.clone();
         return Some(Moment {
             words,
             told,

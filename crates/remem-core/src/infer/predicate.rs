@@ -245,7 +245,8 @@ pub(super) fn assertions(text: &str, language: &Language) -> Vec<String> {
 
 /// The statements of one sentence, clause by clause. A condition or a report makes all of it something else.
 fn statements(sentence: &Sentence, language: &Language, keys: &mut Vec<String>) {
-    let (states, moods) = (&language.states, &language.moods);
+    let states = &language.states;
+    let moods = &language.moods;
     let reported = |word: &str| moods.reports.contains(&word) || moods.doubts.contains(&word);
     let conditional =
         (0..sentence.words.len()).any(|at| sentence.any(at, states.conjunctions).is_some());

@@ -125,7 +125,8 @@ fn sentence(text: &str, range: Range<usize>, quoted: &[Range<usize>]) -> Option<
         if words.len() == WORDS_MAX {
             return None;
         }
-        let (start, end) = (range.start + rest, range.start + rest + len);
+        let start = range.start + rest;
+        let end = range.start + rest + len;
         let text = body[rest..rest + len].to_lowercase().replace('’', "'");
         let within = quoted.partition_point(|quote| quote.end <= start);
         let quoted = quoted.get(within).is_some_and(|quote| quote.start <= start);

@@ -144,7 +144,8 @@ pub(crate) fn iso(sentence: &Sentence, at: usize) -> Read {
     if word.len() > 40 || !word.is_ascii() {
         return None;
     }
-    let (text, mark) = (word.to_uppercase().replace('/', "-"), mark?);
+    let text = word.to_uppercase().replace('/', "-");
+    let mark = mark?;
     let hit = match (digits, mark) {
         (4, b'-' | b'/') if word.len() >= 8 => {
             let day = |date| Hit::Day {
@@ -218,10 +219,8 @@ fn distance(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     if let Some(more) = sentence.any(end, times.from_now).filter(|_| joined) {
         return Some((within + len + more, Some(ahead(context, count, unit))));
     }
-    let (back, ahead_of) = (
-        sentence.any(end, times.before),
-        sentence.any(end, times.from),
-    );
+    let back = sentence.any(end, times.before);
+    let ahead_of = sentence.any(end, times.from);
     if let Some(more) = back.or(ahead_of).filter(|_| joined) {
         let sign = if back.is_some() { -1 } else { 1 };
         let start = end + more;

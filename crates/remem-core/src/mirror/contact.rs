@@ -47,7 +47,8 @@ fn is_local(c: char) -> bool {
 
 /// The longest domain that a text begins with: labels up to one of letters alone.
 fn domain(text: &str) -> Option<&str> {
-    let (mut end, mut begin) = (None, 0);
+    let mut end = None;
+    let mut begin = 0;
     let mut labels = Vec::new();
     loop {
         let in_label =

@@ -26,7 +26,9 @@ impl<'t> Groups<'t> {
     /// Those that begin at a place.
     pub(super) fn read(view: &View<'t>, at: usize) -> Groups<'t> {
         let text = view.rest(at);
-        let (mut parts, mut begin, mut separator) = (Vec::new(), 0, ' ');
+        let mut parts = Vec::new();
+        let mut begin = 0;
+        let mut separator = ' ';
         while parts.len() < GROUPS_MAX {
             let len = text[begin..]
                 .bytes()

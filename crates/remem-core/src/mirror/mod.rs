@@ -84,7 +84,8 @@ impl fmt::Debug for Pii {
 /// All PII of a text, in order, none overlapping another. Markers of redaction and of [`mask`] are left alone.
 #[must_use]
 pub fn find_pii(text: &str) -> Vec<Pii> {
-    let (mut found, mut from) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut from = 0;
     for marker in MARKER.captures_iter(text) {
         let (Some(whole), pseudonym) = (marker.get(0), marker.get(1)) else {
             continue;
@@ -107,12 +108,10 @@ pub fn mask(
     text: &str,
     pseudonym: impl Fn(PiiKind, &str) -> String,
 ) -> (String, Vec<(PiiKind, String)>) {
-    let (mut masked, mut values, mut seen, mut from) = (
-        String::with_capacity(text.len()),
-        Vec::new(),
-        HashSet::new(),
-        0,
-    );
+    let mut masked = String::with_capacity(text.len());
+    let mut values = Vec::new();
+    let mut seen = HashSet::new();
+    let mut from = 0;
     for Pii {
         range,
         kind,

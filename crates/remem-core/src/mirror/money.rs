@@ -96,7 +96,9 @@ pub(super) fn iban(view: &View<'_>, at: usize) -> Option<Found> {
         .find_map(|row| row.strip_prefix(country.as_str()))?
         .parse()
         .ok()?;
-    let (mut normal, mut end, mut separated) = (String::with_capacity(len), 0, None);
+    let mut normal = String::with_capacity(len);
+    let mut end = 0;
+    let mut separated = None;
     let mut chars = text.char_indices().peekable();
     while normal.len() < len {
         if normal.len() >= 4 && normal.len() % 4 == 0 && separated != Some(false) {

@@ -83,7 +83,9 @@ pub(super) fn stands_alone(view: &View<'_>, at: usize, end: usize) -> bool {
 }
 
 fn is_social_security(digits: &str) -> bool {
-    let (area, group, serial) = (&digits[..3], &digits[3..5], &digits[5..]);
+    let area = &digits[..3];
+    let group = &digits[3..5];
+    let serial = &digits[5..];
     area != "000" && area != "666" && !area.starts_with('9') && group != "00" && serial != "0000"
 }
 

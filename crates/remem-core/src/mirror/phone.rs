@@ -244,7 +244,10 @@ fn limits(digits: &str) -> (usize, usize) {
 /// A plus, then digits with at most two separators or brackets between two groups. `(0)` is said at home only.
 fn international(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     let text = view.rest(at);
-    let (mut digits, mut place, mut end, mut groups) = (String::new(), 1, 1, 0);
+    let mut digits = String::new();
+    let mut place = 1;
+    let mut end = 1;
+    let mut groups = 0;
     loop {
         let group = run(&text[place..]);
         if group.is_empty() || digits.len() + group.len() > limits(&[&digits, group].concat()).1 {
@@ -285,7 +288,8 @@ fn separators(text: &str) -> usize {
 /// Two zeros for the plus: only in groups, for a run of digits may be anything.
 fn with_zeros(view: &View<'_>, groups: &Groups<'_>) -> Option<(String, usize)> {
     let count = groups.lens().count();
-    let (separator, (all, _)) = (groups.separator(count)?, groups.first(count)?);
+    let separator = groups.separator(count)?;
+    let (all, _) = groups.first(count)?;
     let number = all.strip_prefix("00").filter(|_| separator != '.')?;
     let max = limits(number).1;
     (2..=count)

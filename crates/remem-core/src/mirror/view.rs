@@ -61,7 +61,8 @@ impl<'t> View<'t> {
         let from = (from..=self.to).find(|&at| self.text.is_char_boundary(at))?;
         let mut inside = self.before(from).chars().next_back().is_some_and(joins);
         for (at, c) in self.rest(from).char_indices() {
-            let (was_inside, is_word) = (inside, joins(c));
+            let was_inside = inside;
+            let is_word = joins(c);
             inside = is_word;
             if !was_inside && (is_word && c != '_' || matches!(c, '+' | '(')) {
                 return Some(from + at);

@@ -206,11 +206,13 @@ fn agents(artifact: &Map<String, Value>, policy: &Policy) -> Result<Installable,
         "artifact",
         "has a field that is unknown; known are name, version, agents",
     )?;
-    let (pack, version) = (fields::name(artifact, "name")?, fields::version(artifact)?);
+    let pack = fields::name(artifact, "name")?;
+    let version = fields::version(artifact)?;
     let agents = objects(artifact, "agents", ITEMS_MAX, "must be a list of manifests")?
         .into_iter()
         .map(|manifest| {
-            let (pack_name, pack_version) = (Some(pack.clone()), Some(version.clone()));
+            let pack_name = Some(pack.clone());
+            let pack_version = Some(version.clone());
             Agent::new(
                 Install {
                     manifest: manifest.clone(),
@@ -237,7 +239,8 @@ fn workflows(artifact: &Map<String, Value>, policy: &Policy) -> Result<Installab
         "artifact",
         "has a field that is unknown; known are name, version, workflows",
     )?;
-    let (pack, version) = (fields::name(artifact, "name")?, fields::version(artifact)?);
+    let pack = fields::name(artifact, "name")?;
+    let version = fields::version(artifact)?;
     let workflows = objects(
         artifact,
         "workflows",

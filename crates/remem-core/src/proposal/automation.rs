@@ -201,11 +201,9 @@ const SCHEDULE: &str = "must be an object of every, cron or at, one of the three
 impl When {
     fn from_map(map: &Map<String, Value>) -> Result<When, Rejection> {
         closed(map, &["every", "cron", "at", "zone"], "schedule", SCHEDULE)?;
-        let (every, cron, at) = (
-            optional_text(map, "every")?,
-            optional_text(map, "cron")?,
-            optional_text(map, "at")?,
-        );
+        let every = optional_text(map, "every")?;
+        let cron = optional_text(map, "cron")?;
+        let at = optional_text(map, "at")?;
         let zone = optional_text(map, "zone")?.unwrap_or(ZONE_DEFAULT);
         match (every, cron, at) {
             (None, None, Some(at)) => {

@@ -61,7 +61,8 @@ impl Features {
     /// `None` if the text is no object.
     fn of(kind: Kind, text: &str) -> Option<Features> {
         let map: Map<String, Value> = serde_json::from_str(text).ok()?;
-        let (mut deeds, mut words) = (Vec::new(), Vec::new());
+        let mut deeds = Vec::new();
+        let mut words = Vec::new();
         for (key, value) in map.iter().filter(|(key, _)| !NAMES.contains(&key.as_str())) {
             // Inside a pack the name of an agent is a name; in an automation it says what is started.
             let deed = kind == Kind::Automation && key == "agentId";

@@ -124,7 +124,8 @@ pub(super) fn objects<'a>(
 
 /// Refuses a text that is longer than it may be.
 pub(super) fn bounded(field: &'static str, actual: usize, limit: usize) -> Result<(), Rejection> {
-    let (actual, limit) = (actual as u64, limit as u64);
+    let actual = actual as u64;
+    let limit = limit as u64;
     if actual > limit {
         Err(Rejection::TooLarge {
             field,

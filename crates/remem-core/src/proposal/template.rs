@@ -69,7 +69,8 @@ impl PromptTemplate {
             "artifact",
             known,
         )?;
-        let (id, version) = (fields::name(map, "templateId")?, fields::version(map)?);
+        let id = fields::name(map, "templateId")?;
+        let version = fields::version(map)?;
         let text = fields::text(map, "text")?.to_owned();
         if text.trim().is_empty() {
             return Err(Rejection::Empty { field: "text" });
@@ -242,7 +243,8 @@ fn is_variable(text: &str) -> bool {
 }
 
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Rejection> {
-    let (mut pieces, mut rest) = (Vec::new(), text);
+    let mut pieces = Vec::new();
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once("{{") {
         let (name, behind) = after
             .split_once("}}")

@@ -101,15 +101,13 @@ fn a_block_is_procedures_then_facts_then_hits() {
         20_000,
         "Answer in German.",
     );
-    let (old, new) = (
-        fact("f1", "Ana lives in Lisbon."),
-        entry(
-            "f0",
-            Typology::Semantic,
-            Trust::Model,
-            20_514,
-            "Ana has a dog.",
-        ),
+    let old = fact("f1", "Ana lives in Lisbon.");
+    let new = entry(
+        "f0",
+        Typology::Semantic,
+        Trust::Model,
+        20_514,
+        "Ana has a dog.",
     );
     let mut past = entry(
         "e1",
@@ -331,7 +329,8 @@ proptest! {
         let all: Vec<&Entry> = standing.iter().collect();
         let mut turned = all.clone();
         turned.rotate_left(turn.min(all.len()));
-        let (a, b) = (compile(&all, &shown(&one), &count, budget), compile(&turned, &shown(&other), &count, budget));
+        let a = compile(&all, &shown(&one), &count, budget);
+        let b = compile(&turned, &shown(&other), &count, budget);
         prop_assert_eq!(&a.text[..a.prefix_bytes], &b.text[..b.prefix_bytes]);
     }
 

@@ -165,7 +165,8 @@ fn logistic(logit: i64) -> i64 {
             .copied()
             .unwrap_or(WHOLE)
     };
-    let (low, high) = (at(place), at(place.saturating_add(1)));
+    let low = at(place);
+    let high = at(place.saturating_add(1));
     let upper = low + (high - low) * (logit.abs() % STEP) / STEP;
     if logit < 0 { WHOLE - upper } else { upper }
 }

@@ -72,7 +72,9 @@ fn told(rows: &[(&str, i64)]) -> Vec<(String, i64)> {
 
 #[test]
 fn words_and_meaning_are_fused() {
-    let (a, b, c) = (entry("a", 0, ""), entry("b", 1, ""), entry("c", 2, ""));
+    let a = entry("a", 0, "");
+    let b = entry("b", 1, "");
+    let c = entry("c", 2, "");
     let with = [
         found(&a, 8.0, Some(0.2)),
         found(&b, 4.0, Some(0.8)),
@@ -133,7 +135,9 @@ fn words_and_meaning_are_fused() {
 
 #[test]
 fn ties_go_to_the_latest_then_to_the_greatest_id() {
-    let (a, b, c) = (entry("a", 5, ""), entry("b", 0, ""), entry("c", 0, ""));
+    let a = entry("a", 5, "");
+    let b = entry("b", 0, "");
+    let c = entry("c", 0, "");
     let hits = rank(
         &[
             found(&b, 1.0, None),
@@ -153,17 +157,17 @@ fn ties_go_to_the_latest_then_to_the_greatest_id() {
 
 #[test]
 fn what_stands_beside_a_candidate_is_lifted_in_both_directions() {
-    let (a, b, c) = (entry("a", 0, "s"), entry("b", 30, "s"), entry("c", 31, "s"));
-    let (one, other) = (
-        Neighbour {
-            of: &a.id,
-            entry: &b,
-        },
-        Neighbour {
-            of: &b.id,
-            entry: &c,
-        },
-    );
+    let a = entry("a", 0, "s");
+    let b = entry("b", 30, "s");
+    let c = entry("c", 31, "s");
+    let one = Neighbour {
+        of: &a.id,
+        entry: &b,
+    };
+    let other = Neighbour {
+        of: &b.id,
+        entry: &c,
+    };
     let candidates = [found(&a, 10.0, None), found(&b, 5.0, None)];
     // b gets 0.4 of a, a gets 0.4 of b, c stands beside b alone.
     let expected = told(&[("a", 1_200_000), ("b", 900_000), ("c", 200_000)]);
@@ -245,7 +249,8 @@ fn only_the_best_lift_and_overtaking_one_costs_nothing() {
     let entries: Vec<Entry> = (0..34i32)
         .map(|n| entry(&format!("e{n:02}"), i64::from(n), "s"))
         .collect();
-    let (last, next) = (LIFTING - 1, LIFTING);
+    let last = LIFTING - 1;
+    let next = LIFTING;
     let late = entry("n", 62, "s");
     let lift_of = |candidates: &[Candidate<'_>], pair: Neighbour<'_>, id: &str| {
         let hits = rank(candidates, &[pair], &bare());
@@ -594,7 +599,8 @@ proptest! {
         let before = rank(&candidates, &pairs, &asked(cap));
         let ordered = |a: &Ranked<'_>, b: &Ranked<'_>| (a.score, a.entry.created_at, &a.entry.id) > (b.score, b.entry.created_at, &b.entry.id);
         prop_assert!(before.windows(2).all(|pair| ordered(&pair[0], &pair[1])), "a total order");
-        let (c, p) = (candidates.len().max(1), pairs.len().max(1));
+        let c = candidates.len().max(1);
+        let p = pairs.len().max(1);
         candidates.reverse();
         candidates.rotate_left(turn % c);
         pairs.rotate_left(turn % p);

@@ -33,7 +33,8 @@ pub(super) struct Cleaner<'r> {
 impl Cleaner<'_> {
     pub(super) fn clean(&self, text: &str) -> Cleaned {
         let mut current = Cow::Borrowed(text);
-        let (mut values, mut kinds) = (0u32, Vec::new());
+        let mut values = 0u32;
+        let mut kinds = Vec::new();
         let mut settled = false;
         for _ in 0..ROUNDS_MAX {
             match self.round(&current, &mut values, &mut kinds) {

@@ -127,7 +127,8 @@ impl<'l> Unescaped<'l> {
                 continue;
             };
             free = at + token.len;
-            let (start, end) = (at.saturating_sub(reach), (free + reach).min(layer.len()));
+            let start = at.saturating_sub(reach);
+            let end = (free + reach).min(layer.len());
             tokens.push(Token { at, ..token });
             match windows.last_mut() {
                 Some(last) if start <= last.range.end => {
@@ -333,7 +334,8 @@ mod tests {
             &Leads::of(source.as_bytes()),
             reach,
         )?;
-        let (mut bytes, mut origin) = (Vec::new(), Origin::default());
+        let mut bytes = Vec::new();
+        let mut origin = Origin::default();
         for number in 0..unescaped.windows() {
             unescaped.write(number, &mut bytes);
             unescaped.write(number, &mut origin);

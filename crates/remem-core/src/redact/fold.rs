@@ -67,7 +67,8 @@ const fn ascii_table(level: Level) -> [u8; 128] {
 pub(super) fn fold_into(text: &str, level: Level, out: &mut Vec<u8>) {
     out.clear();
     out.resize(text.len(), 0);
-    let (mut rest, mut write) = (text, 0);
+    let mut rest = text;
+    let mut write = 0;
     let mut wide = Vec::new();
     loop {
         let ascii = ascii_prefix(rest.as_bytes());
@@ -191,7 +192,8 @@ fn plane_entry(code: u32) -> u32 {
     let Some(c) = char::from_u32(code) else {
         return NOTHING;
     };
-    let (mut entry, mut count) = (NOTHING, 0);
+    let mut entry = NOTHING;
+    let mut count = 0;
     fold_wide(c, &mut |folded| {
         entry = folded as u32
             | if folded.is_alphanumeric() {

@@ -72,10 +72,8 @@ impl Form {
     fn new(value: usize, part: Part, text: &str, rest: &str) -> Form {
         let start_trimmed = text.trim_start_matches(|c| !is_kept(c));
         let trimmed = start_trimmed.trim_end_matches(|c| !is_kept(c));
-        let (before, after) = (
-            &text[..text.len() - start_trimmed.len()],
-            &start_trimmed[trimmed.len()..],
-        );
+        let before = &text[..text.len() - start_trimmed.len()];
+        let after = &start_trimmed[trimmed.len()..];
         // A head or tail ends in the middle of the value, where punctuation is no edge.
         let compared = if matches!(part, Part::Head | Part::Tail) {
             trimmed
@@ -133,7 +131,8 @@ impl Form {
     /// Takes in what belongs to the value beyond the match: the punctuation around a whole one, and what
     /// follows a head or precedes a tail as long as it goes on as the value does.
     fn grow(&self, text: &str, range: Range<usize>) -> Range<usize> {
-        let (before, after) = (&text[..range.start], &text[range.end..]);
+        let before = &text[..range.start];
+        let after = &text[range.end..];
         match self.part {
             Part::Head => range.start..range.end + agreeing_len(after.chars(), &self.rest, true),
             Part::Tail => {
@@ -170,7 +169,8 @@ fn reads_as_words(text: &str) -> bool {
 /// Bytes of the characters whose skeletons use up `rest`, from its start or from its end, up to the last
 /// one that has a skeleton at all.
 fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: bool) -> usize {
-    let (mut seen, mut agreeing) = (0, 0);
+    let mut seen = 0;
+    let mut agreeing = 0;
     for c in chars {
         let skeleton = folded(c.encode_utf8(&mut [0; 4]), Level::Bare);
         let left = if from_start {

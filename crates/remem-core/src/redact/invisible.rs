@@ -9,7 +9,8 @@ pub(super) fn write_invisible(layer: &[u8], sink: &mut impl Sink) {
     if layer.is_ascii() || (!layer.contains(&0xF3) && !layer.contains(&0xEF)) {
         return;
     }
-    let (mut at, mut after_break) = (0, true);
+    let mut at = 0;
+    let mut after_break = true;
     while at < layer.len() {
         let (len, byte) = match layer[at..] {
             [0xF3, 0xA0, 0x80, low @ 0xA0..=0xBF, ..] => (4, Some(low & 0x3F)),

@@ -181,7 +181,8 @@ impl View for Invisible<'_> {
 }
 
 fn on_char_boundaries(text: &str, range: &Range<usize>) -> Range<usize> {
-    let (mut start, mut end) = (range.start.min(text.len()), range.end.min(text.len()));
+    let mut start = range.start.min(text.len());
+    let mut end = range.end.min(text.len());
     while !text.is_char_boundary(start) {
         start -= 1;
     }

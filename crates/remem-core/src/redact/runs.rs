@@ -303,7 +303,8 @@ fn spell(symbols: &[u8], bits: usize, bytes: &mut Vec<u8>) {
 }
 
 fn spell_slowly(symbols: &[u8], bits: usize, bytes: &mut Vec<u8>) {
-    let (mut held, mut bits_held) = (0u32, 0);
+    let mut held = 0u32;
+    let mut bits_held = 0;
     for &symbol in symbols {
         held = held << bits | u32::from(symbol);
         bits_held += bits;
@@ -316,7 +317,8 @@ fn spell_slowly(symbols: &[u8], bits: usize, bytes: &mut Vec<u8>) {
 }
 
 fn digit_groups(layer: &[u8], stretch: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
-    let (mut at, end) = (stretch.start, stretch.end);
+    let mut at = stretch.start;
+    let end = stretch.end;
     std::iter::from_fn(move || {
         at += layer[at..end].iter().position(u8::is_ascii_digit)?;
         let start = at;
@@ -341,7 +343,8 @@ mod tests {
                 (0..symbols.phases()).map(|phase| (symbols.bytes(phase), symbols.origin(phase))),
             );
         }
-        let (mut bytes, mut origin) = (Vec::new(), Origin::default());
+        let mut bytes = Vec::new();
+        let mut origin = Origin::default();
         outlines.write_byte_lists(&mut bytes);
         outlines.write_byte_lists(&mut origin);
         readings.push((bytes, origin));

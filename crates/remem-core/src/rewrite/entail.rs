@@ -93,7 +93,8 @@ fn carries(sentence: &[Token], said: &[Token]) -> Result<(), Refusal> {
     if !covered {
         return Err(Refusal::MixedSentences);
     }
-    let (denied, denies) = (denials(sentence), denials(said));
+    let denied = denials(sentence);
+    let denies = denials(said);
     if denied.len() > denies.len() {
         return Err(Refusal::DroppedNegation);
     }
@@ -158,7 +159,8 @@ fn content(tokens: &[Token]) -> Vec<&Token> {
 
 /// Every name and number has a neighbour that it has in the sentence, too, and on the same side.
 fn in_place(sentence: &[Token], said: &[Token], dated: bool) -> bool {
-    let (sentence, said) = (content(sentence), content(said));
+    let sentence = content(sentence);
+    let said = content(said);
     let placed = |at: usize| {
         (0..sentence.len()).any(|other| {
             said[at].is(sentence[other]) && same_place((&sentence, other), (&said, at), dated)
@@ -174,7 +176,8 @@ fn same_place(
     (said, here): (&[&Token], usize),
     dated: bool,
 ) -> bool {
-    let (next_there, next_here) = (sentence.get(there + 1), said.get(here + 1));
+    let next_there = sentence.get(there + 1);
+    let next_here = said.get(here + 1);
     // What follows a number is what it counts.
     if said[here].kind == Kind::Number
         && !dated

@@ -129,7 +129,8 @@ pub(super) fn is_hidden(c: char) -> bool {
 /// The sentences of a text that have words. They end at a full stop before a space, and at any character that is hidden.
 pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     let mut found = Vec::new();
-    let (mut start, mut ended) = (0, false);
+    let mut start = 0;
+    let mut ended = false;
     for (at, c) in text.char_indices() {
         if is_hidden(c) || ended && c.is_whitespace() {
             add(&mut found, text, start, at);

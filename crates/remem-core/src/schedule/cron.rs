@@ -85,10 +85,8 @@ impl Cron {
     fn has_day(&self, date: Date) -> bool {
         let has =
             |bits: u64, value: i8| u32::try_from(value).is_ok_and(|value| bits & (1 << value) != 0);
-        let (day, weekday) = (
-            has(self.days, date.day()),
-            has(self.weekdays, date.weekday().to_sunday_zero_offset()),
-        );
+        let day = has(self.days, date.day());
+        let weekday = has(self.weekdays, date.weekday().to_sunday_zero_offset());
         has(self.months, date.month())
             && if self.either_day {
                 day || weekday

@@ -56,7 +56,8 @@ fn seventeen_of_twenty_is_let_through_and_the_next_fraction_is_not() {
     assert!(!whole.shadows(&values(0, 17)));
     assert!(whole.shadows(&values(0, 18)));
     // Of all fractions with a denominator up to 400, the smallest above 17/20 and the largest below.
-    let (above, below) = ((329, 387), (334, 393));
+    let above = (329, 387);
+    let below = (334, 393);
     assert!(values(0, above.1).shadows(&values(0, above.0)), "{above:?}");
     assert!(
         !values(0, below.1).shadows(&values(0, below.0)),
@@ -121,7 +122,8 @@ proptest! {
 
     #[test]
     fn a_text_and_its_words_are_counted_right(a in text(), b in text()) {
-        let (left, right) = (of(&a), of(&b));
+        let left = of(&a);
+        let right = of(&b);
         let (both, either) = left.similarity(&right);
         prop_assert_eq!(both, left.0.iter().filter(|value| right.0.contains(value)).count());
         prop_assert_eq!(of(&format!("{a} {b}")).len(), either);

@@ -24,13 +24,12 @@ impl Engine {
         fence: Option<&Fence>,
     ) -> Result<Fired, EngineError> {
         let now = self.now_for(tenant).await?;
-        let (policy, rules) = (self.policy_for(tenant).await?, self.rules(tenant).await?);
+        let policy = self.policy_for(tenant).await?;
+        let rules = self.rules(tenant).await?;
         let admission = rules.admission(&policy, now);
         let batch = Batch::new(tenant.clone(), now).fenced(fence.cloned());
-        let (version, due) = (
-            Precondition::Version(record.version),
-            record.ties.due.unwrap_or(now),
-        );
+        let version = Precondition::Version(record.version);
+        let due = record.ties.due.unwrap_or(now);
         let Some(mut known) = AutomationRecord::read(&record) else {
             // Something was taken out of it, so that nobody can tell what it was to start: it is not due any more.
             let batch = batch.set(
@@ -80,7 +79,8 @@ impl Engine {
             own_words(note),
             kept,
         );
-        let (automation_id, scheduled_at) = (known.automation.id, instant.0);
+        let automation_id = known.automation.id;
+        let scheduled_at = instant.0;
         let event = EventBody::AutomationFired(AutomationFired {
             automation_id,
             scheduled_at,

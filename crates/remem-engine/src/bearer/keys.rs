@@ -269,7 +269,8 @@ fn material(jwk: &Jwk) -> Option<Material> {
         |length: usize| Some([vec![4], part(&jwk.x, length)?, part(&jwk.y, length)?].concat());
     match (jwk.kty.as_str(), jwk.crv.as_deref()) {
         ("RSA", _) => {
-            let (n, e) = (bytes(&jwk.n)?, bytes(&jwk.e)?);
+            let n = bytes(&jwk.n)?;
+            let e = bytes(&jwk.e)?;
             RSA_BYTES
                 .contains(&n.len())
                 .then_some(Material::Rsa { n, e })

@@ -136,10 +136,8 @@ impl World {
     async fn new(rules: TokenRules) -> World {
         let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
         let directory = Arc::new(SqliteDirectory::open(&Location::Memory).unwrap());
-        let (clock, keyset) = (
-            Arc::new(FixedClock::at(NOON)),
-            Arc::new(SetKeyset::default()),
-        );
+        let clock = Arc::new(FixedClock::at(NOON));
+        let keyset = Arc::new(SetKeyset::default());
         let parts = Parts::new(
             store,
             directory,
@@ -519,10 +517,8 @@ async fn a_good_token_is_who_it_says_and_may_what_it_says() {
 /// Every algorithm verifies what was signed with it, and nothing else.
 #[tokio::test]
 async fn every_algorithm_that_can_be_listed_works() {
-    let (p256, p384) = (
-        ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING),
-        ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING),
-    );
+    let p256 = ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING);
+    let p384 = ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING);
     let sign = |name: &str, kid: &str, pair: &EcdsaKeyPair| {
         let head = json!({"alg": name, "kid": kid});
         signed_by(&head, &claims(), |message| {
@@ -728,12 +724,10 @@ async fn claims_have_the_names_that_the_operator_says() {
 #[tokio::test]
 async fn an_unknown_key_is_looked_for_once_and_a_removed_one_counts_no_more() {
     let world = World::new(rules()).await;
-    let (old, new) = (
-        token(json!({})),
-        signed_by(&with(header(), json!({"kid": "new"})), &claims(), |m| {
-            ed25519(9).sign(m).as_ref().to_vec()
-        }),
-    );
+    let old = token(json!({}));
+    let new = signed_by(&with(header(), json!({"kid": "new"})), &claims(), |m| {
+        ed25519(9).sign(m).as_ref().to_vec()
+    });
     let caller = world.caller(&old).await;
     assert_eq!(
         world.engine.authenticate(&new).await.unwrap_err(),

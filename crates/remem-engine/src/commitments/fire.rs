@@ -123,13 +123,11 @@ impl Engine {
         };
         let rules = self.rules(tenant).await?;
         let admission = rules.admission(&policy, now);
-        let (version, place) = (
-            Precondition::Version(info.version),
-            ties(
-                &next,
-                info.ties.source.clone(),
-                policy.commitment_retention_ms,
-            ),
+        let version = Precondition::Version(info.version);
+        let place = ties(
+            &next,
+            info.ties.source.clone(),
+            policy.commitment_retention_ms,
         );
         let batch = set(batch, &admission, &info.id, &next, place, version);
         let key = format!("{}/{instant}", info.id);
@@ -311,13 +309,11 @@ impl Engine {
             };
             if !goes_on {
                 ended += 1;
-                let (version, ties) = (
-                    Precondition::Version(note.version),
-                    Ties {
-                        topic: None,
-                        ..note.ties
-                    },
-                );
+                let version = Precondition::Version(note.version);
+                let ties = Ties {
+                    topic: None,
+                    ..note.ties
+                };
                 batch = batch.set_tied(
                     RecordKind::Fire,
                     note.key,
@@ -345,7 +341,8 @@ impl Engine {
         rooms: &Rooms,
     ) -> Result<Fired, EngineError> {
         use remem_core::commitment::Step;
-        let (now, policy) = (self.now_for(tenant).await?, &self.parts.policy);
+        let now = self.now_for(tenant).await?;
+        let policy = &self.parts.policy;
         match info.commitment.step(now, policy.commitment_retention_ms) {
             Step::Wait => Ok(Fired::Elsewhere),
             Step::Fire { instant, next } => {
@@ -408,11 +405,9 @@ impl Engine {
         ended: &Commitment,
         fence: Option<&Fence>,
     ) -> Result<Fired, EngineError> {
-        let (now, policy, rules) = (
-            self.now_for(tenant).await?,
-            self.policy_for(tenant).await?,
-            self.rules(tenant).await?,
-        );
+        let now = self.now_for(tenant).await?;
+        let policy = self.policy_for(tenant).await?;
+        let rules = self.rules(tenant).await?;
         let batch = Batch::new(tenant.clone(), now).fenced(fence.cloned());
         let place = ties(
             ended,

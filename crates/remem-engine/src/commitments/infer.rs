@@ -163,7 +163,9 @@ impl Engine {
             return Vec::new();
         };
         let policy = &self.parts.policy;
-        let (text, at, trusted) = (entry.content.as_str(), entry.created_at, is_trusted(entry));
+        let text = entry.content.as_str();
+        let at = entry.created_at;
+        let trusted = is_trusted(entry);
         let reading = Reading {
             text,
             at,
@@ -208,8 +210,8 @@ impl Engine {
             }
             let mut as_known = Precondition::Absent;
             if let Some(earlier) = known {
-                let (version, earlier) =
-                    (earlier.version, CommitmentInfo::read(earlier)?.commitment);
+                let version = earlier.version;
+                let earlier = CommitmentInfo::read(earlier)?.commitment;
                 // What was said before that one ended is what it was made of; what was said since is meant anew.
                 if earlier.state.is_open() || entry.created_at.0 <= earlier.updated_at {
                     continue;

@@ -72,7 +72,8 @@ impl Engine {
         self.check_delivery(caller.tenant(), &new.delivery).await?;
         let idempotency = self.idempotency("create-commitment", key, &digest(&scope, &new))?;
         let subjects = self.subjects(caller, &new.subjects)?;
-        let (now, policy) = (self.now_for(caller.tenant()).await?, self.policy_of(caller));
+        let now = self.now_for(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
         let rules = self.rules(caller.tenant()).await?;
         let admission = rules.admission(&policy, now);
         let draft = Draft {
@@ -181,11 +182,9 @@ impl Engine {
                 }
                 let (when, next_at) = condition(&promise.condition, &zone);
                 let span = |range: &std::ops::Range<usize>| [range.start, range.end];
-                let (sentence, cue, words) = (
-                    span(&promise.sentence),
-                    span(&promise.cue),
-                    span(&promise.condition_words),
-                );
+                let sentence = span(&promise.sentence);
+                let cue = span(&promise.cue);
+                let words = span(&promise.condition_words);
                 (
                     when,
                     next_at,
@@ -252,10 +251,12 @@ impl Engine {
         change: Changed,
     ) -> Result<CommitmentInfo, EngineError> {
         caller.require(Permission::MemoryWrite)?;
-        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
+        let tenant = caller.tenant();
+        let policy = self.policy_of(caller);
         for _ in 0..TRIES {
             let info = self.commitment_of(caller, id).await?;
-            let (now, rules) = (self.now_for(tenant).await?, self.rules(tenant).await?);
+            let now = self.now_for(tenant).await?;
+            let rules = self.rules(tenant).await?;
             let changed = match change {
                 Changed::Confirm => info.commitment.confirm(now, policy.commitment_wait_ms),
                 Changed::Cancel => info.commitment.cancel(now),

@@ -227,8 +227,10 @@ impl Engine {
             },
         };
         // Where to go on is a place that the caller may know of; what is hidden counts for nothing.
-        let (mut reached, mut after, mut found, mut looked_at) =
-            (after.clone(), after, Vec::new(), 0);
+        let mut reached = after.clone();
+        let mut after = after;
+        let mut found = Vec::new();
+        let mut looked_at = 0;
         while looked_at < LOOKED_AT_MAX {
             let tie = Tie::Due {
                 until: Timestamp(i64::MAX),
@@ -379,7 +381,8 @@ impl Engine {
         caller: &Caller,
         mut info: CommitmentInfo,
     ) -> Result<CommitmentInfo, EngineError> {
-        let (rules, now) = (self.rules(caller.tenant()).await?, self.now());
+        let rules = self.rules(caller.tenant()).await?;
+        let now = self.now();
         let shown = rules
             .admission(&self.policy_of(caller), now)
             .record(info.commitment.to_map());
@@ -397,7 +400,8 @@ impl Engine {
         limit: Option<u32>,
     ) -> Result<Vec<FireNote>, EngineError> {
         let info = self.commitment(caller, id).await?;
-        let (prefix, limit) = (format!("{}/", info.id), self.parts.policy.list_limit(limit));
+        let prefix = format!("{}/", info.id);
+        let limit = self.parts.policy.list_limit(limit);
         let after = after.map(|instant| format!("{prefix}{instant}"));
         let notes = self
             .parts

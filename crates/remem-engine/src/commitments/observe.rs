@@ -60,13 +60,11 @@ impl Engine {
         key: String,
         holds: bool,
     ) -> Result<Observed, EngineError> {
-        let (mut observed, mut after) = (
-            Observed {
-                key: key.clone(),
-                ..Observed::default()
-            },
-            None,
-        );
+        let mut observed = Observed {
+            key: key.clone(),
+            ..Observed::default()
+        };
+        let mut after = None;
         loop {
             let tie = Tie::Topic {
                 topic: topic(&key),
@@ -157,7 +155,9 @@ impl Engine {
 
     /// How often a predicate of this name has come true, as far as notes tell.
     async fn last_epoch(&self, tenant: &TenantId, id: &str) -> Result<u64, EngineError> {
-        let (prefix, mut after, mut last) = (format!("{id}/p"), None, 0);
+        let prefix = format!("{id}/p");
+        let mut after = None;
+        let mut last = 0;
         loop {
             let page = self
                 .parts
@@ -182,11 +182,9 @@ impl Engine {
         info: &CommitmentInfo,
         next: &remem_core::Commitment,
     ) -> Result<Fired, EngineError> {
-        let (now, policy, rules) = (
-            self.now_for(tenant).await?,
-            self.policy_for(tenant).await?,
-            self.rules(tenant).await?,
-        );
+        let now = self.now_for(tenant).await?;
+        let policy = self.policy_for(tenant).await?;
+        let rules = self.rules(tenant).await?;
         let place = ties(
             next,
             info.ties.source.clone(),

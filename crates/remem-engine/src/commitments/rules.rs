@@ -164,10 +164,8 @@ impl Engine {
         caller: &Caller,
         memory_ref: Option<&MemoryRef>,
     ) -> Result<CommitmentRules, EngineError> {
-        let (rules, given) = (
-            self.rules_of(caller.tenant(), memory_ref).await?,
-            self.rules(caller.tenant()).await?,
-        );
+        let rules = self.rules_of(caller.tenant(), memory_ref).await?;
+        let given = self.rules(caller.tenant()).await?;
         let shown = given
             .admission(&self.policy_of(caller), self.now())
             .record(object(json!(rules)));
@@ -244,10 +242,8 @@ impl Engine {
         if let Some(agent) = &delivery.agent_id {
             self.turn_of(tenant, agent).await?;
         }
-        let (limit, actual) = (
-            self.parts.policy.run_input_bytes_max,
-            json!(delivery.inputs).to_string().len(),
-        );
+        let limit = self.parts.policy.run_input_bytes_max;
+        let actual = json!(delivery.inputs).to_string().len();
         if actual > limit {
             return Err(Rejection::TooLarge {
                 field: "inputs",

@@ -89,7 +89,8 @@ impl Engine {
         dry_run: bool,
     ) -> Result<Forgotten, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let (tenant, subject) = (caller.tenant(), self.subject(caller.tenant(), words)?);
+        let tenant = caller.tenant();
+        let subject = self.subject(caller.tenant(), words)?;
         let mut done = Done {
             id: format!("era_{}", self.parts.ids.holder()),
             ..Done::default()
@@ -102,10 +103,8 @@ impl Engine {
         } else {
             self.forget_all(caller, &subject, &mut done).await?;
         }
-        let (report, changed) = (
-            self.report(tenant, &subject, &done).await?,
-            done.has_changed(),
-        );
+        let report = self.report(tenant, &subject, &done).await?;
+        let changed = done.has_changed();
         if dry_run || !changed {
             return Ok(Forgotten {
                 report: report.unsigned(),
@@ -198,7 +197,8 @@ impl Engine {
         done: &mut Done,
         batch: Batch,
     ) -> Result<Batch, EngineError> {
-        let (policy, rules) = (self.policy_of(caller), self.rules(caller.tenant()).await?);
+        let policy = self.policy_of(caller);
+        let rules = self.rules(caller.tenant()).await?;
         let report = self.report(caller.tenant(), subject, &part).await?;
         let body = rules.admission(&policy, self.now()).record(report.to_map());
         let key = format!(
@@ -243,8 +243,10 @@ impl Engine {
         if carried.is_empty() {
             return Ok(());
         }
-        let (tenant, now) = (caller.tenant(), self.now_for(caller.tenant()).await?);
-        let (policy, rules) = (self.policy_of(caller), self.rules(tenant).await?);
+        let tenant = caller.tenant();
+        let now = self.now_for(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
+        let rules = self.rules(tenant).await?;
         let admission = rules.admission(&policy, now);
         let batch = self.forgetting(caller).await?;
         let batch = carried
@@ -360,8 +362,10 @@ impl Engine {
         if !done.has_changed() {
             return Ok(batch);
         }
-        let (tenant, now) = (caller.tenant(), self.now_for(caller.tenant()).await?);
-        let (policy, rules) = (self.policy_of(caller), self.rules(tenant).await?);
+        let tenant = caller.tenant();
+        let now = self.now_for(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
+        let rules = self.rules(tenant).await?;
         let admission = rules.admission(&policy, now);
         let report = self.report(tenant, subject, done).await?;
         let clean = Report::from_map(admission.record(report.to_map()).map()).unwrap_or(report);

@@ -409,7 +409,8 @@ fn measure(
     result: &Result<WorkReport, WorkError>,
     begun: Timestamp,
 ) {
-    let (ran_at, report) = (engine.now(), result.as_ref().ok());
+    let ran_at = engine.now();
+    let report = result.as_ref().ok();
     let shown = report.map(|report| PassReport {
         examined: report.examined,
         changed: report.changed,

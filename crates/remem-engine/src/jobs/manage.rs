@@ -172,7 +172,8 @@ impl Engine {
         }
         let limit = self.parts.policy.jobs_active_max;
         if active.len() >= limit {
-            let (limit, actual) = (limit as u64, active.len() as u64 + 1);
+            let limit = limit as u64;
+            let actual = active.len() as u64 + 1;
             return Err(Rejection::TooLarge {
                 field: "jobs",
                 unit: "items",
@@ -238,10 +239,8 @@ impl Engine {
         query: &JobQuery,
     ) -> Result<(Vec<JobInfo>, bool), EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let (tenant, limit) = (
-            caller.tenant(),
-            self.parts.policy.list_limit(query.limit) as usize,
-        );
+        let tenant = caller.tenant();
+        let limit = self.parts.policy.list_limit(query.limit) as usize;
         let wanted = |job: &JobInfo| {
             job.is_shown_to(caller)
                 && query.pass.as_deref().is_none_or(|pass| pass == job.pass)
@@ -343,7 +342,8 @@ impl Engine {
         options: Map<String, Value>,
     ) -> Result<WorkReport, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
-        let (tenant, pass) = (caller.tenant(), memory_pass(pass)?);
+        let tenant = caller.tenant();
+        let pass = memory_pass(pass)?;
         let Over::Memory { work, .. } = pass.over else {
             return Err(EngineError::NotFound);
         };
@@ -360,7 +360,8 @@ impl Engine {
             id: String::new(),
             ..job
         };
-        let (mut report, mut after) = (WorkReport::default(), None);
+        let mut report = WorkReport::default();
+        let mut after = None;
         loop {
             let memories = match &job.memory_ref {
                 Some(memory_ref) => vec![memory_ref.clone()],
@@ -469,13 +470,12 @@ pub(crate) fn refusal(error: WorkError) -> EngineError {
 
 fn digest(job: &JobInfo) -> Digest {
     let mut digest = Digest::default();
-    let (pass, memory_ref) = (
-        job.pass.as_bytes(),
-        job.memory_ref
-            .as_ref()
-            .map_or("", |memory_ref| memory_ref.as_str())
-            .as_bytes(),
-    );
+    let pass = job.pass.as_bytes();
+    let memory_ref = job
+        .memory_ref
+        .as_ref()
+        .map_or("", |memory_ref| memory_ref.as_str())
+        .as_bytes();
     // What is one user's begins with its name.
     let is_own = job
         .memory_ref

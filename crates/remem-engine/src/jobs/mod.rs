@@ -233,7 +233,8 @@ impl JobInfo {
     /// How long it took so far, or in all.
     #[must_use]
     pub fn duration_ms(&self) -> Option<u64> {
-        let (started, ended) = (self.started_at?, self.ended_at?);
+        let started = self.started_at?;
+        let ended = self.ended_at?;
         u64::try_from(ended.0 - started.0).ok()
     }
 

@@ -31,7 +31,8 @@ impl Engine {
     pub async fn pass_overview(&self, caller: &Caller) -> Result<Vec<PassOverview>, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
-        let (here, schedules) = (self.pass_status(tenant), self.schedules(caller).await?);
+        let here = self.pass_status(tenant);
+        let schedules = self.schedules(caller).await?;
         let mut overview = Vec::new();
         for pass in &PASSES {
             let over_memory = matches!(pass.over, Over::Memory { .. });
@@ -53,7 +54,8 @@ impl Engine {
                 .iter()
                 .filter(|schedule| schedule.enabled && schedule.pass == pass.name);
             let next_due = due.filter_map(|schedule| schedule.next_due).min();
-            let (running, queued) = (running.into_iter().next(), queued.len() as u64);
+            let running = running.into_iter().next();
+            let queued = queued.len() as u64;
             overview.push(PassOverview {
                 pass,
                 here,

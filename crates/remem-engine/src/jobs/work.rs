@@ -145,7 +145,9 @@ impl<'a> Job<'a> {
         lease: Option<&'a Held>,
     ) -> Job<'a> {
         let now = engine.now();
-        let (id, options, trigger) = (info.id.clone(), info.options.clone(), info.trigger);
+        let id = info.id.clone();
+        let options = info.options.clone();
+        let trigger = info.trigger;
         // The lease may have been taken a while ago, over another memory: prolonged with the first progress.
         let kept = Kept {
             info,
@@ -335,7 +337,8 @@ impl<'a> Job<'a> {
         if kept.told.as_ref() == Some(&(phase.clone(), tenth)) {
             return None;
         }
-        let (job_id, pass) = (self.id.clone(), (*pass).to_owned());
+        let job_id = self.id.clone();
+        let pass = (*pass).to_owned();
         let memory_ref = kept
             .info
             .memory_ref

@@ -48,10 +48,8 @@ pub async fn run(
     if page.is_empty() || mode == Mode::DryRun {
         return Ok(report);
     }
-    let (policy, rules) = (
-        engine.policy_for(tenant).await?,
-        engine.rules(tenant).await?,
-    );
+    let policy = engine.policy_for(tenant).await?;
+    let rules = engine.rules(tenant).await?;
     let now = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let batch = Batch::new(tenant.clone(), now).fenced(fence);

@@ -29,14 +29,12 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
     let (mut entries, examined) = gather::sources(engine, job, &at, wanted).await?;
     entries.reverse(); // oldest first
     let taken = entries.len() as u64;
-    let (mut report, mut outputs, mut done) = (
-        WorkReport {
-            examined,
-            ..WorkReport::default()
-        },
-        Vec::new(),
-        0,
-    );
+    let mut report = WorkReport {
+        examined,
+        ..WorkReport::default()
+    };
+    let mut outputs = Vec::new();
+    let mut done = 0;
     while !entries.is_empty() {
         let rest = entries.split_off(group_end(&entries));
         let group = std::mem::replace(&mut entries, rest);
@@ -82,11 +80,10 @@ async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<Val
     let digest = gather::plan(group, budget, making.policy.content_bytes_max)
         .await
         .map_err(|refusal| gather::refused(&refusal))?;
-    let (id, admitted) = (
-        engine.parts.ids.entry(),
-        making.admit(job, digest.text, "compaction", group)?,
-    );
-    let (memory_ref, byte_size) = (job.memory_ref(), admitted.content().len() as u64);
+    let id = engine.parts.ids.entry();
+    let admitted = making.admit(job, digest.text, "compaction", group)?;
+    let memory_ref = job.memory_ref();
+    let byte_size = admitted.content().len() as u64;
     let mut batch = Batch::new(job.tenant().clone(), making.now).fenced(job.fence());
     batch = batch.put_from(id.clone(), admitted, gather::names(memory_ref, group));
     for entry in group {

@@ -82,10 +82,8 @@ pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkErro
     if job.mode() == Mode::Apply {
         conclude(engine, job, &before, input, &done).await?;
     }
-    let (changed, output) = (
-        done.merged + done.superseded,
-        input.saturating_sub(done.merged + done.superseded),
-    );
+    let changed = done.merged + done.superseded;
+    let output = input.saturating_sub(done.merged + done.superseded);
     let detail = json!({"inputCount": input, "outputCount": output, "merged": done.merged, "superseded": done.superseded});
     Ok(WorkReport {
         examined: input,
@@ -126,10 +124,8 @@ async fn note(
     pass: u64,
     open: bool,
 ) -> Result<Batch, EngineError> {
-    let (policy, rules) = (
-        engine.policy_for(job.tenant()).await?,
-        engine.rules(job.tenant()).await?,
-    );
+    let policy = engine.policy_for(job.tenant()).await?;
+    let rules = engine.rules(job.tenant()).await?;
     let mut body = Map::new();
     body.insert("pass".to_owned(), json!(pass));
     body.insert("open".to_owned(), json!(open));
@@ -163,7 +159,8 @@ async fn sign(
     planner: &mut Plan,
     total: u64,
 ) -> Result<bool, WorkError> {
-    let (mut after, mut signed) = (None, 0u64);
+    let mut after = None;
+    let mut signed = 0u64;
     loop {
         job.progress("signing", signed, total).await?;
         let page = engine
@@ -229,7 +226,8 @@ fn item(entry: &Entry) -> Item {
 }
 
 fn handle(row: RowCursor, entry: &Entry, signature: Signature, fresh: bool) -> Handle {
-    let (created_at, order) = (entry.created_at, order_key(entry.id.as_str()));
+    let created_at = entry.created_at;
+    let order = order_key(entry.id.as_str());
     Handle {
         row: row.1.cast_unsigned(),
         created_at,
@@ -257,7 +255,9 @@ async fn load(
     planner: &mut Plan,
     total: u64,
 ) -> Result<(), WorkError> {
-    let (mut after, mut read, mut strange) = (None, 0u64, Vec::new());
+    let mut after = None;
+    let mut read = 0u64;
+    let mut strange = Vec::new();
     loop {
         job.progress("reading", read, total).await?;
         let page = engine
@@ -273,10 +273,8 @@ async fn load(
                 strange.push(signed.row);
                 continue;
             };
-            let (order, fresh) = (
-                order_key(signed.id.as_str()),
-                signed.pass > before.completed,
-            );
+            let order = order_key(signed.id.as_str());
+            let fresh = signed.pass > before.completed;
             let row = signed.row.1.cast_unsigned();
             planner.add(
                 signed.row,
@@ -314,11 +312,14 @@ async fn load(
 
 /// Reads the texts that matter, newest first, and carries the decisions out as they come.
 async fn reconcile(engine: &Engine, job: &Job<'_>, planner: Plan) -> Result<Done, WorkError> {
-    let (home, planner) = (planner.home, planner.planner);
+    let home = planner.home;
+    let planner = planner.planner;
     let mut cover = tokio::task::spawn_blocking(move || planner.seal())
         .await
         .expect("planning does not panic");
-    let (total, mut seen, mut done) = (cover.texts() as u64, 0u64, Done::default());
+    let total = cover.texts() as u64;
+    let mut seen = 0u64;
+    let mut done = Done::default();
     let mut decisions = cover.take_decisions();
     loop {
         job.progress("comparing", seen, total).await?;

@@ -123,7 +123,9 @@ fn is_soon(hook: &Hook, now: Timestamp) -> bool {
 impl Round<'_> {
     /// Sends what one webhook is due, until there is nothing more, a failure, or the bound.
     async fn serve(&self, mut hook: Hook) -> Result<(Hook, PassReport), EngineError> {
-        let (mut report, mut runs, mut kept) = (PassReport::default(), HashMap::new(), hook.after);
+        let mut report = PassReport::default();
+        let mut runs = HashMap::new();
+        let mut kept = hook.after;
         let mut sight = Sight::of(hook.actor());
         for page in 1..=PAGES_MAX {
             let events = {
@@ -230,11 +232,10 @@ impl Round<'_> {
         only_for: Option<String>,
         report: &mut PassReport,
     ) -> Result<Next, EngineError> {
-        let (attempt, policy) = (
-            self.engine.send(self.tenant, hook, event).await,
-            &self.engine.parts.policy,
-        );
-        let (now, is_own) = (self.engine.now(), only_for.is_some());
+        let attempt = self.engine.send(self.tenant, hook, event).await;
+        let policy = &self.engine.parts.policy;
+        let now = self.engine.now();
+        let is_own = only_for.is_some();
         let error = match attempt {
             Attempt::Delivered => {
                 hook.note(is_own, |health| {
@@ -288,11 +289,9 @@ impl Round<'_> {
     async fn save(&self, hook: &mut Hook, letter: Option<DeadLetter>) -> Result<Next, EngineError> {
         let _turn = self.store_turns.acquire().await;
         let Round { engine, tenant, .. } = *self;
-        let (policy, rules, now) = (
-            &engine.parts.policy,
-            engine.rules(tenant).await?,
-            engine.now(),
-        );
+        let policy = &engine.parts.policy;
+        let rules = engine.rules(tenant).await?;
+        let now = engine.now();
         let body = hook.body(policy, &rules, now);
         let mut batch = Batch::new(tenant.clone(), now).fenced(self.fence.clone());
         batch = batch.set(
@@ -338,10 +337,8 @@ impl Round<'_> {
 
     /// The oldest dead letters, as far as one more would exceed the bound.
     async fn too_many(&self, hook: &Hook) -> Result<Vec<String>, EngineError> {
-        let (store, limit) = (
-            &self.engine.parts.store,
-            self.engine.parts.policy.dead_letters_max,
-        );
+        let store = &self.engine.parts.store;
+        let limit = self.engine.parts.policy.dead_letters_max;
         let asked = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(1);
         let kept = store
             .records(

@@ -54,7 +54,8 @@ struct Draft {
 }
 
 async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkReport, WorkError> {
-    let (limit, policy) = (engine.parts.policy.distill_tokens_max, &engine.parts.policy);
+    let limit = engine.parts.policy.distill_tokens_max;
+    let policy = &engine.parts.policy;
     let budget = job
         .integer("tokenBudget")
         .map_or(limit, |budget| budget.min(limit));
@@ -110,7 +111,8 @@ async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkR
 
 /// What is distilled. A run reads its snapshot; what was taken away since is left out, or it would outlast its deletion.
 async fn sources(engine: &Engine, job: &Job<'_>) -> Result<(Vec<Entry>, u64), WorkError> {
-    let (since, recursive) = (since(engine, job).await?, job.flag("recursive"));
+    let since = since(engine, job).await?;
+    let recursive = job.flag("recursive");
     let wanted = |entry: &Entry| {
         (recursive || !entry.tags.iter().any(|tag| tag == MADE))
             && since.is_none_or(|from| entry.created_at.0 > from)
@@ -214,7 +216,8 @@ async fn compose(
     plan: &Plan<'_>,
     draft: &Draft,
 ) -> Result<(Batch, Distilled), WorkError> {
-    let (id, rewritten) = (&draft.id, draft.rewritten.as_ref());
+    let id = &draft.id;
+    let rewritten = draft.rewritten.as_ref();
     let making = Making::new(engine, job).await?;
     let admission = making.rules.admission(&making.policy, making.now);
     let bytes = clean(&making, &plan.digest.archive)?;

@@ -102,7 +102,8 @@ async fn fill(
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
     let begun = engine.now_for(tenant).await?;
-    let (mut report, mut after): (PassReport, Option<RowCursor>) = (PassReport::default(), None);
+    let mut report: PassReport = PassReport::default();
+    let mut after: Option<RowCursor> = None;
     loop {
         let page = engine
             .parts
@@ -136,10 +137,8 @@ async fn keep(
     entries: &[Entry],
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
-    let (policy, rules) = (
-        engine.policy_for(tenant).await?,
-        engine.rules(tenant).await?,
-    );
+    let policy = engine.policy_for(tenant).await?;
+    let rules = engine.rules(tenant).await?;
     let now = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let texts: Vec<String> = entries
@@ -252,12 +251,12 @@ async fn compare(
     if questions.len() < QUESTIONS_MIN {
         questions.extend(stand_ins(engine, tenant).await?);
     }
-    let (mut overlap, mut agreement, mut asked) = (0, 0, 0u64);
+    let mut overlap = 0;
+    let mut agreement = 0;
+    let mut asked = 0u64;
     for question in &questions {
-        let (before, after) = (
-            nearest(engine, tenant, old, question).await?,
-            nearest(engine, tenant, new, question).await?,
-        );
+        let before = nearest(engine, tenant, old, question).await?;
+        let after = nearest(engine, tenant, new, question).await?;
         let Some(first) = before.first() else {
             continue;
         };
@@ -276,10 +275,8 @@ async fn compare(
 
 /// What entries begin with, of a few memories.
 async fn stand_ins(engine: &Engine, tenant: &TenantId) -> Result<Vec<Question>, EngineError> {
-    let (store, at) = (
-        &engine.parts.store,
-        ReadAt::Now(engine.now_for(tenant).await?),
-    );
+    let store = &engine.parts.store;
+    let at = ReadAt::Now(engine.now_for(tenant).await?);
     let mut questions = Vec::new();
     for summary in store.scopes(tenant, &Actor::Host, None, 4, &at).await? {
         let scope = Scope::new(tenant.clone(), summary.memory_ref).as_host();

@@ -97,9 +97,12 @@ async fn each_due(
     fence: Option<&Fence>,
     begun: Timestamp,
 ) -> Result<PassReport, EngineError> {
-    let (mut report, mut after, rooms) = (PassReport::default(), None, Rooms::default());
+    let mut report = PassReport::default();
+    let mut after = None;
+    let rooms = Rooms::default();
     // What has to wait for its turn is no reason to keep others waiting, nor is what cannot be read.
-    let (mut done, mut failed) = (0, None);
+    let mut done = 0;
+    let mut failed = None;
     while done < u64::from(engine.parts.policy.fires_max) {
         let page = due(engine, tenant, kind, begun, after.clone(), PAGE).await?;
         let full = page.len() == PAGE as usize;

@@ -27,13 +27,14 @@ pub(crate) async fn sources(
     at: &ReadAt,
     wanted: impl Fn(&Entry) -> bool,
 ) -> Result<(Vec<Entry>, u64), WorkError> {
-    let (store, limit) = (&engine.parts.store, engine.parts.policy.distill_entries_max);
-    let (policy, rules) = (
-        engine.policy_for(job.tenant()).await?,
-        engine.rules(job.tenant()).await?,
-    );
+    let store = &engine.parts.store;
+    let limit = engine.parts.policy.distill_entries_max;
+    let policy = engine.policy_for(job.tenant()).await?;
+    let rules = engine.rules(job.tenant()).await?;
     let total = store.stats(job.scope(), at).await?.entries;
-    let (mut taken, mut seen, mut after) = (Vec::new(), 0u64, None);
+    let mut taken = Vec::new();
+    let mut seen = 0u64;
+    let mut after = None;
     loop {
         job.progress("reading", seen, total).await?;
         let page = store
@@ -132,10 +133,8 @@ pub(crate) struct Making {
 
 impl Making {
     pub async fn new(engine: &Engine, job: &Job<'_>) -> Result<Making, EngineError> {
-        let (policy, rules) = (
-            engine.policy_for(job.tenant()).await?,
-            engine.rules(job.tenant()).await?,
-        );
+        let policy = engine.policy_for(job.tenant()).await?;
+        let rules = engine.rules(job.tenant()).await?;
         let world = engine.parts.profiles.of(job.memory_ref()).world.clone();
         Ok(Making {
             policy,

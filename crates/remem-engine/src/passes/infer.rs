@@ -87,10 +87,8 @@ pub async fn run(
         };
         let entries = written(engine, tenant, &events).await?;
         if mode == Mode::DryRun {
-            let (examined, changed) = (
-                entries.len() as u64,
-                promised(engine, tenant, &entries).await?,
-            );
+            let examined = entries.len() as u64;
+            let changed = promised(engine, tenant, &entries).await?;
             return Ok(PassReport {
                 examined,
                 changed,
@@ -244,10 +242,8 @@ async fn arm(
     (last, version): (Seq, Precondition),
     fence: Option<Fence>,
 ) -> Result<u64, EngineError> {
-    let (policy, rules) = (
-        engine.policy_for(tenant).await?,
-        engine.rules(tenant).await?,
-    );
+    let policy = engine.policy_for(tenant).await?;
+    let rules = engine.rules(tenant).await?;
     let now: Timestamp = engine.now_for(tenant).await?;
     let admission = rules.admission(&policy, now);
     let mut batch = Batch::new(tenant.clone(), now).fenced(fence);

@@ -17,7 +17,8 @@ pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineErr
     if engine.look_at_schedules(tenant).await? {
         return Ok(true);
     }
-    let (store, policy) = (&engine.parts.store, &engine.parts.policy);
+    let store = &engine.parts.store;
+    let policy = &engine.parts.policy;
     let too_old = store
         .records(
             tenant,
@@ -69,7 +70,8 @@ async fn forget(
     mode: Mode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let (store, policy) = (&engine.parts.store, &engine.parts.policy);
+    let store = &engine.parts.store;
+    let policy = &engine.parts.policy;
     let now = engine.now_for(tenant).await?;
     let too_old = too_old(engine, tenant).await?;
     let mut records = store

@@ -20,7 +20,8 @@ pub async fn run(
     mode: Mode,
     fence: Option<Fence>,
 ) -> Result<PassReport, EngineError> {
-    let (store, policy) = (&engine.parts.store, &engine.parts.policy);
+    let store = &engine.parts.store;
+    let policy = &engine.parts.policy;
     let now = engine.now_for(tenant).await?;
     let mut report = PassReport::default();
     for n in 0..BATCHES_MAX {
@@ -64,7 +65,8 @@ async fn erase_ended(
     fence: Option<Fence>,
     mut report: PassReport,
 ) -> Result<PassReport, EngineError> {
-    let (store, limit) = (&engine.parts.store, engine.parts.policy.purge_batch_max);
+    let store = &engine.parts.store;
+    let limit = engine.parts.policy.purge_batch_max;
     for _ in 0..BATCHES_MAX {
         let ended = store.ended(tenant, limit).await?;
         report.examined += ended.len() as u64;

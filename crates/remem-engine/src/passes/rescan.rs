@@ -111,7 +111,8 @@ async fn go_on(
     let Some(found) = engine.parts.directory.tenant(tenant).await? else {
         return Ok(PassReport::default());
     };
-    let (begun, rules) = (engine.now_for(tenant).await?, engine.rules(tenant).await?);
+    let begun = engine.now_for(tenant).await?;
+    let rules = engine.rules(tenant).await?;
     let policy = Policy {
         shapes: found.shapes,
         ..engine.parts.policy.clone()
@@ -221,10 +222,12 @@ impl Walk<'_> {
     /// The entries as they are to be, and how many of them are another text by that. Off the async threads: this may redact
     /// megabytes at once.
     async fn readmit(&self, entries: Vec<Entry>) -> (Vec<(EntryId, Admitted)>, u64) {
-        let (rules, policy, tenant) =
-            (self.rules.clone(), self.policy.clone(), self.tenant.clone());
+        let rules = self.rules.clone();
+        let policy = self.policy.clone();
+        let tenant = self.tenant.clone();
         let work = move || {
-            let (admission, mut changed) = (rules.admission(&policy, Timestamp(0)), 0);
+            let admission = rules.admission(&policy, Timestamp(0));
+            let mut changed = 0;
             let mut admitted = Vec::with_capacity(entries.len());
             for entry in entries {
                 let anew = admission.readmit(&tenant, entry.clone());
@@ -286,7 +289,8 @@ impl Walk<'_> {
 
     /// The records of which the rules of today leave something else.
     async fn changed(&self, records: Vec<Record>) -> Vec<(Record, RecordBody)> {
-        let (rules, policy) = (self.rules.clone(), self.policy.clone());
+        let rules = self.rules.clone();
+        let policy = self.policy.clone();
         let work = move || {
             let admission = rules.admission(&policy, Timestamp(0));
             // A run that goes on is written anew by its own next step; taking its version away would only hold it up.

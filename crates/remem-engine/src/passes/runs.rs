@@ -66,7 +66,8 @@ async fn take_up(
     else {
         return let_go(engine, tenant, &snapshot.run, now, mode).await;
     };
-    let (stalled_since, state) = (record.at, RunState::from_map(record.body));
+    let stalled_since = record.at;
+    let state = RunState::from_map(record.body);
     if state
         .as_ref()
         .is_none_or(|state| state.status.is_terminal())
@@ -151,7 +152,8 @@ async fn forget(
     fence: Option<Fence>,
     mut report: PassReport,
 ) -> Result<PassReport, EngineError> {
-    let (store, policy) = (&engine.parts.store, &engine.parts.policy);
+    let store = &engine.parts.store;
+    let policy = &engine.parts.policy;
     let oldest = now.plus_ms(-policy.run_retention_ms);
     let runs = store
         .records(tenant, RecordKind::Run, "", None, FORGET_MAX)

@@ -70,11 +70,13 @@ impl Engine {
         id: &str,
         revise: Revise,
     ) -> Result<(), EngineError> {
-        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
+        let tenant = caller.tenant();
+        let policy = self.policy_of(caller);
         let proposal = self.find_proposal(tenant, id).await?;
         let state = step(&proposal, Step::Revise)?;
         is_seen(&proposal, revise.expected.as_deref())?;
-        let (limit, actual) = (policy.proposal_revisions_max, proposal.revision + 1);
+        let limit = policy.proposal_revisions_max;
+        let actual = proposal.revision + 1;
         if actual > limit {
             return Err(Rejection::TooLarge {
                 field: "revisions",
@@ -94,11 +96,10 @@ impl Engine {
                 .ok_or(ProposalError::HoldsSecret)?
                 .map(),
         };
-        let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
-        let (title, rationale) = (
-            revise.title.or(proposal.title.clone()),
-            revise.rationale.or(proposal.rationale.clone()),
-        );
+        let rules = self.rules(tenant).await?;
+        let now = self.now_for(tenant).await?;
+        let title = revise.title.or(proposal.title.clone());
+        let rationale = revise.rationale.or(proposal.rationale.clone());
         let draft = draft::written(&rules.admission(&policy, now), title, rationale, artifact)?;
         let author = caller.principal().as_str();
         let next = Proposal {
@@ -114,10 +115,8 @@ impl Engine {
             updated_at: now,
             ..proposal.clone()
         };
-        let (key, body) = (
-            revision_key(&next.id, next.revision),
-            revision_body(&draft.artifact, Some(author), now),
-        );
+        let key = revision_key(&next.id, next.revision);
+        let body = revision_body(&draft.artifact, Some(author), now);
         let batch = changing(caller, &proposal, &next, now).set(
             RecordKind::ProposalRevision,
             key,

@@ -92,7 +92,8 @@ pub(super) fn cleaned(admission: &Admission<'_>, text: &str) -> String {
 
 fn bounded(field: &'static str, text: Option<&str>, limit: usize) -> Result<(), Rejection> {
     let chars = text.map_or(0, |text| text.chars().count());
-    let (limit, actual) = (limit as u64, chars as u64);
+    let limit = limit as u64;
+    let actual = chars as u64;
     if actual <= limit {
         Ok(())
     } else {
@@ -248,7 +249,8 @@ mod tests {
 
     #[test]
     fn texts_are_bounded() {
-        let (policy, redactor) = (Policy::default(), Redactor::empty());
+        let policy = Policy::default();
+        let redactor = Redactor::empty();
         let admission = Admission {
             policy: &policy,
             redactor: &redactor,

@@ -125,9 +125,10 @@ impl Gate {
         let text = |body: &Map<String, Value>, name: &str| {
             body.get(name).and_then(Value::as_str).map(str::to_owned)
         };
-        let (body, time) = (&record.body, |body: &Map<String, Value>, name: &str| {
+        let time = |body: &Map<String, Value>, name: &str| {
             body.get(name).and_then(Value::as_i64).map(Timestamp)
-        });
+        };
+        let body = &record.body;
         let vote = |vote: &Value| {
             Some(Vote {
                 principal: text(vote.as_object()?, "principal")?,
@@ -220,7 +221,8 @@ impl Engine {
             .await?
             .ok_or(EngineError::NotFound)?;
         // Rules may have changed since the note was written.
-        let (rules, policy) = (self.rules(caller.tenant()).await?, self.policy_of(caller));
+        let rules = self.rules(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
         let note = gate
             .note
             .as_deref()
@@ -289,7 +291,8 @@ impl Engine {
         caller: &Caller,
         proposal: Proposal,
     ) -> Result<Applied, EngineError> {
-        let (tenant, now) = (caller.tenant(), self.now_for(caller.tenant()).await?);
+        let tenant = caller.tenant();
+        let now = self.now_for(caller.tenant()).await?;
         let gate = self.open_gate(tenant, &proposal, now).await?;
         if !proposal.is_of(caller.principal().as_str()) {
             return self.grant(caller, &proposal, gate, now).await;
@@ -439,11 +442,13 @@ impl Engine {
         }
         step(&proposal, Step::Apply)?;
         is_seen(&proposal, digest)?;
-        let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
+        let rules = self.rules(tenant).await?;
+        let now = self.now_for(tenant).await?;
         let note = draft::note(&rules.admission(&self.policy_of(caller), now), note)?;
         let principal = caller.principal().as_str();
         let gate = self.open_gate(tenant, &proposal, now).await?;
-        let (ended_by, reason) = (Some(principal.to_owned()), Some(reason.to_owned()));
+        let ended_by = Some(principal.to_owned());
+        let reason = Some(reason.to_owned());
         let gate = Gate {
             state: GateState::Overridden,
             ended_by,
@@ -586,7 +591,8 @@ mod tests {
     }
 
     fn record(body: RecordBody) -> Record {
-        let (kind, key) = (RecordKind::Gate, "prop_1-r2".to_owned());
+        let kind = RecordKind::Gate;
+        let key = "prop_1-r2".to_owned();
         Record {
             kind,
             key,

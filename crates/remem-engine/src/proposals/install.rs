@@ -96,7 +96,8 @@ impl Engine {
             .store
             .records(caller.tenant(), RecordKind::Installed, "", None, limit)
             .await?;
-        let (rules, policy) = (self.rules(caller.tenant()).await?, self.policy_of(caller));
+        let rules = self.rules(caller.tenant()).await?;
+        let policy = self.policy_of(caller);
         let read = |record: Record| {
             let text = |name: &str| {
                 record
@@ -127,7 +128,8 @@ impl Engine {
         artifact: &Artifact,
         now: Timestamp,
     ) -> Result<Installation, EngineError> {
-        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
+        let tenant = caller.tenant();
+        let policy = self.policy_of(caller);
         let what =
             check(proposal.kind, &artifact.map(), &policy).map_err(ProposalError::Malformed)?;
         let reference = format!("{}/{}", proposal.kind.as_str(), what.name());
@@ -303,7 +305,8 @@ impl Engine {
             .await?
             .len()
             + effects.len();
-        let (limit, actual) = (limit as u64, actual as u64);
+        let limit = limit as u64;
+        let actual = actual as u64;
         if actual <= limit {
             Ok(())
         } else {

@@ -75,15 +75,14 @@ impl Engine {
             }
             .into());
         }
-        let (tenant, limit) = (
-            caller.tenant(),
-            self.parts.policy.list_limit(query.limit) as usize,
-        );
+        let tenant = caller.tenant();
+        let limit = self.parts.policy.list_limit(query.limit) as usize;
         let wanted = |proposal: &Proposal| {
             query.state.is_none_or(|state| proposal.state == state)
                 && query.kind.is_none_or(|kind| proposal.kind == kind)
         };
-        let (mut found, mut after) = (Vec::new(), query.after.clone());
+        let mut found = Vec::new();
+        let mut after = query.after.clone();
         loop {
             let page = self
                 .parts
@@ -162,8 +161,10 @@ impl Engine {
             .into());
         }
         let idempotency = self.idempotency("submit-proposal", key, &digest(&new))?;
-        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
-        let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
+        let tenant = caller.tenant();
+        let policy = self.policy_of(caller);
+        let rules = self.rules(tenant).await?;
+        let now = self.now_for(tenant).await?;
         let draft = draft::written(
             &rules.admission(&policy, now),
             new.title,
@@ -238,10 +239,8 @@ impl Engine {
         if !self.parts.review.is_open() {
             return Err(ProposalError::Off.into());
         }
-        let (policy, known) = (
-            &self.parts.policy,
-            self.parts.review.proposals(tenant).await?,
-        );
+        let policy = &self.parts.policy;
+        let known = self.parts.review.proposals(tenant).await?;
         let open = known
             .iter()
             .filter(|proposal| proposal.state.is_open())
@@ -251,7 +250,8 @@ impl Engine {
             (policy.proposals_max, known.len()),
         ] {
             if actual >= limit {
-                let (limit, actual) = (limit as u64, actual as u64 + 1);
+                let limit = limit as u64;
+                let actual = actual as u64 + 1;
                 return Err(Rejection::TooLarge {
                     field: "proposals",
                     unit: "items",
@@ -299,10 +299,8 @@ pub(super) fn creating(
     artifact: &Artifact,
     now: Timestamp,
 ) -> Batch {
-    let (key, body) = (
-        revision_key(&proposal.id, 1),
-        revision_body(artifact, proposal.author.as_deref(), now),
-    );
+    let key = revision_key(&proposal.id, 1);
+    let body = revision_body(artifact, proposal.author.as_deref(), now);
     batch
         .set(
             RecordKind::Proposal,

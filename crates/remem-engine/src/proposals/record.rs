@@ -243,7 +243,8 @@ impl Desk {
     /// Every proposal of a tenant, oldest first.
     pub(super) async fn proposals(&self, tenant: &TenantId) -> Result<Vec<Proposal>, EngineError> {
         const PAGE: u32 = 1_000;
-        let (mut all, mut after) = (Vec::new(), None::<String>);
+        let mut all = Vec::new();
+        let mut after = None::<String>;
         loop {
             let page = self
                 .records(tenant, RecordKind::Proposal, "", after.as_deref(), PAGE)
@@ -271,7 +272,8 @@ impl Engine {
             .await?
             .map(|artifact| artifact.map())
             .unwrap_or_default();
-        let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
+        let rules = self.rules(tenant).await?;
+        let policy = self.policy_for(tenant).await?;
         let words =
             json!({"title": proposal.title, "rationale": proposal.rationale, "artifact": artifact});
         let clean = rules
@@ -300,7 +302,8 @@ impl Engine {
         let sha256 = text(&record.body, "sha256").unwrap_or_default();
         let artifact =
             text(&record.body, "artifact").and_then(|text| Artifact::from_stored(text, &sha256));
-        let (rules, policy) = (self.rules(tenant).await?, self.policy_for(tenant).await?);
+        let rules = self.rules(tenant).await?;
+        let policy = self.policy_for(tenant).await?;
         let artifact = artifact.map(|artifact| artifact.map()).unwrap_or_default();
         let artifact = rules
             .admission(&policy, self.now())
@@ -366,7 +369,8 @@ mod tests {
         };
         for proposal in [bare, full] {
             let body = proposal.body().map().clone();
-            let (kind, key) = (RecordKind::Proposal, proposal.id.clone());
+            let kind = RecordKind::Proposal;
+            let key = proposal.id.clone();
             let record = Record {
                 kind,
                 key,

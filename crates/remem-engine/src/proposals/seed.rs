@@ -26,19 +26,15 @@ impl Engine {
             return Ok(());
         }
         self.room_for_a_proposal(tenant).await?;
-        let (rules, policy, now) = (
-            self.rules(tenant).await?,
-            self.policy_of(caller),
-            self.now_for(tenant).await?,
-        );
+        let rules = self.rules(tenant).await?;
+        let policy = self.policy_of(caller);
+        let now = self.now_for(tenant).await?;
         let artifact = json!({
             "templateId": "conformance-greeting", "version": "0.1.0", "text": "Hello, {{who}}.",
             "variables": [{"name": "who", "defaultValue": "you"}],
         });
-        let (title, rationale) = (
-            "A greeting".to_owned(),
-            "There for conformance checks to look at.".to_owned(),
-        );
+        let title = "A greeting".to_owned();
+        let rationale = "There for conformance checks to look at.".to_owned();
         let artifact = artifact.as_object().cloned().unwrap_or_default();
         let draft = draft::written(
             &rules.admission(&policy, now),

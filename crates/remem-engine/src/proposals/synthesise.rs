@@ -110,7 +110,8 @@ impl Engine {
         mode: Mode,
         fence: Option<Fence>,
     ) -> Result<PassReport, EngineError> {
-        let (now, policy) = (self.now_for(tenant).await?, self.policy_for(tenant).await?);
+        let now = self.now_for(tenant).await?;
+        let policy = self.policy_for(tenant).await?;
         let known = self
             .parts
             .store
@@ -125,11 +126,9 @@ impl Engine {
             .max()
             .or(progress.seen_trace);
         report.examined += (runs.len() + tools.len()) as u64;
-        let (traces, zone, rules) = (
-            Traces { runs, tools },
-            self.parts.proposals.zone.clone(),
-            policy.clone(),
-        );
+        let traces = Traces { runs, tools };
+        let zone = self.parts.proposals.zone.clone();
+        let rules = policy.clone();
         // Off the async threads: thousands of traces are compared with each other.
         let drafts = tokio::task::spawn_blocking(move || synthesise(&traces, &zone, &rules)).await;
         let drafts = drafts.map_err(|_| StoreError::Damaged("the traces could not be compared"))?;
@@ -170,8 +169,10 @@ impl Engine {
         tenant: &TenantId,
         progress: &mut Progress,
     ) -> Result<(Vec<RunTrace>, PassReport), EngineError> {
-        let (mut traces, mut after, mut all_ended, mut more) =
-            (VecDeque::new(), progress.from.clone(), true, false);
+        let mut traces = VecDeque::new();
+        let mut after = progress.from.clone();
+        let mut all_ended = true;
+        let mut more = false;
         for page_number in 1..=PAGES_MAX {
             let page = self
                 .parts
@@ -241,11 +242,9 @@ impl Engine {
         mode: Mode,
         fence: Option<Fence>,
     ) -> Result<bool, EngineError> {
-        let (rules, policy, now) = (
-            self.rules(tenant).await?,
-            self.policy_for(tenant).await?,
-            self.now_for(tenant).await?,
-        );
+        let rules = self.rules(tenant).await?;
+        let policy = self.policy_for(tenant).await?;
+        let now = self.now_for(tenant).await?;
         let Synthesised {
             kind,
             title,

@@ -46,7 +46,8 @@ impl Engine {
         new: NewTrace,
     ) -> Result<String, EngineError> {
         caller.require(Permission::RunsCreate)?;
-        let (tenant, policy) = (caller.tenant(), self.policy_of(caller));
+        let tenant = caller.tenant();
+        let policy = self.policy_of(caller);
         let named = |text: &String| {
             (1..=NAME_CHARS_MAX).contains(&text.chars().count())
                 && !text.chars().any(char::is_control)
@@ -57,7 +58,8 @@ impl Engine {
         if new.tools.is_empty() {
             return Err(Rejection::Empty { field: "tools" }.into());
         }
-        let (limit, actual) = (policy.trace_tools_max as u64, new.tools.len() as u64);
+        let limit = policy.trace_tools_max as u64;
+        let actual = new.tools.len() as u64;
         if actual > limit {
             return Err(Rejection::TooLarge {
                 field: "tools",
@@ -74,10 +76,8 @@ impl Engine {
             }
             .into());
         }
-        let (limit, actual) = (
-            policy.proposal_text_chars_max as u64,
-            new.task.as_ref().map_or(0, |task| task.chars().count()) as u64,
-        );
+        let limit = policy.proposal_text_chars_max as u64;
+        let actual = new.task.as_ref().map_or(0, |task| task.chars().count()) as u64;
         if actual > limit {
             return Err(Rejection::TooLarge {
                 field: "task",
@@ -94,7 +94,8 @@ impl Engine {
         {
             return Err(Rejection::MalformedName { field: "runId" }.into());
         }
-        let (rules, now) = (self.rules(tenant).await?, self.now_for(tenant).await?);
+        let rules = self.rules(tenant).await?;
+        let now = self.now_for(tenant).await?;
         let body = json!({"agentId": new.agent_id, "tools": new.tools, "task": new.task, "runId": new.run});
         let body = rules
             .admission(&policy, now)
@@ -116,7 +117,8 @@ impl Engine {
 
     /// Every trace that is kept, oldest first.
     pub(super) async fn traces(&self, tenant: &TenantId) -> Result<Vec<ToolTrace>, EngineError> {
-        let (mut all, mut after) = (Vec::new(), None::<String>);
+        let mut all = Vec::new();
+        let mut after = None::<String>;
         // What came in since the pass last forgot some is looked at, too; not without end.
         for _ in 0..2 * self.parts.policy.traces_max.div_ceil(PAGE as usize) {
             let page = self
@@ -140,7 +142,8 @@ impl Engine {
         now: Timestamp,
         fence: Option<Fence>,
     ) -> Result<u64, EngineError> {
-        let (store, policy) = (&self.parts.store, &self.parts.policy);
+        let store = &self.parts.store;
+        let policy = &self.parts.policy;
         let oldest = now.plus_ms(-policy.trace_retention_ms);
         let limit = u32::try_from(policy.traces_max)
             .unwrap_or(u32::MAX)

@@ -105,7 +105,8 @@ fn pass_on(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 }
 
 async fn write(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let (memory_ref, now) = (needed_memory(node)?, live.now().await?);
+    let memory_ref = needed_memory(node)?;
+    let now = live.now().await?;
     let tags = node.config.get("tags").and_then(Value::as_array);
     let tags = tags.map_or_else(Vec::new, |tags| {
         tags.iter()
@@ -160,7 +161,8 @@ async fn get(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 }
 
 async fn delete(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let (memory_ref, id) = (needed_memory(node)?, text(live, node, "id")?);
+    let memory_ref = needed_memory(node)?;
+    let id = text(live, node, "id")?;
     // Whether there is something to delete is a read, so that a replay answers alike.
     let there = !live.get(&memory_ref, &id).await?.is_null();
     live.delete(&memory_ref, &id);

@@ -63,10 +63,8 @@ pub(super) async fn turn(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
         None => bind(live, &id, &offered).await?,
     };
     let bound = live.record(asked, bound).await?;
-    let (invocation_id, memory_ref) = (
-        format!("{}:{}", live.run.id, node.id),
-        bound["memoryRef"].as_str().map(str::to_owned),
-    );
+    let invocation_id = format!("{}:{}", live.run.id, node.id);
+    let memory_ref = bound["memoryRef"].as_str().map(str::to_owned);
     live.emit_fact(EventBody::InvocationStarted(InvocationStarted {
         invocation_id: invocation_id.clone(),
         agent_id: id.clone(),

@@ -28,7 +28,8 @@ fn budget(configurable: &Map<String, Value>) -> Result<Option<u64>, Halt> {
 }
 
 pub(super) async fn run(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let (memory_ref, budget) = (needed_memory(node)?, budget(&live.run.state.configurable)?);
+    let memory_ref = needed_memory(node)?;
+    let budget = budget(&live.run.state.configurable)?;
     let asked = json!({"op": "distill", "memoryRef": memory_ref, "tokenBudget": budget});
     let answer = match live.recall(&asked).await? {
         Some(answer) => answer,

@@ -138,7 +138,8 @@ impl Engine {
             .forked(caller, source.state, &log, origin.clone(), fork.overlay)
             .await?;
         let idempotency = self.idempotency("fork-run", key, &body.of_run(&state))?;
-        let (policy, name) = (self.policy_of(caller), self.parts.ids.run());
+        let policy = self.policy_of(caller);
+        let name = self.parts.ids.run();
         let start = Start {
             id: name,
             state,

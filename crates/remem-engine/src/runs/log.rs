@@ -93,10 +93,8 @@ impl Engine {
         if !found.0.is_empty() || found.1 || wait.is_zero() {
             return Ok(found);
         }
-        let (mut watch, run) = (
-            self.parts.store.watch(caller.tenant()).await?,
-            RunId::parse(id).ok_or(EngineError::NotFound)?,
-        );
+        let mut watch = self.parts.store.watch(caller.tenant()).await?;
+        let run = RunId::parse(id).ok_or(EngineError::NotFound)?;
         let waiting = async {
             loop {
                 let step = self.next_step(caller.tenant(), &run, &mut watch);

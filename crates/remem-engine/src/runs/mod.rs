@@ -325,10 +325,8 @@ impl Engine {
         tenant: &TenantId,
         start: Start,
     ) -> Result<Begun, EngineError> {
-        let (now, principal) = (
-            self.now_for(tenant).await?,
-            PrincipalId::parse(&start.state.principal),
-        );
+        let now = self.now_for(tenant).await?;
+        let principal = PrincipalId::parse(&start.state.principal);
         let batch = Batch::new(tenant.clone(), now).idempotent(start.idempotency.clone());
         let batch = principal.into_iter().fold(batch, Batch::by);
         let (batch, run) = self.starting(policy, tenant, start, batch).await?;
@@ -427,7 +425,8 @@ impl Engine {
             .await?
             .ok_or(EngineError::NotFound)?;
         // Rules may have changed since it was written: nothing leaves without a second look.
-        let (rules, now) = (self.rules(tenant).await?, self.now());
+        let rules = self.rules(tenant).await?;
+        let now = self.now();
         let shown = rules.admission(policy, now).record(run.state.to_map());
         run.state = RunState::from_map(shown.map().clone())
             .ok_or(StoreError::Damaged("a run cannot be read"))?;
@@ -460,7 +459,8 @@ impl Engine {
             ("metadata", &new.metadata),
             ("configurable", &new.configurable),
         ] {
-            let (limit, actual) = (self.parts.policy.run_input_bytes_max, size(map));
+            let limit = self.parts.policy.run_input_bytes_max;
+            let actual = size(map);
             if actual > limit {
                 return Err(Rejection::TooLarge {
                     field,
@@ -489,7 +489,8 @@ impl Engine {
         user: &PrincipalId,
         workflow: &Workflow,
     ) -> Result<Option<String>, EngineError> {
-        let (mut waiting, mut seen) = (vec![workflow.clone()], Vec::new());
+        let mut waiting = vec![workflow.clone()];
+        let mut seen = Vec::new();
         while let Some(workflow) = waiting.pop() {
             if workflow
                 .nodes

@@ -165,7 +165,8 @@ async fn start_child(
     workflow_id: &str,
     inputs: Map<String, Value>,
 ) -> Result<(), Halt> {
-    let (engine, tenant) = (live.engine, &live.tenant);
+    let engine = live.engine;
+    let tenant = &live.tenant;
     let found = engine.workflow_of(tenant, workflow_id).await?;
     let workflow = found.ok_or_else(|| {
         Halt::fault(

@@ -32,7 +32,8 @@ fn note(content: impl Into<String>) -> Draft {
 }
 
 async fn write_then_read(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let (memory_ref, now) = (needed_memory(node)?, live.now().await?);
+    let memory_ref = needed_memory(node)?;
+    let now = live.now().await?;
     let id = live.write(
         &memory_ref,
         note(format!("Written by run {} and read back.", live.run.id)),
@@ -66,7 +67,8 @@ async fn redaction(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 
 /// One entry that has ended and one that has not.
 async fn ttl(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let (memory_ref, now) = (needed_memory(node)?, live.now().await?);
+    let memory_ref = needed_memory(node)?;
+    let now = live.now().await?;
     // No caller can write an entry that has ended; this one is written as of two seconds ago.
     let ended = Draft {
         expires_at: Some(now.plus_ms(-1_000)),
@@ -87,7 +89,8 @@ async fn ttl(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 
 /// A name that another tenant may use is a name of this tenant here.
 async fn cross_tenant(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let (memory_ref, now) = (needed_memory(node)?, live.now().await?);
+    let memory_ref = needed_memory(node)?;
+    let now = live.now().await?;
     let foreign = node
         .config
         .get("probeMemoryRef")
@@ -105,7 +108,8 @@ async fn cross_tenant(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
 
 /// More than fits, one entry that would not fit alone, one with a secret.
 async fn budgeted(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
-    let (memory_ref, now) = (needed_memory(node)?, live.now().await?);
+    let memory_ref = needed_memory(node)?;
+    let now = live.now().await?;
     let args = list_args(node);
     let budget = args.token_budget.unwrap_or(800);
     let size = |share: u64| "word ".repeat(usize::try_from(budget / share + 1).unwrap_or(1));

@@ -136,7 +136,8 @@ impl Engine {
             .workflow_of(caller.tenant(), id)
             .await?
             .ok_or(EngineError::UnknownWorkflow)?;
-        let (rules, now) = (self.rules(caller.tenant()).await?, self.now());
+        let rules = self.rules(caller.tenant()).await?;
+        let now = self.now();
         Ok(rules
             .admission(&self.policy_of(caller), now)
             .record(found.definition.document)

@@ -80,7 +80,8 @@ impl Engine {
         filter: &Filter,
         now: Timestamp,
     ) -> Result<Vec<Entry>, EngineError> {
-        let (mut found, mut after) = (Vec::new(), None);
+        let mut found = Vec::new();
+        let mut after = None;
         while found.len() < ENTRIES_MAX {
             let page = self
                 .parts
@@ -110,10 +111,8 @@ impl Engine {
         version: u64,
     ) -> Result<(), EngineError> {
         let tenant = &scope.tenant;
-        let (now, profile) = (
-            self.now_for(tenant).await?,
-            self.parts.profiles.of(&scope.memory_ref).clone(),
-        );
+        let now = self.now_for(tenant).await?;
+        let profile = self.parts.profiles.of(&scope.memory_ref).clone();
         let id = SessionId::parse(&session.session_id).ok_or(StoreError::Damaged(UNREADABLE))?;
         let filter = Filter {
             session: Some(id.clone()),
@@ -217,12 +216,15 @@ impl Engine {
         session: Session,
         version: u64,
     ) -> Result<(), EngineError> {
-        let (tenant, now) = (&scope.tenant, self.now_for(&scope.tenant).await?);
+        let tenant = &scope.tenant;
+        let now = self.now_for(&scope.tenant).await?;
         let filter = Filter {
             session: SessionId::parse(&session.session_id),
             ..Filter::default()
         };
-        let (mut after, mut kept, mut gone) = (None, 0, 0);
+        let mut after = None;
+        let mut kept = 0;
+        let mut gone = 0;
         loop {
             let page = self
                 .parts

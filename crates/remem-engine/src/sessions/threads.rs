@@ -87,7 +87,8 @@ impl Engine {
         let mut lasting = of_thread(&turns);
         lasting.extend(tool_line(&turns, interaction));
         let mut batch = Batch::new(scope.tenant.clone(), now).by(caller.principal().clone());
-        let (mut slots, mut promoted) = (Slots::new(self, scope), 0);
+        let mut slots = Slots::new(self, scope);
+        let mut promoted = 0;
         for mut one in lasting {
             one.draft.facets.session = Some(session.clone());
             let name = made_id(scope, &name_in(&session, interaction), &one);

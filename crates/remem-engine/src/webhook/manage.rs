@@ -61,7 +61,8 @@ impl Engine {
     ) -> Result<Registered, EngineError> {
         caller.require(Permission::WebhooksManage)?;
         let policy = self.policy_of(caller);
-        let (chars, limit) = (new.url.chars().count(), policy.webhook_url_chars_max);
+        let chars = new.url.chars().count();
+        let limit = policy.webhook_url_chars_max;
         if chars > limit {
             return Err(Rejection::TooLarge {
                 field: "url",
@@ -111,7 +112,8 @@ impl Engine {
         tags: Vec<String>,
         now: Timestamp,
     ) -> Result<Hook, EngineError> {
-        let (tenant, id) = (caller.tenant(), format!("wh_{}", self.parts.ids.holder()));
+        let tenant = caller.tenant();
+        let id = format!("wh_{}", self.parts.ids.holder());
         let secret = Zeroizing::new(new.secret.clone().unwrap_or_else(random_secret));
         Ok(Hook {
             version: 0,
@@ -284,7 +286,8 @@ impl Engine {
         after: Seq,
         limit: u32,
     ) -> Result<Vec<Record>, EngineError> {
-        let (prefix, after) = (format!("{}/", hook.id), dead_letter_key(&hook.id, after));
+        let prefix = format!("{}/", hook.id);
+        let after = dead_letter_key(&hook.id, after);
         // The pass may be ahead of its own clearing up by one.
         let limit = limit.min(
             u32::try_from(self.parts.policy.dead_letters_max)
@@ -335,7 +338,8 @@ impl Engine {
         seq: Seq,
     ) -> Result<Redelivered, EngineError> {
         caller.require(Permission::WebhooksManage)?;
-        let (tenant, hook) = (caller.tenant(), self.hook(caller, id).await?);
+        let tenant = caller.tenant();
+        let hook = self.hook(caller, id).await?;
         let key = dead_letter_key(&hook.id, seq);
         let record = self
             .parts

@@ -95,7 +95,8 @@ fn headers(
     timestamp: i64,
     signature: &str,
 ) -> Vec<(&'static str, String)> {
-    let (timestamp, signature) = (timestamp.to_string(), signature.to_owned());
+    let timestamp = timestamp.to_string();
+    let signature = signature.to_owned();
     vec![
         ("Content-Type", "application/json".to_owned()),
         ("User-Agent", USER_AGENT.to_owned()),

@@ -34,7 +34,8 @@ impl Engine {
         now: Timestamp,
     ) -> Result<(Profile, Vec<Draft>), EngineError> {
         let profile = self.parts.profiles.of(&scope.memory_ref).clone();
-        let (rules, policy) = (self.rules(&scope.tenant).await?, self.policy_of(caller));
+        let rules = self.rules(&scope.tenant).await?;
+        let policy = self.policy_of(caller);
         let mut shaped = Vec::with_capacity(drafts.len());
         for mut draft in drafts {
             if profile.non_mirror {
@@ -103,7 +104,9 @@ impl Engine {
             }
             batch = self.join_session(&scope.tenant, batch, turn).await?;
         }
-        let (mut slots, mut ready, mut kept) = (Slots::new(self, scope), Vec::new(), Vec::new());
+        let mut slots = Slots::new(self, scope);
+        let mut ready = Vec::new();
+        let mut kept = Vec::new();
         let mut admissible = Vec::new();
         for draft in drafts {
             let id = self.parts.ids.entry();

@@ -162,7 +162,8 @@ fn row(answer: Answer) -> Option<Row> {
         EntryState::Invalidated | EntryState::Retired(_) => false,
         _ => return None,
     };
-    let (entry, facets) = (&answer.entry, &answer.entry.facets);
+    let entry = &answer.entry;
+    let facets = &answer.entry.facets;
     let window = Window {
         from: facets.valid_at.unwrap_or(entry.created_at),
         to: facets.invalid_at,

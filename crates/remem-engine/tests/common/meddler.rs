@@ -35,12 +35,10 @@ fn dead() -> StoreError {
 
 impl Meddler {
     pub fn over(inner: Arc<dyn Store>) -> Meddler {
-        let (texts, calls, late, lawless) = (
-            AtomicU64::new(0),
-            AtomicU64::new(0),
-            AtomicBool::new(false),
-            AtomicBool::new(false),
-        );
+        let texts = AtomicU64::new(0);
+        let calls = AtomicU64::new(0);
+        let late = AtomicBool::new(false);
+        let lawless = AtomicBool::new(false);
         Meddler {
             inner,
             texts,

@@ -135,7 +135,8 @@ impl CommitmentDoor for EngineDoor {
             .explain_commitment(&self.caller, id)
             .await
             .map_err(fail)?;
-        let (rules, words) = (found.info.commitment.rules.clone(), found.words.clone());
+        let rules = found.info.commitment.rules.clone();
+        let words = found.words.clone();
         let [sentence, cue, condition_words] =
             words.map_or([None, None, None], |words| words.map(Some));
         Ok(CommitmentWhy {
@@ -180,7 +181,8 @@ impl CommitmentDoor for EngineDoor {
             delivery,
             subjects,
         } = new;
-        let (at, delivery) = (at.map(|at| at.0), delivery.into());
+        let at = at.map(|at| at.0);
+        let delivery = delivery.into();
         let new = NewCommitment {
             text,
             at,

@@ -105,7 +105,8 @@ fn state(text: &str) -> Result<State, Failure> {
 
 impl EngineDoor {
     fn shown(&self, shown: Shown) -> Proposal {
-        let (proposal, tenant) = (shown.proposal, self.caller.tenant().as_str().to_owned());
+        let proposal = shown.proposal;
+        let tenant = self.caller.tenant().as_str().to_owned();
         Proposal {
             id: proposal.id,
             kind: proposal.kind.as_str().to_owned(),

@@ -81,10 +81,8 @@ impl RecallDoor for EngineDoor {
         memory_ref: &str,
         request: RecallRequest,
     ) -> Result<RecallAnswer, Failure> {
-        let (budget, standing) = (
-            request.token_budget.unwrap_or(BUDGET),
-            request.standing.unwrap_or(true),
-        );
+        let budget = request.token_budget.unwrap_or(BUDGET);
+        let standing = request.standing.unwrap_or(true);
         let search = engine_search(SearchRequest {
             query: request.query,
             limit: request.limit,

@@ -35,7 +35,8 @@ async fn observe(request: Request, next: Next) -> Response {
         .map_or("unknown", MatchedPath::as_str)
         .to_owned();
     let response = next.run(request).await;
-    let (status, elapsed) = (response.status().as_u16(), begun.elapsed());
+    let status = response.status().as_u16();
+    let elapsed = begun.elapsed();
     tracing::debug!(
         method,
         route,

@@ -137,10 +137,8 @@ async fn consolidate(door: EngineDoor, JsonBody(body): JsonBody<Consolidate>) ->
             .map_err(fail)?;
     }
     let report = run(&door, "consolidate", &body.memory_ref, value!({})).await?;
-    let (input, output) = (
-        report.detail.get("inputCount"),
-        report.detail.get("outputCount"),
-    );
+    let input = report.detail.get("inputCount");
+    let output = report.detail.get("outputCount");
     let event = value!({"memoryRef": body.memory_ref, "inputCount": input, "outputCount": output, "trigger": "on-demand"});
     let leaked = door
         .engine

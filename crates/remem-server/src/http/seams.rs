@@ -88,7 +88,8 @@ async fn workspace(door: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Ans
         .require(Permission::WorkspaceWrite)
         .map_err(fail)?;
     let caller = sandbox(&door.engine, &format!("{}.{}", op.tenant, op.workspace)).await?;
-    let (engine, path) = (&door.engine, op.path.unwrap_or_default());
+    let engine = &door.engine;
+    let path = op.path.unwrap_or_default();
     match op.op.as_str() {
         "put" => {
             let content = op.content.unwrap_or_default();
@@ -226,7 +227,8 @@ async fn dispatch(
         .await
         .map_err(fail)?
         .run;
-    let (mut events, mut complete) = (Vec::new(), false);
+    let mut events = Vec::new();
+    let mut complete = false;
     while !complete {
         let wait = Duration::from_secs(10);
         let (more, ended) = door

@@ -118,7 +118,8 @@ pub(super) async fn put_file(
     key: IdempotencyKey,
     JsonBody(body): JsonBody<WorkspaceFilePut>,
 ) -> Answer {
-    let (kind, conditions) = (body.content_type.as_deref(), conditions(&headers, &key));
+    let kind = body.content_type.as_deref();
+    let conditions = conditions(&headers, &key);
     answer(
         door.engine
             .put_file(&door.caller, &path, &body.content, kind, conditions)

@@ -37,10 +37,8 @@ async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Resp
             request.extensions_mut().insert(door);
             let response = next.run(request).await;
             // What rmcp itself refuses it refuses in plain text that quotes headers and bodies.
-            let (status, hint) = (
-                response.status(),
-                "it is not an MCP message that this host takes".to_owned(),
-            );
+            let status = response.status();
+            let hint = "it is not an MCP message that this host takes".to_owned();
             if status.is_success() {
                 response
             } else {

@@ -231,7 +231,8 @@ impl Host {
     }
 
     async fn made(ground: Ground, setup: Setup<'_>) -> Host {
-        let (post, key) = (Arc::new(RecordedPost::default()), HostKey::new([7; 32]));
+        let post = Arc::new(RecordedPost::default());
+        let key = HostKey::new([7; 32]);
         let secrets = setup
             .secrets
             .into_iter()
@@ -293,10 +294,8 @@ impl Host {
 
     /// A key of a user of tenant `a`; its text is the user's name.
     pub async fn user(&self, name: &str) {
-        let (tenant, principal) = (
-            TenantId::parse("a").unwrap(),
-            remem_core::PrincipalId::parse(name),
-        );
+        let tenant = TenantId::parse("a").unwrap();
+        let principal = remem_core::PrincipalId::parse(name);
         let permissions = Permission::ALL.to_vec();
         let request = KeyRequest {
             tenant,

@@ -313,15 +313,15 @@ fn repeat(row: &Row) -> Result<RepeatRow, StoreError> {
 }
 
 fn record(row: &Row) -> Result<RecordRow, StoreError> {
-    let (due, topic, source_scope, source_id) =
-        (get(row, 5)?, get(row, 6)?, get(row, 7)?, get(row, 8)?);
-    let (kind, key, version, at, body) = (
-        get(row, 0)?,
-        get(row, 1)?,
-        get(row, 2)?,
-        get(row, 3)?,
-        get(row, 4)?,
-    );
+    let due = get(row, 5)?;
+    let topic = get(row, 6)?;
+    let source_scope = get(row, 7)?;
+    let source_id = get(row, 8)?;
+    let kind = get(row, 0)?;
+    let key = get(row, 1)?;
+    let version = get(row, 2)?;
+    let at = get(row, 3)?;
+    let body = get(row, 4)?;
     Ok(RecordRow {
         kind,
         key,
@@ -433,24 +433,16 @@ impl Side for Database {
     }
 
     async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError> {
-        let (name, seq, revision) = (
-            tenant.as_str(),
-            column(&page, |r| r.seq),
-            column(&page, |r| r.revision),
-        );
-        let (at, run, kind) = (
-            column(&page, |r| r.at),
-            column(&page, |r| r.run_id.as_deref()),
-            column(&page, |r| r.kind.as_str()),
-        );
-        let (payload, hash) = (
-            column(&page, |r| r.payload.as_str()),
-            column(&page, |r| r.hash.as_slice()),
-        );
-        let (run_seq, recorded_at) = (
-            column(&page, |r| r.run_seq),
-            column(&page, |r| r.recorded_at),
-        );
+        let name = tenant.as_str();
+        let seq = column(&page, |r| r.seq);
+        let revision = column(&page, |r| r.revision);
+        let at = column(&page, |r| r.at);
+        let run = column(&page, |r| r.run_id.as_deref());
+        let kind = column(&page, |r| r.kind.as_str());
+        let payload = column(&page, |r| r.payload.as_str());
+        let hash = column(&page, |r| r.hash.as_slice());
+        let run_seq = column(&page, |r| r.run_seq);
+        let recorded_at = column(&page, |r| r.recorded_at);
         let put = call(
             PUT_EVENTS,
             &[
@@ -474,11 +466,9 @@ impl Side for Database {
     }
 
     async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError> {
-        let (name, id, memory_ref) = (
-            tenant.as_str(),
-            column(&page, |r| r.scope_id),
-            column(&page, |r| r.memory_ref.as_str()),
-        );
+        let name = tenant.as_str();
+        let id = column(&page, |r| r.scope_id);
+        let memory_ref = column(&page, |r| r.memory_ref.as_str());
         let owner = column(&page, |r| r.owner.as_deref());
         let put = call(PUT_SCOPES, &[&name, &id, &memory_ref, &owner]);
         self.store
@@ -493,19 +483,13 @@ impl Side for Database {
     }
 
     async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError> {
-        let (name, operation, key) = (
-            tenant.as_str(),
-            column(&page, |r| r.operation.as_str()),
-            column(&page, |r| r.key.as_slice()),
-        );
-        let (body, at) = (
-            column(&page, |r| r.body.as_slice()),
-            column(&page, |r| r.at),
-        );
-        let (revision, outcomes) = (
-            column(&page, |r| r.revision),
-            column(&page, |r| r.outcomes.as_str()),
-        );
+        let name = tenant.as_str();
+        let operation = column(&page, |r| r.operation.as_str());
+        let key = column(&page, |r| r.key.as_slice());
+        let body = column(&page, |r| r.body.as_slice());
+        let at = column(&page, |r| r.at);
+        let revision = column(&page, |r| r.revision);
+        let outcomes = column(&page, |r| r.outcomes.as_str());
         let put = call(
             PUT_REPEATS,
             &[&name, &operation, &key, &body, &at, &revision, &outcomes],
@@ -547,21 +531,15 @@ impl Side for Database {
     async fn put_records(&self, tenant: &TenantId, page: Vec<RecordRow>) -> Result<(), StoreError> {
         let (reviews, records): (Vec<RecordRow>, Vec<RecordRow>) =
             page.into_iter().partition(RecordRow::is_inert);
-        let (name, kind, key) = (
-            tenant.as_str(),
-            column(&records, |r| r.kind.as_str()),
-            column(&records, |r| r.key.as_str()),
-        );
-        let (version, at, body) = (
-            column(&records, |r| r.version),
-            column(&records, |r| r.at),
-            column(&records, |r| r.body.as_str()),
-        );
-        let (due, topic, scope) = (
-            column(&records, |r| r.due),
-            column(&records, |r| r.topic.as_deref()),
-            column(&records, |r| r.source_scope),
-        );
+        let name = tenant.as_str();
+        let kind = column(&records, |r| r.kind.as_str());
+        let key = column(&records, |r| r.key.as_str());
+        let version = column(&records, |r| r.version);
+        let at = column(&records, |r| r.at);
+        let body = column(&records, |r| r.body.as_str());
+        let due = column(&records, |r| r.due);
+        let topic = column(&records, |r| r.topic.as_deref());
+        let scope = column(&records, |r| r.source_scope);
         let id = column(&records, |r| {
             r.source_id
                 .as_ref()
@@ -573,15 +551,11 @@ impl Side for Database {
                 &name, &kind, &key, &version, &at, &body, &due, &topic, &scope, &id,
             ],
         );
-        let (kind, key) = (
-            column(&reviews, |r| r.kind.as_str()),
-            column(&reviews, |r| r.key.as_str()),
-        );
-        let (version, at, body) = (
-            column(&reviews, |r| r.version),
-            column(&reviews, |r| r.at),
-            column(&reviews, |r| r.body.as_str()),
-        );
+        let kind = column(&reviews, |r| r.kind.as_str());
+        let key = column(&reviews, |r| r.key.as_str());
+        let version = column(&reviews, |r| r.version);
+        let at = column(&reviews, |r| r.at);
+        let body = column(&reviews, |r| r.body.as_str());
         let due = column(&reviews, |r| r.due);
         let inert = call(
             PUT_REVIEWS,

@@ -43,8 +43,10 @@ pub(super) async fn links(reader: &Reader, after: [i64; 4]) -> Result<Vec<LinkRo
         .rows(LINKS, &[&after[0], &after[1], &after[2], &after[3], &LIMIT])
         .await?;
     let link = |r| {
-        let (scope_id, row_id, source_scope, source_row) =
-            (get(r, 0)?, get(r, 1)?, get(r, 2)?, get(r, 3)?);
+        let scope_id = get(r, 0)?;
+        let row_id = get(r, 1)?;
+        let source_scope = get(r, 2)?;
+        let source_row = get(r, 3)?;
         Ok(LinkRow {
             scope_id,
             row_id,
@@ -109,8 +111,10 @@ pub(super) async fn put_replaced(
     tenant: &TenantId,
     page: &[ReplacedRow],
 ) -> Result<(), StoreError> {
-    let (name, scope) = (tenant.as_str(), column(page, |r| r.scope_id));
-    let (id, by) = (column(page, |r| hash(&r.id)), column(page, |r| hash(&r.by)));
+    let name = tenant.as_str();
+    let scope = column(page, |r| r.scope_id);
+    let id = column(page, |r| hash(&r.id));
+    let by = column(page, |r| hash(&r.by));
     write(gate, tenant, call(PUT_REPLACED, &[&name, &scope, &id, &by])).await
 }
 
@@ -119,15 +123,11 @@ pub(super) async fn put_links(
     tenant: &TenantId,
     page: &[LinkRow],
 ) -> Result<(), StoreError> {
-    let (name, scope, id) = (
-        tenant.as_str(),
-        column(page, |r| r.scope_id),
-        column(page, |r| hash(&r.id)),
-    );
-    let (source_scope, source) = (
-        column(page, |r| r.source_scope),
-        column(page, |r| hash(&r.source_id)),
-    );
+    let name = tenant.as_str();
+    let scope = column(page, |r| r.scope_id);
+    let id = column(page, |r| hash(&r.id));
+    let source_scope = column(page, |r| r.source_scope);
+    let source = column(page, |r| hash(&r.source_id));
     write(
         gate,
         tenant,
@@ -145,8 +145,10 @@ pub(super) async fn put_subjects(
     tenant: &TenantId,
     page: &[SubjectRow],
 ) -> Result<(), StoreError> {
-    let (name, subject) = (tenant.as_str(), column(page, |r| r.subject.as_slice()));
-    let (scope, id) = (column(page, |r| r.scope_id), column(page, |r| hash(&r.id)));
+    let name = tenant.as_str();
+    let subject = column(page, |r| r.subject.as_slice());
+    let scope = column(page, |r| r.scope_id);
+    let id = column(page, |r| hash(&r.id));
     write(
         gate,
         tenant,

@@ -38,8 +38,10 @@ pub(super) async fn actions(
         .rows(ACTIONS, &[&after.0, &after.1, &after.2, &after.3, &LIMIT])
         .await?;
     let action = |r| {
-        let (scope_id, row_id, action, reference) =
-            (get(r, 0)?, get(r, 1)?, get(r, 2)?, get(r, 3)?);
+        let scope_id = get(r, 0)?;
+        let row_id = get(r, 1)?;
+        let action = get(r, 2)?;
+        let reference = get(r, 3)?;
         Ok(ActionRow {
             scope_id,
             row_id,
@@ -87,11 +89,9 @@ pub(super) async fn put_slots(
     tenant: &TenantId,
     page: &[SlotRow],
 ) -> Result<(), StoreError> {
-    let (name, scope, id) = (
-        tenant.as_str(),
-        column(page, |r| r.scope_id),
-        column(page, |r| hash(&r.id)),
-    );
+    let name = tenant.as_str();
+    let scope = column(page, |r| r.scope_id);
+    let id = column(page, |r| hash(&r.id));
     let slot = column(page, |r| r.slot.as_str());
     write(gate, tenant, call(PUT_SLOTS, &[&name, &scope, &id, &slot])).await
 }
@@ -101,19 +101,13 @@ pub(super) async fn put_actions(
     tenant: &TenantId,
     page: &[ActionRow],
 ) -> Result<(), StoreError> {
-    let (name, scope, id) = (
-        tenant.as_str(),
-        column(page, |r| r.scope_id),
-        column(page, |r| hash(&r.id)),
-    );
-    let (action, reference) = (
-        column(page, |r| r.action.as_str()),
-        column(page, |r| r.reference.as_str()),
-    );
-    let (at, by) = (
-        column(page, |r| r.linked_at),
-        column(page, |r| r.linked_by.as_deref()),
-    );
+    let name = tenant.as_str();
+    let scope = column(page, |r| r.scope_id);
+    let id = column(page, |r| hash(&r.id));
+    let action = column(page, |r| r.action.as_str());
+    let reference = column(page, |r| r.reference.as_str());
+    let at = column(page, |r| r.linked_at);
+    let by = column(page, |r| r.linked_by.as_deref());
     write(
         gate,
         tenant,
@@ -134,12 +128,11 @@ pub(super) async fn put_rules(
     tenant: &TenantId,
     page: &[RuleRow],
 ) -> Result<(), StoreError> {
-    let (name, world, id) = (
-        tenant.as_str(),
-        column(page, |r| r.world.as_str()),
-        column(page, |r| r.id.as_str()),
-    );
-    let (body, at) = (column(page, |r| r.body.as_str()), column(page, |r| r.at));
+    let name = tenant.as_str();
+    let world = column(page, |r| r.world.as_str());
+    let id = column(page, |r| r.id.as_str());
+    let body = column(page, |r| r.body.as_str());
+    let at = column(page, |r| r.at);
     write(
         gate,
         tenant,

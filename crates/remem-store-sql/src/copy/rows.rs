@@ -459,7 +459,8 @@ mod tests {
     use super::*;
 
     fn event(seq: i64, run_id: Option<&str>, kind: &str) -> EventRow {
-        let (run_id, run_seq) = (run_id.map(str::to_owned), run_id.map(|_| 0));
+        let run_seq = run_id.map(|_| 0);
+        let run_id = run_id.map(str::to_owned);
         EventRow {
             seq,
             revision: 1,

@@ -160,7 +160,8 @@ impl Snapshot for Reader {
         );
         self.read(move |db, tenant| {
             let mut query = db.prepare_cached(&sql)?;
-            let (mut page, mut bytes) = (Vec::new(), 0);
+            let mut page = Vec::new();
+            let mut bytes = 0;
             for row in query.query_map(params![tenant, after.1, PAGE_ROWS], entry)? {
                 let row = row?;
                 bytes += row.bytes();
@@ -316,15 +317,15 @@ fn repeat(row: &Row<'_>) -> rusqlite::Result<RepeatRow> {
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
-    let (due, topic, source_scope, source_id) =
-        (row.get(5)?, row.get(6)?, row.get(7)?, row.get(8)?);
-    let (kind, key, version, at, body) = (
-        row.get(0)?,
-        row.get(1)?,
-        row.get(2)?,
-        row.get(3)?,
-        row.get(4)?,
-    );
+    let due = row.get(5)?;
+    let topic = row.get(6)?;
+    let source_scope = row.get(7)?;
+    let source_id = row.get(8)?;
+    let kind = row.get(0)?;
+    let key = row.get(1)?;
+    let version = row.get(2)?;
+    let at = row.get(3)?;
+    let body = row.get(4)?;
     Ok(RecordRow {
         kind,
         key,

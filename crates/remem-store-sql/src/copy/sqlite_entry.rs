@@ -136,10 +136,8 @@ fn change_entry(
         row.erased_at,
         &row.removed_by_run,
     );
-    let (more, window) = (
-        (row.rev_from, row.support),
-        (row.valid_at, row.invalid_at, row.ended_at, &row.evidence),
-    );
+    let more = (row.rev_from, row.support);
+    let window = (row.valid_at, row.invalid_at, row.ended_at, &row.evidence);
     let values = params![
         tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3,
         more.0, more.1, window.0, window.1, window.2, window.3

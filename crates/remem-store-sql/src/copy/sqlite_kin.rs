@@ -37,8 +37,10 @@ pub(super) fn links(
                WHERE l.tenant_id = ?1 AND (l.scope_id, l.row_id, l.source_scope, l.source_row) > (?2, ?3, ?4, ?5)
                ORDER BY l.scope_id, l.row_id, l.source_scope, l.source_row LIMIT ?6";
     let row = |r: &rusqlite::Row<'_>| {
-        let (scope_id, row_id, source_scope, source_row) =
-            (r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?);
+        let scope_id = r.get(0)?;
+        let row_id = r.get(1)?;
+        let source_scope = r.get(2)?;
+        let source_row = r.get(3)?;
         Ok(LinkRow {
             scope_id,
             row_id,

@@ -36,7 +36,10 @@ pub(super) fn actions(
                WHERE l.tenant_id = ?1 AND (l.scope_id, l.row_id, l.action, l.reference) > (?2, ?3, ?4, ?5)
                ORDER BY l.scope_id, l.row_id, l.action, l.reference LIMIT ?6";
     let row = |r: &Row<'_>| {
-        let (scope_id, row_id, action, reference) = (r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?);
+        let scope_id = r.get(0)?;
+        let row_id = r.get(1)?;
+        let action = r.get(2)?;
+        let reference = r.get(3)?;
         Ok(ActionRow {
             scope_id,
             row_id,

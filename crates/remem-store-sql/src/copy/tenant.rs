@@ -30,10 +30,8 @@ pub(super) async fn copy(
     if dry_run {
         return count(source, id).await;
     }
-    let (entries, events) = (
-        (0, snapshot.entry_count().await?),
-        (0, clock.seq.cast_unsigned()),
-    );
+    let entries = (0, snapshot.entry_count().await?);
+    let events = (0, clock.seq.cast_unsigned());
     let progress = Progress {
         tenant: id.clone(),
         step: Step::Copying,
@@ -69,10 +67,8 @@ pub(super) async fn copy(
 /// What there is to copy.
 pub(super) async fn count(source: &dyn Side, tenant: &TenantId) -> Result<TenantReport, CopyError> {
     let snapshot = source.snapshot(tenant).await?;
-    let (events, entries) = (
-        snapshot.clock().await?.seq.cast_unsigned(),
-        snapshot.entry_count().await?,
-    );
+    let events = snapshot.clock().await?.seq.cast_unsigned();
+    let entries = snapshot.entry_count().await?;
     snapshot.end().await?;
     Ok(TenantReport {
         tenant: tenant.clone(),
@@ -156,7 +152,8 @@ impl Copying<'_, '_> {
         self.repeats().await?;
         self.records().await?;
         self.rules().await?;
-        let (written, found) = (self.digest.written, self.digest.entries);
+        let written = self.digest.written;
+        let found = self.digest.entries;
         if written != found {
             return Err(CopyError::Hidden {
                 tenant: self.progress.tenant.clone(),
@@ -302,7 +299,8 @@ impl Copying<'_, '_> {
     }
 
     async fn repeats(&mut self) -> Result<(), CopyError> {
-        let (mut after, mut oldest) = ((String::new(), Vec::new()), i64::MAX);
+        let mut after = (String::new(), Vec::new());
+        let mut oldest = i64::MAX;
         loop {
             let page = self.snapshot.repeats(&after).await?;
             let Some(last) = page.last() else { break };
@@ -358,8 +356,10 @@ impl Copying<'_, '_> {
         let mut digest = Digest::at(there.clock().await?);
         read_kin(there, &mut digest).await?;
         read_workshop(there, &mut digest).await?;
-        let (mut after_event, mut after_scope, mut after_entry, mut after_repeat) =
-            (0, 0, (0, 0), (String::new(), Vec::new()));
+        let mut after_event = 0;
+        let mut after_scope = 0;
+        let mut after_entry = (0, 0);
+        let mut after_repeat = (String::new(), Vec::new());
         let mut after_record = (String::new(), String::new());
         loop {
             let events = there.events(after_event).await?;
@@ -400,7 +400,9 @@ impl Copying<'_, '_> {
 }
 
 async fn read_kin(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
-    let (mut replaced, mut link, mut subject) = ((0, 0), [0; 4], (Vec::new(), 0, 0));
+    let mut replaced = (0, 0);
+    let mut link = [0; 4];
+    let mut subject = (Vec::new(), 0, 0);
     loop {
         let page = (
             there.replaced(replaced).await?,
@@ -429,10 +431,8 @@ async fn read_kin(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyE
 }
 
 async fn read_workshop(there: &dyn Snapshot, digest: &mut Digest) -> Result<(), CopyError> {
-    let (mut action, mut rule) = (
-        (0, 0, String::new(), String::new()),
-        (String::new(), String::new()),
-    );
+    let mut action = (0, 0, String::new(), String::new());
+    let mut rule = (String::new(), String::new());
     loop {
         let page = (there.actions(&action).await?, there.rules(&rule).await?);
         page.0.iter().for_each(|row| digest.action(row));

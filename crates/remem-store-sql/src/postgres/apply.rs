@@ -218,7 +218,8 @@ fn record<'a>(
     else {
         return Outcome::Nothing;
     };
-    let (kind, place) = (*kind, (*kind, key.clone()));
+    let place = (*kind, key.clone());
+    let kind = *kind;
     writes.retied.changed |= kind.is_timed();
     let Some(body) = body else {
         if working.records.remove(&place).is_none() {
@@ -299,11 +300,9 @@ fn append(
     change: &Change,
     body: &EventBody,
 ) {
-    let (kind, payload, recorded_at) = (
-        body.kind().as_str(),
-        body.payload().to_string(),
-        change.recorded_at(),
-    );
+    let kind = body.kind().as_str();
+    let payload = body.payload().to_string();
+    let recorded_at = change.recorded_at();
     let run = batch.run().filter(|_| !change.is_apart()).map(|run| {
         let length = working
             .run_lengths

@@ -170,7 +170,9 @@ fn split_parameters(url: &str) -> (String, bool, Option<String>) {
     let Some((place, query)) = url.split_once('?') else {
         return (url.to_owned(), false, None);
     };
-    let (mut kept, mut verify, mut ca) = (Vec::new(), false, None);
+    let mut kept = Vec::new();
+    let mut verify = false;
+    let mut ca = None;
     for pair in query.split('&') {
         match pair.split_once('=') {
             Some(("sslmode", "verify-ca" | "verify-full")) => verify = true,

@@ -114,10 +114,8 @@ pub(crate) async fn put_entries(
         .iter()
         .map(|row| (row.ended_at, row.evidence.as_str()))
         .unzip();
-    let (texts, ends) = (
-        (&texts, &tags, &notes),
-        (&from, &to, &reasons, &runs, &support),
-    );
+    let texts = (&texts, &tags, &notes);
+    let ends = (&from, &to, &reasons, &runs, &support);
     let window = (&valid, &invalid, &ended, &evidence);
     let values: [&(dyn ToSql + Sync); 16] = [
         &name, &scopes, &ids, &scans, texts.0, texts.1, texts.2, ends.0, ends.1, ends.2, ends.3,
@@ -155,11 +153,9 @@ pub(crate) async fn put_entries(
         }
     }
     let columns = Columns::of(&changes);
-    let (none, no_entries, rewrites) = (
-        Scopes::default(),
-        Entries::of(&[]),
-        Rewrites::of(&changes.index),
-    );
+    let none = Scopes::default();
+    let no_entries = Entries::of(&[]);
+    let rewrites = Rewrites::of(&changes.index);
     let states = States::of(&changes.index);
     let saving = Saving {
         tenant: &name,
@@ -186,7 +182,8 @@ fn there(row: &Row) -> Result<((i64, IdHash), There), StoreError> {
     let damaged = || StoreError::Damaged("an entry cannot be read");
     let hash: IdHash = get::<&[u8]>(row, 1)?.try_into().map_err(|_| damaged())?;
     let tags = serde_json::from_str(get(row, 7)?).map_err(|_| damaged())?;
-    let (content, by) = (get(row, 6)?, get(row, 8)?);
+    let content = get(row, 6)?;
+    let by = get(row, 8)?;
     let there = There {
         row_id: get(row, 2)?,
         erased: get(row, 3)?,
@@ -264,10 +261,8 @@ impl<'a> Changes<'a> {
             self.index.erasure(row.scope_id, old.row_id, at);
             return;
         }
-        let (new, tags) = (
-            terms::words(&row.content),
-            serde_json::from_str::<Vec<String>>(&row.tags).unwrap_or_default(),
-        );
+        let new = terms::words(&row.content);
+        let tags = serde_json::from_str::<Vec<String>>(&row.tags).unwrap_or_default();
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
         counters.words += i64::from(new.total);
         self.index.reindex(
@@ -385,7 +380,8 @@ impl<'a> Columns<'a> {
     }
 
     fn calls(&'a self, tenant: &'a &'a str) -> Vec<Call<'a>> {
-        let (e, [scope, documents, words, next_row]) = (self, &self.counters);
+        let e = self;
+        let [scope, documents, words, next_row] = &self.counters;
         let insert = call(
             INSERT,
             &[

@@ -123,10 +123,8 @@ impl Directory for PostgresDirectory {
         if let Some(found) = self.tenants.find(&self.shared, id) {
             return Ok(Some(found));
         }
-        let (version, sql) = (
-            self.version(),
-            "SELECT tenant_id, created_at, shapes FROM remem.tenant WHERE tenant_id = $1",
-        );
+        let version = self.version();
+        let sql = "SELECT tenant_id, created_at, shapes FROM remem.tenant WHERE tenant_id = $1";
         let rows = self
             .shared
             .gate
@@ -158,7 +156,8 @@ impl Directory for PostgresDirectory {
         // xmax is 0 for a row that this statement inserted.
         let sql = "INSERT INTO remem.tenant (tenant_id, created_at, shapes) VALUES ($1, $2, $3)
                    ON CONFLICT (tenant_id) DO UPDATE SET shapes = excluded.shapes RETURNING xmax = 0";
-        let (id, shapes) = (tenant.id.as_str(), tenant.shapes.to_string());
+        let id = tenant.id.as_str();
+        let shapes = tenant.shapes.to_string();
         let rows = self
             .change(
                 Identity::host(),
@@ -172,10 +171,8 @@ impl Directory for PostgresDirectory {
         if let Some(found) = self.keys.find(&self.shared, hash) {
             return Ok(Some(found));
         }
-        let (version, sql) = (
-            self.version(),
-            format!("{KEY} WHERE hash = $1 ORDER BY created_at, tenant_id LIMIT 1"),
-        );
+        let version = self.version();
+        let sql = format!("{KEY} WHERE hash = $1 ORDER BY created_at, tenant_id LIMIT 1");
         let rows = self
             .shared
             .gate
@@ -213,14 +210,14 @@ impl Directory for PostgresDirectory {
             .map(|p| p.as_str())
             .collect::<Vec<_>>()
             .join(" ");
-        let (tenant, id, hash, principal) = (
-            key.tenant.as_str(),
-            key.id.as_str(),
-            key.hash.as_slice(),
-            key.principal.as_str(),
-        );
-        let (expires_at, revoked_at) = (key.expires_at.map(|t| t.0), key.revoked_at.map(|t| t.0));
-        let (label, created_at) = (&key.label, key.created_at.0);
+        let tenant = key.tenant.as_str();
+        let id = key.id.as_str();
+        let hash = key.hash.as_slice();
+        let principal = key.principal.as_str();
+        let expires_at = key.expires_at.map(|t| t.0);
+        let revoked_at = key.revoked_at.map(|t| t.0);
+        let label = &key.label;
+        let created_at = key.created_at.0;
         let change = call(
             sql,
             &[
@@ -248,7 +245,8 @@ impl Directory for PostgresDirectory {
         at: Timestamp,
     ) -> Result<bool, StoreError> {
         let sql = "UPDATE remem.api_key SET revoked_at = $3 WHERE tenant_id = $1 AND key_id = $2 AND revoked_at IS NULL RETURNING key_id";
-        let (name, id) = (tenant.as_str(), id.as_str());
+        let name = tenant.as_str();
+        let id = id.as_str();
         Ok(!self
             .change(Identity::tenant(tenant), call(sql, &[&name, &id, &at.0]))
             .await?

@@ -25,10 +25,12 @@ pub(super) fn put<'a>(
     let revision = tick(batch, working, before).0.cast_signed();
     let given = admitted.origin().and_then(|origin| origin.created_at);
     let created_at = given.map_or(working.clock.at, |t| t.min(working.clock.at));
-    let (content, tags) = (admitted.content(), admitted.tags().collect::<Vec<_>>());
+    let content = admitted.content();
+    let tags = admitted.tags().collect::<Vec<_>>();
     let words = terms::words(content);
     let scope = scope_or_create(working, memory_ref);
-    let (scope_id, row_id) = (scope.scope_id, scope.next_row);
+    let scope_id = scope.scope_id;
+    let row_id = scope.next_row;
     scope.next_row += 1;
     scope.documents += 1;
     scope.words += i64::from(words.total);
@@ -128,10 +130,8 @@ pub(super) fn remove(
     if ended != (reason == "expired") {
         return Outcome::Nothing;
     }
-    let (revision, at) = (
-        tick(batch, working, before).0.cast_signed(),
-        working.clock.at.0,
-    );
+    let revision = tick(batch, working, before).0.cast_signed();
+    let at = working.clock.at.0;
     let mut held = false;
     if let Some(entry) = working.entries.get_mut(&place) {
         held = entry.linked;
@@ -209,10 +209,8 @@ pub(super) fn erase(
     let Some(entry) = working.entries.get_mut(place) else {
         return;
     };
-    let (content, tags) = (
-        std::mem::take(&mut entry.content),
-        std::mem::take(&mut entry.tags),
-    );
+    let content = std::mem::take(&mut entry.content);
+    let tags = std::mem::take(&mut entry.tags);
     let words = terms::words(&String::from_utf8_lossy(&content));
     if let Some(scope) = working.scopes.get_mut(&place.0) {
         scope.documents -= 1;
@@ -249,11 +247,9 @@ pub(super) fn rewrite(
         return Outcome::Nothing;
     };
     let tags: Vec<&str> = admitted.tags().collect();
-    let (content, tags_text, metadata) = (
-        admitted.content(),
-        Value::from(tags.clone()).to_string(),
-        admitted.metadata(),
-    );
+    let content = admitted.content();
+    let tags_text = Value::from(tags.clone()).to_string();
+    let metadata = admitted.metadata();
     let text = NewText {
         scan: admitted.scan().cast_signed(),
         content: content.to_owned(),
@@ -270,10 +266,8 @@ pub(super) fn rewrite(
     {
         return Outcome::Nothing;
     }
-    let (old, new) = (
-        terms::words(&String::from_utf8_lossy(&entry.content)),
-        terms::words(content),
-    );
+    let old = terms::words(&String::from_utf8_lossy(&entry.content));
+    let new = terms::words(content);
     writes.unsign(entry.scope_id, entry.row_id);
     writes.vectors.unembed(entry.scope_id, entry.row_id);
     writes.reindex(

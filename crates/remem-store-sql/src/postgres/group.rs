@@ -25,7 +25,8 @@ const SOON_MS: i64 = 1_000;
 pub(super) type Commits = Queue<Infallible>;
 
 pub(super) async fn commit(shared: &Arc<Shared>, batch: Batch) -> Result<Committed, StoreError> {
-    let (tenant, handle) = (batch.tenant().clone(), shared.tenant(batch.tenant()));
+    let tenant = batch.tenant().clone();
+    let handle = shared.tenant(batch.tenant());
     let (answer, answered) = oneshot::channel();
     if handle
         .commits
@@ -137,7 +138,8 @@ impl Spoilt {
 async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result<Applied, Spoilt> {
     let (transaction, mut working) = load(gate, tenant, group).await.map_err(Spoilt::ByStore)?;
     working.vectors = gate.vectors;
-    let (before, mut writes) = (working.clock.clone(), Writes::default());
+    let before = working.clock.clone();
+    let mut writes = Writes::default();
     let results: Vec<_> = group
         .iter()
         .map(|batch| apply(batch, &mut working, &mut writes))
@@ -147,17 +149,14 @@ async fn transaction(gate: &Gate, tenant: &TenantId, group: &[&Batch]) -> Result
     writes.retied.seal();
     writes.workshop.seal();
     writes.workshop.alone = group.len() == 1;
-    let (new_scopes, old_scopes) = (Scopes::of(&working, true), Scopes::of(&working, false));
-    let (entries, clock, name) = (
-        Entries::of(&writes.entries),
-        ClockColumns::of(&working.clock),
-        tenant.as_str(),
-    );
-    let (records, snapshots, rewrites) = (
-        Records::of(&writes, false),
-        Snapshots::of(&writes),
-        Rewrites::of(&writes),
-    );
+    let new_scopes = Scopes::of(&working, true);
+    let old_scopes = Scopes::of(&working, false);
+    let entries = Entries::of(&writes.entries);
+    let clock = ClockColumns::of(&working.clock);
+    let name = tenant.as_str();
+    let records = Records::of(&writes, false);
+    let snapshots = Snapshots::of(&writes);
+    let rewrites = Rewrites::of(&writes);
     let states = States::of(&writes);
     let saving = Saving {
         tenant: &name,

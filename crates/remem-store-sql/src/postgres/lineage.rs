@@ -27,10 +27,8 @@ pub(super) fn retire(
     (reason, by): (Reason, &EntryId),
     before: Revision,
 ) -> Outcome {
-    let (place, kept_place) = (
-        (memory_ref.clone(), id.clone()),
-        (memory_ref.clone(), by.clone()),
-    );
+    let place = (memory_ref.clone(), id.clone());
+    let kept_place = (memory_ref.clone(), by.clone());
     let live = |place: &(MemoryRef, EntryId)| {
         let entry = working.entries.get(place)?;
         let there = entry.rev_to.is_none() && entry.expires_at.is_none_or(|end| end > batch.at().0);
@@ -46,7 +44,8 @@ pub(super) fn retire(
     let revision = tick(batch, working, before).0.cast_signed();
     writes.unsign(scope, row);
     tie::retie(working, writes, (scope, row), reason, kept_row);
-    let (at, mut held) = (working.clock.at.0, false);
+    let at = working.clock.at.0;
+    let mut held = false;
     if let Some(gone) = working.entries.get_mut(&place) {
         held = gone.linked && !reason.keeps_text();
         gone.end(
@@ -91,7 +90,8 @@ pub(super) fn forget(
     let Some(entry) = working.entries.get(&place) else {
         return Outcome::Nothing;
     };
-    let (scope, row) = (entry.scope_id, entry.row_id);
+    let scope = entry.scope_id;
+    let row = entry.row_id;
     writes.kin().unsubject(scope, row);
     if entry.erased {
         return Outcome::Nothing;
@@ -334,8 +334,10 @@ impl Gate {
              WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.row_id > $3 AND {ELIGIBLE} AND NOT EXISTS (SELECT 1 FROM remem.signature g
                WHERE g.tenant_id = $1 AND g.scope_id = e.scope_id AND g.row_id = e.row_id) ORDER BY e.row_id LIMIT $4"
         );
-        let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
-        let (after, limit) = (after.map_or(0, |row| row.1), i64::from(limit));
+        let t = scope.tenant.as_str();
+        let m = scope.memory_ref.as_str();
+        let after = after.map_or(0, |row| row.1);
+        let limit = i64::from(limit);
         let asked = call(&sql, &[&t, &m, &after, &limit]);
         let rows = self
             .read_in_order(Role::Worker, Identity::of(scope), asked)
@@ -354,7 +356,8 @@ impl Gate {
              CROSS JOIN LATERAL (SELECT * FROM remem.entry e WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.row_id = w.row_id OFFSET 0) e
              WHERE {ELIGIBLE}"
         );
-        let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
+        let t = scope.tenant.as_str();
+        let m = scope.memory_ref.as_str();
         let numbers: Vec<i64> = rows
             .iter()
             .map(|row| row.1)
@@ -385,8 +388,10 @@ impl Gate {
              JOIN remem.entry e ON e.tenant_id = g.tenant_id AND e.scope_id = g.scope_id AND e.row_id = g.row_id
              WHERE g.tenant_id = $1 AND g.scope_id = {SCOPE} AND g.row_id > $3 AND e.row_id > $3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT $4"
         );
-        let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
-        let (after, limit) = (after.map_or(0, |row| row.1), i64::from(limit));
+        let t = scope.tenant.as_str();
+        let m = scope.memory_ref.as_str();
+        let after = after.map_or(0, |row| row.1);
+        let limit = i64::from(limit);
         let asked = call(&sql, &[&t, &m, &after, &limit]);
         let rows = self
             .read_in_order(Role::Worker, Identity::of(scope), asked)
@@ -404,11 +409,9 @@ impl Gate {
                AND r.scope_id = e.scope_id AND r.row_id = e.replaced_by) FROM remem.entry e
              WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.id_hash = $3 AND e.id = $4"
         );
-        let (t, m, hash) = (
-            scope.tenant.as_str(),
-            scope.memory_ref.as_str(),
-            content_hash(id.as_str().as_bytes()).to_vec(),
-        );
+        let t = scope.tenant.as_str();
+        let m = scope.memory_ref.as_str();
+        let hash = content_hash(id.as_str().as_bytes()).to_vec();
         let rows = self
             .read(
                 Role::App,
@@ -478,11 +481,10 @@ impl Gate {
     }
 
     pub async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
-        let (entries, innocent) = (
-            format!("{CARRYING} {TRACED}"),
-            format!("{CARRYING} {INNOCENT}"),
-        );
-        let (t, digest) = (tenant.as_str(), subject.bytes().as_slice());
+        let entries = format!("{CARRYING} {TRACED}");
+        let innocent = format!("{CARRYING} {INNOCENT}");
+        let t = tenant.as_str();
+        let digest = subject.bytes().as_slice();
         let entries = self
             .read(
                 Role::App,

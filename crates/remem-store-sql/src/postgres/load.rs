@@ -263,8 +263,10 @@ impl<'a> Names<'a> {
 
 impl<'a> Wanted<'a> {
     fn of(group: &[&'a Batch]) -> Wanted<'a> {
-        let (mut names, mut keys) = (Names::default(), HashSet::new());
-        let (mut passes, mut runs) = (HashSet::new(), HashSet::new());
+        let mut names = Names::default();
+        let mut keys = HashSet::new();
+        let mut passes = HashSet::new();
+        let mut runs = HashSet::new();
         for batch in group {
             batch
                 .changes()
@@ -363,7 +365,8 @@ pub(super) async fn load(
     tenant: &TenantId,
     group: &[&Batch],
 ) -> Result<(Transaction, Working), StoreError> {
-    let (wanted, name) = (Wanted::of(group), tenant.as_str());
+    let wanted = Wanted::of(group);
+    let name = tenant.as_str();
     let actor = group
         .iter()
         .find(|batch| batch.touches_owned())
@@ -528,7 +531,8 @@ fn record(row: &Row) -> Result<((RecordKind, String), RecordRow), StoreError> {
             .into_iter()
             .find(|known| known.as_str() == kind),
     )?;
-    let (scope, source): (Option<i64>, Option<i64>) = (get(row, 3)?, get(row, 4)?);
+    let scope: Option<i64> = get(row, 3)?;
+    let source: Option<i64> = get(row, 4)?;
     Ok((
         (kind, get(row, 1)?),
         RecordRow {

@@ -66,12 +66,10 @@ impl Gate {
              WHERE e.tenant_id = $1 AND (e.scope_id, e.row_id) > ($2, $3) AND e.scan <> $4 AND e.erased_at IS NULL
              ORDER BY e.scope_id, e.row_id LIMIT $5"
         );
-        let (name, after, scan, limited) = (
-            tenant.as_str(),
-            after.unwrap_or(RowCursor(0, 0)),
-            scan.cast_signed(),
-            i64::from(limit),
-        );
+        let name = tenant.as_str();
+        let after = after.unwrap_or(RowCursor(0, 0));
+        let scan = scan.cast_signed();
+        let limited = i64::from(limit);
         let asked = call(&sql, &[&name, &after.0, &after.1, &scan, &limited]);
         let rows = self
             .read_in_order(Role::Worker, Identity::keeper(tenant), asked)
@@ -152,10 +150,8 @@ impl Gate {
                      fence = CASE WHEN l.holder = excluded.holder AND l.until > excluded.until - $4 THEN l.fence ELSE l.fence + 1 END
                    WHERE l.until <= excluded.until - $4 OR l.holder = excluded.holder
                    RETURNING fence";
-        let (name, for_ms) = (
-            tenant.as_str(),
-            i64::try_from(for_ms).unwrap_or(i64::MAX / 4),
-        );
+        let name = tenant.as_str();
+        let for_ms = i64::try_from(for_ms).unwrap_or(i64::MAX / 4);
         let answers = self
             .write(
                 Role::Worker,
@@ -178,7 +174,8 @@ impl Gate {
     pub async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
         let sql =
             "UPDATE remem.lease SET until = 0 WHERE tenant_id = $1 AND pass = $2 AND fence = $3";
-        let (name, number) = (tenant.as_str(), fence.number.cast_signed());
+        let name = tenant.as_str();
+        let number = fence.number.cast_signed();
         self.write(
             Role::Worker,
             Identity::keeper(tenant),

@@ -169,7 +169,8 @@ impl PostgresStore {
     /// Now, by the database's clock: what makes nodes agree on when an entry ends.
     #[must_use]
     pub fn clock(&self) -> Box<dyn Fn() -> Timestamp + Send + Sync> {
-        let (shared, local_ms) = (self.shared.clone(), self.local_ms);
+        let shared = self.shared.clone();
+        let local_ms = self.local_ms;
         Box::new(move || Timestamp(local_ms() + shared.clock_ahead_ms.load(Ordering::SeqCst)))
     }
 

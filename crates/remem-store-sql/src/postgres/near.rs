@@ -113,7 +113,8 @@ impl<'a> Near<'a> {
         let mut joint = "(";
         for ((tier, typology), along) in kinds {
             statement.push(joint, []);
-            let (tier, typology) = (tier.as_str(), typology.as_str());
+            let tier = tier.as_str();
+            let typology = typology.as_str();
             let of_kind = format!(
                 " AND v.tier = '{tier}' AND v.typology = '{typology}' AND v.dimensions = {INDEXED_DIMENSIONS}"
             );
@@ -207,10 +208,8 @@ pub(super) fn narrows(filter: &Filter) -> bool {
 
 /// Whether more than so many entries are seen and wanted.
 pub(super) fn leaves_more<'a>(question: &Question<'a>, than: i64) -> Statement<'a> {
-    let (tenant, name) = (
-        Param::Text(question.scope.tenant.as_str()),
-        Param::Text(question.scope.memory_ref.as_str()),
-    );
+    let tenant = Param::Text(question.scope.tenant.as_str());
+    let name = Param::Text(question.scope.memory_ref.as_str());
     let mut statement = Statement::new("");
     statement.push(
         "WITH s AS MATERIALIZED (SELECT scope_id FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?) SELECT 1 FROM (",

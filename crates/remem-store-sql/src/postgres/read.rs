@@ -128,7 +128,8 @@ impl Gate {
         after: Seq,
         limit: u32,
     ) -> Result<Vec<Event>, StoreError> {
-        let (after, limit) = (after.0.cast_signed(), i64::from(limit));
+        let after = after.0.cast_signed();
+        let limit = i64::from(limit);
         let rows = self
             .read(
                 Role::App,
@@ -147,12 +148,10 @@ impl Gate {
         from: u64,
         limit: u32,
     ) -> Result<Vec<Event>, StoreError> {
-        let (name, run, from, limit) = (
-            tenant.as_str(),
-            run.as_str(),
-            from.cast_signed(),
-            i64::from(limit),
-        );
+        let name = tenant.as_str();
+        let run = run.as_str();
+        let limit = i64::from(limit);
+        let from = from.cast_signed();
         let asked = call(RUN_EVENTS, &[&name, &run, &from, &limit]);
         let rows = self
             .read_in_order(Role::App, Identity::tenant(tenant), asked)
@@ -191,9 +190,11 @@ const RUN_EVENTS: &str = "SELECT seq, revision, at, run_id, run_seq, recorded_at
                           WHERE tenant_id = $1 AND run_id = $2 AND run_seq >= $3 ORDER BY run_seq LIMIT $4";
 
 fn event(row: &Row) -> Result<Event, StoreError> {
-    let (kind, payload): (&str, &str) = (get(row, 6)?, get(row, 7)?);
-    let (run, run_seq, recorded_at): (Option<&str>, Option<i64>, Option<i64>) =
-        (get(row, 3)?, get(row, 4)?, get(row, 5)?);
+    let kind: &str = get(row, 6)?;
+    let payload: &str = get(row, 7)?;
+    let run: Option<&str> = get(row, 3)?;
+    let run_seq: Option<i64> = get(row, 4)?;
+    let recorded_at: Option<i64> = get(row, 5)?;
     let place = run.and_then(RunId::parse).zip(run_seq);
     Ok(Event {
         seq: Seq(get_u64(row, 0)?),
@@ -295,7 +296,8 @@ fn push_list<'a>(
     push_created(statement, filter, created_at);
     push_cell(statement, filter);
     if let Some(after) = &page.after {
-        let (at, id) = (after.created_at.0, after.id.as_str());
+        let at = after.created_at.0;
+        let id = after.id.as_str();
         statement.push(
             &format!(" AND {created_at} <= ? AND ({created_at} < ? OR e.id < ?)"),
             [Param::Number(at), Param::Number(at), Param::Text(id)],

@@ -61,13 +61,11 @@ impl Gate {
             "SELECT {} WHERE r.tenant_id = $1 AND r.kind = $2 AND r.key >= $3 AND r.key > $4 AND r.key < $5 ORDER BY r.key LIMIT $6",
             columns(kind)
         );
-        let (name, kind_name, after, end, limit) = (
-            tenant.as_str(),
-            kind.as_str(),
-            after.unwrap_or(""),
-            after_prefix(prefix),
-            i64::from(limit),
-        );
+        let name = tenant.as_str();
+        let kind_name = kind.as_str();
+        let after = after.unwrap_or("");
+        let end = after_prefix(prefix);
+        let limit = i64::from(limit);
         self.all(
             tenant,
             kind,
@@ -83,7 +81,9 @@ impl Gate {
         tie: &Tie,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
-        let (name, kind_name, limit) = (tenant.as_str(), kind.as_str(), i64::from(limit));
+        let name = tenant.as_str();
+        let kind_name = kind.as_str();
+        let limit = i64::from(limit);
         match tie {
             Tie::Due { until, after } => {
                 let sql = format!(
@@ -119,10 +119,8 @@ impl Gate {
                        (SELECT i.scope_id, i.row_id FROM remem.scope o JOIN remem.entry i ON i.tenant_id = $1 AND i.scope_id = o.scope_id
                           AND i.id_hash = $4 WHERE o.tenant_id = $1 AND o.memory_ref = $3) ORDER BY r.key LIMIT $5"
                 );
-                let (memory_ref, hash) = (
-                    memory_ref.as_str(),
-                    content_hash(id.as_str().as_bytes()).to_vec(),
-                );
+                let memory_ref = memory_ref.as_str();
+                let hash = content_hash(id.as_str().as_bytes()).to_vec();
                 self.all(
                     tenant,
                     kind,
@@ -150,7 +148,8 @@ fn record(row: &Row, kind: RecordKind) -> Result<Record, StoreError> {
     let Ok(Value::Object(body)) = serde_json::from_str(get(row, 3)?) else {
         return Err(StoreError::Damaged("a record cannot be read"));
     };
-    let (memory_ref, id): (Option<&str>, Option<&str>) = (get(row, 6)?, get(row, 7)?);
+    let memory_ref: Option<&str> = get(row, 6)?;
+    let id: Option<&str> = get(row, 7)?;
     let source = memory_ref
         .and_then(MemoryRef::parse)
         .zip(id.and_then(EntryId::parse));

@@ -34,9 +34,12 @@ pub(super) fn get_bytes<const N: usize>(row: &Row, column: usize) -> Result<[u8;
 
 pub(super) fn entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreError> {
     let unreadable = StoreError::Damaged("an entry cannot be read");
-    let (id, content): (&str, &[u8]) = (get(row, 0)?, get(row, 1)?);
-    let (tags, metadata): (&str, Option<&str>) = (get(row, 2)?, get(row, 3)?);
-    let (tier, typology): (&str, &str) = (get(row, 6)?, get(row, 7)?);
+    let id: &str = get(row, 0)?;
+    let content: &[u8] = get(row, 1)?;
+    let tags: &str = get(row, 2)?;
+    let metadata: Option<&str> = get(row, 3)?;
+    let tier: &str = get(row, 6)?;
+    let typology: &str = get(row, 7)?;
     let (Some(id), Ok(content), Ok(tags)) = (
         EntryId::parse(id),
         std::str::from_utf8(content),
@@ -72,9 +75,11 @@ pub(super) fn entry(row: &Row, memory_ref: &MemoryRef) -> Result<Entry, StoreErr
 
 fn facets(row: &Row) -> Result<Facets, StoreError> {
     let unreadable = || StoreError::Damaged("an entry cannot be read");
-    let (session, interaction): (Option<&str>, Option<&str>) = (get(row, 11)?, get(row, 12)?);
-    let (world, trust, evidence): (Option<&str>, &str, &str) =
-        (get(row, 13)?, get(row, 17)?, get(row, 18)?);
+    let session: Option<&str> = get(row, 11)?;
+    let interaction: Option<&str> = get(row, 12)?;
+    let world: Option<&str> = get(row, 13)?;
+    let trust: &str = get(row, 17)?;
+    let evidence: &str = get(row, 18)?;
     Ok(Facets {
         session: session
             .map(|id| SessionId::parse(id).ok_or_else(unreadable))

@@ -78,7 +78,8 @@ impl NewRecord {
         source: Option<Place>,
     ) -> NewRecord {
         let body = serde_json::to_string(body.map()).unwrap_or_default();
-        let (due, topic) = (ties.due.map(|at| at.0), ties.topic.clone());
+        let due = ties.due.map(|at| at.0);
+        let topic = ties.topic.clone();
         NewRecord {
             version: version.cast_signed(),
             at: at.0,
@@ -460,8 +461,10 @@ pub(super) struct Saving<'a> {
 
 /// The statements, in an order in which each finds what it refers to; those without rows are left out.
 pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call<'a>> {
-    let (t, mut calls) = (saving.tenant, Vec::new());
-    let (new, old) = (saving.new_scopes, saving.old_scopes);
+    let t = saving.tenant;
+    let mut calls = Vec::new();
+    let new = saving.new_scopes;
+    let old = saving.old_scopes;
     let mut add = |wanted: bool, call: Call<'a>| {
         if wanted {
             calls.push(call);
@@ -491,7 +494,8 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
     );
     writes.workshop.rule_calls(t, &mut add);
     add(!saving.entries.row.is_empty(), saving.entries.insert(t));
-    let (g, p) = (&writes.old_tags, &writes.old_postings);
+    let g = &writes.old_tags;
+    let p = &writes.old_postings;
     add(
         !g.row.is_empty(),
         call(
@@ -520,7 +524,8 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
             ],
         ),
     );
-    let (g, p) = (&writes.tags, &writes.postings);
+    let g = &writes.tags;
+    let p = &writes.postings;
     add(
         !g.row.is_empty(),
         call(
@@ -535,7 +540,8 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
             &[t, &p.scope, &p.word, &p.row, &p.times, &p.words],
         ),
     );
-    let (g, p) = (&writes.untags, &writes.unposts);
+    let g = &writes.untags;
+    let p = &writes.unposts;
     add(
         !g.row.is_empty(),
         call(
@@ -547,11 +553,10 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
         !p.row.is_empty(),
         call(OLD_POSTINGS, &[t, &p.scope, &p.word, &p.row]),
     );
-    let (s, e) = (saving.states, &writes.erasures);
-    let (ended, window) = (
-        (&s.reason, &s.run, &s.by, &s.support),
-        (&s.valid_at, &s.invalid_at, &s.ended_at, &s.evidence),
-    );
+    let s = saving.states;
+    let e = &writes.erasures;
+    let ended = (&s.reason, &s.run, &s.by, &s.support);
+    let window = (&s.valid_at, &s.invalid_at, &s.ended_at, &s.evidence);
     let values: [&(dyn ToSql + Sync); 13] = [
         t,
         &s.scope,
@@ -621,7 +626,8 @@ pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call
         ),
     );
     writes.retied.calls(t, &mut add);
-    let (r, v) = (saving.records, saving.reviews);
+    let r = saving.records;
+    let v = saving.reviews;
     let ties = (&r.due, &r.topic, &r.scope, &r.row);
     add(
         !r.key.is_empty(),

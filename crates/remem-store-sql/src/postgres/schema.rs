@@ -174,11 +174,9 @@ async fn in_transaction(client: &Client, password: &str) -> Result<Migrated, Sch
     let roles = Roles::of(&database);
     let app_created = prepare_roles(client, &roles, &database, password).await?;
     client.batch_execute(PGVECTOR).await.map_err(failed)?;
-    let (owner, app, worker) = (
-        quoted(&roles.owner),
-        quoted(&roles.app),
-        quoted(&roles.worker),
-    );
+    let owner = quoted(&roles.owner);
+    let app = quoted(&roles.app);
+    let worker = quoted(&roles.worker);
     let reviewer = quoted(&roles.reviewer);
     let schema = format!(
         "SET LOCAL ROLE {owner}; CREATE SCHEMA IF NOT EXISTS remem;
@@ -226,11 +224,9 @@ async fn prepare_roles(
 ) -> Result<bool, SchemaError> {
     let failed = |error: Error| SchemaError::Database(failed(error));
     client.batch_execute(PGVECTOR).await.map_err(failed)?;
-    let (owner, app, worker) = (
-        quoted(&roles.owner),
-        quoted(&roles.app),
-        quoted(&roles.worker),
-    );
+    let owner = quoted(&roles.owner);
+    let app = quoted(&roles.app);
+    let worker = quoted(&roles.worker);
     let reviewer = quoted(&roles.reviewer);
     // The server sees a verifier and never the password: statements may be logged.
     let verifier = postgres_protocol::password::scram_sha_256(password.as_bytes());

@@ -123,10 +123,8 @@ impl Gate {
     /// What is found, and the kinds of those that are near.
     async fn found(&self, question: &Question<'_>) -> Result<(Found, Vec<Kind>), StoreError> {
         let statement = statement(question);
-        let (who, asked) = (
-            Identity::of(question.scope),
-            call(&statement.sql, &statement.params()),
-        );
+        let who = Identity::of(question.scope);
+        let asked = call(&statement.sql, &statement.params());
         let rows = match question.near {
             None => self.read(Role::App, who, asked.sql, &asked.params).await?,
             Some(near) => {
@@ -134,7 +132,8 @@ impl Gate {
                     .await?
             }
         };
-        let (mut found, mut nearest) = (Found::default(), Vec::new());
+        let mut found = Found::default();
+        let mut nearest = Vec::new();
         for row in &rows {
             let bytes: Option<&[u8]> = get(row, ENTRY_WIDTH + 2)?;
             let kept = bytes.and_then(Embedding::from_bytes);
@@ -171,14 +170,16 @@ impl Gate {
         words: &[i64],
         near: Option<&Near<'_>>,
     ) -> Result<Option<Held>, StoreError> {
-        let (tenant, name) = (scope.tenant.as_str(), scope.memory_ref.as_str());
+        let tenant = scope.tenant.as_str();
+        let name = scope.memory_ref.as_str();
         let indexed = near.filter(|near| near.is_indexed());
         let kinds: Vec<Kind> = indexed.into_iter().flat_map(|_| near::kinds()).collect();
         let (tiers, typologies): (Vec<&str>, Vec<&str>) = kinds
             .iter()
             .map(|kind| (kind.0.as_str(), kind.1.as_str()))
             .unzip();
-        let (model, many) = (indexed.map_or(-1, |near| near.model), self.exact_max);
+        let model = indexed.map_or(-1, |near| near.model);
+        let many = self.exact_max;
         let asked = call(
             HELD,
             &[&tenant, &name, &words, &tiers, &typologies, &model, &many],
@@ -227,8 +228,8 @@ impl Gate {
             .await?;
         let mut sides: HashMap<String, (Vec<Entry>, Vec<Entry>)> = HashMap::new();
         for row in &rows {
-            let (of, before): (String, Option<bool>) =
-                (get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 1)?);
+            let of: String = get(row, ENTRY_WIDTH)?;
+            let before: Option<bool> = get(row, ENTRY_WIDTH + 1)?;
             let sides = sides.entry(of).or_default();
             match before {
                 Some(true) => sides.0.push(entry(row, &scope.memory_ref)?),
@@ -248,7 +249,8 @@ impl Gate {
 }
 
 pub(super) fn statement<'a>(question: &Question<'a>) -> Statement<'a> {
-    let (tenant, mut statement) = (question.scope.tenant.as_str(), Statement::new(""));
+    let tenant = question.scope.tenant.as_str();
+    let mut statement = Statement::new("");
     push_ranked(&mut statement, question);
     // Sorted here, so that rows are looked at one by one until there are enough: what is kept for others has no order.
     let best = ", lexical AS MATERIALIZED (SELECT k.row_id FROM (SELECT * FROM ranked ORDER BY total DESC, row_id DESC) k CROSS JOIN LATERAL (";
@@ -282,11 +284,11 @@ pub(super) fn statement<'a>(question: &Question<'a>) -> Statement<'a> {
 
 /// Every entry that holds one of the words, with its score in parts.
 fn push_ranked<'a>(statement: &mut Statement<'a>, question: &Question<'a>) {
-    let (tenant, name) = (
-        question.scope.tenant.as_str(),
-        question.scope.memory_ref.as_str(),
-    );
-    let (k1, b, alike) = (bm25::K1, bm25::B, spelling::ALIKE);
+    let tenant = question.scope.tenant.as_str();
+    let name = question.scope.memory_ref.as_str();
+    let k1 = bm25::K1;
+    let b = bm25::B;
+    let alike = spelling::ALIKE;
     let sql = format!(
         "WITH s AS MATERIALIZED (SELECT scope_id, documents, words FROM remem.scope WHERE tenant_id = ? AND memory_ref = ?),
          w AS MATERIALIZED (SELECT word, false AS meant, {alike}::bigint AS alike FROM unnest(?::bigint[]) AS w (word)
@@ -346,7 +348,8 @@ pub(super) fn around<'a>(
     reach: u32,
     at: &'a ReadAt,
 ) -> Statement<'a> {
-    let (tenant, place) = (scope.tenant.as_str(), "(SELECT scope_id FROM s)");
+    let tenant = scope.tenant.as_str();
+    let place = "(SELECT scope_id FROM s)";
     let hashes = names
         .iter()
         .map(|name| content_hash(name.as_bytes()).to_vec())

@@ -125,10 +125,8 @@ impl Shared {
     pub fn read_payload(&self, payload: &str) {
         for line in payload.lines() {
             let mut words = line.split(' ');
-            let (tenant, revision) = (
-                words.next().and_then(TenantId::parse),
-                words.next().and_then(|r| r.parse().ok()),
-            );
+            let tenant = words.next().and_then(TenantId::parse);
+            let revision = words.next().and_then(|r| r.parse().ok());
             if let (Some(tenant), Some(revision)) = (tenant, revision) {
                 self.heard(&tenant, Revision(revision), words.next() == Some("due"));
             }

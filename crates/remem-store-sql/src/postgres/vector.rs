@@ -131,11 +131,9 @@ impl Gate {
                AND NOT EXISTS (SELECT 1 FROM remem.vector v WHERE v.tenant_id = $1 AND v.scope_id = e.scope_id AND v.row_id = e.row_id
                  AND v.model = $4) ORDER BY e.scope_id, e.row_id LIMIT $5"
         );
-        let (name, after, limit) = (
-            tenant.as_str(),
-            after.unwrap_or(RowCursor(0, 0)),
-            i64::from(limit),
-        );
+        let name = tenant.as_str();
+        let after = after.unwrap_or(RowCursor(0, 0));
+        let limit = i64::from(limit);
         let asked = call(&sql, &[&name, &after.0, &after.1, &model.0, &limit]);
         let rows = self
             .read_in_order(Role::Worker, Identity::keeper(tenant), asked)
@@ -174,11 +172,9 @@ impl Gate {
         keep: &[ModelId],
         limit: u32,
     ) -> Result<u64, StoreError> {
-        let (name, keep, limit) = (
-            tenant.as_str(),
-            keep.iter().map(|model| model.0).collect::<Vec<i64>>(),
-            i64::from(limit),
-        );
+        let name = tenant.as_str();
+        let keep = keep.iter().map(|model| model.0).collect::<Vec<i64>>();
+        let limit = i64::from(limit);
         let sql = "WITH gone AS (DELETE FROM remem.vector v USING (SELECT scope_id, row_id, model FROM remem.vector
                      WHERE tenant_id = $1 AND model <> ALL($2) LIMIT $3) o
                      WHERE v.tenant_id = $1 AND v.scope_id = o.scope_id AND v.row_id = o.row_id AND v.model = o.model RETURNING 1)

@@ -83,8 +83,9 @@ struct Checking<'a> {
 }
 
 fn link(row: &Row) -> Result<Link<'_>, StoreError> {
-    let (run, run_seq, recorded_at): (Option<&str>, Option<i64>, Option<i64>) =
-        (get(row, 3)?, get(row, 4)?, get(row, 5)?);
+    let run: Option<&str> = get(row, 3)?;
+    let run_seq: Option<i64> = get(row, 4)?;
+    let recorded_at: Option<i64> = get(row, 5)?;
     Ok(Link {
         seq: Seq(get_u64(row, 0)?),
         revision: Revision(get_u64(row, 1)?),
@@ -112,7 +113,8 @@ impl Checking<'_> {
     async fn chain(&self) -> Result<u64, StoreError> {
         let sql = "SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM remem.event
                    WHERE tenant_id = $1 AND seq > $3 ORDER BY seq LIMIT $2";
-        let (mut count, mut chain) = (0u64, [0; 32]);
+        let mut count = 0u64;
+        let mut chain = [0; 32];
         loop {
             let page = self.page(sql, &[&count.cast_signed()]).await?;
             if page.is_empty() {
@@ -145,7 +147,9 @@ impl Checking<'_> {
     async fn texts(&self) -> Result<(Derived, u64), StoreError> {
         let sql = "SELECT scope_id, row_id, id, content, tags, content_hash, created_at FROM remem.entry
                    WHERE tenant_id = $1 AND erased_at IS NULL AND (scope_id, row_id) > ($3, $4) ORDER BY scope_id, row_id LIMIT $2";
-        let (mut count, mut after, mut derived) = (0u64, (0i64, 0i64), Derived::default());
+        let mut count = 0u64;
+        let mut after = (0i64, 0i64);
+        let mut derived = Derived::default();
         loop {
             let page = self.page(sql, &[&after.0, &after.1]).await?;
             let Some(last) = page.last() else {
@@ -179,7 +183,8 @@ impl Checking<'_> {
             };
             after = (get(last, 0)?, get(last, 1)?, get(last, 2)?);
             for row in &page {
-                let (times, words): (i16, i32) = (get(row, 3)?, get(row, 4)?);
+                let times: i16 = get(row, 3)?;
+                let words: i32 = get(row, 4)?;
                 derived.postings.add(
                     &[
                         get(row, 0)?,
@@ -242,8 +247,12 @@ impl Checking<'_> {
 }
 
 fn derive(row: &Row, derived: &mut Derived) -> Result<(), StoreError> {
-    let (scope, row_id, created_at): (i64, i64, i64) = (get(row, 0)?, get(row, 1)?, get(row, 6)?);
-    let (id, content, tags): (&str, &[u8], &str) = (get(row, 2)?, get(row, 3)?, get(row, 4)?);
+    let scope: i64 = get(row, 0)?;
+    let row_id: i64 = get(row, 1)?;
+    let created_at: i64 = get(row, 6)?;
+    let id: &str = get(row, 2)?;
+    let content: &[u8] = get(row, 3)?;
+    let tags: &str = get(row, 4)?;
     if get::<Option<&[u8]>>(row, 5)? != Some(&content_hash(content)) {
         return Err(StoreError::Damaged("a text does not match its hash"));
     }

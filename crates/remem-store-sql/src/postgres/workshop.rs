@@ -142,10 +142,8 @@ pub(super) fn end(
     if !working.entries.get(&place).is_some_and(ends) {
         return Outcome::Nothing;
     }
-    let (revision, at) = (
-        tick(batch, working, before).0.cast_signed(),
-        working.clock.at.0,
-    );
+    let revision = tick(batch, working, before).0.cast_signed();
+    let at = working.clock.at.0;
     if let Some(entry) = working.entries.get_mut(&place) {
         entry.end(batch, revision, at, "closed");
         writes.state(entry);
@@ -193,10 +191,8 @@ pub(super) fn strip(
     if !working.entries.get(&place).is_some_and(fades) {
         return Outcome::Nothing;
     }
-    let (revision, at) = (
-        tick(batch, working, before).0.cast_signed(),
-        working.clock.at.0,
-    );
+    let revision = tick(batch, working, before).0.cast_signed();
+    let at = working.clock.at.0;
     if let Some(entry) = working.entries.get_mut(&place) {
         if entry.rev_to.is_none() {
             entry.end(batch, revision, at, "invalidated");
@@ -215,7 +211,8 @@ pub(super) fn strengthen(
     evidence: &Evidence,
     before: Revision,
 ) -> Outcome {
-    let (place, evidence) = ((memory_ref.clone(), id.clone()), evidence.to_text());
+    let place = (memory_ref.clone(), id.clone());
+    let evidence = evidence.to_text();
     let changes = |entry: &EntryRow| is_live(entry, batch) && entry.evidence != evidence;
     if !working.entries.get(&place).is_some_and(changes) {
         return Outcome::Nothing;
@@ -393,11 +390,9 @@ impl Gate {
              WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.slot = $3 AND e.slot IS NOT NULL AND e.erased_at IS NULL
              ORDER BY coalesce(e.valid_at, e.created_at) DESC, e.created_at DESC, e.id DESC LIMIT $4"
         );
-        let (t, m, limit) = (
-            scope.tenant.as_str(),
-            scope.memory_ref.as_str(),
-            i64::from(limit),
-        );
+        let t = scope.tenant.as_str();
+        let m = scope.memory_ref.as_str();
+        let limit = i64::from(limit);
         let mut rows = self
             .read(
                 Role::App,
@@ -420,12 +415,10 @@ impl Gate {
         limit: u32,
     ) -> Result<Vec<Rule>, StoreError> {
         let sql = "SELECT id, body, at FROM remem.rule WHERE tenant_id = $1 AND world = $2 AND id > $3 ORDER BY id LIMIT $4";
-        let (t, w, after, limit) = (
-            tenant.as_str(),
-            world.as_str(),
-            after.map_or("", RuleId::as_str),
-            i64::from(limit),
-        );
+        let t = tenant.as_str();
+        let w = world.as_str();
+        let after = after.map_or("", RuleId::as_str);
+        let limit = i64::from(limit);
         let rows = self
             .read(
                 Role::App,
@@ -472,7 +465,8 @@ impl Gate {
              JOIN remem.action_link l ON l.tenant_id = e.tenant_id AND l.scope_id = e.scope_id AND l.row_id = e.row_id
              WHERE e.tenant_id = $1 AND e.scope_id = {SCOPE} AND e.id_hash = $3 AND e.id = $4 ORDER BY l.linked_at, l.action, l.reference"
         );
-        let (t, m) = (scope.tenant.as_str(), scope.memory_ref.as_str());
+        let t = scope.tenant.as_str();
+        let m = scope.memory_ref.as_str();
         let hash = crate::stored::content_hash(id.as_str().as_bytes()).to_vec();
         let rows = self
             .read(
@@ -504,7 +498,8 @@ impl Gate {
         let sql = "SELECT r.tier, r.typology, r.state, count(*) FROM remem.scope s
              JOIN remem.retention r ON r.tenant_id = s.tenant_id AND r.scope_id = s.scope_id
              WHERE s.tenant_id = $1 AND ($2::text IS NULL OR s.memory_ref = $2) GROUP BY r.tier, r.typology, r.state";
-        let (t, m) = (tenant.as_str(), memory_ref.map(MemoryRef::as_str));
+        let t = tenant.as_str();
+        let m = memory_ref.map(MemoryRef::as_str);
         let rows = self
             .read(Role::App, Identity::acting(tenant, actor), sql, &[&t, &m])
             .await?;
@@ -535,8 +530,8 @@ impl Gate {
 }
 
 fn answer(row: &Row, memory_ref: &MemoryRef) -> Result<Answer, StoreError> {
-    let (reason, by): (Option<&str>, Option<&str>) =
-        (get(row, ENTRY_WIDTH)?, get(row, ENTRY_WIDTH + 2)?);
+    let reason: Option<&str> = get(row, ENTRY_WIDTH)?;
+    let by: Option<&str> = get(row, ENTRY_WIDTH + 2)?;
     Ok(Answer {
         entry: entry_of(row, memory_ref)?,
         state: EntryState::from_stored(reason).ok_or(MALFORMED)?,
@@ -548,7 +543,9 @@ fn answer(row: &Row, memory_ref: &MemoryRef) -> Result<Answer, StoreError> {
 }
 
 fn retention(row: &Row) -> Result<RetentionCount, StoreError> {
-    let (tier, typology, state): (&str, &str, &str) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
+    let tier: &str = get(row, 0)?;
+    let typology: &str = get(row, 1)?;
+    let state: &str = get(row, 2)?;
     let (Ok(tier), Ok(typology), Some(state)) =
         (tier.parse(), typology.parse(), RetentionState::parse(state))
     else {

@@ -189,11 +189,9 @@ impl<'a> Applying<'a> {
     }
 
     fn append(&mut self, change: &Change, body: &EventBody) -> rusqlite::Result<()> {
-        let (kind, payload, recorded_at) = (
-            body.kind().as_str(),
-            body.payload().to_string(),
-            change.recorded_at(),
-        );
+        let kind = body.kind().as_str();
+        let payload = body.payload().to_string();
+        let recorded_at = change.recorded_at();
         let run = self
             .batch
             .run()

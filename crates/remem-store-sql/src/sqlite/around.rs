@@ -121,13 +121,12 @@ fn by_rows(
     rows: &[i64],
     at: &ReadAt,
 ) -> rusqlite::Result<Vec<(i64, Entry)>> {
-    let (places, padded) = (
-        ["?"; PORTION].join(", "),
-        rows.iter()
-            .copied()
-            .chain(std::iter::repeat(-1))
-            .take(PORTION),
-    );
+    let places = ["?"; PORTION].join(", ");
+    let padded = rows
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(-1))
+        .take(PORTION);
     let mut statement = Statement::new(format!(
         "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e NOT INDEXED WHERE e.row_id IN ({places}) AND "
     ));

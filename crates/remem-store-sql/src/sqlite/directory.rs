@@ -95,7 +95,8 @@ fn unreadable(column: usize) -> rusqlite::Error {
 }
 
 fn tenant(row: &Row<'_>) -> rusqlite::Result<Tenant> {
-    let (id, shapes): (String, String) = (row.get(0)?, row.get(2)?);
+    let id: String = row.get(0)?;
+    let shapes: String = row.get(2)?;
     Ok(Tenant {
         id: TenantId::parse(&id).ok_or_else(|| unreadable(0))?,
         created_at: Timestamp(row.get(1)?),
@@ -104,8 +105,9 @@ fn tenant(row: &Row<'_>) -> rusqlite::Result<Tenant> {
 }
 
 fn key(row: &Row<'_>) -> rusqlite::Result<KeyRecord> {
-    let (id, tenant, permissions): (String, String, String) =
-        (row.get(0)?, row.get(1)?, row.get(4)?);
+    let id: String = row.get(0)?;
+    let tenant: String = row.get(1)?;
+    let permissions: String = row.get(4)?;
     let principal: String = row.get(8)?;
     let permissions = permissions
         .split_whitespace()

@@ -33,7 +33,8 @@ impl Applying<'_> {
         let revision = self.tick(before);
         let given = admitted.origin().and_then(|origin| origin.created_at);
         let created_at = given.map_or(self.clock.at, |t| t.min(self.clock.at));
-        let (tags, facets): (Vec<&str>, _) = (admitted.tags().collect(), admitted.facets());
+        let tags: Vec<&str> = admitted.tags().collect();
+        let facets: _ = admitted.facets();
         self.db
             .prepare_cached(
                 "INSERT INTO entry (tenant_id, scope_id, id, tier, typology, content, tags, metadata, created_at, expires_at,
@@ -121,7 +122,8 @@ impl Applying<'_> {
         else {
             return Ok(Outcome::Nothing);
         };
-        let (revision, held) = (self.tick(before), self.is_linked(entry.row)?);
+        let revision = self.tick(before);
+        let held = self.is_linked(entry.row)?;
         self.take_away(entry.row, revision, if held { "held" } else { reason })?;
         self.untie(entry.scope, entry.row)?;
         if held {
@@ -140,10 +142,8 @@ impl Applying<'_> {
         reason: &str,
     ) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5, ended_at = ?6 WHERE tenant_id = ?1 AND row_id = ?2";
-        let (tenant, run) = (
-            self.batch.tenant().as_str(),
-            self.batch.run().map(RunId::as_str),
-        );
+        let tenant = self.batch.tenant().as_str();
+        let run = self.batch.run().map(RunId::as_str);
         self.db
             .prepare_cached(sql)?
             .execute(params![
@@ -232,7 +232,9 @@ impl Applying<'_> {
                 created_at: row.get(2)?,
             })
         };
-        let (tenant, id, at) = (tenant.as_str(), id.as_str(), self.batch.at().0);
+        let tenant = tenant.as_str();
+        let id = id.as_str();
+        let at = self.batch.at().0;
         let values: [(&str, &dyn ToSql); 4] = [
             (":tenant", &tenant),
             (":scope", &scope),

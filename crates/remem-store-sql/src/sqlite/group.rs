@@ -52,7 +52,8 @@ impl Group {
 
     fn submit(&self, job: Job<Work>) -> Result<(), StoreError> {
         if self.queue.submit(job)? {
-            let (queue, state) = (self.queue.clone(), self.state.clone());
+            let queue = self.queue.clone();
+            let state = self.state.clone();
             tokio::task::spawn_blocking(move || lead(&queue, &state));
         }
         Ok(())
@@ -196,8 +197,10 @@ fn apply_all<'a>(
 ) -> Result<Applied, rusqlite::Error> {
     let mut clock = Clock::load(db, &state.tenant)?;
     let loaded = clock.clone();
-    let (mut results, mut next_expiry, mut erased, mut retied) =
-        (Vec::new(), i64::MAX, false, false);
+    let mut results = Vec::new();
+    let mut next_expiry = i64::MAX;
+    let mut erased = false;
+    let mut retied = false;
     for batch in batches {
         let mut applying = apply::Applying {
             db,

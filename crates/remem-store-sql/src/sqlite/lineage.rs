@@ -96,7 +96,8 @@ impl Applying<'_> {
         if gone.row == kept.row {
             return Ok(Outcome::Nothing);
         }
-        let (tenant, revision) = (self.batch.tenant().as_str(), self.tick(before));
+        let tenant = self.batch.tenant().as_str();
+        let revision = self.tick(before);
         let sql = "UPDATE entry SET rev_to = ?3, removed_reason = ?4, removed_by_run = ?5, replaced_by = ?6, ended_at = ?7
                    WHERE tenant_id = ?1 AND row_id = ?2";
         let run = self.batch.run().map(RunId::as_str);
@@ -322,7 +323,8 @@ pub(super) fn signatures(
         return Ok(Vec::new());
     };
     let signed = |row: &Row<'_>| {
-        let (id, typology): (String, String) = (row.get(1)?, row.get(3)?);
+        let id: String = row.get(1)?;
+        let typology: String = row.get(3)?;
         let unreadable = |column| {
             rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
         };
@@ -432,7 +434,8 @@ pub(super) fn trace(
          ORDER BY s.memory_ref, e.rev_from, e.id"
     );
     let read = |row: &Row<'_>| {
-        let (memory_ref, id): (String, String) = (row.get(0)?, row.get(1)?);
+        let memory_ref: String = row.get(0)?;
+        let id: String = row.get(1)?;
         let unreadable =
             || rusqlite::Error::InvalidColumnType(0, String::new(), rusqlite::types::Type::Text);
         let (memory_ref, id) = MemoryRef::parse(&memory_ref)

@@ -96,7 +96,8 @@ pub(super) fn stale(
         limit
     ];
     let found = |row: &Row<'_>| {
-        let (last, name): (i64, String) = (row.get(ENTRY_WIDTH)?, row.get(ENTRY_WIDTH + 1)?);
+        let last: i64 = row.get(ENTRY_WIDTH)?;
+        let name: String = row.get(ENTRY_WIDTH + 1)?;
         let unreadable = || {
             rusqlite::Error::InvalidColumnType(
                 ENTRY_WIDTH + 1,
@@ -180,7 +181,8 @@ fn verify_chain(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
         .prepare("SELECT seq, revision, at, run_id, run_seq, recorded_at, kind, payload, hash FROM event WHERE tenant_id = ?1 ORDER BY seq")
         .map_err(failed)?;
     let mut rows = query.query([tenant.as_str()]).map_err(failed)?;
-    let (mut count, mut chain) = (0, [0; 32]);
+    let mut count = 0;
+    let mut chain = [0; 32];
     while let Some(row) = rows.next().map_err(failed)? {
         let (seq, next, hash) = linked(row, &chain).map_err(failed)?;
         count += 1;
@@ -200,9 +202,11 @@ fn verify_chain(db: &Connection, tenant: &TenantId) -> Result<u64, StoreError> {
 
 /// The position of a stored event, the hash it should have, and the one it has.
 fn linked(row: &Row<'_>, chain: &[u8; 32]) -> rusqlite::Result<(u64, [u8; 32], [u8; 32])> {
-    let (run, run_seq, recorded_at): (Option<String>, Option<u64>, Option<i64>) =
-        (row.get(3)?, row.get(4)?, row.get(5)?);
-    let (kind, payload): (String, String) = (row.get(6)?, row.get(7)?);
+    let run: Option<String> = row.get(3)?;
+    let run_seq: Option<u64> = row.get(4)?;
+    let recorded_at: Option<i64> = row.get(5)?;
+    let kind: String = row.get(6)?;
+    let payload: String = row.get(7)?;
     let seq = row.get(0)?;
     let link = Link {
         seq: Seq(seq),

@@ -117,12 +117,10 @@ impl SqliteStore {
             .entry(id.clone())
             .or_default()
             .clone();
-        let (location, connections, name, wake) = (
-            self.location.clone(),
-            self.connections,
-            id.clone(),
-            self.wake.clone(),
-        );
+        let location = self.location.clone();
+        let connections = self.connections;
+        let name = id.clone();
+        let wake = self.wake.clone();
         let file =
             blocking(move || TenantFile::open(&location, connections, name, due, wake)).await?;
         Ok(self.insert(id, Arc::new(file)))
@@ -252,7 +250,9 @@ impl Store for SqliteStore {
         id: &EntryId,
         at: &ReadAt,
     ) -> Result<Option<Entry>, StoreError> {
-        let (s, id, at) = (scope.clone(), id.clone(), at.clone());
+        let s = scope.clone();
+        let id = id.clone();
+        let at = at.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             read::get(db, &s, &id, &at)
         })
@@ -266,7 +266,10 @@ impl Store for SqliteStore {
         page: &Page,
         at: &ReadAt,
     ) -> Result<Vec<Entry>, StoreError> {
-        let (s, filter, page, at) = (scope.clone(), filter.clone(), page.clone(), at.clone());
+        let s = scope.clone();
+        let filter = filter.clone();
+        let page = page.clone();
+        let at = at.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             read::list(db, &s, &filter, &page, &at)
         })
@@ -281,13 +284,11 @@ impl Store for SqliteStore {
         depth: u32,
         at: &ReadAt,
     ) -> Result<Found, StoreError> {
-        let (s, probe, filter, at, shelf) = (
-            scope.clone(),
-            probe.clone(),
-            filter.clone(),
-            at.clone(),
-            self.shelf.clone(),
-        );
+        let s = scope.clone();
+        let probe = probe.clone();
+        let filter = filter.clone();
+        let at = at.clone();
+        let shelf = self.shelf.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             search::search(db, &shelf, &s, (&probe, &filter), depth, &at)
         })
@@ -301,7 +302,9 @@ impl Store for SqliteStore {
         reach: u32,
         at: &ReadAt,
     ) -> Result<Vec<Around>, StoreError> {
-        let (s, ids, at) = (scope.clone(), ids.to_vec(), at.clone());
+        let s = scope.clone();
+        let ids = ids.to_vec();
+        let at = at.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             around::around(db, &s, &ids, reach, &at)
         })
@@ -333,7 +336,8 @@ impl Store for SqliteStore {
         keep: &[ModelId],
         limit: u32,
     ) -> Result<u64, StoreError> {
-        let (t, kept) = (tenant.clone(), keep.to_vec());
+        let t = tenant.clone();
+        let kept = keep.to_vec();
         let gone = self
             .tenant(tenant)
             .await?
@@ -344,7 +348,8 @@ impl Store for SqliteStore {
     }
 
     async fn stats(&self, scope: &Scope, at: &ReadAt) -> Result<ScopeStats, StoreError> {
-        let (s, at) = (scope.clone(), at.clone());
+        let s = scope.clone();
+        let at = at.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             read::stats(db, &s, &at)
         })
@@ -359,7 +364,9 @@ impl Store for SqliteStore {
         limit: u32,
         at: &ReadAt,
     ) -> Result<Vec<ScopeSummary>, StoreError> {
-        let (t, after, at) = (tenant.clone(), after.cloned(), at.clone());
+        let t = tenant.clone();
+        let after = after.cloned();
+        let at = at.clone();
         self.read_as(tenant, actor, move |db| {
             read::scopes(db, &t, after.as_ref(), limit, &at)
         })
@@ -367,7 +374,8 @@ impl Store for SqliteStore {
     }
 
     async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError> {
-        let (s, slot) = (scope.clone(), slot.to_owned());
+        let s = scope.clone();
+        let slot = slot.to_owned();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             workshop::slot(db, &s, &slot, limit)
         })
@@ -381,7 +389,9 @@ impl Store for SqliteStore {
         after: Option<&RuleId>,
         limit: u32,
     ) -> Result<Vec<Rule>, StoreError> {
-        let (t, world, after) = (tenant.clone(), world.clone(), after.cloned());
+        let t = tenant.clone();
+        let world = world.clone();
+        let after = after.cloned();
         self.read(tenant, move |db| {
             workshop::rules(db, &t, &world, after.as_ref(), limit)
         })
@@ -394,13 +404,16 @@ impl Store for SqliteStore {
         world: &WorldId,
         text: &str,
     ) -> Result<Option<RuleId>, StoreError> {
-        let (t, world, text) = (tenant.clone(), world.clone(), text.to_owned());
+        let t = tenant.clone();
+        let world = world.clone();
+        let text = text.to_owned();
         self.read(tenant, move |db| workshop::shadowed(db, &t, &world, &text))
             .await
     }
 
     async fn links(&self, scope: &Scope, id: &EntryId) -> Result<Vec<ActionLink>, StoreError> {
-        let (s, id) = (scope.clone(), id.clone());
+        let s = scope.clone();
+        let id = id.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             workshop::links(db, &s, &id)
         })
@@ -413,7 +426,8 @@ impl Store for SqliteStore {
         actor: &Actor,
         memory_ref: Option<&MemoryRef>,
     ) -> Result<Vec<RetentionCount>, StoreError> {
-        let (t, memory_ref) = (tenant.clone(), memory_ref.cloned());
+        let t = tenant.clone();
+        let memory_ref = memory_ref.cloned();
         self.read_as(tenant, actor, move |db| {
             workshop::retention(db, &t, memory_ref.as_ref())
         })
@@ -449,7 +463,8 @@ impl Store for SqliteStore {
         from: u64,
         limit: u32,
     ) -> Result<Vec<Event>, StoreError> {
-        let (t, run) = (tenant.clone(), run.clone());
+        let t = tenant.clone();
+        let run = run.clone();
         self.read(tenant, move |db| {
             read::run_events(db, &t, &run, from, limit)
         })
@@ -516,7 +531,8 @@ impl Store for SqliteStore {
         scope: &Scope,
         rows: &[RowCursor],
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-        let (s, rows) = (scope.clone(), rows.to_vec());
+        let s = scope.clone();
+        let rows = rows.to_vec();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             lineage::entries_at(db, &s, &rows)
         })
@@ -524,7 +540,8 @@ impl Store for SqliteStore {
     }
 
     async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError> {
-        let (s, id) = (scope.clone(), id.clone());
+        let s = scope.clone();
+        let id = id.clone();
         self.read_as(&scope.tenant, &scope.actor, move |db| {
             lineage::lineage(db, &s, &id)
         })
@@ -532,7 +549,8 @@ impl Store for SqliteStore {
     }
 
     async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError> {
-        let (t, subject) = (tenant.clone(), *subject);
+        let t = tenant.clone();
+        let subject = *subject;
         self.read(tenant, move |db| lineage::trace(db, &t, &subject))
             .await
     }
@@ -548,7 +566,8 @@ impl Store for SqliteStore {
         kind: RecordKind,
         key: &str,
     ) -> Result<Option<Record>, StoreError> {
-        let (t, key) = (tenant.clone(), key.to_owned());
+        let t = tenant.clone();
+        let key = key.to_owned();
         refuse_inert(kind)?;
         self.read(tenant, move |db| record::get(db, &t, kind, &key))
             .await
@@ -561,7 +580,8 @@ impl Store for SqliteStore {
         tie: &Tie,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
-        let (t, tie) = (tenant.clone(), tie.clone());
+        let t = tenant.clone();
+        let tie = tie.clone();
         refuse_inert(kind)?;
         self.read(tenant, move |db| record::tied(db, &t, kind, &tie, limit))
             .await
@@ -575,7 +595,9 @@ impl Store for SqliteStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
-        let (t, prefix, after) = (tenant.clone(), prefix.to_owned(), after.map(str::to_owned));
+        let t = tenant.clone();
+        let prefix = prefix.to_owned();
+        let after = after.map(str::to_owned);
         refuse_inert(kind)?;
         self.read(tenant, move |db| {
             record::list(db, &t, kind, &prefix, after.as_deref(), limit)
@@ -628,7 +650,8 @@ impl Store for SqliteStore {
         now: Timestamp,
         for_ms: u64,
     ) -> Result<Option<Fence>, StoreError> {
-        let (t, holder) = (tenant.clone(), holder.to_owned());
+        let t = tenant.clone();
+        let holder = holder.to_owned();
         self.tenant(tenant)
             .await?
             .write(move |db| lease::claim(db, &t, pass, &holder, now, for_ms))
@@ -636,7 +659,8 @@ impl Store for SqliteStore {
     }
 
     async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError> {
-        let (t, fence) = (tenant.clone(), fence.clone());
+        let t = tenant.clone();
+        let fence = fence.clone();
         self.tenant(tenant)
             .await?
             .write(move |db| lease::release(db, &t, &fence))
@@ -669,7 +693,8 @@ impl Review for SqliteStore {
         kind: RecordKind,
         key: &str,
     ) -> Result<Option<Record>, StoreError> {
-        let (t, key) = (tenant.clone(), key.to_owned());
+        let t = tenant.clone();
+        let key = key.to_owned();
         self.tenant(tenant)
             .await?
             .write(move |db| record::get(db, &t, kind, &key))
@@ -684,7 +709,9 @@ impl Review for SqliteStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Record>, StoreError> {
-        let (t, prefix, after) = (tenant.clone(), prefix.to_owned(), after.map(str::to_owned));
+        let t = tenant.clone();
+        let prefix = prefix.to_owned();
+        let after = after.map(str::to_owned);
         self.tenant(tenant)
             .await?
             .write(move |db| record::list(db, &t, kind, &prefix, after.as_deref(), limit))

@@ -74,7 +74,8 @@ fn push_list(
     at: &ReadAt,
     part: Part,
 ) {
-    let (tenant, scope_id) = (&place.scope.tenant, place.scope_id);
+    let tenant = &place.scope.tenant;
+    let scope_id = place.scope_id;
     statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
     if let (Some(session), Part::There) = (&filter.session, part) {
         statement.push("entry e INDEXED BY entry_session WHERE ", []);
@@ -286,9 +287,11 @@ fn events_of(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Even
 }
 
 fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
-    let (run, run_seq, recorded_at): (Option<String>, Option<u64>, Option<i64>) =
-        (row.get(3)?, row.get(4)?, row.get(5)?);
-    let (kind, payload): (String, String) = (row.get(6)?, row.get(7)?);
+    let run: Option<String> = row.get(3)?;
+    let run_seq: Option<u64> = row.get(4)?;
+    let recorded_at: Option<i64> = row.get(5)?;
+    let kind: String = row.get(6)?;
+    let payload: String = row.get(7)?;
     let unreadable =
         || rusqlite::Error::InvalidColumnType(7, String::new(), rusqlite::types::Type::Text);
     let run = run.as_deref().and_then(RunId::parse).zip(run_seq);
@@ -341,16 +344,14 @@ mod tests {
             (vec![], "INDEX entry_list"),
             (vec!["x".to_owned(), "y".to_owned()], "SEARCH g USING"),
         ] {
-            let (filter, page) = (
-                Filter {
-                    tags,
-                    ..Filter::default()
-                },
-                Page {
-                    limit: 20,
-                    after: None,
-                },
-            );
+            let filter = Filter {
+                tags,
+                ..Filter::default()
+            };
+            let page = Page {
+                limit: 20,
+                after: None,
+            };
             let statement = list_of(
                 &Place {
                     scope: &scope,

@@ -92,11 +92,9 @@ impl Applying<'_> {
         else {
             return Ok(Outcome::Nothing);
         };
-        let (tenant, at, table) = (
-            self.batch.tenant(),
-            self.clock.at.max(self.batch.at()),
-            record_table(*kind),
-        );
+        let tenant = self.batch.tenant();
+        let at = self.clock.at.max(self.batch.at());
+        let table = record_table(*kind);
         self.retied |= kind.is_timed();
         let Some(body) = body else {
             let sql =
@@ -132,7 +130,8 @@ impl Applying<'_> {
                        VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (tenant_id, kind, key) DO UPDATE
                        SET version = version + 1, at = ?4, body = ?5, due = ?6, topic = ?7, source_scope = ?8, source_row = ?9
                        RETURNING version";
-            let (scope, row) = (source.map(|place| place.0), source.map(|place| place.1));
+            let scope = source.map(|place| place.0);
+            let row = source.map(|place| place.1);
             let values = params![
                 tenant.as_str(),
                 kind.as_str(),
@@ -353,7 +352,8 @@ fn record(row: &Row<'_>, kind: RecordKind) -> rusqlite::Result<Record> {
     let Ok(Value::Object(body)) = serde_json::from_str(&body) else {
         return Err(unreadable());
     };
-    let (memory_ref, id): (Option<String>, Option<String>) = (row.get(6)?, row.get(7)?);
+    let memory_ref: Option<String> = row.get(6)?;
+    let id: Option<String> = row.get(7)?;
     let source = memory_ref
         .as_deref()
         .and_then(MemoryRef::parse)

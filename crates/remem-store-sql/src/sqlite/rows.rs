@@ -18,9 +18,11 @@ pub(super) const ENTRY_COLUMNS: &str =
 pub(super) const ENTRY_WIDTH: usize = 19;
 
 pub(super) fn entry(row: &Row<'_>, memory_ref: &MemoryRef) -> rusqlite::Result<Entry> {
-    let (id, tags, metadata): (String, String, Option<String>) =
-        (row.get(0)?, row.get(2)?, row.get(3)?);
-    let (tier, typology): (String, String) = (row.get(6)?, row.get(7)?);
+    let id: String = row.get(0)?;
+    let tags: String = row.get(2)?;
+    let metadata: Option<String> = row.get(3)?;
+    let tier: String = row.get(6)?;
+    let typology: String = row.get(7)?;
     let unreadable = |column| {
         rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
     };
@@ -51,7 +53,8 @@ fn facets(row: &Row<'_>) -> rusqlite::Result<Facets> {
         rusqlite::Error::InvalidColumnType(column, String::new(), rusqlite::types::Type::Text)
     };
     let text = |column| row.get::<_, Option<String>>(column);
-    let (trust, evidence): (String, String) = (row.get(17)?, row.get(18)?);
+    let trust: String = row.get(17)?;
+    let evidence: String = row.get(18)?;
     Ok(Facets {
         session: text(11)?
             .map(|id| SessionId::parse(&id).ok_or_else(|| unreadable(11)))

@@ -131,13 +131,12 @@ impl Search<'_> {
     fn read(&self, rows: &[i64]) -> rusqlite::Result<Vec<(i64, Seen)>> {
         let model = self.probe.vector.as_ref().map_or(-1, |(model, _)| model.0);
         // Always as many, so that the statement is prepared once. NOT INDEXED: by row, and not by an index of the whole memory.
-        let (places, padded) = (
-            ["?"; PORTION].join(", "),
-            rows.iter()
-                .copied()
-                .chain(std::iter::repeat(-1))
-                .take(PORTION),
-        );
+        let places = ["?"; PORTION].join(", ");
+        let padded = rows
+            .iter()
+            .copied()
+            .chain(std::iter::repeat(-1))
+            .take(PORTION);
         let mut statement = Statement::new(format!(
             "SELECT {ENTRY_COLUMNS}, e.row_id, e.support, v.bytes,
                (SELECT count(*) FROM action_link l WHERE l.row_id = e.row_id)
@@ -155,7 +154,8 @@ impl Search<'_> {
         statement.query(self.db, |row| {
             let vector: Option<Vec<u8>> = row.get(ENTRY_WIDTH + 2)?;
             let vector = vector.and_then(|bytes| Embedding::from_bytes(&bytes));
-            let (support, uses) = (row.get(ENTRY_WIDTH + 1)?, row.get(ENTRY_WIDTH + 3)?);
+            let support = row.get(ENTRY_WIDTH + 1)?;
+            let uses = row.get(ENTRY_WIDTH + 3)?;
             Ok((
                 row.get(ENTRY_WIDTH)?,
                 Seen {

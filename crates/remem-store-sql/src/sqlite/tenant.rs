@@ -168,7 +168,8 @@ impl TenantFile {
             .acquire_owned()
             .await
             .map_err(|e| StoreError::Unavailable(Box::new(e)))?;
-        let (idle, path) = (readers.idle.clone(), readers.path.clone());
+        let idle = readers.idle.clone();
+        let path = readers.path.clone();
         blocking(move || {
             let _permit = permit;
             let waiting = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();

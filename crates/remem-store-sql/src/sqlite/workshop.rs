@@ -285,11 +285,9 @@ pub(super) fn slot(
         seen("e")
     );
     let read = |row: &Row<'_>| {
-        let (reason, ended_at, by): (Option<String>, Option<i64>, Option<String>) = (
-            row.get(ENTRY_WIDTH)?,
-            row.get(ENTRY_WIDTH + 1)?,
-            row.get(ENTRY_WIDTH + 2)?,
-        );
+        let reason: Option<String> = row.get(ENTRY_WIDTH)?;
+        let ended_at: Option<i64> = row.get(ENTRY_WIDTH + 1)?;
+        let by: Option<String> = row.get(ENTRY_WIDTH + 2)?;
         Ok((entry(row, &scope.memory_ref)?, reason, ended_at, by))
     };
     let mut found = rows(
@@ -354,7 +352,8 @@ pub(super) fn shadowed(
         return Ok(None);
     }
     let said = Trigrams::of(text);
-    let (least, most) = (*said.sizes().start() as u64, *said.sizes().end() as u64);
+    let least = *said.sizes().start() as u64;
+    let most = *said.sizes().end() as u64;
     let sql = "SELECT id FROM rule WHERE tenant_id = ?1 AND world = ?2 AND size BETWEEN ?3 AND ?4 AND trgm_shadows(trigrams, ?5) LIMIT 1";
     let values = params![tenant.as_str(), world.as_str(), least, most, text];
     let hit: Vec<String> = rows(db, sql, values, |row| row.get(0))?;

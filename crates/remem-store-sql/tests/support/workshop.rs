@@ -53,7 +53,8 @@ pub fn rule_id(name: &str) -> RuleId {
 }
 
 pub fn rule_text(text: &str) -> RuleText {
-    let (policy, redactor) = (Policy::default(), Redactor::empty());
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
     Admission {
         policy: &policy,
         redactor: &redactor,
@@ -240,7 +241,8 @@ pub async fn succeeded(
     new: (EntryId, Draft),
     below: &mut Below<'_>,
 ) -> Batch {
-    let (slot, at) = (pick(&SLOTS, below), batch.at());
+    let slot = pick(&SLOTS, below);
+    let at = batch.at();
     let answers = store
         .slot(&scope.clone().as_host(), slot, 100)
         .await
@@ -248,7 +250,8 @@ pub async fn succeeded(
     let open = answers
         .iter()
         .find(|a| a.entry.visible.to.is_none() && a.entry.facets.invalid_at.is_none());
-    let (mut batch, mut typology) = (batch, Typology::Semantic);
+    let mut batch = batch;
+    let mut typology = Typology::Semantic;
     if let Some(open) = open {
         typology = open.entry.typology;
         let closing = if typology == Typology::Procedural {
@@ -399,14 +402,12 @@ async fn view_memory(store: &dyn Store, scope: &Scope, now: Timestamp, skip: usi
             .map(|a| a.entry.id.clone())
             .collect::<Vec<_>>()
     ));
-    let (page, tier, typology) = (
-        Page {
-            limit: 1_000,
-            after: None,
-        },
-        Some(Tier::Session),
-        Some(Typology::Episodic),
-    );
+    let page = Page {
+        limit: 1_000,
+        after: None,
+    };
+    let tier = Some(Tier::Session);
+    let typology = Some(Typology::Episodic);
     let cells = [
         Filter {
             tier,

@@ -89,10 +89,8 @@ async fn view(store: &dyn Store, s: &Scope) -> String {
     for event in store.events(&s.tenant, Seq(0), 100).await.expect("read") {
         view.push_str(&format!("{event:?}\n"));
     }
-    let (stats, head) = (
-        store.stats(s, &now).await.expect("read"),
-        store.head(&s.tenant).await.expect("read"),
-    );
+    let stats = store.stats(s, &now).await.expect("read");
+    let head = store.head(&s.tenant).await.expect("read");
     let scopes = store
         .scopes(&s.tenant, &remem_core::Actor::Nobody, None, 100, &now)
         .await

@@ -59,7 +59,8 @@ fn shown(trace: &Trace) -> Vec<String> {
 }
 
 async fn one_step_in_both_directions(store: &dyn Store) {
-    let (one, two) = (scope("lineage-step", "one"), scope("lineage-step", "two"));
+    let one = scope("lineage-step", "one");
+    let two = scope("lineage-step", "two");
     put_in(store, &one, "a", &[], &[]).await;
     put_in(store, &two, "a", &[], &[]).await;
     put_in(store, &one, "b", &[], &[]).await;
@@ -128,7 +129,8 @@ async fn one_step_in_both_directions(store: &dyn Store) {
 }
 
 async fn a_trace_goes_all_the_way(store: &dyn Store) {
-    let (one, two) = (scope("lineage-trace", "one"), scope("lineage-trace", "two"));
+    let one = scope("lineage-trace", "one");
+    let two = scope("lineage-trace", "two");
     put_in(store, &one, "a", &[about(1), about(2)], &[]).await;
     put_in(store, &one, "other", &[about(2)], &[]).await;
     put_in(store, &one, "b", &[], &[(&one, "a")]).await;
@@ -249,10 +251,8 @@ async fn innocents_are_named_exactly(store: &dyn Store) {
 }
 
 async fn subjects_stay_in_their_tenant(store: &dyn Store) {
-    let (here, there) = (
-        Memory::new(store, "lineage-here"),
-        Memory::new(store, "lineage-there"),
-    );
+    let here = Memory::new(store, "lineage-here");
+    let there = Memory::new(store, "lineage-there");
     for m in [&here, &there] {
         m.put_about("a", &[about(1)], &[]).await;
         m.put_about("b", &[], &["a"]).await;

@@ -60,7 +60,8 @@ async fn lists_are_newest_first_and_pages_join_up(store: &dyn Store) {
     let mut expected: Vec<String> = (0..20).map(|n| format!("e{n:02}")).collect();
     expected.reverse();
     assert_eq!(names(&whole), expected);
-    let (mut joined, mut after) = (Vec::new(), None);
+    let mut joined = Vec::new();
+    let mut after = None;
     loop {
         let page = store
             .list(&s, &Filter::default(), &Page { limit: 3, after }, &at)

@@ -66,7 +66,8 @@ async fn what_a_pass_remembers_is_no_revision(store: &dyn Store) {
 }
 
 fn body(text: &str) -> RecordBody {
-    let (policy, redactor) = (Policy::default(), Redactor::empty());
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
     let admission = Admission {
         policy: &policy,
         redactor: &redactor,
@@ -113,10 +114,8 @@ async fn text(store: &dyn Store, tenant: &TenantId, key: &str) -> Option<(u64, S
 }
 
 async fn a_record_counts_its_versions_and_begins_anew(store: &dyn Store) {
-    let (tenant, other) = (
-        scope("records-one", "m").tenant,
-        scope("records-other", "m").tenant,
-    );
+    let tenant = scope("records-one", "m").tenant;
+    let other = scope("records-other", "m").tenant;
     assert_eq!(text(store, &tenant, "a").await, None);
     for n in 1..=3 {
         let written = store

@@ -77,7 +77,8 @@ async fn a_repeat_answers_like_the_first_time(store: &dyn Store) {
 }
 
 async fn keys_belong_to_tenant_and_operation(store: &dyn Store) {
-    let (a, b) = (scope("repeats-a", "m"), scope("repeats-b", "m"));
+    let a = scope("repeats-a", "m");
+    let b = scope("repeats-b", "m");
     assert!(
         !store
             .commit(keyed(&a, "e", "put", 1, 1))

@@ -38,7 +38,8 @@ async fn log(store: &dyn Store, tenant: &TenantId, of: &RunId, from: u64) -> Vec
 
 async fn a_run_counts_its_own_events(store: &dyn Store) {
     let s = scope("runs-count", "m");
-    let (one, two) = (run("run_1"), run("run_2"));
+    let one = run("run_1");
+    let two = run("run_2");
     put(store, &s, "before", draft("x"), NOON).await;
     let batch = |of: &RunId| Batch::new(s.tenant.clone(), NOON).in_run(of.clone());
     let cause = Cause {

@@ -182,7 +182,8 @@ async fn a_word_that_is_not_held_stands_for_the_one_that_was_meant(store: &dyn S
         NOON,
     )
     .await;
-    let (any, now) = (Filter::default(), ReadAt::Now(NOON.plus_ms(9)));
+    let any = Filter::default();
+    let now = ReadAt::Now(NOON.plus_ms(9));
     let hits = find(store, &s, &["katheryn"], &any, &now).await;
     assert_eq!(
         hit_names(&hits),

@@ -365,10 +365,8 @@ async fn a_stored_text_can_be_redacted(store: &dyn Store) {
         (vec!["b"], None),
         "what is erased holds nothing"
     );
-    let (policy, redactor) = (
-        Policy::default(),
-        Redactor::new([SecretValue::new("db", "hunter2-hunter2")]),
-    );
+    let policy = Policy::default();
+    let redactor = Redactor::new([SecretValue::new("db", "hunter2-hunter2")]);
     let admission = Admission {
         policy: &policy,
         redactor: &redactor,

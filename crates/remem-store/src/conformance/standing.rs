@@ -52,7 +52,8 @@ async fn merging_keeps_the_text_and_adds_support(store: &dyn Store) {
         ["a", "b", "c"],
         "a snapshot shows it"
     );
-    let (a, b) = (m.lineage("a").await, m.lineage("b").await);
+    let a = m.lineage("a").await;
+    let b = m.lineage("b").await;
     assert_eq!(
         (a.state, a.replaced_by, a.support),
         (EntryState::Retired(Reason::Merged), Some(id("b")), 1)
@@ -166,7 +167,8 @@ async fn superseding_keeps_the_text_and_adds_nothing(store: &dyn Store) {
     );
     assert_eq!(m.seen(&seen_by(revision, &[])).await, ["new", "old"]);
     release(store, &m.s, "run_1").await;
-    let (old, new) = (m.lineage("old").await, m.lineage("new").await);
+    let old = m.lineage("old").await;
+    let new = m.lineage("new").await;
     assert_eq!(
         (old.state, old.replaced_by),
         (EntryState::Retired(Reason::Superseded), Some(id("new")))
@@ -595,11 +597,9 @@ async fn a_group_is_applied_in_order(store: &dyn Store) {
         .map(|answer| answer.expect("applied").outcomes)
         .collect();
     let stored = |o: &Outcome| matches!(o, Outcome::Stored { .. });
-    let (removed, nothing, done) = (
-        || vec![Outcome::Removed],
-        || vec![Outcome::Nothing],
-        || vec![Outcome::Done],
-    );
+    let removed = || vec![Outcome::Removed];
+    let nothing = || vec![Outcome::Nothing];
+    let done = || vec![Outcome::Done];
     assert_eq!(outcomes[..4], [vec![], removed(), removed(), done()]);
     assert_eq!(outcomes[4], [Outcome::Removed, Outcome::Done]);
     assert_eq!(

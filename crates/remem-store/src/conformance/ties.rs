@@ -29,7 +29,8 @@ pub(super) async fn exercise_review(store: &dyn Store, review: &dyn Review) {
 }
 
 fn body(text: &str) -> RecordBody {
-    let (policy, redactor) = (Policy::default(), Redactor::empty());
+    let policy = Policy::default();
+    let redactor = Redactor::empty();
     let admission = Admission {
         policy: &policy,
         redactor: &redactor,
@@ -76,7 +77,8 @@ fn topic(topic: &str) -> Tie {
 }
 
 async fn records_are_found_by_what_is_due(store: &dyn Store) {
-    let (s, other) = (scope("ties-due", "m"), scope("ties-due-other", "m"));
+    let s = scope("ties-due", "m");
+    let other = scope("ties-due-other", "m");
     for (key, at) in [("b", 5), ("a", 5), ("c", 3), ("d", 9)] {
         store
             .commit(set(&s, key, Precondition::None, Ties::due(Timestamp(at))))
@@ -390,7 +392,8 @@ async fn nothing_is_tied_to_what_has_ended(store: &dyn Store) {
 async fn one_group_sees_its_own_ends(store: &dyn Store) {
     let s = scope("ties-group", "m");
     for round in 0..20 {
-        let (name, key) = (format!("e{round}"), format!("r{round}"));
+        let name = format!("e{round}");
+        let key = format!("r{round}");
         put(store, &s, &name, draft("x"), NOON).await;
         store
             .commit(set(&s, &key, Precondition::Absent, from(&s, &name, 7, "t")))
@@ -496,7 +499,8 @@ async fn the_next_instant_is_known(store: &dyn Store) {
 }
 
 async fn what_is_under_review_is_kept_apart(store: &dyn Store, review: &dyn Review) {
-    let (s, other) = (scope("review", "m"), scope("review-other", "m"));
+    let s = scope("review", "m");
+    let other = scope("review-other", "m");
     let write = |key: &str, precondition, text: &str| {
         Batch::new(s.tenant.clone(), NOON).set(
             RecordKind::Proposal,

@@ -74,7 +74,8 @@ fn names(found: &Found) -> Vec<&str> {
 }
 
 async fn a_direction_finds_what_lies_near(store: &dyn Store) {
-    let (s, other) = (scope("vectors-near", "m"), scope("vectors-near", "other"));
+    let s = scope("vectors-near", "m");
+    let other = scope("vectors-near", "other");
     for (n, id) in ["east", "north-east", "north", "west", "bare"]
         .into_iter()
         .enumerate()
@@ -273,7 +274,8 @@ async fn filters_and_ends_hold_for_directions(store: &dyn Store) {
             .await
             .expect("kept");
     }
-    let (any, now) = (Filter::default(), ReadAt::Now(NOON.plus_ms(4)));
+    let any = Filter::default();
+    let now = ReadAt::Now(NOON.plus_ms(4));
     assert_eq!(
         names(&near(store, &s, 0.0, &any, &now).await),
         ["late", "short", "tagged"]

@@ -318,7 +318,8 @@ async fn two_answers_at_once_are_a_race(store: &dyn Store) {
         ["a", "else"]
     );
     // Of two that come together one is first, and its neighbours are none the worse.
-    let (x, y) = (fact("x", "both", 0, None), fact("y", "both", 0, None));
+    let x = fact("x", "both", 0, None);
+    let y = fact("y", "both", 0, None);
     let (a, b, c) = tokio::join!(
         store.commit(batch(&s, 3).put(id("x"), admit(&s, x, NOON))),
         store.commit(batch(&s, 3).put(id("y"), admit(&s, y, NOON))),

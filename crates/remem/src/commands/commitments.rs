@@ -135,8 +135,11 @@ fn when(one: &CommitmentDoc, now: Timestamp) -> String {
 
 /// `in 3 h`, `2 days ago`: the two largest units are enough for people.
 fn distance(at: Timestamp, now: Timestamp) -> String {
-    let (ahead, seconds) = (at.0 >= now.0, at.0.abs_diff(now.0) / 1_000);
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    let ahead = at.0 >= now.0;
+    let seconds = at.0.abs_diff(now.0) / 1_000;
+    let days = seconds / 86_400;
+    let hours = seconds / 3_600 % 24;
+    let minutes = seconds / 60 % 60;
     let words = match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),
         (0, 0, minutes) => format!("{minutes} min"),
@@ -309,10 +312,8 @@ async fn rules(global: &Global, door: &Arc<dyn Door>, wanted: &Rules) -> anyhow:
         } else {
             rules.delivery
         };
-        let (arm, zone) = (
-            wanted.arm.clone().unwrap_or(rules.arm),
-            wanted.zone.clone().unwrap_or(rules.zone),
-        );
+        let arm = wanted.arm.clone().unwrap_or(rules.arm);
+        let zone = wanted.zone.clone().unwrap_or(rules.zone);
         rules = door
             .put_commitment_rules(
                 memory_ref,

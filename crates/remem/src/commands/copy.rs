@@ -32,10 +32,8 @@ pub async fn run(global: &Global, copy: &Copy) -> anyhow::Result<()> {
         .as_deref()
         .map(host::read_secret_file)
         .transpose()?;
-    let (from, to) = (
-        place("--from", &copy.from, secret)?,
-        place("--to", &copy.to, secret)?,
-    );
+    let from = place("--from", &copy.from, secret)?;
+    let to = place("--to", &copy.to, secret)?;
     let options = Options {
         tenant: only_tenant()?,
         dry_run: copy.dry_run,
@@ -120,7 +118,8 @@ fn bar(global: &Global) -> ProgressBar {
 }
 
 fn show(bar: &ProgressBar, progress: &Progress) -> ControlFlow<()> {
-    let ((entries, of_entries), (events, of_events)) = (progress.entries, progress.events);
+    let (entries, of_entries) = progress.entries;
+    let (events, of_events) = progress.events;
     let step = if progress.step == Step::Copying {
         "copying"
     } else {

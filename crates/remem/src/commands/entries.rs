@@ -174,14 +174,12 @@ pub async fn list(global: &Global, list: &List) -> anyhow::Result<()> {
         session: which.session.clone(),
         ..ListQuery::default()
     };
-    let (mut rows, mut left) = (
-        Vec::new(),
-        if list.limit == 0 {
-            u32::MAX
-        } else {
-            list.limit
-        },
-    );
+    let mut rows = Vec::new();
+    let mut left = if list.limit == 0 {
+        u32::MAX
+    } else {
+        list.limit
+    };
     loop {
         query.limit = Some(left.min(1_000));
         let page = door.list(&list.memory_ref, query.clone()).await?;
@@ -218,10 +216,8 @@ fn kind(facets: &EntryFacets) -> String {
 pub fn row(entry: &MemoryEntry, facets: Option<&EntryFacets>) -> Vec<String> {
     let (kind, valid) =
         facets.map_or_else(Default::default, |facets| (kind(facets), validity(facets)));
-    let (tags, content) = (
-        preview(&entry.tags.join(","), 24),
-        preview(&reader::line(entry), 72),
-    );
+    let tags = preview(&entry.tags.join(","), 24);
+    let content = preview(&reader::line(entry), 72);
     vec![
         preview(&entry.id, 40),
         entry.created_at.to_string(),
@@ -263,13 +259,11 @@ pub async fn stats(global: &Global, memory_ref: &str) -> anyhow::Result<()> {
 
 pub async fn memories(global: &Global) -> anyhow::Result<()> {
     let door = door(global).await?;
-    let (mut query, mut rows) = (
-        MemoriesQuery {
-            limit: Some(0),
-            ..MemoriesQuery::default()
-        },
-        Vec::new(),
-    );
+    let mut query = MemoriesQuery {
+        limit: Some(0),
+        ..MemoriesQuery::default()
+    };
+    let mut rows = Vec::new();
     loop {
         let page = door.memories(query.clone()).await?;
         for memory in &page.memories {

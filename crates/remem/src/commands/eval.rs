@@ -34,10 +34,8 @@ pub async fn run(global: &Global, eval: &Eval) -> anyhow::Result<()> {
     if global.json {
         return output::json(&report::json(&sections));
     }
-    let (questions, skipped) = (
-        evaluation.dataset.questions.len(),
-        evaluation.dataset.skipped,
-    );
+    let questions = evaluation.dataset.questions.len();
+    let skipped = evaluation.dataset.skipped;
     println!(
         "{} memories, {questions} questions; {skipped} without evidence were left out",
         evaluation.dataset.memories.len()
@@ -105,7 +103,8 @@ impl<'a> Evaluation<'a> {
         for &mode in &self.modes {
             answers.push((mode, self.ask(&stand, self.way(mode)).await?));
         }
-        let (k, questions) = (self.recall.k, &self.dataset.questions);
+        let k = self.recall.k;
+        let questions = &self.dataset.questions;
         let ways: Vec<Named<'_>> = answers
             .iter()
             .map(|(mode, asked)| (mode.as_str().to_owned(), asked.as_slice()))
@@ -194,7 +193,8 @@ impl<'a> Evaluation<'a> {
         stand: &Stand,
         answers: &[(Mode, Vec<Asked>)],
     ) -> anyhow::Result<Vec<Section>> {
-        let (questions, count) = (&self.dataset.questions, self.dataset.memories.len());
+        let questions = &self.dataset.questions;
+        let count = self.dataset.memories.len();
         let apart = Apart::new(&self.dataset);
         let sessions = if self.dataset.has_sessions() {
             Some(
@@ -205,15 +205,14 @@ impl<'a> Evaluation<'a> {
         } else {
             None
         };
-        let (mut situations, mut pooled) = (
-            Vec::new(),
-            [
-                ("without vectors", Vec::new()),
-                ("with vectors", Vec::new()),
-            ],
-        );
+        let mut situations = Vec::new();
+        let mut pooled = [
+            ("without vectors", Vec::new()),
+            ("with vectors", Vec::new()),
+        ];
         for (mode, own) in answers {
-            let (name, way) = (mode.as_str(), self.way(*mode));
+            let name = mode.as_str();
+            let way = self.way(*mode);
             let away = judged::elsewhere(questions, |memory| (memory + 1) % count);
             let away = self.ask_these(stand, &away, way).await?;
             let of = |question: usize| questions[question].memory;

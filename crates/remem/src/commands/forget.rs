@@ -141,11 +141,9 @@ fn show(answer: &ForgetAnswer, verb: &str) {
         };
         found.map(row).collect()
     };
-    let (erased, revived, archives) = (
-        rows("erased", "erased"),
-        rows("revived", "revived"),
-        rows("archives", "archive erased"),
-    );
+    let erased = rows("erased", "erased");
+    let revived = rows("revived", "revived");
+    let archives = rows("archives", "archive erased");
     println!(
         "{} entries and {} archives {verb} erased, {} entries {verb} revived",
         erased.len(),
@@ -183,14 +181,12 @@ pub async fn erasure(global: &Global, command: &Erasure) -> anyhow::Result<()> {
 }
 
 async fn list(global: &Global) -> anyhow::Result<()> {
-    let (door, mut query, mut rows) = (
-        door(global).await?,
-        ErasuresQuery {
-            limit: Some(0),
-            after: None,
-        },
-        Vec::new(),
-    );
+    let door = door(global).await?;
+    let mut query = ErasuresQuery {
+        limit: Some(0),
+        after: None,
+    };
+    let mut rows = Vec::new();
     let key = loop {
         let page = door.erasures(query.clone()).await?;
         for one in page.erasures {

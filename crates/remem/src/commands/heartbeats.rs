@@ -15,11 +15,9 @@ pub async fn run(global: &Global, command: &Heartbeat) -> anyhow::Result<()> {
             let seconds = duration_ms(&set.every, "--every")? / 1_000;
             let every_seconds =
                 u32::try_from(seconds).context("--every is longer than this host can count")?;
-            let (memory_ref, key, tag) = (
-                set.memory_ref.clone(),
-                set.statement.join(" "),
-                set.tag.clone(),
-            );
+            let memory_ref = set.memory_ref.clone();
+            let key = set.statement.join(" ");
+            let tag = set.tag.clone();
             let put = HeartbeatPut {
                 memory_ref,
                 key,

@@ -67,11 +67,9 @@ pub async fn run(global: &Global, command: &Key) -> anyhow::Result<()> {
             }
             let show = |t: Option<Instant>| t.map_or_else(|| "-".to_owned(), |t| t.to_string());
             let rows = list.keys.iter().map(|k| {
-                let (created, expires, revoked) = (
-                    k.created_at.to_string(),
-                    show(k.expires_at),
-                    show(k.revoked_at),
-                );
+                let created = k.created_at.to_string();
+                let expires = show(k.expires_at);
+                let revoked = show(k.revoked_at);
                 vec![
                     k.id.clone(),
                     k.principal.clone(),

@@ -22,7 +22,8 @@ pub async fn run(global: &Global, model: &Model) -> anyhow::Result<()> {
 }
 
 async fn add(global: &Global, config: &Config, wanted: &ModelInstall) -> anyhow::Result<()> {
-    let (offer, data_dir) = (embedder::find(&wanted.name)?, &config.storage.data_dir);
+    let offer = embedder::find(&wanted.name)?;
+    let data_dir = &config.storage.data_dir;
     let fresh = wanted.force || !install::check(data_dir, offer).is_empty();
     let place = if fresh {
         let bar = bar(global);
@@ -123,7 +124,8 @@ fn verify(global: &Global, config: &Config, name: Option<&str>) -> anyhow::Resul
         "no model is installed; install one with `{}`",
         OFFERS[0].command()
     );
-    let (mut wrong, mut found) = (0, Vec::new());
+    let mut wrong = 0;
+    let mut found = Vec::new();
     for offer in offers {
         ensure!(
             there(&offer),

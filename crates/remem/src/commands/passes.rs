@@ -204,7 +204,8 @@ fn job_row(job: &JobDoc) -> Vec<String> {
         .error
         .as_ref()
         .map_or_else(|| "-".to_owned(), |error| error.code.clone());
-    let (examined, changed) = (job.examined.to_string(), job.changed.to_string());
+    let examined = job.examined.to_string();
+    let changed = job.changed.to_string();
     vec![
         job.id.clone(),
         job.pass.clone(),
@@ -288,7 +289,8 @@ async fn repeat(
         let PassRan::Done(step) = door.run_pass(name, run.clone(), None).await? else {
             bail!("{name} became a job")
         };
-        let (examined, changed) = (total.examined + step.examined, total.changed + step.changed);
+        let examined = total.examined + step.examined;
+        let changed = total.changed + step.changed;
         total = PassAnswer {
             examined,
             changed,

@@ -32,7 +32,9 @@ pub async fn run(global: &Global, command: &Command) -> anyhow::Result<()> {
             title,
             rationale,
         } => {
-            let (kind, title, rationale) = (kind.clone(), title.clone(), rationale.clone());
+            let kind = kind.clone();
+            let title = title.clone();
+            let rationale = rationale.clone();
             let request = ProposalSubmit {
                 kind,
                 title,

@@ -18,7 +18,8 @@ fn given(text: Option<&str>, flag: &str) -> anyhow::Result<Option<Instant>> {
 }
 
 pub async fn search(global: &Global, search: &Search) -> anyhow::Result<()> {
-    let (by, which) = (&search.by, &search.which);
+    let by = &search.by;
+    let which = &search.which;
     let request = SearchRequest {
         query: search.query.join(" "),
         limit: Some(search.limit),
@@ -136,7 +137,8 @@ fn tell(answer: &SearchAnswer) {
 }
 
 pub async fn recall(global: &Global, recall: &Recall) -> anyhow::Result<()> {
-    let (by, which) = (&recall.by, &recall.which);
+    let by = &recall.by;
+    let which = &recall.which;
     let request = RecallRequest {
         query: recall.query.join(" "),
         token_budget: Some(recall.budget),
@@ -164,7 +166,8 @@ pub async fn recall(global: &Global, recall: &Recall) -> anyhow::Result<()> {
         return output::json(&answer);
     }
     print!("{}", visible(&answer.text));
-    let (entries, probability) = (answer.ids.len(), answer.probability);
+    let entries = answer.ids.len();
+    let probability = answer.probability;
     let what = if entries == 1 { "entry" } else { "entries" };
     let sure = match (answer.relevant, recall.no_abstain) {
         (true, _) => "",

@@ -56,13 +56,11 @@ pub async fn run(global: &Global, command: &Rule) -> anyhow::Result<()> {
 }
 
 async fn list(global: &Global, door: &Arc<dyn Door>, world: &str) -> anyhow::Result<()> {
-    let (mut query, mut rows) = (
-        RulesQuery {
-            limit: Some(0),
-            after: None,
-        },
-        Vec::new(),
-    );
+    let mut query = RulesQuery {
+        limit: Some(0),
+        after: None,
+    };
+    let mut rows = Vec::new();
     loop {
         let page = door.rules(world, query.clone()).await?;
         for rule in &page.rules {
@@ -96,7 +94,9 @@ async fn import(
 ) -> anyhow::Result<()> {
     let (reader, size) = open(file)?;
     let progress = bar(size);
-    let (mut batch, mut bytes, mut written) = (Vec::new(), 0, 0);
+    let mut batch = Vec::new();
+    let mut bytes = 0;
+    let mut written = 0;
     for (number, line) in BufReader::new(progress.wrap_read(reader))
         .lines()
         .enumerate()

@@ -57,15 +57,13 @@ fn told(global: &Global, info: &SecretInfo, done: &str) -> anyhow::Result<()> {
 }
 
 async fn list(global: &Global, owner: Option<String>) -> anyhow::Result<()> {
-    let (door, mut query, mut rows) = (
-        door(global).await?,
-        SecretsQuery {
-            limit: Some(0),
-            after: None,
-            owner,
-        },
-        Vec::new(),
-    );
+    let door = door(global).await?;
+    let mut query = SecretsQuery {
+        limit: Some(0),
+        after: None,
+        owner,
+    };
+    let mut rows = Vec::new();
     loop {
         let page = door.secrets(query.clone()).await?;
         for secret in page.secrets {

@@ -71,10 +71,8 @@ pub async fn run(config: &Config, seams: bool) -> anyhow::Result<()> {
 
 /// Listens from now on; tells which signal came.
 fn stop_signal() -> std::io::Result<impl Future<Output = &'static str>> {
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => "SIGTERM",
@@ -150,10 +148,8 @@ fn write_key(path: &Path, key: &str) -> std::io::Result<()> {
 }
 
 fn greet(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
-    let (url, dir) = (
-        format!("http://{address}"),
-        config.storage.data_dir.display(),
-    );
+    let url = format!("http://{address}");
+    let dir = config.storage.data_dir.display();
     println!(
         "Remembrancer {} is ready at {url}",
         env!("CARGO_PKG_VERSION")

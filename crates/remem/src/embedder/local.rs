@@ -62,12 +62,10 @@ impl Embedder for LocalModel {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        let (offer, data_dir, loaded, texts) = (
-            self.offer,
-            self.data_dir.clone(),
-            self.loaded.clone(),
-            texts.to_vec(),
-        );
+        let offer = self.offer;
+        let data_dir = self.data_dir.clone();
+        let loaded = self.loaded.clone();
+        let texts = texts.to_vec();
         let work = move || {
             let loaded = loaded.get_or_init(|| load(offer, &data_dir));
             loaded
@@ -94,7 +92,8 @@ fn load(offer: &'static Offer, data_dir: &Path) -> Option<Loaded> {
         };
         install::read(data_dir, offer, part).inspect_err(wrong).ok()
     };
-    let (network, tokenizer) = (read(&offer.network)?, read(&offer.tokenizer)?);
+    let network = read(&offer.network)?;
+    let tokenizer = read(&offer.tokenizer)?;
     let network = Model::load(network)
         .inspect_err(|_| {
             tracing::error!(model = offer.name, "the embedding model cannot be loaded")

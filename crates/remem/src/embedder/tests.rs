@@ -51,8 +51,10 @@ fn both(one: &str, other: &str) -> Result<(String, String), String> {
 
 #[test]
 fn what_is_installed_is_used_unless_told_otherwise() {
-    let (empty, full) = (tempfile::tempdir().unwrap(), seemingly_installed());
-    let (unset, local) = (config::Embedder::default(), OFFERS[0].identity());
+    let empty = tempfile::tempdir().unwrap();
+    let full = seemingly_installed();
+    let unset = config::Embedder::default();
+    let local = OFFERS[0].identity();
     assert_eq!(names(&unset, empty.path()), both("-", "-"));
     assert_eq!(names(&unset, full.path()), both(&local, "-"));
     assert_eq!(

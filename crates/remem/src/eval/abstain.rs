@@ -20,7 +20,8 @@ pub struct Tenth {
 pub fn auc(told: &[Told]) -> Option<f64> {
     let mut sorted = told.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut below, mut won) = (0.0, 0.0);
+    let mut below = 0.0;
+    let mut won = 0.0;
     for tied in sorted.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq()) {
         let yes = tied.iter().filter(|one| one.1).count() as f64;
         let no = tied.len() as f64 - yes;
@@ -52,10 +53,8 @@ pub fn tenths(told: &[Told]) -> Vec<Tenth> {
         let those: Vec<&Told> = told.iter().filter(|(p, _)| of(*p) == place).collect();
         let count = those.len();
         let mean = |sum: f64| sum / count as f64;
-        let (given, came) = (
-            those.iter().map(|one| one.0).sum(),
-            those.iter().filter(|one| one.1).count() as f64,
-        );
+        let given = those.iter().map(|one| one.0).sum();
+        let came = those.iter().filter(|one| one.1).count() as f64;
         (count > 0).then(|| Tenth {
             place,
             count,

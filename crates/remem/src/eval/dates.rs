@@ -56,11 +56,9 @@ fn instant(year: &str, month: &str, day: &str, hour: &str, minute: &str) -> Opti
 pub fn day(at: Timestamp) -> String {
     let text = at.rfc3339();
     let mut parts = text.split(['-', 'T']);
-    let (year, month, day) = (
-        parts.next().unwrap_or_default(),
-        parts.next().unwrap_or_default(),
-        parts.next().unwrap_or_default(),
-    );
+    let year = parts.next().unwrap_or_default();
+    let month = parts.next().unwrap_or_default();
+    let day = parts.next().unwrap_or_default();
     let name = month
         .parse::<usize>()
         .ok()

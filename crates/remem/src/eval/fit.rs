@@ -89,7 +89,8 @@ pub fn fit(samples: &[Sample]) -> Fitted {
         return Fitted::default();
     }
     let count = samples.len() as f64;
-    let (mut means, mut spreads) = ([0.0; SIGNALS], [0.0; SIGNALS]);
+    let mut means = [0.0; SIGNALS];
+    let mut spreads = [0.0; SIGNALS];
     for place in 0..SIGNALS {
         means[place] = samples.iter().map(|one| one.signals[place]).sum::<f64>() / count;
         spreads[place] = (samples
@@ -114,7 +115,8 @@ pub fn fit(samples: &[Sample]) -> Fitted {
         .collect();
     let mut fitted = Fitted::default();
     for _ in 0..STEPS {
-        let (mut bias, mut slopes) = (0.0, [0.0; SIGNALS]);
+        let mut bias = 0.0;
+        let mut slopes = [0.0; SIGNALS];
         for (signals, relevant) in &rows {
             let off = fitted.tell(signals) - relevant;
             bias += off;

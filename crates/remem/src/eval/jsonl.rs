@@ -34,7 +34,8 @@ struct Asked {
 /// Reads the text of a file. An entry may stand after a question about it.
 pub fn read(text: &str) -> anyhow::Result<Dataset> {
     let mut dataset = Dataset::default();
-    let (mut places, mut asked) = (HashMap::new(), Vec::new());
+    let mut places = HashMap::new();
+    let mut asked = Vec::new();
     let mut ids: HashMap<(usize, String), String> = HashMap::new();
     for (number, line) in text
         .lines()

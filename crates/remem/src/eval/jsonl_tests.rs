@@ -27,7 +27,8 @@ fn lines_are_read() {
         dataset.memories[1].texts(Unit::Turn, Look::WHOLE)[0].text,
         "The ferry leaves at nine."
     );
-    let (one, other) = (&dataset.questions[0], &dataset.questions[1]);
+    let one = &dataset.questions[0];
+    let other = &dataset.questions[1];
     assert_eq!(
         (
             one.memory,

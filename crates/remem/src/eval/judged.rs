@@ -65,7 +65,8 @@ pub struct Apart {
 impl Apart {
     /// Takes it apart.
     pub fn new(whole: &Dataset) -> Apart {
-        let (mut dataset, mut begins) = (Dataset::default(), Vec::new());
+        let mut dataset = Dataset::default();
+        let mut begins = Vec::new();
         for memory in &whole.memories {
             begins.push(dataset.memories.len());
             let sessions = memory.entries.chunk_by(|a, b| a.session == b.session);
@@ -126,7 +127,8 @@ mod tests {
     use remem_core::Timestamp;
 
     fn item(id: &str, session: &str) -> Item {
-        let (said, session) = (id.to_owned(), session.to_owned());
+        let said = id.to_owned();
+        let session = session.to_owned();
         Item {
             id: id.to_owned(),
             at: Timestamp(0),
@@ -139,7 +141,8 @@ mod tests {
     }
 
     fn question(memory: usize, evidence: &str) -> Question {
-        let (evidence, sessions) = (vec![evidence.to_owned()], Vec::new());
+        let evidence = vec![evidence.to_owned()];
+        let sessions = Vec::new();
         Question {
             memory,
             text: String::new(),

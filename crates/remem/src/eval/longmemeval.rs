@@ -55,7 +55,8 @@ fn one(sample: Sample, place: usize) -> anyhow::Result<(Memory, Question)> {
     let form = "is no date like \"2023/05/20 (Sat) 02:21\"";
     let asked =
         dates::slashed(&sample.question_date).with_context(|| format!("question_date {form}"))?;
-    let (mut entries, mut evidence) = (Vec::new(), Vec::new());
+    let mut entries = Vec::new();
+    let mut evidence = Vec::new();
     let named = sample
         .haystack_session_ids
         .iter()

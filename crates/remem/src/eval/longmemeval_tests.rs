@@ -29,7 +29,8 @@ fn haystacks_are_read() {
         ("s-4:0", "user: My cat Pip is ill. (21 May 2023)")
     );
     assert_eq!(texts[3].at.0 - texts[2].at.0, 30_000);
-    let (one, other) = (&dataset.questions[0], &dataset.questions[1]);
+    let one = &dataset.questions[0];
+    let other = &dataset.questions[1];
     assert_eq!(
         (one.evidence(Unit::Turn), one.evidence(Unit::Session)),
         (&["s-4:0".to_owned()][..], &["s-4".to_owned()][..])

@@ -28,7 +28,8 @@ pub fn judge(found: &[&str], evidence: &[String], k: usize) -> Scores {
     }
     first_of.sort_unstable();
     let within = |most: usize| first_of.iter().filter(|place| **place < most).count() as f64;
-    let (wanted, there) = (evidence.len().max(1) as f64, within(k));
+    let wanted = evidence.len().max(1) as f64;
+    let there = within(k);
     let gain = |place: usize| 1.0 / (place as f64 + 2.0).log2();
     let best: f64 = (0..evidence.len().min(k)).map(gain).sum();
     Scores {
@@ -49,7 +50,8 @@ pub fn judge(found: &[&str], evidence: &[String], k: usize) -> Scores {
 
 /// The means; `None` of nothing.
 pub fn mean<'a>(scores: impl Iterator<Item = &'a Scores>) -> Option<(Scores, usize)> {
-    let (mut sum, mut count) = (Scores::default(), 0_usize);
+    let mut sum = Scores::default();
+    let mut count = 0_usize;
     for one in scores {
         sum.recall_few += one.recall_few;
         sum.recall += one.recall;
@@ -103,10 +105,8 @@ mod tests {
         );
         assert_eq!((scores.all, scores.any, scores.mrr), (0.0, 1.0, 0.5));
         // 1/log2(3) + 1/log2(7), of 1/log2(2) + 1/log2(3) + 1/log2(4).
-        let (gained, best) = (
-            0.630_929_753_571_457_4 + 0.356_207_187_108_022_2,
-            2.130_929_753_571_457_4,
-        );
+        let gained = 0.630_929_753_571_457_4 + 0.356_207_187_108_022_2;
+        let best = 2.130_929_753_571_457_4;
         assert!(near(scores.ndcg, gained / best), "{scores:?}");
         let all = judge(&["b", "a"], &ids("a b"), 10);
         assert_eq!(
@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn means_and_percentiles() {
-        let (one, other) = (judge(&["a"], &ids("a"), 5), judge(&["x"], &ids("a"), 5));
+        let one = judge(&["a"], &ids("a"), 5);
+        let other = judge(&["x"], &ids("a"), 5);
         let (means, count) = mean([one, other].iter()).unwrap();
         assert_eq!((means.recall, means.mrr, count), (0.5, 0.5, 2));
         assert!(mean([].iter()).is_none());

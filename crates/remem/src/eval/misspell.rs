@@ -71,7 +71,8 @@ mod tests {
     use super::*;
 
     fn question(text: &str) -> Question {
-        let (evidence, sessions) = (Vec::new(), Vec::new());
+        let evidence = Vec::new();
+        let sessions = Vec::new();
         Question {
             memory: 0,
             text: text.to_owned(),

@@ -158,7 +158,8 @@ impl Stand {
     /// Puts memories, and makes the vectors of their entries if there is a model.
     pub async fn load(&mut self, memories: Vec<Vec<Text>>) -> anyhow::Result<Costs> {
         let entries = memories.iter().map(|texts| texts.len() as u64).sum();
-        let (bar, begun) = (bar("load", entries), Instant::now());
+        let bar = bar("load", entries);
+        let begun = Instant::now();
         for texts in memories {
             let name = memory(self.names.len());
             for batch in batches(&texts) {
@@ -193,7 +194,9 @@ impl Stand {
         entries: u64,
     ) -> anyhow::Result<(u64, u64)> {
         let pass = registry::find(name).with_context(|| format!("there is no pass {name}"))?;
-        let (bar, begun, mut changed) = (bar(name, entries), Instant::now(), 0);
+        let bar = bar(name, entries);
+        let begun = Instant::now();
+        let mut changed = 0;
         loop {
             let report = self
                 .engine
@@ -278,7 +281,9 @@ fn memory(place: usize) -> String {
 
 /// Ranges of entries that fit into one request.
 fn batches(texts: &[Text]) -> Vec<std::ops::Range<usize>> {
-    let (mut ranges, mut start, mut bytes) = (Vec::new(), 0, 0);
+    let mut ranges = Vec::new();
+    let mut start = 0;
+    let mut bytes = 0;
     for (place, text) in texts.iter().enumerate() {
         if place > start
             && (place - start >= BATCH_ENTRIES || bytes + text.text.len() > BATCH_BYTES)

@@ -244,10 +244,8 @@ pub fn wrong_memory(situations: &[Situation<'_>]) -> Section {
                 .filter(|one| one.0 >= THRESHOLD as f64 / WHOLE as f64)
                 .count()
         };
-        let (kept, refused) = (
-            share(taken(&yes), yes.len()),
-            share(no.len() - taken(&no), no.len()),
-        );
+        let kept = share(taken(&yes), yes.len());
+        let refused = share(no.len() - taken(&no), no.len());
         let base = yes.len() as f64 / told.len().max(1) as f64;
         let shares = [
             Some(base),

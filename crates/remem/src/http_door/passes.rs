@@ -21,10 +21,8 @@ impl PassDoor for HttpDoor {
         run: PassRun,
         key: Option<&str>,
     ) -> Result<PassRan, Failure> {
-        let (path, idempotency_key) = (
-            format!("passes/{}/run", segment(name)),
-            Some(key.map_or_else(fresh_key, str::to_owned)),
-        );
+        let path = format!("passes/{}/run", segment(name));
+        let idempotency_key = Some(key.map_or_else(fresh_key, str::to_owned));
         let call = Call {
             method: Method::POST,
             path,
@@ -70,10 +68,8 @@ impl PassDoor for HttpDoor {
         query: ScheduleQuery,
         put: SchedulePut,
     ) -> Result<ScheduleDoc, Failure> {
-        let (path, query) = (
-            format!("passes/{}/schedule", segment(pass)),
-            Some(urlencoded(&query)),
-        );
+        let path = format!("passes/{}/schedule", segment(pass));
+        let query = Some(urlencoded(&query));
         let call = Call {
             method: Method::PUT,
             path,
@@ -85,10 +81,8 @@ impl PassDoor for HttpDoor {
         parse(self.call(call).await?).await
     }
     async fn remove_schedule(&self, pass: &str, query: ScheduleQuery) -> Result<(), Failure> {
-        let (path, query) = (
-            format!("passes/{}/schedule", segment(pass)),
-            Some(urlencoded(&query)),
-        );
+        let path = format!("passes/{}/schedule", segment(pass));
+        let query = Some(urlencoded(&query));
         let call = Call::<()> {
             method: Method::DELETE,
             path,

@@ -204,7 +204,8 @@ async fn call(step: Option<Step>) -> (ModelCall, Vec<String>, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let engine = engine(listener.local_addr().unwrap().port()).await;
     let asked = Mutex::new(Vec::new());
-    let (tenant, request) = (tenant(), request());
+    let tenant = tenant();
+    let request = request();
     let done = match step {
         None => {
             drop(listener);

@@ -285,10 +285,8 @@ impl Books {
         let mut fresh = BTreeSet::new();
         for event in client.events_after(self.sequence).await {
             self.sequence += 1;
-            let (memory, id) = (
-                text(&event["payload"]["memoryRef"]),
-                text(&event["payload"]["memoryId"]),
-            );
+            let memory = text(&event["payload"]["memoryRef"]);
+            let id = text(&event["payload"]["memoryId"]);
             match event["type"].as_str() {
                 Some("memory.written") => {
                     let twice = self
@@ -312,7 +310,8 @@ impl Books {
 
     /// Holds one shown entry against the books.
     pub fn check_entry(&mut self, memory: &str, entry: &Value) {
-        let (id, content) = (text(&entry["id"]), text(&entry["content"]));
+        let id = text(&entry["id"]);
+        let content = text(&entry["content"]);
         let event = self
             .written
             .get(&id)
@@ -361,7 +360,8 @@ impl Books {
 
     /// Live entries that were not there before; they come first in a list.
     pub async fn new_entries(&self, client: &Client, memory: &str) -> Vec<Value> {
-        let (mut cursor, mut new) = (String::new(), Vec::new());
+        let mut cursor = String::new();
+        let mut new = Vec::new();
         loop {
             let page = client
                 .get(&Client::memory(
@@ -436,7 +436,8 @@ impl Books {
 
     /// Everything once more, from the beginning.
     pub async fn check_all(&mut self, client: &Client) {
-        let (events, known) = (self.sequence, std::mem::take(&mut self.written));
+        let events = self.sequence;
+        let known = std::mem::take(&mut self.written);
         (self.sequence, self.deleted) = (0, HashSet::new());
         self.read_events(client).await;
         assert_eq!(

@@ -135,7 +135,8 @@ impl Client {
 
     /// All events after a position, and that they follow each other without a gap.
     pub async fn events_after(&self, after: u64) -> Vec<Value> {
-        let (mut at, mut all) = (after, Vec::new());
+        let mut at = after;
+        let mut all = Vec::new();
         loop {
             let page = self
                 .get(&format!("{BASE}/events?after={at}"))
@@ -164,7 +165,8 @@ impl Client {
 
     /// All entries of a memory, newest first, page by page.
     pub async fn all_entries(&self, memory: &str) -> Vec<Value> {
-        let (mut cursor, mut all) = (String::new(), Vec::new());
+        let mut cursor = String::new();
+        let mut all = Vec::new();
         loop {
             let page = self
                 .get(&Client::memory(memory, &format!("entries?limit=0{cursor}")))
@@ -208,7 +210,8 @@ impl Client {
 /// Sends a request and reads the whole answer.
 pub async fn finish(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
     let response = request.send().await?;
-    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
     Ok(Answer {
         status,
         headers,

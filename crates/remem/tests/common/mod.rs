@@ -106,11 +106,10 @@ impl Server {
     /// Keeps both outputs as they come, so that the server never waits for a reader; gives the lines of standard output.
     fn listen_to_output(&mut self) -> Receiver<String> {
         let (send, lines) = channel();
-        let (stdout, mut stderr) = (
-            self.child.stdout.take().unwrap(),
-            self.child.stderr.take().unwrap(),
-        );
-        let (first, second) = (self.output.clone(), self.output.clone());
+        let stdout = self.child.stdout.take().unwrap();
+        let mut stderr = self.child.stderr.take().unwrap();
+        let first = self.output.clone();
+        let second = self.output.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 first.lock().unwrap().extend(format!("{line}\n").bytes());
@@ -184,7 +183,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let (status, output) = (self.child.try_wait(), self.output());
+            let status = self.child.try_wait();
+            let output = self.output();
             let skipped = output.lines().count().saturating_sub(20);
             eprintln!(
                 "the server ({status:?}) said: {}",
@@ -246,7 +246,8 @@ pub fn run_with_input(command: &mut Command, input: &str) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command starts");
-    let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_owned());
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
     // A command that ends without reading closes the pipe, which is its right.
     let feeder = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     let output = child.wait_with_output().expect("the command ends");

@@ -70,7 +70,8 @@ fn unended(stem: &str) -> String {
             .unwrap_or(b' ')
     };
     let doubled = last(1) == last(2) && !vowel(last(1));
-    let (single, with_e) = (&stem[..stem.len().saturating_sub(1)], format!("{stem}e"));
+    let single = &stem[..stem.len().saturating_sub(1)];
+    let with_e = format!("{stem}e");
     if states.verbs.contains(&stem) {
         return stem.to_owned();
     }

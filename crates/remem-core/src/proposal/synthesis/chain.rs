@@ -36,7 +36,8 @@ fn chains(runs: &[&Seen<'_>]) -> Vec<Synthesised> {
         .windows(2)
         .map(|pair| follows(pair[0].trace, pair[1].trace))
         .collect();
-    let (mut taken, mut drafts) = (vec![false; runs.len()], Vec::new());
+    let mut taken = vec![false; runs.len()];
+    let mut drafts = Vec::new();
     for length in LENGTHS {
         let mut found: BTreeMap<Vec<&str>, Vec<usize>> = BTreeMap::new();
         for at in 0..(runs.len() + 1).saturating_sub(length) {

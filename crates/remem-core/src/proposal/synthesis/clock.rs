@@ -118,8 +118,11 @@ fn draft(
         return None;
     }
     let grid = grid(&days)?;
-    let (hour, past) = (minute / 60, minute % 60);
-    let ((kind, id), adverb, when) = (label::of_target(target), grid.adverb(), grid.words());
+    let hour = minute / 60;
+    let past = minute % 60;
+    let (kind, id) = label::of_target(target);
+    let adverb = grid.adverb();
+    let when = grid.words();
     let inputs = &near.first()?.1.inputs;
     let mut artifact = Map::new();
     artifact.insert(
@@ -156,7 +159,8 @@ fn common_minute(mut minutes: Vec<i32>) -> Option<i32> {
         .copied()
         .chain(minutes.iter().map(|minute| minute + DAY))
         .collect();
-    let (mut best, mut to) = (0..0, 0);
+    let mut best = 0..0;
+    let mut to = 0;
     for from in 0..minutes.len() {
         while to < around.len()
             && to < from + minutes.len()
@@ -169,7 +173,8 @@ fn common_minute(mut minutes: Vec<i32>) -> Option<i32> {
         }
     }
     let window = &around[best];
-    let (first, last) = (*window.first()?, *window.last()?);
+    let first = *window.first()?;
+    let last = *window.last()?;
     let reach = (last - NEAR)..=(first + NEAR);
     let middle = window[(window.len() - 1) / 2].clamp(*reach.start(), *reach.end());
     let round = (middle + ROUND / 2) / ROUND * ROUND;
@@ -199,7 +204,8 @@ fn day_of(date: Date, at: i32, minute: i32) -> Option<Date> {
 
 /// The narrowest grid that holds all days and of which most days are there.
 fn grid(days: &BTreeSet<Date>) -> Option<Grid> {
-    let (first, last) = (*days.first()?, *days.last()?);
+    let first = *days.first()?;
+    let last = *days.last()?;
     let narrowest = [Grid::Weekly(first.weekday()), Grid::Weekdays, Grid::Daily];
     let grid = narrowest
         .into_iter()

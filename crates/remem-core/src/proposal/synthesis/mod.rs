@@ -166,8 +166,8 @@ pub fn synthesise(traces: &Traces, zone: &str, policy: &Policy) -> Vec<Synthesis
 /// The newest traces, oldest first, each name once. Everything about a trace takes part in the order, so that it does not
 /// depend on how they were given.
 fn newest(traces: &Traces) -> (Vec<&RunTrace>, Vec<&ToolTrace>) {
-    let (mut runs, mut tools): (Vec<&RunTrace>, Vec<&ToolTrace>) =
-        (traces.runs.iter().collect(), traces.tools.iter().collect());
+    let mut runs: Vec<&RunTrace> = traces.runs.iter().collect();
+    let mut tools: Vec<&ToolTrace> = traces.tools.iter().collect();
     runs.sort_by(|a, b| a.run.cmp(&b.run).then_with(|| by_time(b, a)));
     runs.dedup_by(|a, b| a.run == b.run);
     tools.sort_by(|a, b| a.id.cmp(&b.id).then_with(|| (b.at, b).cmp(&(a.at, a))));

@@ -36,7 +36,8 @@ struct Text<'a> {
 /// Prompt templates.
 pub(super) fn drafts(runs: &[Seen<'_>]) -> Vec<Synthesised> {
     let mut groups: BTreeMap<(&Target, &str, usize), Vec<Text<'_>>> = BTreeMap::new();
-    let (mut known, mut dictionary) = (BTreeMap::new(), BTreeMap::new());
+    let mut known = BTreeMap::new();
+    let mut dictionary = BTreeMap::new();
     for run in runs {
         let Some((field, source, words)) = asked(run.trace) else {
             continue;
@@ -98,7 +99,8 @@ fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesis
         .collect();
     buckets.sort_by_key(|((part, _), members)| (usize::MAX - members.len(), *part, members[0]));
     let fixed_min = FIXED_WORDS_MIN.max((words * FIXED_MIN.0).div_ceil(FIXED_MIN.1));
-    let (mut taken, mut drafts) = (vec![false; texts.len()], Vec::new());
+    let mut taken = vec![false; texts.len()];
+    let mut drafts = Vec::new();
     for (_, members) in buckets {
         let mut leaders = 0;
         for leader in &members {
@@ -149,8 +151,8 @@ fn alike(
             .collect()
     };
     let support = |members: &[usize]| members.iter().map(|n| texts[*n].runs.len()).sum::<usize>();
-    let (mut places, mut members): (BTreeSet<usize>, Vec<usize>) =
-        (BTreeSet::new(), within(&BTreeSet::new()));
+    let mut places: BTreeSet<usize> = BTreeSet::new();
+    let mut members: Vec<usize> = within(&BTreeSet::new());
     for (pattern, runs) in commonest {
         let wider: BTreeSet<usize> = places.union(pattern).copied().collect();
         // What differs once somewhere else opens no place, unless there would be too few without it.
@@ -199,7 +201,9 @@ fn draft(
         .flat_map(|text| text.runs.iter().copied())
         .collect();
     runs.sort_by(|a, b| super::by_time(a, b));
-    let (mut text, mut rest, mut slots) = (String::new(), leader.source, 0);
+    let mut text = String::new();
+    let mut rest = leader.source;
+    let mut slots = 0;
     for (at, word) in leader.words.iter().enumerate() {
         let trimmed = rest.trim_start();
         text.push_str(&rest[..rest.len() - trimmed.len()]);
@@ -248,7 +252,8 @@ fn marks<'a>(word: &'a str, all: impl Iterator<Item = &'a str> + Clone) -> (&'a 
         return ("", "");
     }
     let lead = word.len() - word.trim_start_matches(is_mark).len();
-    let (before, behind) = (&word[..lead], &word[lead + core.len()..]);
+    let before = &word[..lead];
+    let behind = &word[lead + core.len()..];
     let fits = |word: &str| {
         word.strip_prefix(before)
             .and_then(|rest| rest.strip_suffix(behind))

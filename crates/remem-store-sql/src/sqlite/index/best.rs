@@ -57,7 +57,8 @@ mod tests {
         fn portions_are_the_sorted_whole(rows in prop::collection::vec((0i64..99, 0i64..50), 0..1_500), portions in prop::collection::vec(1usize..700, 60)) {
             let mut whole = rows.clone();
             whole.sort_unstable_by(|a, b| b.cmp(a));
-            let (mut best, mut got) = (Best::of(rows), Vec::new());
+            let mut best = Best::of(rows);
+            let mut got = Vec::new();
             for count in portions.into_iter().chain([1_500]) {
                 got.extend_from_slice(best.next(count));
             }

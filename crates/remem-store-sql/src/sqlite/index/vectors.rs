@@ -273,7 +273,8 @@ fn closest(apart: &[u16], wanted: usize) -> Vec<u32> {
     for near in apart.iter().filter(|apart| **apart != FAR) {
         counts[usize::from(*near)] += 1;
     }
-    let (mut bound, mut left) = (0u16, wanted);
+    let mut bound = 0u16;
+    let mut left = wanted;
     while let Some(count) = counts
         .get(usize::from(bound))
         .filter(|count| **count <= left)
@@ -354,21 +355,15 @@ mod tests {
     #[test]
     fn signs_find_what_comparing_all_finds() {
         let directions = directions(6_000);
-        let (exact_db, signs_db) = (
-            Connection::open_in_memory().unwrap(),
-            Connection::open_in_memory().unwrap(),
-        );
-        let (exact, signs) = (
-            kept(&exact_db, 10_000, &directions),
-            kept(&signs_db, 1_000, &directions),
-        );
+        let exact_db = Connection::open_in_memory().unwrap();
+        let signs_db = Connection::open_in_memory().unwrap();
+        let exact = kept(&exact_db, 10_000, &directions);
+        let signs = kept(&signs_db, 1_000, &directions);
         assert!(exact.is_exact && !signs.is_exact && signs.components.is_empty());
         let mut found = 0;
         for direction in directions.iter().step_by(150) {
-            let (all, near) = (
-                ten(&exact, &exact_db, direction),
-                ten(&signs, &signs_db, direction),
-            );
+            let all = ten(&exact, &exact_db, direction);
+            let near = ten(&signs, &signs_db, direction);
             found += near.iter().filter(|row| all.contains(row)).count();
         }
         assert!(found >= 390, "{found} of 400");

@@ -235,7 +235,8 @@ mod tests {
             steps in prop::collection::vec((0i64..12, prop::collection::vec(0usize..6, 0..8)), 1..60),
             asked in prop::collection::vec(0usize..9, 1..4),
         ) {
-            let (mut followed, mut texts) = (Words::default(), BTreeMap::new());
+            let mut followed = Words::default();
+            let mut texts = BTreeMap::new();
             for (row, picked) in steps {
                 let text: Vec<&str> = picked.iter().map(|n| VOCABULARY[*n]).collect();
                 followed.remove(row);

@@ -28,11 +28,9 @@ pub async fn run(
     let schedule = if command.every.is_none() && command.cron.is_none() {
         door.schedule(name, query).await?
     } else {
-        let (every, cron, zone) = (
-            command.every.clone(),
-            command.cron.clone(),
-            command.zone.clone(),
-        );
+        let every = command.every.clone();
+        let cron = command.cron.clone();
+        let zone = command.zone.clone();
         let put = SchedulePut {
             every,
             cron,

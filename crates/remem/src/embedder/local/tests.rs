@@ -115,7 +115,8 @@ fn tokens_are_those_of_the_usual_tokenizer() {
 
 #[tokio::test]
 async fn changed_files_make_no_vectors() {
-    let (from, to) = (installed(), tempfile::tempdir().unwrap());
+    let from = installed();
+    let to = tempfile::tempdir().unwrap();
     let place = install::folder(to.path(), &OFFERS[0]);
     fs::create_dir_all(&place).unwrap();
     for part in OFFERS[0].parts() {

@@ -224,7 +224,8 @@ async fn every_text_gets_its_own_vector_whatever_the_order_of_the_answer() {
 #[tokio::test]
 async fn whatever_else_the_server_does_is_no_vector() {
     let good = || json!(vector(1));
-    let (mut null, mut huge_number) = (good(), good());
+    let mut null = good();
+    let mut huge_number = good();
     null[3] = Value::Null;
     huge_number[3] = json!(1e300);
     let two = |one: Value, other: Value| Some(vectors(&[(0, one), (1, other)]));
