@@ -1,5 +1,6 @@
-//! The leanest HTTP/1.1 client that keeps its connection: the load must cost the machine as little as possible, because
-//! client and server share it. Knows answers with a `content-length` and nothing else.
+//! The leanest HTTP/1.1 client that keeps its connection: the load must cost the machine as little
+//! as possible, because client and server share it. Knows answers with a `content-length` and
+//! nothing else.
 
 use anyhow::{Context, bail, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -64,7 +65,8 @@ impl Client {
         })
     }
 
-    /// Sends and waits for the whole answer. Anything but a success is an error: a benchmark of refusals means nothing.
+    /// Sends and waits for the whole answer. Anything but a success is an error: a benchmark of
+    /// refusals means nothing.
     pub fn send(&mut self, request: &Request) -> anyhow::Result<&[u8]> {
         self.stream.get_mut().write_all(&request.0)?;
         let status = self.head()?;

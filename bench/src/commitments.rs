@@ -1,5 +1,6 @@
-//! `commitments`: reading promises out of entries, and firing what is due, in this process, on the embedded store and on
-//! PostgreSQL. The peer of firing is a plain loop that claims row after row, with neither events nor runs.
+//! `commitments`: reading promises out of entries, and firing what is due, in this process, on the
+//! embedded store and on PostgreSQL. The peer of firing is a plain loop that claims row after row,
+//! with neither events nor runs.
 
 use crate::Setup;
 use crate::corpus::Contents;

@@ -1,6 +1,7 @@
-//! `consolidate`: the plan of consolidation in this process, without a store: time and comparisons an entry, memory beyond
-//! the corpus, whether planted near-duplicates are found and planted traps left alone, and whether a second pass finds
-//! nothing. The peer compares every entry with every leader.
+//! `consolidate`: the plan of consolidation in this process, without a store: time and comparisons
+//! an entry, memory beyond the corpus, whether planted near-duplicates are found and planted traps
+//! left alone, and whether a second pass finds nothing. The peer compares every entry with every
+//! leader.
 
 use crate::corpus::Contents;
 use crate::facts::{self, process_bytes, thread_time};
@@ -13,7 +14,8 @@ use remem_core::consolidate::{Decision, Handle, Item, Planner, Signature, may_me
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Of a hundred entries so many repeat an earlier one in slightly other words, and so many differ in one thing that matters.
+/// Of a hundred entries so many repeat an earlier one in slightly other words, and so many differ
+/// in one thing that matters.
 const NEAR_DUPLICATES: usize = 10;
 const TRAPS: usize = 5;
 /// The peer's time grows with the square.

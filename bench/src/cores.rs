@@ -1,5 +1,5 @@
-//! Who used the processor while a figure was taken: the database, the host, or the load. They share the machine, so this
-//! says which of them a figure is bound by.
+//! Who used the processor while a figure was taken: the database, the host, or the load. They share
+//! the machine, so this says which of them a figure is bound by.
 
 use crate::database::Server;
 use crate::facts;

@@ -1,5 +1,5 @@
-//! The entries that `reads`, `import` and `footprint` work on: one file of JSON lines, and one data directory that holds
-//! it, shared by whatever runs in one go.
+//! The entries that `reads`, `import` and `footprint` work on: one file of JSON lines, and one data
+//! directory that holds it, shared by whatever runs in one go.
 
 use crate::host::{self, command, timed};
 use crate::text::{Random, Vocabulary};

@@ -1,5 +1,6 @@
-//! A PostgreSQL server of the benchmark's own, on the disk to be measured, and databases in it, one for each figure. A
-//! shell waits beside it for the end of this process, however that comes, and then stops the server.
+//! A PostgreSQL server of the benchmark's own, on the disk to be measured, and databases in it, one
+//! for each figure. A shell waits beside it for the end of this process, however that comes, and
+//! then stops the server.
 
 use crate::Setup;
 use crate::host::{Host, command, timed};
@@ -130,7 +131,8 @@ impl Database<'_> {
         Ok(timed(command)?.1.trim().to_owned())
     }
 
-    /// What autovacuum would do in a while: searches need a visibility map, plans need statistics. Answers its size in bytes.
+    /// What autovacuum would do in a while: searches need a visibility map, plans need statistics.
+    /// Answers its size in bytes.
     pub fn settle(&self) -> anyhow::Result<u64> {
         let session = Session::open(&self.url)?;
         session.batch("VACUUM ANALYZE")?;

@@ -1,5 +1,6 @@
-//! What distillation keeps: of questions about long conversations, how many can still be answered from a tenth, a quarter or
-//! half of the text, beside other ways to choose; and how long the plan takes.
+//! What distillation keeps: of questions about long conversations, how many can still be answered
+//! from a tenth, a quarter or half of the text, beside other ways to choose; and how long the plan
+//! takes.
 
 use crate::keepers::KEEPERS;
 use crate::locomo::{self, Conversation, Score};

@@ -1,5 +1,5 @@
-//! Facts about the machine: what it is, and how much of it others used while this ran. Reads Linux's /proc; on other
-//! systems the facts are missing and the figures still come.
+//! Facts about the machine: what it is, and how much of it others used while this ran. Reads
+//! Linux's /proc; on other systems the facts are missing and the figures still come.
 
 use crate::floor;
 use crate::table::{Table, ms, number};
@@ -140,7 +140,8 @@ pub struct Ticks {
 /// What a process has used so far; `self` is this one.
 pub fn ticks_of(pid: &str) -> Option<Ticks> {
     let stat = read(&format!("/proc/{pid}/stat"))?;
-    // The name in parentheses may hold blanks; figures come after it. utime is the twelfth of these.
+    // The name in parentheses may hold blanks; figures come after it. utime is the twelfth of
+    // these.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let sum = |from: usize| {
         fields
@@ -202,8 +203,8 @@ impl Cpu {
         })
     }
 
-    /// How much of the machine others used since then. `servers` are ticks of servers that are no children of this
-    /// process.
+    /// How much of the machine others used since then. `servers` are ticks of servers that are no
+    /// children of this process.
     pub fn summary(&self, servers: u64) -> anyhow::Result<String> {
         let now = Cpu::now()?;
         let total = (now.total - self.total).max(1) as f64;

@@ -1,5 +1,5 @@
-//! The disk's own floor: how fast it makes 4 KiB durable, and nothing else. No durable write can be faster than this
-//! without sharing a flush with others.
+//! The disk's own floor: how fast it makes 4 KiB durable, and nothing else. No durable write can be
+//! faster than this without sharing a flush with others.
 
 use crate::table::Sample;
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,5 @@
-//! `footprint`: what the program costs before it does anything: its size, its start, the memory it holds.
+//! `footprint`: what the program costs before it does anything: its size, its start, the memory it
+//! holds.
 
 use crate::Setup;
 use crate::client::{Client, Request, memory};

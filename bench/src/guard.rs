@@ -1,5 +1,6 @@
-//! `guard`: what it costs that no memory may restate a rule. Writes of one client into a world with 20,000 rules, on both stores in
-//! this process, beside writes that are not guarded; and the look alone beside the literal one, which compares with every rule.
+//! `guard`: what it costs that no memory may restate a rule. Writes of one client into a world with
+//! 20,000 rules, on both stores in this process, beside writes that are not guarded; and the look
+//! alone beside the literal one, which compares with every rule.
 
 use crate::Setup;
 use crate::database::{self, Database, Server, Session};
@@ -16,7 +17,8 @@ use std::time::Instant;
 const RULES: usize = 20_000;
 /// Rules of one transaction.
 const FILL: usize = 500;
-/// Writes of each figure, and looks of the literal peer, each of which takes as long as hundreds of others.
+/// Writes of each figure, and looks of the literal peer, each of which takes as long as hundreds of
+/// others.
 const WRITES: usize = 2_000;
 const LOOKS: usize = 40;
 const NOW: Timestamp = Timestamp(1_700_000_000_000);

@@ -1,4 +1,5 @@
-//! The program under test: starts the server on a port of its own, runs commands against it, stops what it started.
+//! The program under test: starts the server on a port of its own, runs commands against it, stops
+//! what it started.
 
 use crate::Setup;
 use crate::client::{Client, Request};

@@ -1,5 +1,5 @@
-//! Ways to choose what to keep of a conversation: the host's own, and what it is compared with. All are charged alike: a turn
-//! costs its tokens twice and a line break.
+//! Ways to choose what to keep of a conversation: the host's own, and what it is compared with. All
+//! are charged alike: a turn costs its tokens twice and a line break.
 
 use crate::locomo::{Conversation, telling};
 use crate::text::Random;
@@ -63,7 +63,8 @@ fn longest(conversation: &Conversation, budget: u64) -> BTreeSet<&str> {
     take(conversation, order, budget)
 }
 
-/// Greedy coverage of words weighed by rarity, the most for the price first: the strongest of the published ways.
+/// Greedy coverage of words weighed by rarity, the most for the price first: the strongest of the
+/// published ways.
 fn idf(conversation: &Conversation, mut budget: u64) -> BTreeSet<&str> {
     let words: Vec<BTreeSet<String>> = conversation
         .turns

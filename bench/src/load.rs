@@ -1,5 +1,6 @@
-//! Load: some clients, each on its own connection and thread, each sending its next request when it has the answer to
-//! the one before. So a latency is what a client waits, and a rate is what the server gets done, never what was wished.
+//! Load: some clients, each on its own connection and thread, each sending its next request when it
+//! has the answer to the one before. So a latency is what a client waits, and a rate is what the
+//! server gets done, never what was wished.
 
 use crate::client::{Client, Request};
 use crate::table::Sample;
@@ -45,8 +46,9 @@ impl Load {
         })
     }
 
-    /// Runs clients of any kind: `connect(client)` makes one, which does its n-th piece of work and says when it began
-    /// with it. What happens in the first fifth is not counted: connections, caches and files are new then.
+    /// Runs clients of any kind: `connect(client)` makes one, which does its n-th piece of work and
+    /// says when it began with it. What happens in the first fifth is not counted: connections,
+    /// caches and files are new then.
     pub fn race<C>(&self, connect: impl Fn(usize) -> anyhow::Result<C>) -> anyhow::Result<Sample>
     where
         C: FnMut(usize) -> anyhow::Result<Instant> + Send,
@@ -91,7 +93,8 @@ impl Load {
             }
             let sent = client(n)?;
             let answered = Instant::now();
-            // Counted where it ends, so that the rate holds neither half a request too many nor one too few.
+            // Counted where it ends, so that the rate holds neither half a request too many nor one
+            // too few.
             if answered >= warm && answered < end {
                 nanos.push((answered - sent).as_nanos() as u64);
             }

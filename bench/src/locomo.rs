@@ -1,5 +1,5 @@
-//! Long conversations with questions and the turns that answer them, in the format of LoCoMo (Maharana et al. 2024), and how
-//! many of the questions can still be answered from what was kept.
+//! Long conversations with questions and the turns that answer them, in the format of LoCoMo
+//! (Maharana et al. 2024), and how many of the questions can still be answered from what was kept.
 
 use anyhow::Context;
 use remem_core::Timestamp;

@@ -1,5 +1,6 @@
-//! The benchmarks: what is run, with which counts, and in which order. Each prints Markdown tables with ratios against
-//! a peer or a physical floor that was measured in the same run; `docs/benchmarks.md` shows figures and explains them.
+//! The benchmarks: what is run, with which counts, and in which order. Each prints Markdown tables
+//! with ratios against a peer or a physical floor that was measured in the same run;
+//! `docs/benchmarks.md` shows figures and explains them.
 //!
 //! Everything stays on loopback and in a folder of its own, and is bounded in count and time.
 #![expect(
@@ -60,8 +61,8 @@ struct Cli {
     /// Seconds for each figure over HTTP.
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
-    /// Entries for `reads`, `import`, `footprint`, `postgres` and `consolidate` [default: 100000; `consolidate` alone: 10000,
-    /// 100000 and 1000000].
+    /// Entries for `reads`, `import`, `footprint`, `postgres` and `consolidate` [default: 100000;
+    /// `consolidate` alone: 10000, 100000 and 1000000].
     #[arg(long)]
     entries: Option<usize>,
     /// Megabytes of text for `redact`.
@@ -106,10 +107,11 @@ enum Benchmark {
     Passes,
     /// Reading promises and firing what is due, against storing and plain loops over rows.
     Commitments,
-    /// Writes beside 20,000 rules that none may restate, against writes that are not guarded and a scan of all rules.
+    /// Writes beside 20,000 rules that none may restate, against writes that are not guarded and a
+    /// scan of all rules.
     Guard,
-    /// Search by words and meaning in a memory of 10,000, 100,000 and 1,000,000 entries, against two others with --peers; not part of
-    /// `all`, because it takes long.
+    /// Search by words and meaning in a memory of 10,000, 100,000 and 1,000,000 entries, against
+    /// two others with --peers; not part of `all`, because it takes long.
     Recall,
     /// What digests keep of long conversations; not part of `all`, because it needs --locomo.
     Distill,

@@ -1,5 +1,6 @@
-//! Many nodes over one database: whether they get in each other's way. The database, the nodes and the load share one
-//! machine, so this cannot show how far they scale, only what a second and a third node cost or bring there.
+//! Many nodes over one database: whether they get in each other's way. The database, the nodes and
+//! the load share one machine, so this cannot show how far they scale, only what a second and a
+//! third node cost or bring there.
 
 use crate::Setup;
 use crate::client::{Request, memory};

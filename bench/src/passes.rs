@@ -1,5 +1,6 @@
-//! `passes`: consolidation, distillation, compaction and forget over the embedded store on disk, in this process: everything
-//! but HTTP. Times are wall clock, memory is that of the process beyond what it had before the pass.
+//! `passes`: consolidation, distillation, compaction and forget over the embedded store on disk, in
+//! this process: everything but HTTP. Times are wall clock, memory is that of the process beyond
+//! what it had before the pass.
 
 use crate::consolidate;
 use crate::corpus::Contents;

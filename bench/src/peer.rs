@@ -1,5 +1,6 @@
-//! The named peer: plain SQLite in this process, on one connection and one thread, with the same durability and a search
-//! index, and nothing of what a host adds (HTTP, keys, redaction, events, revisions, idempotency).
+//! The named peer: plain SQLite in this process, on one connection and one thread, with the same
+//! durability and a search index, and nothing of what a host adds (HTTP, keys, redaction, events,
+//! revisions, idempotency).
 
 use crate::corpus::{self, Contents};
 use crate::table::Sample;

@@ -1,5 +1,6 @@
-//! `postgres`: the host on PostgreSQL beside the host on SQLite, and beside the plain way to use PostgreSQL, all in one run
-//! on one disk. This file owns the order and the writes; reads and many nodes have files of their own.
+//! `postgres`: the host on PostgreSQL beside the host on SQLite, and beside the plain way to use
+//! PostgreSQL, all in one run on one disk. This file owns the order and the writes; reads and many
+//! nodes have files of their own.
 
 use crate::cores::{self, Watch};
 use crate::corpus::{Contents, Corpus};

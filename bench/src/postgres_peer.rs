@@ -1,6 +1,7 @@
-//! The named peer on PostgreSQL: the design of the OpenWOP reference host. One autocommitted INSERT a write through a
-//! pooled driver, here a connection for each client with prepared statements; one table, its key and one index. No HTTP,
-//! API keys, redaction, events, hash chain, idempotency, revisions, row-level security or, for writes, search index.
+//! The named peer on PostgreSQL: the design of the OpenWOP reference host. One autocommitted INSERT
+//! a write through a pooled driver, here a connection for each client with prepared statements; one
+//! table, its key and one index. No HTTP, API keys, redaction, events, hash chain, idempotency,
+//! revisions, row-level security or, for writes, search index.
 
 use crate::corpus::{self, Contents, MEMORY};
 use crate::database::{Database, Server, Session};
@@ -26,7 +27,8 @@ const LIST: &str =
      ORDER BY created_at DESC LIMIT $3";
 const SEARCH: &str = "SELECT id, content, tags::text, created_at, ts_rank(words, q) AS score FROM memory, to_tsquery('english', $3) q
      WHERE tenant = $1 AND memory_ref = $2 AND words @@ q ORDER BY score DESC LIMIT 10";
-/// The smallest transaction that has something to flush: a record of its own in the log, and no table.
+/// The smallest transaction that has something to flush: a record of its own in the log, and no
+/// table.
 const EMPTY: &str = "SELECT pg_logical_emit_message(true, 'bench', '')";
 /// Rows of one statement when the corpus is loaded.
 const LOAD_ROWS: usize = 500;

@@ -1,6 +1,7 @@
-//! The reads of `postgres`: get, list and search in one memory that holds the whole corpus, by the host on PostgreSQL and
-//! on SQLite over HTTP, and by the peer on a connection. The peer searches with GIN, which row-level security rules out,
-//! so the search columns show what the second wall costs.
+//! The reads of `postgres`: get, list and search in one memory that holds the whole corpus, by the
+//! host on PostgreSQL and on SQLite over HTTP, and by the peer on a connection. The peer searches
+//! with GIN, which row-level security rules out, so the search columns show what the second wall
+//! costs.
 
 use crate::Setup;
 use crate::cores::{self, Watch};

@@ -1,5 +1,6 @@
-//! `puts`: durable writes over HTTP, against the disk's own floor, measured before each of them: one flush of 4 KiB after
-//! the other. With one client a put cannot beat it; with many, group commit should.
+//! `puts`: durable writes over HTTP, against the disk's own floor, measured before each of them:
+//! one flush of 4 KiB after the other. With one client a put cannot beat it; with many, group
+//! commit should.
 
 use crate::client::{Request, memory};
 use crate::corpus::Contents;
@@ -78,7 +79,8 @@ pub fn run(setup: &Setup) -> anyhow::Result<()> {
         measured.push(measure(setup, &contents, case, &host)?);
         host.stop()?;
     }
-    // Load from elsewhere can only slow a flush down: the best that was seen is the nearest to what the disk can do.
+    // Load from elsewhere can only slow a flush down: the best that was seen is the nearest to what
+    // the disk can do.
     let floor = floors
         .into_iter()
         .max_by(|a, b| a.rate().total_cmp(&b.rate()))

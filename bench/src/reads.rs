@@ -1,5 +1,6 @@
-//! `reads`: get, list and search over HTTP in one memory that holds the whole corpus. Beside them the floor, which is the
-//! same HTTP stack answering `/health`, and the peer, which is plain SQLite in process on the same texts.
+//! `reads`: get, list and search over HTTP in one memory that holds the whole corpus. Beside them
+//! the floor, which is the same HTTP stack answering `/health`, and the peer, which is plain SQLite
+//! in process on the same texts.
 
 use crate::Setup;
 use crate::client::{Request, memory};

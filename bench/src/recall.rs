@@ -1,7 +1,9 @@
-//! `recall`: search by words and meaning in one large memory, in this process: how fast it is filled, what the index costs, how long
-//! searches take, and how many of the true nearest the index above its exact size finds. Vectors are made up, like those of a sentence
-//! model (directions around a few thousand topics), because making a million real ones takes hours. With `--peers PYTHON` the same
-//! texts, vectors and queries are given to two others (`recall_peers.py`), with `--postgres` to the same host on PostgreSQL.
+//! `recall`: search by words and meaning in one large memory, in this process: how fast it is
+//! filled, what the index costs, how long searches take, and how many of the true nearest the index
+//! above its exact size finds. Vectors are made up, like those of a sentence model (directions
+//! around a few thousand topics), because making a million real ones takes hours. With `--peers
+//! PYTHON` the same texts, vectors and queries are given to two others (`recall_peers.py`), with
+//! `--postgres` to the same host on PostgreSQL.
 
 use crate::Setup;
 use crate::corpus::Contents;

@@ -1,6 +1,6 @@
-//! `redact`: throughput of the redactor on one core. The peer is what hosts commonly do: replace every registered value,
-//! longest first, with `str::replace`. It finds exact values only; the redactor also finds them encoded, spaced out or
-//! cut, and text that has the shape of a secret.
+//! `redact`: throughput of the redactor on one core. The peer is what hosts commonly do: replace
+//! every registered value, longest first, with `str::replace`. It finds exact values only; the
+//! redactor also finds them encoded, spaced out or cut, and text that has the shape of a secret.
 
 use crate::corpus::Contents;
 use crate::table::{Table, median, ms, number, ratio};
@@ -131,8 +131,8 @@ fn naive(text: &str, longest_first: &[(String, String)]) -> String {
     text
 }
 
-/// Megabytes a second, and seconds for one text. Counts processor time where the system tells it, so that other load on
-/// the machine does not pass for slowness.
+/// Megabytes a second, and seconds for one text. Counts processor time where the system tells it,
+/// so that other load on the machine does not pass for slowness.
 fn rate(texts: &[String], mut work: impl FnMut(&str) -> String) -> (f64, f64) {
     let begun = Instant::now();
     let used = facts::thread_time();
@@ -158,7 +158,8 @@ fn rate(texts: &[String], mut work: impl FnMut(&str) -> String) -> (f64, f64) {
     )
 }
 
-/// A fast redactor that misses something is worth nothing: no planted value may be left in any of a few hundred texts.
+/// A fast redactor that misses something is worth nothing: no planted value may be left in any of a
+/// few hundred texts.
 fn check(redactor: &Redactor, values: &[String], texts: &[String]) -> anyhow::Result<()> {
     for text in texts.iter().take(200) {
         let cleaned = redactor.clean(text, ShapePolicy::Redact);

@@ -1,5 +1,6 @@
-//! `runs`: whole runs over HTTP, from the start to the last event in the client's hands, against what two durable puts
-//! cost on the same host: a run is at least two commits, one to begin and one to end.
+//! `runs`: whole runs over HTTP, from the start to the last event in the client's hands, against
+//! what two durable puts cost on the same host: a run is at least two commits, one to begin and one
+//! to end.
 
 use crate::Setup;
 use crate::client::{Client, Request, memory};

@@ -1,5 +1,6 @@
-//! Text to measure with: prose-like and the same in every run. Words are drawn so that the n-th most common one comes
-//! about 1/n as often as the first, as in real text, because index sizes and search costs follow from that.
+//! Text to measure with: prose-like and the same in every run. Words are drawn so that the n-th
+//! most common one comes about 1/n as often as the first, as in real text, because index sizes and
+//! search costs follow from that.
 
 /// A small generator of repeatable numbers (splitmix64); nothing here needs to be unguessable.
 pub struct Random(u64);

@@ -1,4 +1,5 @@
-//! `import`: the whole corpus in and out, by the commands that people use, through a server and without one.
+//! `import`: the whole corpus in and out, by the commands that people use, through a server and
+//! without one.
 
 use crate::Setup;
 use crate::corpus::{self, Corpus};

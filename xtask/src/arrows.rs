@@ -1,4 +1,5 @@
-//! Arrows: a crate uses only what the map in ARCHITECTURE.md lets it use, and from outside only what docs/dependencies.md says what for.
+//! Arrows: a crate uses only what the map in ARCHITECTURE.md lets it use, and from outside only
+//! what docs/dependencies.md says what for.
 
 use serde_json::Value;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Files: each opens with its purpose, fits in the head, and names nothing that exists only on one machine.
+//! Files: each opens with its purpose, fits in the head, and names nothing that exists only on one
+//! machine.
 
 use regex::Regex;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,8 @@
-//! House rules as code: `cargo xtask`-style checks that also run as tests, so that CI has no secret rules.
+//! House rules as code: `cargo xtask`-style checks that also run as tests, so that CI has no secret
+//! rules.
 //!
-//! `cargo run -p xtask` prints every breach; `cargo test -p xtask` fails on the first run that has one.
+//! `cargo run -p xtask` prints every breach; `cargo test -p xtask` fails on the first run that has
+//! one.
 
 mod arrows;
 mod files;

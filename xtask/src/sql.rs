@@ -41,7 +41,8 @@ pub fn check(root: &Path) -> Vec<String> {
             {
                 breaches.push(format!("{name}:{}: SQL belongs in remem-store-sql", n + 1));
             }
-            // The tenant stands in the statement itself, or in `push_live` or `push_part` a few lines on.
+            // The tenant stands in the statement itself, or in `push_live` or `push_part` a few
+            // lines on.
             let near = lines[n.saturating_sub(2)..(n + 7).min(lines.len())].join("\n");
             if product
                 && table.is_match(line)

@@ -1,7 +1,9 @@
-//! THE chokepoint: `admit` turns a `Draft` into an `Admitted`, and nothing else can. Whatever is stored has passed here.
+//! THE chokepoint: `admit` turns a `Draft` into an `Admitted`, and nothing else can. Whatever is
+//! stored has passed here.
 //!
-//! The order is fixed: validate names, redact every text, then hold the result against the limits. Limits come last
-//! because they bound what is stored, and a marker may be longer than what it replaces.
+//! The order is fixed: validate names, redact every text, then hold the result against the limits.
+//! Limits come last because they bound what is stored, and a marker may be longer than what it
+//! replaces.
 
 use crate::entry::{Draft, Entry, Facets, Origin, Tier, Typology};
 use crate::ids::{Scope, TenantId, Timestamp};
@@ -33,7 +35,8 @@ pub struct Admission<'a> {
     pub now: Timestamp,
 }
 
-/// A draft that passed. The fields are private and there is no other constructor: this is what makes the rule structural.
+/// A draft that passed. The fields are private and there is no other constructor: this is what
+/// makes the rule structural.
 ///
 /// A batch takes what was admitted …
 /// ```
@@ -87,7 +90,8 @@ pub struct Admitted {
     scan: u64,
 }
 
-/// The tag that marks what came from nobody who is trusted. It goes wherever the entry goes: OpenWOP's entry has no other place.
+/// The tag that marks what came from nobody who is trusted. It goes wherever the entry goes:
+/// OpenWOP's entry has no other place.
 pub const UNTRUSTED_TAG: &str = "source:untrusted";
 
 /// The text of a rule, redacted: made by `Admission::rule` alone.
@@ -168,8 +172,9 @@ impl Admission<'_> {
         ))
     }
 
-    /// What hangs on the entry, in order: anchors that fit its tier, a window that is one and belongs to a statement, a slot that tells
-    /// no secret; and the mark of what nobody vouches for, which trust and tag must agree on, the lower one counting.
+    /// What hangs on the entry, in order: anchors that fit its tier, a window that is one and
+    /// belongs to a statement, a slot that tells no secret; and the mark of what nobody vouches
+    /// for, which trust and tag must agree on, the lower one counting.
     fn facets(&self, draft: &Draft) -> Result<(Facets, Vec<String>), Rejection> {
         let mut facets = draft.facets.clone();
         let mut tags = draft.tags.clone();
@@ -234,7 +239,8 @@ impl Admission<'_> {
         Ok((facets, tags))
     }
 
-    /// Redacts every text of a record; the only maker of `RecordBody`. Limits are those of whoever makes the record.
+    /// Redacts every text of a record; the only maker of `RecordBody`. Limits are those of whoever
+    /// makes the record.
     #[must_use]
     pub fn record(&self, body: Map<String, Value>) -> RecordBody {
         RecordBody(self.clean_map(body, &mut BTreeSet::new()))
@@ -258,8 +264,9 @@ impl Admission<'_> {
             .collect())
     }
 
-    /// Looks at a stored entry again before it is shown: one that was written under other rules (a secret registered
-    /// since, a newer table of shapes, a stricter policy) leaves as it would be stored today.
+    /// Looks at a stored entry again before it is shown: one that was written under other rules (a
+    /// secret registered since, a newer table of shapes, a stricter policy) leaves as it would be
+    /// stored today.
     #[must_use]
     pub fn review(&self, mut entry: Entry) -> Entry {
         if entry.scan == self.scan {
@@ -274,9 +281,10 @@ impl Admission<'_> {
         entry
     }
 
-    /// A stored entry as the rules of today leave it, for storing it again. Nothing is refused: a text that must not stay
-    /// cannot be kept out for its size. Content and metadata may thus outgrow their limits (a marker can be longer than
-    /// what it replaces, some ten times at the worst); a tag, which stores index, is cut.
+    /// A stored entry as the rules of today leave it, for storing it again. Nothing is refused: a
+    /// text that must not stay cannot be kept out for its size. Content and metadata may thus
+    /// outgrow their limits (a marker can be longer than what it replaces, some ten times at the
+    /// worst); a tag, which stores index, is cut.
     #[must_use]
     pub fn readmit(&self, tenant: &TenantId, entry: Entry) -> Admitted {
         let mut flags = BTreeSet::new();
@@ -307,7 +315,8 @@ impl Admission<'_> {
         }
     }
 
-    /// What is cut is cleaned again: an end where there was none can make a shape of what was not one.
+    /// What is cut is cleaned again: an end where there was none can make a shape of what was not
+    /// one.
     fn short_tag(&self, tag: &str, flags: &mut BTreeSet<ShapeKind>) -> Redacted {
         let mut clean = self.clean(tag, flags);
         let mut keep = self.policy.tag_chars_max;
@@ -319,7 +328,8 @@ impl Admission<'_> {
         clean
     }
 
-    /// Bounds the work of redaction itself. Generous: the real limits are checked on what would be stored.
+    /// Bounds the work of redaction itself. Generous: the real limits are checked on what would be
+    /// stored.
     fn early_bounds(&self, draft: &Draft) -> Result<(), Rejection> {
         if draft.content.is_empty() {
             return Err(Rejection::Empty { field: "content" });
@@ -359,7 +369,8 @@ impl Admission<'_> {
         cleaned.text
     }
 
-    /// Empty tags are dropped and repeated ones kept once: a tag is a set member, its order is the caller's.
+    /// Empty tags are dropped and repeated ones kept once: a tag is a set member, its order is the
+    /// caller's.
     fn tags(
         &self,
         tags: &[String],
@@ -442,7 +453,8 @@ impl Admission<'_> {
     }
 }
 
-/// A name is stored in clear and shows in events: one that holds a secret is refused rather than rewritten.
+/// A name is stored in clear and shows in events: one that holds a secret is refused rather than
+/// rewritten.
 pub fn check_name(redactor: &Redactor, field: &'static str, name: &str) -> Result<(), Rejection> {
     if redactor.touches(name, crate::ShapePolicy::Redact) {
         Err(Rejection::SecretInName { field })

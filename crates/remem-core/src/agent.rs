@@ -1,8 +1,8 @@
-//! The agent: what a manifest says, who brought it, and what it lacks on a host. Decides what may be installed; it never
-//! reads a file and never runs an agent.
+//! The agent: what a manifest says, who brought it, and what it lacks on a host. Decides what may
+//! be installed; it never reads a file and never runs an agent.
 //!
-//! A manifest is checked once, when it is installed (`manifest.rs`). What is stored was redacted since, so the readers here
-//! take what they find: a text may have become a marker.
+//! A manifest is checked once, when it is installed (`manifest.rs`). What is stored was redacted
+//! since, so the readers here take what they find: a text may have become a marker.
 
 mod manifest;
 
@@ -242,7 +242,8 @@ impl Agent {
             .unwrap_or_default()
     }
 
-    /// Packs it wants beside it that none of the other agents comes from; `true` if it can do without.
+    /// Packs it wants beside it that none of the other agents comes from; `true` if it can do
+    /// without.
     fn missing_peers(&self, installed: &[Agent]) -> impl Iterator<Item = (&str, bool)> {
         let peers = self
             .body
@@ -260,7 +261,8 @@ impl Agent {
             .map(|(name, optional)| (name.as_str(), *optional == json!(true)))
     }
 
-    /// Refuses an agent that cannot do without a pack that is not there. The agent itself does not count.
+    /// Refuses an agent that cannot do without a pack that is not there. The agent itself does not
+    /// count.
     pub fn check_peers(&self, installed: &[Agent]) -> Result<(), Rejection> {
         let missing = self
             .missing_peers(installed)

@@ -1,6 +1,8 @@
-//! The batch: everything one transaction does, as a value. Decided here, applied by a store, all or nothing.
+//! The batch: everything one transaction does, as a value. Decided here, applied by a store, all or
+//! nothing.
 //!
-//! A change and its event are one thing: a store asks the change for its event, it never composes one itself.
+//! A change and its event are one thing: a store asks the change for its event, it never composes
+//! one itself.
 
 mod change;
 
@@ -53,7 +55,8 @@ pub struct RecordExpectation {
     pub precondition: Precondition,
 }
 
-/// The caller's (or a derived) key that makes a retry safe. Keyed digests only: neither the key nor the body is kept.
+/// The caller's (or a derived) key that makes a retry safe. Keyed digests only: neither the key nor
+/// the body is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
     /// The operation the key belongs to; the same key on another operation is another key.
@@ -64,7 +67,8 @@ pub struct Idempotency {
     pub body: [u8; 32],
 }
 
-/// The right to act as a pass: valid until somebody else takes over, which a store notices by the number.
+/// The right to act as a pass: valid until somebody else takes over, which a store notices by the
+/// number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// Which pass.
@@ -119,8 +123,8 @@ impl Batch {
         self
     }
 
-    /// Applies only while nobody else has taken over the pass: what a node decided before it was paused for too long
-    /// must not be written after another one went on.
+    /// Applies only while nobody else has taken over the pass: what a node decided before it was
+    /// paused for too long must not be written after another one went on.
     #[must_use]
     pub fn fenced(mut self, fence: Option<Fence>) -> Batch {
         self.fence = fence;
@@ -157,7 +161,8 @@ impl Batch {
     /// Stores an admitted entry as `id`.
     ///
     /// # Panics
-    /// If the entry was admitted to another tenant: that is a bug of the caller, and going on would cross the wall.
+    /// If the entry was admitted to another tenant: that is a bug of the caller, and going on would
+    /// cross the wall.
     #[must_use]
     pub fn put(self, id: EntryId, admitted: Admitted) -> Batch {
         self.put_by(id, admitted, Cause::default())
@@ -304,7 +309,8 @@ impl Batch {
         self
     }
 
-    /// Writes a rule, or takes it away. Comes before whatever entries the batch stores: they are held against it.
+    /// Writes a rule, or takes it away. Comes before whatever entries the batch stores: they are
+    /// held against it.
     ///
     /// # Panics
     /// If the world is the one without rules.
@@ -377,7 +383,8 @@ impl Batch {
     /// Holds a snapshot for the batch's run, as this commit leaves memory.
     ///
     /// # Panics
-    /// If the batch has no run: a snapshot that nobody can let go of would keep deleted text for ever.
+    /// If the batch has no run: a snapshot that nobody can let go of would keep deleted text for
+    /// ever.
     #[must_use]
     pub fn hold(mut self) -> Batch {
         assert!(self.run.is_some(), "a snapshot belongs to a run");
@@ -421,11 +428,12 @@ impl Batch {
         self.set_tied(kind, key, precondition, body, Ties::default())
     }
 
-    /// Writes a record that is found by more than its name. An entry that it is tied to and that the batch itself stores is put
-    /// first.
+    /// Writes a record that is found by more than its name. An entry that it is tied to and that
+    /// the batch itself stores is put first.
     ///
     /// # Panics
-    /// As `set`; and if something inert is tied to an entry or waits for something: only time ends a review.
+    /// As `set`; and if something inert is tied to an entry or waits for something: only time ends
+    /// a review.
     #[must_use]
     pub fn set_tied(
         mut self,
@@ -518,7 +526,8 @@ impl Batch {
     pub fn principal(&self) -> Option<&PrincipalId> {
         self.principal.as_ref()
     }
-    /// Whose memories it reaches: the caller's own and the tenant's; everybody's where nobody asked for it, or it says so.
+    /// Whose memories it reaches: the caller's own and the tenant's; everybody's where nobody asked
+    /// for it, or it says so.
     #[must_use]
     pub fn actor(&self) -> Actor {
         match &self.principal {

@@ -1,9 +1,12 @@
-//! One source for capability: what this host advertises, degrades and mounts is computed from the same facts.
+//! One source for capability: what this host advertises, degrades and mounts is computed from the
+//! same facts.
 //!
-//! Two tables: `DIMENSIONS` are the sides of memory an agent can ask for, `FEATURES` the keys of the discovery document.
-//! To add one, add a row. Nothing else in the code may claim a capability by hand.
+//! Two tables: `DIMENSIONS` are the sides of memory an agent can ask for, `FEATURES` the keys of
+//! the discovery document. To add one, add a row. Nothing else in the code may claim a capability
+//! by hand.
 
-/// What this process truly has: filled in by the binary from the store, the configuration and the wired parts.
+/// What this process truly has: filled in by the binary from the store, the configuration and the
+/// wired parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Entries survive the process.
@@ -198,8 +201,8 @@ impl Capabilities {
             .any(|d| d.name == name && (d.supported)(&self.facts))
     }
 
-    /// Whether the key of that name is advertised as supported; an unknown one is not. Keys may begin with `host.` or
-    /// `capabilities.`, as agents write them.
+    /// Whether the key of that name is advertised as supported; an unknown one is not. Keys may
+    /// begin with `host.` or `capabilities.`, as agents write them.
     #[must_use]
     pub fn provides(&self, key: &str) -> bool {
         let plain = ["capabilities.", "host."]
@@ -211,7 +214,8 @@ impl Capabilities {
             .any(|f| f.key == plain && (f.supported)(&self.facts))
     }
 
-    /// The dimensions an agent asks for and does not get, in the protocol's order. Empty means: not degraded.
+    /// The dimensions an agent asks for and does not get, in the protocol's order. Empty means: not
+    /// degraded.
     #[must_use]
     pub fn degraded(&self, shape: MemoryShape) -> Vec<&'static str> {
         let any = shape.scratchpad || shape.conversation || shape.long_term;

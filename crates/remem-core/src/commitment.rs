@@ -1,8 +1,10 @@
-//! The commitment: something that an agent is to be reminded of, at a time or when something becomes true. Decides what may
-//! happen to one and when it fires; it reads no clock, finds no entry and starts nothing.
+//! The commitment: something that an agent is to be reminded of, at a time or when something
+//! becomes true. Decides what may happen to one and when it fires; it reads no clock, finds no
+//! entry and starts nothing.
 //!
-//! It holds no sentence: what was meant stays in the entry it was read from, and only the places of the words are kept. The
-//! exception is the key of a predicate, which has to be compared; a store takes the record away with the entry's text.
+//! It holds no sentence: what was meant stays in the entry it was read from, and only the places of
+//! the words are kept. The exception is the key of a predicate, which has to be compared; a store
+//! takes the record away with the entry's text.
 
 use crate::ids::Timestamp;
 use crate::rejection::Rejection;
@@ -242,7 +244,8 @@ impl Commitment {
         }
     }
 
-    /// When something is to be done about it: it fires, is given up, or is forgotten `retention_ms` after its end.
+    /// When something is to be done about it: it fires, is given up, or is forgotten `retention_ms`
+    /// after its end.
     #[must_use]
     pub fn due(&self, retention_ms: i64) -> Timestamp {
         Timestamp(match self.state {
@@ -263,7 +266,8 @@ impl Commitment {
         }
     }
 
-    /// What is to be done about it at `now`. However many instants were missed, it fires once, for the latest.
+    /// What is to be done about it at `now`. However many instants were missed, it fires once, for
+    /// the latest.
     #[must_use]
     pub fn step(&self, now: Timestamp, retention_ms: i64) -> Step {
         if self.due(retention_ms) > now {
@@ -327,8 +331,8 @@ impl Commitment {
         }
     }
 
-    /// What an observation of its predicate makes of it: nothing, if it says what was known; and whether it fires, which it
-    /// does when the predicate comes true, not while it stays so.
+    /// What an observation of its predicate makes of it: nothing, if it says what was known; and
+    /// whether it fires, which it does when the predicate comes true, not while it stays so.
     #[must_use]
     pub fn observe(&self, holds: bool, now: Timestamp) -> Option<(Commitment, bool)> {
         let When::Predicate { once, .. } = &self.when else {
@@ -420,8 +424,8 @@ impl Commitment {
         })
     }
 
-    /// Takes the place of one of the same name that has ended. It counts on from there: what it fires for must never be named
-    /// like what the earlier one fired for.
+    /// Takes the place of one of the same name that has ended. It counts on from there: what it
+    /// fires for must never be named like what the earlier one fired for.
     pub fn follow(&mut self, earlier: &Commitment) {
         self.epoch = earlier.epoch;
         self.fired = earlier.fired;

@@ -1,8 +1,10 @@
-//! Conflict: what becomes of a new answer to a question that was answered before. Facts have windows of time, of which no
-//! two of one slot overlap; procedures follow one another, and one is active. Both keep what they replace. Decides only: a
-//! ruling says which windows to close and where the new one stands, and whoever has the rows carries it out.
+//! Conflict: what becomes of a new answer to a question that was answered before. Facts have
+//! windows of time, of which no two of one slot overlap; procedures follow one another, and one is
+//! active. Both keep what they replace. Decides only: a ruling says which windows to close and
+//! where the new one stands, and whoever has the rows carries it out.
 //!
-//! What nobody vouches for never takes time from what somebody does, whichever of the two arrives first.
+//! What nobody vouches for never takes time from what somebody does, whichever of the two arrives
+//! first.
 
 use crate::ids::Timestamp;
 use crate::trust::Trust;
@@ -72,19 +74,22 @@ pub struct Placed<I> {
 /// What becomes of a new window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placing<I> {
-    /// The row says it already: it takes the new evidence, and its trust is that of its best source.
+    /// The row says it already: it takes the new evidence, and its trust is that of its best
+    /// source.
     Same(I),
-    /// It stands from its start to `to`, after the rows in `close` were ended at the instants beside them. A row that is
-    /// ended at its own start has lost.
+    /// It stands from its start to `to`, after the rows in `close` were ended at the instants
+    /// beside them. A row that is ended at its own start has lost.
     Stands {
         /// Its end.
         to: Option<Timestamp>,
         /// Which rows end, and when. None begins to hold at an instant at which it did not.
         close: Vec<(I, Timestamp)>,
     },
-    /// The row began at the same instant and is better: the new one is kept with an empty window at its start.
+    /// The row began at the same instant and is better: the new one is kept with an empty window at
+    /// its start.
     Loses(I),
-    /// Nobody vouches for it, and the row is trusted: it is kept without a slot, where it contradicts nothing.
+    /// Nobody vouches for it, and the row is trusted: it is kept without a slot, where it
+    /// contradicts nothing.
     Apart(I),
 }
 
@@ -120,8 +125,9 @@ pub fn resolve<I: Clone + Ord>(new: &Window, windows: &[Placed<I>]) -> Placing<I
     Placing::Stands { to, close }
 }
 
-/// How far a new window may reach: to where the next one begins, or where the present one ends (something ended it: its
-/// successor, or somebody who took it back). Untrusted windows bound no trusted one.
+/// How far a new window may reach: to where the next one begins, or where the present one ends
+/// (something ended it: its successor, or somebody who took it back). Untrusted windows bound no
+/// trusted one.
 fn bound<I>(new: &Window, windows: &[Placed<I>]) -> Option<Timestamp> {
     let windows = windows
         .iter()
@@ -135,14 +141,14 @@ fn bound<I>(new: &Window, windows: &[Placed<I>]) -> Option<Timestamp> {
     binding.filter_map(end).min()
 }
 
-/// Of two that begin at one instant: the better believed, then the newer. The value is the last resort, so that the order
-/// of arrival decides nothing.
+/// Of two that begin at one instant: the better believed, then the newer. The value is the last
+/// resort, so that the order of arrival decides nothing.
 fn beats(new: &Window, old: &Window) -> bool {
     (new.trust, new.created_at, &new.value) > (old.trust, old.created_at, &old.value)
 }
 
-/// The row that ends at `at`, without a successor, because somebody took it back. Whom nobody vouches for can take back
-/// only what nobody vouches for.
+/// The row that ends at `at`, without a successor, because somebody took it back. Whom nobody
+/// vouches for can take back only what nobody vouches for.
 #[must_use]
 pub fn retract<I: Clone>(at: Timestamp, trust: Trust, windows: &[Placed<I>]) -> Option<I> {
     let row = as_of(at, windows)?;
@@ -180,7 +186,8 @@ pub enum Succession<I> {
     Apart(I),
 }
 
-/// Decides which of two procedures of one slot is active. At one instant the better believed is, then the one that arrives.
+/// Decides which of two procedures of one slot is active. At one instant the better believed is,
+/// then the one that arrives.
 #[must_use]
 pub fn succeed<I>(at: Timestamp, trust: Trust, active: Option<Active<I>>) -> Succession<I> {
     let Some(active) = active else {

@@ -1,4 +1,5 @@
-//! Windows and successions against a reference: a plain table from millisecond to what was said last.
+//! Windows and successions against a reference: a plain table from millisecond to what was said
+//! last.
 
 use super::*;
 use proptest::prelude::*;
@@ -306,7 +307,8 @@ fn what_is_taken_back_ends_without_a_successor() {
     assert_eq!(rows.end(12, Trust::Untrusted), None);
     assert_eq!(rows.end(12, Trust::Operator), Some(1));
     assert_eq!(as_of(Timestamp(15), &rows.slot), None);
-    // A late answer ends where its predecessor was taken back, and one in the gap where the next begins.
+    // A late answer ends where its predecessor was taken back, and one in the gap where the next
+    // begins.
     assert_eq!(
         rows.put(&window(8, "c", Trust::Tool)),
         Placing::Stands {

@@ -1,12 +1,14 @@
 //! The vector of a text: what a store keeps of it, and how alike two are.
 //!
-//! A vector is kept as one byte a component. Two stores that keep the same bytes agree on every comparison to the last bit, because
-//! the products are whole numbers; the loss against full precision is below what a ranking can show (`docs/recall.md`). A vector
-//! tells nearly as much as its text: it is made from redacted text only, it is never shown, and it goes when its text goes.
+//! A vector is kept as one byte a component. Two stores that keep the same bytes agree on every
+//! comparison to the last bit, because the products are whole numbers; the loss against full
+//! precision is below what a ranking can show (`docs/recall.md`). A vector tells nearly as much as
+//! its text: it is made from redacted text only, it is never shown, and it goes when its text goes.
 
 use std::fmt;
 
-/// Which model made a vector: a digest of its name and of the form of its output. Vectors of different models are never compared.
+/// Which model made a vector: a digest of its name and of the form of its output. Vectors of
+/// different models are never compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ModelId(pub i64);
 
@@ -29,7 +31,8 @@ impl Embedding {
     /// Components that a vector may have.
     pub const DIMENSIONS: std::ops::RangeInclusive<usize> = 8..=4_096;
 
-    /// From what a model answers. `None` for what is no direction: nothing but zeros, or a component that is no number.
+    /// From what a model answers. `None` for what is no direction: nothing but zeros, or a
+    /// component that is no number.
     #[must_use]
     pub fn from_components(components: &[f32]) -> Option<Embedding> {
         if !Self::DIMENSIONS.contains(&components.len())
@@ -95,8 +98,8 @@ pub fn cosine_of(product: i32, square: i32, other_square: i32) -> f64 {
             .max(1.0)
 }
 
-/// The product of two vectors of the same length; exact, since 4,096 products of two bytes fit. Written so that the compiler makes
-/// vector instructions of it.
+/// The product of two vectors of the same length; exact, since 4,096 products of two bytes fit.
+/// Written so that the compiler makes vector instructions of it.
 #[must_use]
 pub fn dot(a: &[i8], b: &[i8]) -> i32 {
     a.iter()

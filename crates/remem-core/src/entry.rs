@@ -45,7 +45,8 @@ impl Tier {
 
     /// Whether this host ever produces the cell (tier, typology).
     ///
-    /// Episodes are kept with their thread or session only: what should outlast them becomes a fact or a procedure.
+    /// Episodes are kept with their thread or session only: what should outlast them becomes a fact
+    /// or a procedure.
     #[must_use]
     pub fn produces(self, typology: Typology) -> bool {
         match self {
@@ -102,7 +103,8 @@ pub struct Facets {
     pub session: Option<SessionId>,
     /// The chat thread that it ends with; entries of the interaction tier have one, and no other.
     pub interaction: Option<InteractionId>,
-    /// The world whose rules it may not restate. Every semantic entry has one, be it the world without rules.
+    /// The world whose rules it may not restate. Every semantic entry has one, be it the world
+    /// without rules.
     pub world: WorldId,
     /// The one question that it answers, so that another answer takes its place.
     pub slot: Option<String>,
@@ -139,7 +141,8 @@ impl Facets {
     }
 }
 
-/// What a caller wants remembered. Nothing about it has been checked; only [`crate::Admission`] may take it further.
+/// What a caller wants remembered. Nothing about it has been checked; only [`crate::Admission`] may
+/// take it further.
 #[derive(Clone, PartialEq, Default)]
 pub struct Draft {
     /// The text.
@@ -154,7 +157,8 @@ pub struct Draft {
     pub tier: Tier,
     /// Kind; a plain put is semantic.
     pub typology: Typology,
-    /// The caller said nothing of its kind, or of its tier: what is above is only what would be taken for granted.
+    /// The caller said nothing of its kind, or of its tier: what is above is only what would be
+    /// taken for granted.
     pub untyped: bool,
     /// See `untyped`.
     pub untiered: bool,
@@ -169,7 +173,8 @@ pub struct Draft {
 /// The identity of an imported entry: kept, so that an export and its import are the same memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Origin {
-    /// The id it had; an id that is (or was ever) taken in the memory is skipped, never overwritten.
+    /// The id it had; an id that is (or was ever) taken in the memory is skipped, never
+    /// overwritten.
     pub id: EntryId,
     /// When it was first written; `None` means now.
     pub created_at: Option<Timestamp>,
@@ -219,13 +224,14 @@ pub struct Entry {
     pub facets: Facets,
     /// When it is part of the memory.
     pub visible: RevRange,
-    /// Fingerprint of the redaction rules it was written under (see [`crate::Redactor::fingerprint`]).
+    /// Fingerprint of the redaction rules it was written under (see
+    /// [`crate::Redactor::fingerprint`]).
     pub scan: u64,
 }
 
 impl Entry {
-    /// Whether a reader at `as_of` may see it: part of the memory now, and at that instant (milliseconds) neither expired nor
-    /// untrue.
+    /// Whether a reader at `as_of` may see it: part of the memory now, and at that instant
+    /// (milliseconds) neither expired nor untrue.
     #[must_use]
     pub fn is_live(&self, as_of: Timestamp) -> bool {
         self.visible.to.is_none()

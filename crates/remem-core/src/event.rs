@@ -1,4 +1,5 @@
-//! The event: the stored, content-free record of a change. Ids, counts and reserved tags; never text a caller wrote.
+//! The event: the stored, content-free record of a change. Ids, counts and reserved tags; never
+//! text a caller wrote.
 
 mod owner;
 mod pass;
@@ -26,7 +27,8 @@ pub use workshop::{Linked, RuleRef, SessionClosed, SessionRef};
 use crate::ids::{EntryId, MemoryRef, Revision, RunId, Seq, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// One row an event: its variant, payload and stable name. Everything that has to know every kind is made from it.
+/// One row an event: its variant, payload and stable name. Everything that has to know every kind
+/// is made from it.
 macro_rules! events {
     ($($(#[$doc:meta])* $name:ident($payload:ty) = $text:literal,)*) => {
         /// What happened, with the ids of what it happened to.
@@ -59,7 +61,8 @@ macro_rules! events {
                 match self { $(EventBody::$name(_) => EventKind::$name,)* }
             }
 
-            /// The payload as JSON, for storage and for the wire alike: there is nothing in it to hide.
+            /// The payload as JSON, for storage and for the wire alike: there is nothing in it to
+            /// hide.
             #[must_use]
             pub fn payload(&self) -> serde_json::Value {
                 match self { $(EventBody::$name(payload) => serde_json::to_value(payload),)* }
@@ -87,7 +90,8 @@ events! {
     Expired(EntryRef) = "memory.expired",
     /// A secret that was registered later was taken out of a stored text.
     Redacted(EntryRef) = "memory.redacted",
-    /// An entry's place was taken by another one: merged into it, superseded by it, compacted into it; or it is no longer true.
+    /// An entry's place was taken by another one: merged into it, superseded by it, compacted into
+    /// it; or it is no longer true.
     Retired(Retired) = "memory.retired",
     /// An entry's text was erased because of what it is about.
     Forgotten(EntryRef) = "memory.forgotten",
@@ -241,7 +245,8 @@ pub fn is_reserved_tag(tag: &str) -> bool {
         .any(|prefix| tag.starts_with(prefix))
 }
 
-/// A stored event: its body, where it stands in the tenant's log, and the hash that chains it to the one before.
+/// A stored event: its body, where it stands in the tenant's log, and the hash that chains it to
+/// the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Position in the tenant's log.
@@ -254,7 +259,8 @@ pub struct Event {
     pub run: Option<RunPosition>,
     /// What happened.
     pub body: EventBody,
-    /// `chain_hash` of this event: covers the event and, through its predecessor's hash, the whole log before it.
+    /// `chain_hash` of this event: covers the event and, through its predecessor's hash, the whole
+    /// log before it.
     pub hash: [u8; 32],
 }
 

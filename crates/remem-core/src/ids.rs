@@ -1,7 +1,8 @@
-//! Names and clocks: every identifier that crosses a boundary is parsed here once and trusted afterwards.
+//! Names and clocks: every identifier that crosses a boundary is parsed here once and trusted
+//! afterwards.
 //!
-//! A malformed name parses to `None`: callers treat it exactly like an unknown one, so that a hostile name can neither
-//! widen a lookup nor be echoed in an error.
+//! A malformed name parses to `None`: callers treat it exactly like an unknown one, so that a
+//! hostile name can neither widen a lookup nor be echoed in an error.
 
 use std::fmt;
 
@@ -16,7 +17,8 @@ impl Timestamp {
         Timestamp(self.0.saturating_add(ms))
     }
 
-    /// The last instant that is before the end of 9999 in every time zone: what `jiff` can still write.
+    /// The last instant that is before the end of 9999 in every time zone: what `jiff` can still
+    /// write.
     pub const LAST: Timestamp = Timestamp(253_402_207_199_999);
 
     /// RFC 3339 in UTC with milliseconds.
@@ -68,7 +70,8 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// The outer wall: who owns a memory. 1–64 of `A-Z a-z 0-9 _ . : -`, starting with a letter or digit.
+    /// The outer wall: who owns a memory. 1–64 of `A-Z a-z 0-9 _ . : -`, starting with a letter or
+    /// digit.
     TenantId,
     |t| t.len() <= 64
         && t.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -81,8 +84,9 @@ name_type!(
     |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
 );
 name_type!(
-    /// The name of a memory inside a tenant: opaque, 1–256 characters, never a path that climbs. `~user/…` is a memory of that
-    /// user's own; every other name is the tenant's, and what begins with `~` otherwise is no name.
+    /// The name of a memory inside a tenant: opaque, 1–256 characters, never a path that climbs.
+    /// `~user/…` is a memory of that user's own; every other name is the tenant's, and what begins
+    /// with `~` otherwise is no name.
     MemoryRef,
     |t| {
         let chars = t.chars().count();
@@ -90,12 +94,14 @@ name_type!(
     }
 );
 name_type!(
-    /// The name of a session: the span of an operator's work that memories of the session tier end with.
+    /// The name of a session: the span of an operator's work that memories of the session tier end
+    /// with.
     SessionId,
     |t| (1..=128).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
 );
 name_type!(
-    /// The name of an interaction: a chat thread, as whoever leads it calls it. 1–200 characters, no control characters.
+    /// The name of an interaction: a chat thread, as whoever leads it calls it. 1–200 characters,
+    /// no control characters.
     InteractionId,
     |t| (1..=200).contains(&t.chars().count()) && !t.chars().any(char::is_control)
 );
@@ -127,7 +133,8 @@ pub(crate) fn owner_of(memory_ref: &str) -> Option<&str> {
 }
 
 impl MemoryRef {
-    /// Whose memory it is, if it is one user's. It stands in the name, so that no list, event or record of a memory can lose it.
+    /// Whose memory it is, if it is one user's. It stands in the name, so that no list, event or
+    /// record of a memory can lose it.
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         owner_of(&self.0)
@@ -180,7 +187,8 @@ impl Actor {
     }
 }
 
-/// Traversal in any dress: dots, backslashes, or percent-encodings of dot, slash, backslash, NUL and percent itself.
+/// Traversal in any dress: dots, backslashes, or percent-encodings of dot, slash, backslash, NUL
+/// and percent itself.
 fn climbs(text: &str) -> bool {
     if text.contains("..") || text.contains('\\') {
         return true;

@@ -1,7 +1,8 @@
 //! What memory is and what may happen to it.
 //!
-//! This crate decides; it never acts. It may not do IO, be async, read a clock, draw randomness, or know SQL, HTTP
-//! or a wire format. Everything here is a function of its arguments, so each rule can be tested without a database.
+//! This crate decides; it never acts. It may not do IO, be async, read a clock, draw randomness, or
+//! know SQL, HTTP or a wire format. Everything here is a function of its arguments, so each rule
+//! can be tested without a database.
 //!
 //! A value's type says how far it has come: `Draft -> Admitted -> Batch -> Entry + Event`.
 #![warn(missing_docs)]

@@ -1,9 +1,10 @@
-//! What a key allows. On the wire and in the CLI these are called scopes, as OpenWOP does; in the code `Scope` is
-//! (tenant, memoryRef), so the word here is permission.
+//! What a key allows. On the wire and in the CLI these are called scopes, as OpenWOP does; in the
+//! code `Scope` is (tenant, memoryRef), so the word here is permission.
 
 use std::{fmt, str::FromStr};
 
-/// One right of a key inside its tenant (`host:admin` reaches every tenant's administration, never its content).
+/// One right of a key inside its tenant (`host:admin` reaches every tenant's administration, never
+/// its content).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
     /// Get, list, search, stats, events.
@@ -93,7 +94,8 @@ impl Permission {
     }
 }
 
-/// Roles: names for sets of permissions. A key has a role if it holds all of them, however it came by them.
+/// Roles: names for sets of permissions. A key has a role if it holds all of them, however it came
+/// by them.
 pub const ROLES: [(&str, &[Permission]); 5] = [
     (
         "reader",

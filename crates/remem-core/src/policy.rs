@@ -1,5 +1,5 @@
-//! Every limit and rule as plain data. Each bound is named `*_max`; nothing else in the code holds a number that a
-//! caller can run into.
+//! Every limit and rule as plain data. Each bound is named `*_max`; nothing else in the code holds
+//! a number that a caller can run into.
 
 use crate::redact::ShapePolicy;
 
@@ -95,13 +95,15 @@ limits! {
     webhook_url_chars_max: usize = 2_048,
     /// How often an event is tried at a webhook before it becomes a dead letter.
     webhook_attempts_max: u32 = 8,
-    /// How long after the first failure the second attempt is made, in milliseconds; each later wait is twice as long.
+    /// How long after the first failure the second attempt is made, in milliseconds; each later
+    /// wait is twice as long.
     webhook_retry_ms: i64 = 30_000,
     /// Events that one activation sends to one webhook.
     webhook_events_max: u32 = 200,
     /// Dead letters of a webhook that are kept.
     dead_letters_max: usize = 100,
-    /// Whether webhooks may use plain HTTP and addresses of this machine and its network: for tests and closed networks.
+    /// Whether webhooks may use plain HTTP and addresses of this machine and its network: for tests
+    /// and closed networks.
     webhooks_private: bool = false,
     /// Secrets in the vault of a tenant.
     secrets_max: usize = 200,
@@ -172,7 +174,8 @@ limits! {
 }
 
 impl Policy {
-    /// The number of entries a list may return: absent means the default, 0 means the cap, n means n up to the cap.
+    /// The number of entries a list may return: absent means the default, 0 means the cap, n means
+    /// n up to the cap.
     #[must_use]
     pub fn list_limit(&self, asked: Option<u32>) -> u32 {
         match asked {
@@ -182,7 +185,8 @@ impl Policy {
         }
     }
 
-    /// How long to wait after that many failed attempts, in milliseconds: 8 attempts take about an hour.
+    /// How long to wait after that many failed attempts, in milliseconds: 8 attempts take about an
+    /// hour.
     #[must_use]
     pub fn webhook_wait_ms(&self, attempts: u32) -> i64 {
         self.webhook_retry_ms

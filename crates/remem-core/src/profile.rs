@@ -1,6 +1,7 @@
-//! The profile of a memory: how its agent remembers. A declared value, checked at start: what is classified, what is masked, which
-//! world it speaks of, how long a session may rest. What is a contract (the guard's threshold and floor, the cells, the anchors)
-//! is not here, because no profile may change it.
+//! The profile of a memory: how its agent remembers. A declared value, checked at start: what is
+//! classified, what is masked, which world it speaks of, how long a session may rest. What is a
+//! contract (the guard's threshold and floor, the cells, the anchors) is not here, because no
+//! profile may change it.
 
 use crate::entry::{Draft, Tier, Typology};
 use crate::ids::{MemoryRef, Timestamp, WorldId};
@@ -18,7 +19,8 @@ pub const DAY_MS: i64 = 86_400_000;
 pub enum Guard {
     /// The agent reasons about the rules themselves: whatever it states has to say of which world.
     Primary,
-    /// The agent works with the rules and states how the work goes: the guard catches what should not have happened.
+    /// The agent works with the rules and states how the work goes: the guard catches what should
+    /// not have happened.
     Backstop,
 }
 
@@ -38,8 +40,9 @@ impl Guard {
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// What is written without a kind is classified, and what states or orders something gets a slot, so that another answer takes
-    /// its place. Otherwise it is semantic, and has the slot that it is given.
+    /// What is written without a kind is classified, and what states or orders something gets a
+    /// slot, so that another answer takes its place. Otherwise it is semantic, and has the slot
+    /// that it is given.
     pub classifies: bool,
     /// Personal data is masked and what mirrors other systems is refused.
     pub non_mirror: bool,
@@ -109,11 +112,13 @@ impl Profile {
         Ok(())
     }
 
-    /// The draft as this memory takes it: its kind, world, slot, window and evidence. `who` is whoever says it.
+    /// The draft as this memory takes it: its kind, world, slot, window and evidence. `who` is
+    /// whoever says it.
     pub fn shape(&self, mut draft: Draft, who: &str, now: Timestamp) -> Result<Draft, Rejection> {
         if draft.untyped && self.classifies {
             draft.typology = classify(&draft.content);
-            // A transcript is kept with its session; where somebody wants it for good, it is a statement.
+            // A transcript is kept with its session; where somebody wants it for good, it is a
+            // statement.
             match (draft.typology, draft.tier) {
                 (Typology::Episodic, Tier::Persistent) if draft.untiered => {
                     draft.tier = Tier::Session
@@ -159,7 +164,8 @@ impl Profile {
     }
 }
 
-/// What a slot begins with that stands for a text itself: who says the same again, says nothing new.
+/// What a slot begins with that stands for a text itself: who says the same again, says nothing
+/// new.
 pub const CLAIM: char = '=';
 
 /// The question that a text answers; a text that answers none is its own.
@@ -190,8 +196,8 @@ pub fn normal(text: &str) -> String {
     words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
-/// Which memories have which profile. The more a pattern says the sooner it counts; users' own memories are workshops and the
-/// tenant's are general unless a pattern says otherwise.
+/// Which memories have which profile. The more a pattern says the sooner it counts; users' own
+/// memories are workshops and the tenant's are general unless a pattern says otherwise.
 #[derive(Clone, Debug)]
 pub struct Profiles {
     declared: Vec<(String, Profile)>,
@@ -210,7 +216,8 @@ impl Default for Profiles {
 }
 
 impl Profiles {
-    /// With these besides: patterns (a name, or the beginning of one and `*`; `~/…` is everybody's own) and their profiles.
+    /// With these besides: patterns (a name, or the beginning of one and `*`; `~/…` is everybody's
+    /// own) and their profiles.
     pub fn declare(declared: Vec<(String, Profile)>) -> Result<Profiles, Rejection> {
         let mut declared = declared;
         for (pattern, profile) in &declared {

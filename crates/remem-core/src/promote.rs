@@ -1,6 +1,6 @@
-//! Promotion: whether a claim that was heard in a session has earned a place that outlasts it. Three gates, each of which
-//! holds on its own: enough weight, heard in more than one place, and still true. May not count evidence (`trust`) and may
-//! not move anything.
+//! Promotion: whether a claim that was heard in a session has earned a place that outlasts it.
+//! Three gates, each of which holds on its own: enough weight, heard in more than one place, and
+//! still true. May not count evidence (`trust`) and may not move anything.
 
 use crate::trust::{Evidence, Trust};
 

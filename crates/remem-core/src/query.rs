@@ -1,7 +1,8 @@
 //! The query of a lexical search: which words of what a person typed are worth looking up.
 //!
-//! Words are kept as typed but lower-cased; stemming is the index's business. Common words are dropped because they
-//! cost a scan of most of the memory and tell nothing; a query made of nothing else keeps them.
+//! Words are kept as typed but lower-cased; stemming is the index's business. Common words are
+//! dropped because they cost a scan of most of the memory and tell nothing; a query made of nothing
+//! else keeps them.
 
 use crate::policy::Policy;
 use crate::rejection::Rejection;
@@ -13,7 +14,8 @@ pub struct Query {
 }
 
 impl Query {
-    /// Reads what a person typed. Text without a single letter or digit gives a query that finds nothing.
+    /// Reads what a person typed. Text without a single letter or digit gives a query that finds
+    /// nothing.
     pub fn parse(text: &str, policy: &Policy) -> Result<Query, Rejection> {
         let chars = text.chars().count();
         if text.trim().is_empty() {
@@ -68,7 +70,8 @@ fn is_common(word: &str) -> bool {
     COMMON.binary_search(&word).is_ok()
 }
 
-/// English function words, sorted. Question words are among them: "when did" tells less than what follows.
+/// English function words, sorted. Question words are among them: "when did" tells less than what
+/// follows.
 #[rustfmt::skip]
 const COMMON: &[&str] = &[
     "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "being", "but", "by", "can",

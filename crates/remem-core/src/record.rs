@@ -1,6 +1,7 @@
-//! The record: a named, versioned JSON object of a tenant beside its memory. Runs, workspace files, secrets, agents and
-//! webhooks are records; what they mean is decided where they are read and written, not here. It also owns the form in which
-//! ciphertext lies in a record; it may not make or open any.
+//! The record: a named, versioned JSON object of a tenant beside its memory. Runs, workspace files,
+//! secrets, agents and webhooks are records; what they mean is decided where they are read and
+//! written, not here. It also owns the form in which ciphertext lies in a record; it may not make
+//! or open any.
 
 use crate::ids::{EntryId, MemoryRef, Timestamp};
 use serde_json::{Map, Value};
@@ -26,15 +27,18 @@ pub enum RecordKind {
     Webhook,
     /// An event that could not be delivered to a webhook: `<webhook>/<number>`.
     DeadLetter,
-    /// What a pass has to remember from one activation to the next. Nobody else reads it, so writing it is no revision.
+    /// What a pass has to remember from one activation to the next. Nobody else reads it, so
+    /// writing it is no revision.
     Progress,
-    /// Work that a pass is asked to do, or has done, over a memory. Nobody's memory changes by it, so it is no revision.
+    /// Work that a pass is asked to do, or has done, over a memory. Nobody's memory changes by it,
+    /// so it is no revision.
     Job,
     /// When a pass is to work over a memory by itself.
     Schedule,
     /// What a distillation kept of its sources, for good: `<memory>/<digest of its bytes>`.
     Archive,
-    /// What a distillation was made of and where its results are: `<memory>/<digest of its sources>-<budget>`.
+    /// What a distillation was made of and where its results are: `<memory>/<digest of its
+    /// sources>-<budget>`.
     Distillation,
     /// What a forget erased, signed.
     Erasure,
@@ -42,7 +46,8 @@ pub enum RecordKind {
     ModelCall,
     /// Something that an agent is to be reminded of.
     Commitment,
-    /// That a commitment, an automation or a heartbeat fired: `<what>/<instant>`. Whoever writes it first has fired it.
+    /// That a commitment, an automation or a heartbeat fired: `<what>/<instant>`. Whoever writes it
+    /// first has fired it.
     Fire,
     /// How promises are read out of a memory, and what becomes of them.
     CommitmentRules,
@@ -62,7 +67,8 @@ pub enum RecordKind {
     ProposalRevision,
     /// Who has decided what about a revision. Inert.
     Gate,
-    /// A session of a memory: `open/…`, `closing/…` or `closed/…`. Its topic is its name while entries hang on it.
+    /// A session of a memory: `open/…`, `closing/…` or `closed/…`. Its topic is its name while
+    /// entries hang on it.
     Session,
 }
 
@@ -119,8 +125,8 @@ impl RecordKind {
         )
     }
 
-    /// Whether it is something under review, which nothing that runs may read: a store keeps it apart, and answers for it
-    /// through `Review` alone.
+    /// Whether it is something under review, which nothing that runs may read: a store keeps it
+    /// apart, and answers for it through `Review` alone.
     #[must_use]
     pub fn is_inert(self) -> bool {
         matches!(
@@ -189,10 +195,11 @@ pub struct Ties {
     pub due: Option<Timestamp>,
     /// What it waits for.
     pub topic: Option<String>,
-    /// The entry that it was made from. It goes where that goes: when the entry is deleted, expires or is forgotten, the
-    /// record is gone in the same commit; when another one comes to stand for the entry because both say the same or one is
-    /// the gist of the other, the record is tied to that one; when the entry is superseded, the record stays, but is due no
-    /// more and waits for nothing.
+    /// The entry that it was made from. It goes where that goes: when the entry is deleted, expires
+    /// or is forgotten, the record is gone in the same commit; when another one comes to stand for
+    /// the entry because both say the same or one is the gist of the other, the record is tied to
+    /// that one; when the entry is superseded, the record stays, but is due no more and waits for
+    /// nothing.
     pub source: Option<(MemoryRef, EntryId)>,
 }
 
@@ -224,7 +231,8 @@ pub enum Precondition {
     Version(u64),
 }
 
-/// A record's content, redacted: made by `Admission::record` alone. Sealed fields are added to it afterwards.
+/// A record's content, redacted: made by `Admission::record` alone. Sealed fields are added to it
+/// afterwards.
 #[derive(Clone, PartialEq)]
 pub struct RecordBody(pub(crate) Map<String, Value>);
 
@@ -235,8 +243,9 @@ impl RecordBody {
         &self.0
     }
 
-    /// Adds ciphertext as it is. Each byte is a number of its own: too short to be mistaken for a secret, so that nothing
-    /// that redacts the record again can garble what nobody could then open.
+    /// Adds ciphertext as it is. Each byte is a number of its own: too short to be mistaken for a
+    /// secret, so that nothing that redacts the record again can garble what nobody could then
+    /// open.
     #[must_use]
     pub fn with_sealed(mut self, field: &'static str, sealed: &Sealed) -> RecordBody {
         self.0
@@ -245,7 +254,8 @@ impl RecordBody {
     }
 }
 
-/// What only the holder of a key can open: ciphertext, with everything that is needed beside the key.
+/// What only the holder of a key can open: ciphertext, with everything that is needed beside the
+/// key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed(Vec<u8>);
 

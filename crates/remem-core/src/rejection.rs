@@ -1,6 +1,8 @@
-//! Why a request was refused: things the caller can mend. Each carries a field name, a limit and a count, never input.
+//! Why a request was refused: things the caller can mend. Each carries a field name, a limit and a
+//! count, never input.
 
-/// A refusal. `code()` is stable; the text may be shown to anyone, since it holds nothing a caller supplied.
+/// A refusal. `code()` is stable; the text may be shown to anyone, since it holds nothing a caller
+/// supplied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// A name is empty, too long, holds control characters, or climbs.
@@ -9,7 +11,8 @@ pub enum Rejection {
         /// Which name.
         field: &'static str,
     },
-    /// A name holds a registered secret or something shaped like one; names are stored as they are, so it is refused.
+    /// A name holds a registered secret or something shaped like one; names are stored as they are,
+    /// so it is refused.
     #[error("{field} looks like it holds a secret; names are stored in clear, choose another one")]
     SecretInName {
         /// Which name.
@@ -52,7 +55,8 @@ pub enum Rejection {
         /// The typology's name.
         typology: &'static str,
     },
-    /// A memory would restate a rule of its world. Memory is for how the work goes; what the rules say is read from the rules.
+    /// A memory would restate a rule of its world. Memory is for how the work goes; what the rules
+    /// say is read from the rules.
     #[error(
         "this restates rule {rule} of its world; memory keeps how the work goes, not what the rules say"
     )]

@@ -1,4 +1,5 @@
-//! The run: what is kept of it while it goes on and afterwards. Its events are the log; this is the state that they lead to.
+//! The run: what is kept of it while it goes on and afterwards. Its events are the log; this is the
+//! state that they lead to.
 
 use crate::event::Fault;
 use crate::workflow::AgentRef;
@@ -149,7 +150,8 @@ pub struct Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForkMode {
-    /// The same again: every read is answered from the record, every fact is repeated, nothing is written.
+    /// The same again: every read is answered from the record, every fact is repeated, nothing is
+    /// written.
     Replay,
     /// From there on anew.
     Branch,

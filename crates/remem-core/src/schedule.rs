@@ -1,8 +1,8 @@
-//! When something is due by itself: every so often, or as a cron line says, by the clocks of a time zone. Pure: zones come
-//! with the program, and the instant is given.
+//! When something is due by itself: every so often, or as a cron line says, by the clocks of a time
+//! zone. Pure: zones come with the program, and the instant is given.
 //!
-//! What a zone's clocks skip in spring is due at the first instant after the gap; what they show twice in autumn is due the
-//! first time only.
+//! What a zone's clocks skip in spring is due at the first instant after the gap; what they show
+//! twice in autumn is due the first time only.
 
 mod cron;
 
@@ -49,8 +49,8 @@ impl Timing {
         Ok(Timing { rule, zone })
     }
 
-    /// The first tick after `now`. Ticks of a distance are counted from `anchor`, so that they keep their time of day and
-    /// none moves because another one was late.
+    /// The first tick after `now`. Ticks of a distance are counted from `anchor`, so that they keep
+    /// their time of day and none moves because another one was late.
     #[must_use]
     pub fn next(&self, anchor: Timestamp, now: Timestamp) -> Option<Timestamp> {
         match &self.rule {
@@ -59,7 +59,8 @@ impl Timing {
         }
     }
 
-    /// The last tick after `after` and not after `now`: however many were missed, one is made up for.
+    /// The last tick after `after` and not after `now`: however many were missed, one is made up
+    /// for.
     #[must_use]
     pub fn latest(&self, anchor: Timestamp, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
         latest(|from| self.next(anchor, from), after, now)
@@ -69,7 +70,8 @@ impl Timing {
         let start = jiff::Timestamp::from_millisecond(anchor.0)
             .ok()?
             .to_zoned(self.zone.clone());
-        // As many as surely have passed: a day has at most 25 hours, a month 31 days. The rest is counted.
+        // As many as surely have passed: a day has at most 25 hours, a month 31 days. The rest is
+        // counted.
         let passed = (now.0 - anchor.0).max(0) / longest_ms(span).max(1);
         for n in passed..=i64::MAX {
             let tick = start
@@ -98,7 +100,8 @@ pub fn zone(name: &str) -> Result<TimeZone, Rejection> {
     })
 }
 
-/// The last of the instants that `next` tells one after the other, after `after` and not after `now`.
+/// The last of the instants that `next` tells one after the other, after `after` and not after
+/// `now`.
 pub(crate) fn latest(
     next: impl Fn(Timestamp) -> Option<Timestamp>,
     after: Timestamp,
@@ -106,8 +109,8 @@ pub(crate) fn latest(
 ) -> Option<Timestamp> {
     let due = |from: Timestamp| next(from).filter(|tick| *tick <= now);
     let mut latest = due(after)?;
-    // Something is due after `from` and nothing after `to`. Halving what lies between takes some forty steps at the most,
-    // where going from one to the next could take millions.
+    // Something is due after `from` and nothing after `to`. Halving what lies between takes some
+    // forty steps at the most, where going from one to the next could take millions.
     let mut from = latest;
     let mut to = now;
     while to.0 - from.0 > 1 {
@@ -275,7 +278,8 @@ mod tests {
 
     #[test]
     fn cron_lines_follow_the_clocks_of_their_zone() {
-        // In Berlin 02:00–03:00 does not exist on 29 March 2026, and 02:00–03:00 exists twice on 25 October 2026.
+        // In Berlin 02:00–03:00 does not exist on 29 March 2026, and 02:00–03:00 exists twice on 25
+        // October 2026.
         let rows: [(&str, &str, &str, &[&str]); 13] = [
             (
                 "0 3 * * *",

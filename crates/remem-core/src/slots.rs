@@ -1,10 +1,12 @@
-//! Slots of memory at work: the one question that a fact or a procedure answers, so that a newer answer takes the place of
-//! an older one. Facts have those of `consolidate::slot`; procedures have theirs here. Only where it is beyond doubt that
-//! two answers exclude each other: to miss a slot leaves two rules side by side, to invent one hides a rule.
+//! Slots of memory at work: the one question that a fact or a procedure answers, so that a newer
+//! answer takes the place of an older one. Facts have those of `consolidate::slot`; procedures have
+//! theirs here. Only where it is beyond doubt that two answers exclude each other: to miss a slot
+//! leaves two rules side by side, to invent one hides a rule.
 //!
-//! A procedure fills a slot in three ways. What a thing looks like or where it goes (`report|format`) and what it is done
-//! with (`ticket|use`) have one answer at a time. Anything else excludes only its own opposite: "always" and "never" the
-//! very same deed (`deploy_on_friday|do`).
+//! A procedure fills a slot in three ways. What a thing looks like or where it goes
+//! (`report|format`) and what it is done with (`ticket|use`) have one answer at a time. Anything
+//! else excludes only its own opposite: "always" and "never" the very same deed
+//! (`deploy_on_friday|do`).
 
 use crate::consolidate::slot::slot;
 use crate::habit::opening;
@@ -85,7 +87,8 @@ impl<'s, 'a> Clause<'s, 'a> {
             .filter(|at| *at + 1 < self.to)
     }
 
-    /// The words in their base forms, joined; none where letters do not tell one thing from another.
+    /// The words in their base forms, joined; none where letters do not tell one thing from
+    /// another.
     fn key(self) -> Option<String> {
         let words = self.sentence.slice(self.from, self.to);
         let plain = words
@@ -97,7 +100,8 @@ impl<'s, 'a> Clause<'s, 'a> {
     }
 }
 
-/// The rule, and the context it is for: "when reviewing, …", "…, when reviewing". A comma may stand only between the two.
+/// The rule, and the context it is for: "when reviewing, …", "…, when reviewing". A comma may stand
+/// only between the two.
 fn parts<'s, 'a>(
     sentence: &'s Sentence<'a>,
     from: usize,
@@ -147,7 +151,8 @@ fn polar(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String
     })
 }
 
-/// "format dates as ISO", "send reports in Slack": what a thing looks like, its language, or where it goes.
+/// "format dates as ISO", "send reports in Slack": what a thing looks like, its language, or where
+/// it goes.
 fn shape(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String> {
     let verb = deed.word(0);
     if context.is_some() || !SHAPING.contains(&verb) {
@@ -183,7 +188,8 @@ fn tool(deed: Clause<'_, '_>, context: Option<Clause<'_, '_>>) -> Option<String>
         && tool.find(RELATIONS).is_none()
         && purpose.len() > 0;
     let purpose = purpose.key().filter(|_| single)?;
-    // A thing has one spelling, one template and one tool, and all three at once. Of styles it may have many.
+    // A thing has one spelling, one template and one tool, and all three at once. Of styles it may
+    // have many.
     match tool.last() {
         kind if KINDS.contains(&kind) => Some(format!("{purpose}|use_{kind}")),
         style if STYLES.contains(&style) || tool.len() > 2 => None,

@@ -1,5 +1,5 @@
-//! The subject: whom or what a memory is about, as far as a host needs to know it to forget it. Only a keyed digest is ever
-//! stored; the words themselves never are.
+//! The subject: whom or what a memory is about, as far as a host needs to know it to forget it.
+//! Only a keyed digest is ever stored; the words themselves never are.
 
 use crate::rejection::Rejection;
 use unicode_normalization::UnicodeNormalization;
@@ -7,14 +7,15 @@ use unicode_normalization::UnicodeNormalization;
 /// The longest subject, in characters.
 const SUBJECT_CHARS_MAX: usize = 256;
 
-/// Whom or what an entry is about: a digest under a key of the tenant, so that two tenants' subjects never match and none
-/// can be guessed from what is stored.
+/// Whom or what an entry is about: a digest under a key of the tenant, so that two tenants'
+/// subjects never match and none can be guessed from what is stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subject([u8; 32]);
 
 impl Subject {
-    /// The digest of a subject as a caller writes it. Case, width and spacing do not matter: whoever asks to be forgotten
-    /// does not know how somebody else typed the name. (Nor does the space beside a colon: subjects are often `kind:name`.)
+    /// The digest of a subject as a caller writes it. Case, width and spacing do not matter:
+    /// whoever asks to be forgotten does not know how somebody else typed the name. (Nor does the
+    /// space beside a colon: subjects are often `kind:name`.)
     pub fn of(key: &[u8; 32], words: &str) -> Result<Subject, Rejection> {
         let chars = words.chars().count();
         if chars > SUBJECT_CHARS_MAX {

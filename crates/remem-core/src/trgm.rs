@@ -1,12 +1,14 @@
-//! Trigrams exactly as PostgreSQL's `pg_trgm` makes them in a UTF-8 database, and the guard's verdict over two sets of them.
-//! One definition for the program and both stores; it may not round: the verdict is taken in whole numbers.
+//! Trigrams exactly as PostgreSQL's `pg_trgm` makes them in a UTF-8 database, and the guard's
+//! verdict over two sets of them. One definition for the program and both stores; it may not round:
+//! the verdict is taken in whole numbers.
 //!
-//! A text falls into words (runs of letters and decimal digits); every word, in small letters and with two spaces before
-//! and one behind, gives each three characters that follow one another. What counts is which trigrams there are, not how
-//! often or where: order, repetition, case and punctuation do not matter.
+//! A text falls into words (runs of letters and decimal digits); every word, in small letters and
+//! with two spaces before and one behind, gives each three characters that follow one another. What
+//! counts is which trigrams there are, not how often or where: order, repetition, case and
+//! punctuation do not matter.
 //!
-//! Letters are those of the compiler's Unicode tables. A database with older tables sees fewer letters, never more
-//! (`remem-store-sql/tests/trgm.rs` holds the two against each other).
+//! Letters are those of the compiler's Unicode tables. A database with older tables sees fewer
+//! letters, never more (`remem-store-sql/tests/trgm.rs` holds the two against each other).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -54,7 +56,8 @@ impl Trigrams {
         self.0.is_empty()
     }
 
-    /// As stored: three bytes each, the most significant first, so that stored order is the order of values.
+    /// As stored: three bytes each, the most significant first, so that stored order is the order
+    /// of values.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0
@@ -63,7 +66,8 @@ impl Trigrams {
             .collect()
     }
 
-    /// From what [`to_bytes`](Trigrams::to_bytes) wrote; `None` for anything it cannot have written.
+    /// From what [`to_bytes`](Trigrams::to_bytes) wrote; `None` for anything it cannot have
+    /// written.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Trigrams> {
         let (triples, rest) = bytes.as_chunks::<3>();
@@ -74,7 +78,8 @@ impl Trigrams {
         (rest.is_empty() && values.is_sorted_by(|a, b| a < b)).then_some(Trigrams(values))
     }
 
-    /// How many trigrams both have, and how many there are in either: numerator and denominator of the similarity.
+    /// How many trigrams both have, and how many there are in either: numerator and denominator of
+    /// the similarity.
     #[must_use]
     pub fn similarity(&self, other: &Trigrams) -> (usize, usize) {
         let mut left = self.0.as_slice();
@@ -97,8 +102,9 @@ impl Trigrams {
         OF * both as u64 > SHARED * either as u64
     }
 
-    /// The sizes of all sets that can shadow this one. Two sets have at most the smaller in common and together at least
-    /// the larger, so no other size can; every size in the range does, if one of the two holds the other.
+    /// The sizes of all sets that can shadow this one. Two sets have at most the smaller in common
+    /// and together at least the larger, so no other size can; every size in the range does, if one
+    /// of the two holds the other.
     #[must_use]
     pub fn sizes(&self) -> RangeInclusive<usize> {
         let len = self.len();
@@ -138,8 +144,9 @@ pub(crate) fn is_word(c: char) -> bool {
     }
 }
 
-/// The small letter, one for one and whatever stands around it: a final sigma is no special case, and of the two
-/// characters that a capital dotted I becomes, the first is taken, as the server's library does.
+/// The small letter, one for one and whatever stands around it: a final sigma is no special case,
+/// and of the two characters that a capital dotted I becomes, the first is taken, as the server's
+/// library does.
 pub(crate) fn lower(c: char) -> char {
     if c.is_ascii() {
         c.to_ascii_lowercase()
@@ -148,7 +155,8 @@ pub(crate) fn lower(c: char) -> char {
     }
 }
 
-/// Three characters as 24 bits: their bytes if there are three, else three bytes of a checksum of them.
+/// Three characters as 24 bits: their bytes if there are three, else three bytes of a checksum of
+/// them.
 fn key(trigram: [char; 3]) -> u32 {
     let mut bytes = [0; 12];
     let mut len = 0;
@@ -162,8 +170,8 @@ fn key(trigram: [char; 3]) -> u32 {
     u32::from_be_bytes([0, first, second, third])
 }
 
-/// PostgreSQL's oldest CRC-32: the table of the reflected polynomial, walked in the other direction. A mistake of long
-/// ago that indexes depend on, and so do we.
+/// PostgreSQL's oldest CRC-32: the table of the reflected polynomial, walked in the other
+/// direction. A mistake of long ago that indexes depend on, and so do we.
 fn checksum(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc: u32, &byte| {
         TABLE[usize::from((crc >> 24) as u8 ^ byte)] ^ (crc << 8)

@@ -1,6 +1,7 @@
-//! Trust: how far a source is believed, and the evidence that a claim rests on. Evidence is a small set of digests on the
-//! claim itself; it knows neither texts nor names, and strength is counted anew from the set each time, so that hearing
-//! the same again adds nothing. May not decide what becomes of a claim (`promote`, `conflict`).
+//! Trust: how far a source is believed, and the evidence that a claim rests on. Evidence is a small
+//! set of digests on the claim itself; it knows neither texts nor names, and strength is counted
+//! anew from the set each time, so that hearing the same again adds nothing. May not decide what
+//! becomes of a claim (`promote`, `conflict`).
 
 use crate::entry::UnknownName;
 use std::cmp::Reverse;
@@ -80,7 +81,8 @@ impl FromStr for Trust {
 /// All untrusted sources together count no more than this.
 const UNTRUSTED_UNITS_MAX: u32 = 2;
 
-/// One source. The order is that of strength, the strongest first; so a set that is too long is cut at its end.
+/// One source. The order is that of strength, the strongest first; so a set that is too long is cut
+/// at its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Source {
     trust: Reverse<Trust>,
@@ -112,8 +114,9 @@ impl Source {
     }
 }
 
-/// What a claim rests on: sources, each as its trust and digests of its thread and its origin. One kind of source in one
-/// thread is one source, however often it speaks and through however many origins.
+/// What a claim rests on: sources, each as its trust and digests of its thread and its origin. One
+/// kind of source in one thread is one source, however often it speaks and through however many
+/// origins.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Evidence(Vec<Source>);
 
@@ -121,7 +124,8 @@ impl Evidence {
     /// A set keeps no more sources than this: the strongest.
     pub const SOURCES_MAX: usize = 32;
 
-    /// One source: what kind it is, in which thread it spoke, and what exactly it was (a tool, an address, a speaker).
+    /// One source: what kind it is, in which thread it spoke, and what exactly it was (a tool, an
+    /// address, a speaker).
     #[must_use]
     pub fn of(trust: Trust, thread: &str, origin: &str) -> Evidence {
         Evidence(vec![Source {
@@ -131,8 +135,8 @@ impl Evidence {
         }])
     }
 
-    /// The sources of both. Of one kind and thread the origin with the least digest stays, so that the order in which
-    /// sources were met leaves no trace.
+    /// The sources of both. Of one kind and thread the origin with the least digest stays, so that
+    /// the order in which sources were met leaves no trace.
     #[must_use]
     pub fn union(&self, other: &Evidence) -> Evidence {
         let all: BTreeSet<Source> = self.0.iter().chain(&other.0).copied().collect();
@@ -222,7 +226,8 @@ impl std::fmt::Debug for Evidence {
     }
 }
 
-/// The first eight bytes of a hash. What is hashed is part of it, so that a thread and an origin of one name differ.
+/// The first eight bytes of a hash. What is hashed is part of it, so that a thread and an origin of
+/// one name differ.
 fn digest(what: &str, name: &str) -> [u8; 8] {
     let hash = blake3::hash(format!("{what} {name}").as_bytes());
     std::array::from_fn(|at| hash.as_bytes()[at])

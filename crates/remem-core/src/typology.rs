@@ -1,8 +1,10 @@
-//! Typology: which kind of memory a text is, when nobody says so. What tells of one event, as it was said, is an episode;
-//! what tells how to work is a procedure; anything else is a fact. Words and shapes only: no model, and the same answer
-//! every time. May not look at where a text is to be kept.
+//! Typology: which kind of memory a text is, when nobody says so. What tells of one event, as it
+//! was said, is an episode; what tells how to work is a procedure; anything else is a fact. Words
+//! and shapes only: no model, and the same answer every time. May not look at where a text is to be
+//! kept.
 //!
-//! A transcript is looked for first, because people in it give orders too; a whole line of them is still an episode.
+//! A transcript is looked for first, because people in it give orders too; a whole line of them is
+//! still an episode.
 
 use crate::entry::Typology;
 use crate::habit::phrase::{Sentence, sentences};
@@ -58,8 +60,8 @@ fn is_call(text: &str) -> bool {
     false
 }
 
-/// Lines that begin with who speaks. One line is enough where the speaker can be nothing else; a name may be a label, so
-/// names must take turns.
+/// Lines that begin with who speaks. One line is enough where the speaker can be nothing else; a
+/// name may be a label, so names must take turns.
 fn is_dialogue(text: &str) -> bool {
     let turns: Vec<(String, bool, &str)> = text.lines().filter_map(turn).collect();
     let speaker = |name: &str| SPEAKERS.contains(&name);

@@ -1,5 +1,5 @@
-//! Where a webhook may point and what it may ask for. Pure rules: looking a name up and connecting is for others, who hold
-//! every address against `is_public` before they use it.
+//! Where a webhook may point and what it may ask for. Pure rules: looking a name up and connecting
+//! is for others, who hold every address against `is_public` before they use it.
 
 use crate::event::EventKind;
 use crate::rejection::Rejection;
@@ -9,7 +9,8 @@ use url::{Host, Url};
 /// Characters of a secret that a caller brings.
 pub const SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=256;
 
-/// What happens outside of any run and is sent all the same. Everything else that no run caused stays in the tenant's log.
+/// What happens outside of any run and is sent all the same. Everything else that no run caused
+/// stays in the tenant's log.
 const STANDING: [EventKind; 5] = [
     EventKind::CommitmentFired,
     EventKind::AutomationFired,
@@ -24,7 +25,8 @@ pub fn is_standing(kind: EventKind) -> bool {
     STANDING.contains(&kind)
 }
 
-/// Event types of OpenWOP that this host never sends. A subscriber that lists them is right to do so, it just waits in vain.
+/// Event types of OpenWOP that this host never sends. A subscriber that lists them is right to do
+/// so, it just waits in vain.
 const ELSEWHERE: &str = "run.resuming run.paused run.resumed run.restored-from-snapshot run.dead_lettered node.suspended \
     node.suspend-failed node.resumed node.retried node.skipped node.cancelled node.dispatched approval.requested \
     approval.received approval.granted approval.rejected approval.overridden clarification.requested clarification.resolved \
@@ -73,7 +75,8 @@ pub fn check_secret(secret: &str) -> Result<(), Rejection> {
     })
 }
 
-/// Holds a URL against the rules that need no lookup. `private` allows plain HTTP and addresses of the own network.
+/// Holds a URL against the rules that need no lookup. `private` allows plain HTTP and addresses of
+/// the own network.
 pub fn check_url(text: &str, private: bool) -> Result<(), Rejection> {
     let invalid = |rule| Err(Rejection::Invalid { field: "url", rule });
     // The parser drops such characters silently; what is stored would not be what is used.

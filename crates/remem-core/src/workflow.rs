@@ -1,7 +1,9 @@
-//! The workflow definition: what a run executes. Read once, held against the rules, and trusted afterwards.
+//! The workflow definition: what a run executes. Read once, held against the rules, and trusted
+//! afterwards.
 //!
-//! This host runs memory nodes, one after the other in the order of the edges. What it cannot honour (conditions on edges,
-//! cycles) is refused when the definition is installed; a node type that it does not know fails the run that meets it.
+//! This host runs memory nodes, one after the other in the order of the edges. What it cannot
+//! honour (conditions on edges, cycles) is refused when the definition is installed; a node type
+//! that it does not know fails the run that meets it.
 
 use crate::ids::MemoryRef;
 use crate::rejection::Rejection;
@@ -149,7 +151,8 @@ impl Workflow {
         })
     }
 
-    /// The variables at the start of a run: what was given for those that are declared, and defaults for the others.
+    /// The variables at the start of a run: what was given for those that are declared, and
+    /// defaults for the others.
     pub fn start(&self, inputs: &Map<String, Value>) -> Result<Map<String, Value>, Rejection> {
         let mut variables = Map::new();
         for variable in &self.variables {

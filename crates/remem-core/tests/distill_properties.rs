@@ -1,5 +1,6 @@
-//! What holds for every digest, whatever the sources say: the same bytes for the same set, never more than the budget, and
-//! no word that is not in a source. One digest is written down, so that a change of the algorithm shows.
+//! What holds for every digest, whatever the sources say: the same bytes for the same set, never
+//! more than the budget, and no word that is not in a source. One digest is written down, so that a
+//! change of the algorithm shows.
 
 use proptest::prelude::*;
 use remem_core::Timestamp;
@@ -162,8 +163,8 @@ fn small() -> Vec<Source> {
         .collect()
 }
 
-/// If this fails, what is selected has changed: archives made before cannot be made again. Give the engine a new name, and
-/// then write the new bytes down here.
+/// If this fails, what is selected has changed: archives made before cannot be made again. Give the
+/// engine a new name, and then write the new bytes down here.
 #[test]
 fn a_digest_that_is_written_down() {
     let digest = made(&small(), 100).unwrap();

@@ -1,6 +1,7 @@
-//! Goal: what the rules find in sentences that people write, and what they leave alone. Method: a file of sentences with what a
-//! person would expect, half of them traps; every row has to hold, and precision and recall are printed. Rows that are known
-//! to be missed count against the figures. Then what must hold for every text.
+//! Goal: what the rules find in sentences that people write, and what they leave alone. Method: a
+//! file of sentences with what a person would expect, half of them traps; every row has to hold,
+//! and precision and recall are printed. Rows that are known to be missed count against the
+//! figures. Then what must hold for every text.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a broken row")]
 
 use jiff::tz::TimeZone;

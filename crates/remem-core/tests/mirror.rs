@@ -1,5 +1,6 @@
-//! The discipline of a workshop's memory over a corpus of texts in many languages: what must be masked and what must not,
-//! what is a trace and what only speaks of one; and what holds for any text.
+//! The discipline of a workshop's memory over a corpus of texts in many languages: what must be
+//! masked and what must not, what is a trace and what only speaks of one; and what holds for any
+//! text.
 
 use proptest::prelude::*;
 use remem_core::mirror::{PiiKind, find_pii, mask, trace_shape};
@@ -142,7 +143,8 @@ fn long_texts_are_read_in_one_pass() {
     assert_eq!(find_pii(&many).len(), 4_000);
 }
 
-/// Pieces that make PII, or almost, side by side with no regard for sense: what one ends, the next may begin.
+/// Pieces that make PII, or almost, side by side with no regard for sense: what one ends, the next
+/// may begin.
 fn pieces() -> impl Strategy<Value = String> {
     let corpus: Vec<&str> = rows(MASKED)
         .chain(rows(LOOKALIKES))

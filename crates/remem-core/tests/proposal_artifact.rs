@@ -1,4 +1,5 @@
-//! Artifacts: one text for one meaning, a hash that has to fit, the rules of each kind, and how a template is filled.
+//! Artifacts: one text for one meaning, a hash that has to fit, the rules of each kind, and how a
+//! template is filled.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
-//! Which artifact repeats another one: the same bytes, or nearly the same words that do the same thing.
+//! Which artifact repeats another one: the same bytes, or nearly the same words that do the same
+//! thing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use remem_core::proposal::{Artifact, Kind, duplicate_of};

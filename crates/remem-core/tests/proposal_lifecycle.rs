@@ -1,4 +1,5 @@
-//! The lifecycle of a proposal: every state and every step, and long ways through them against a second description.
+//! The lifecycle of a proposal: every state and every step, and long ways through them against a
+//! second description.
 
 use proptest::prelude::*;
 use remem_core::proposal::{Kind, State, Step};

@@ -1,4 +1,5 @@
-//! Drafts from traces: what counts as a routine, what only looks like one, and what a draft then says.
+//! Drafts from traces: what counts as a routine, what only looks like one, and what a draft then
+//! says.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use remem_core::proposal::synthesis::{ENGINE, SUPPORT_MIN};
@@ -348,7 +349,8 @@ fn agents_and_several_principals() {
     );
 }
 
-/// Workflows one after the other, on these days; each takes a minute and the next comes `pause` minutes later.
+/// Workflows one after the other, on these days; each takes a minute and the next comes `pause`
+/// minutes later.
 fn rows_of(workflows: &[&str], days: std::ops::Range<i64>, pause: i64) -> Vec<RunTrace> {
     let row = |day: i64| {
         let start = 100 * (day % 7) + 37 * (day % 3);

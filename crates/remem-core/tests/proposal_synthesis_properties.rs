@@ -1,5 +1,6 @@
-//! What holds for all drafts, whatever the traces are: no order matters, every draft could be applied, no word of a caller
-//! gets into a list, and neither do more drafts than people read nor more work than there is time for.
+//! What holds for all drafts, whatever the traces are: no order matters, every draft could be
+//! applied, no word of a caller gets into a list, and neither do more drafts than people read nor
+//! more work than there is time for.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use proptest::prelude::*;

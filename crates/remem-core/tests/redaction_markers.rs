@@ -1,4 +1,5 @@
-//! Goal: markers are sound, and the door behaves as its callers rely on. Through the public API only.
+//! Goal: markers are sound, and the door behaves as its callers rely on. Through the public API
+//! only.
 
 use remem_core::redact::{FLOOR_CHARS, Redactor, SecretValue, ShapeKind, ShapePolicy};
 

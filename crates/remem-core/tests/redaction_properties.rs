@@ -1,5 +1,6 @@
-//! Goal: what must hold for every value set and every text. Method: random values over tiny alphabets
-//! (so that they overlap, nest and repeat), random Unicode, and texts glued from values and markers.
+//! Goal: what must hold for every value set and every text. Method: random values over tiny
+//! alphabets (so that they overlap, nest and repeat), random Unicode, and texts glued from values
+//! and markers.
 
 use proptest::prelude::*;
 use remem_core::redact::{Redactor, SecretValue, ShapePolicy};

@@ -1,5 +1,5 @@
-//! Agents: which manifests are installed, for a tenant or for the whole host, and what each of them lacks here. Nothing of
-//! a prompt leaves by a list; running an agent is somebody else's work.
+//! Agents: which manifests are installed, for a tenant or for the whole host, and what each of them
+//! lacks here. Nothing of a prompt leaves by a list; running an agent is somebody else's work.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -155,7 +155,8 @@ impl Engine {
         Ok(Some(self.looked_at(&rules, &policy, found)))
     }
 
-    /// The text of an agent's system prompt now; `None` if it is in a file or template that the tenant does not have.
+    /// The text of an agent's system prompt now; `None` if it is in a file or template that the
+    /// tenant does not have.
     pub(crate) async fn prompt_of(
         &self,
         tenant: &TenantId,
@@ -187,7 +188,8 @@ impl Engine {
             .map(str::to_owned))
     }
 
-    /// The text of an installed prompt template with its defaults; `None` if it is not there, or asks for more than it has.
+    /// The text of an installed prompt template with its defaults; `None` if it is not there, or
+    /// asks for more than it has.
     async fn prompt_template(
         &self,
         tenant: &TenantId,

@@ -1,5 +1,6 @@
-//! What distillations leave behind: the archive (immutable, named by the digest of its bytes), the record of what it was made
-//! from, and the index file that the next session reads. Owns the records `Archive` and `Distillation`.
+//! What distillations leave behind: the archive (immutable, named by the digest of its bytes), the
+//! record of what it was made from, and the index file that the next session reads. Owns the
+//! records `Archive` and `Distillation`.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -122,7 +123,8 @@ impl Distilled {
     }
 }
 
-/// Writes archive and record. The archive's bytes are kept as a text; a name that is taken stands for the same bytes.
+/// Writes archive and record. The archive's bytes are kept as a text; a name that is taken stands
+/// for the same bytes.
 pub(crate) fn keep(
     batch: Batch,
     admission: &Admission<'_>,
@@ -217,7 +219,8 @@ impl Engine {
         }
     }
 
-    /// What must hold for a distillation to be the first of its sources and budget, or of what was erased.
+    /// What must hold for a distillation to be the first of its sources and budget, or of what was
+    /// erased.
     pub(crate) async fn not_distilled(
         &self,
         tenant: &TenantId,
@@ -254,8 +257,8 @@ impl Engine {
             .filter(|one| !one.erased))
     }
 
-    /// The distillations of a memory, oldest first; those whose archive was erased included. A topic that is a secret which
-    /// was registered since is left out.
+    /// The distillations of a memory, oldest first; those whose archive was erased included. A
+    /// topic that is a secret which was registered since is left out.
     pub async fn archives(
         &self,
         caller: &Caller,
@@ -288,8 +291,8 @@ impl Engine {
         Ok(found)
     }
 
-    /// An archive by its digest, byte for byte as it was written. One that holds a secret which was registered since is not
-    /// shown: it is for the rescan pass to mend.
+    /// An archive by its digest, byte for byte as it was written. One that holds a secret which was
+    /// registered since is not shown: it is for the rescan pass to mend.
     pub async fn archive(
         &self,
         caller: &Caller,
@@ -335,8 +338,9 @@ impl Engine {
         })
     }
 
-    /// Takes back what a model wrote: the entry that holds it goes, and one with the deterministic text, from the archive,
-    /// comes in its place. `NotFound` if the call changed nothing, or its archive is gone.
+    /// Takes back what a model wrote: the entry that holds it goes, and one with the deterministic
+    /// text, from the archive, comes in its place. `NotFound` if the call changed nothing, or its
+    /// archive is gone.
     pub async fn undo_rewrite(&self, caller: &Caller, call: &str) -> Result<EntryId, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();
@@ -443,8 +447,9 @@ impl Engine {
         Ok(id)
     }
 
-    /// Writes the index of these distillations as part of a batch: on the condition that nobody else wrote it meanwhile. Everybody
-    /// reads the file, so that it tells of the tenant's memories alone.
+    /// Writes the index of these distillations as part of a batch: on the condition that nobody
+    /// else wrote it meanwhile. Everybody reads the file, so that it tells of the tenant's memories
+    /// alone.
     pub(crate) async fn write_index(
         &self,
         tenant: &TenantId,

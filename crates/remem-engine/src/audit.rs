@@ -1,5 +1,5 @@
-//! Actions that rest on memory, and what an auditor asks: which entry an action rested on, where that came from, what answered a
-//! question when, and what holds what is kept.
+//! Actions that rest on memory, and what an auditor asks: which entry an action rested on, where
+//! that came from, what answered a question when, and what holds what is kept.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -24,7 +24,8 @@ pub struct Audit {
 }
 
 impl Engine {
-    /// Notes that an action rests on an entry, and on what that was made from. Added once; never taken back.
+    /// Notes that an action rests on an entry, and on what that was made from. Added once; never
+    /// taken back.
     pub async fn link_action(
         &self,
         caller: &Caller,

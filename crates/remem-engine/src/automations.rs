@@ -1,5 +1,5 @@
-//! Automations: workflows and agents that the clock starts. Owns how one is kept and what callers do with it; starting what is
-//! due is the work of a pass.
+//! Automations: workflows and agents that the clock starts. Owns how one is kept and what callers
+//! do with it; starting what is due is the work of a pass.
 
 mod fire;
 
@@ -48,7 +48,8 @@ impl AutomationRecord {
         }
     }
 
-    /// `None` if it is not an automation any more, as when a secret was taken out of it: then it is never due.
+    /// `None` if it is not an automation any more, as when a secret was taken out of it: then it is
+    /// never due.
     pub fn read(record: &Record) -> Option<AutomationRecord> {
         let time = |name: &str| record.body.get(name).and_then(Value::as_i64).map(Timestamp);
         let text = |name: &str| {
@@ -151,7 +152,8 @@ impl Engine {
             .ok_or(EngineError::NotFound)
     }
 
-    /// Sets an automation, in place of one of the same name; answers whether it is new. It begins to count now.
+    /// Sets an automation, in place of one of the same name; answers whether it is new. It begins
+    /// to count now.
     pub async fn put_automation(
         &self,
         caller: &Caller,

@@ -1,4 +1,5 @@
-//! Who is asking: the tenant and rights that a key or a token proved. Only authentication makes one.
+//! Who is asking: the tenant and rights that a key or a token proved. Only authentication makes
+//! one.
 
 use crate::bearer::KeyPrint;
 use crate::commitments::fire::HOST;
@@ -63,20 +64,22 @@ impl Caller {
         Actor::User(self.principal.clone())
     }
 
-    /// The memory of that name, as it is called everywhere behind the door: `~/name` is the caller's own. `None` for what is no name,
-    /// and for what is somebody else's: both are unknown.
+    /// The memory of that name, as it is called everywhere behind the door: `~/name` is the
+    /// caller's own. `None` for what is no name, and for what is somebody else's: both are unknown.
     #[must_use]
     pub fn memory_ref(&self, name: &str) -> Option<MemoryRef> {
         named(&self.principal, name)
     }
 
-    /// The scope of a name inside the caller's tenant. A malformed name is no scope: reads treat it as unknown.
+    /// The scope of a name inside the caller's tenant. A malformed name is no scope: reads treat it
+    /// as unknown.
     #[must_use]
     pub fn scope(&self, memory_ref: &str) -> Option<Scope> {
         Some(Scope::new(self.tenant.clone(), self.memory_ref(memory_ref)?).acting(self.actor()))
     }
 
-    /// The scope to write to. Here a malformed name is refused, without an echo: silently dropping a write would lose it.
+    /// The scope to write to. Here a malformed name is refused, without an echo: silently dropping
+    /// a write would lose it.
     pub fn scope_to_write(&self, memory_ref: &str) -> Result<Scope, EngineError> {
         Ok(self
             .scope(memory_ref)

@@ -1,4 +1,5 @@
-//! What the seams for conformance checks plant and look for. Nothing here does anything on a host without them.
+//! What the seams for conformance checks plant and look for. Nothing here does anything on a host
+//! without them.
 
 use crate::archive::Kept;
 use crate::caller::Caller;
@@ -17,7 +18,8 @@ use std::time::Duration;
 
 /// Entries that a check's memory may hold.
 const ENTRIES_MAX: u32 = 1_000;
-/// When planted entries were written: the same at every call, so that what is made of them is the same.
+/// When planted entries were written: the same at every call, so that what is made of them is the
+/// same.
 const PLANTED_AT: Timestamp = Timestamp(1_767_225_600_000);
 
 impl Engine {
@@ -39,8 +41,8 @@ impl Engine {
         Ok(self.stats(caller, memory_ref, None).await?.entries)
     }
 
-    /// Writes these texts, each under a name made of it, as if the canary were registered. With `only`, whatever else the
-    /// memory holds goes.
+    /// Writes these texts, each under a name made of it, as if the canary were registered. With
+    /// `only`, whatever else the memory holds goes.
     pub async fn plant(
         &self,
         caller: &Caller,
@@ -152,8 +154,8 @@ const BETWEEN: Duration = Duration::from_millis(50);
 const SOON_MS: i64 = 200;
 
 impl Engine {
-    /// Lets a promise be written, read and fired, as for everybody else: an entry, the pass `infer`, and either an observation
-    /// or the pass `fire` when its time has come.
+    /// Lets a promise be written, read and fired, as for everybody else: an entry, the pass
+    /// `infer`, and either an observation or the pass `fire` when its time has come.
     pub async fn rehearse_commitment(
         &self,
         caller: &Caller,

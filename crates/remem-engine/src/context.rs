@@ -1,6 +1,7 @@
-//! The context compiler: what a model should know before it answers, as one text within a budget of tokens that are counted, not
-//! guessed. What stands (procedures, facts that hold) comes first and stays the same bytes while the entries do, so that a provider can
-//! cache it; what was found for the question comes after it.
+//! The context compiler: what a model should know before it answers, as one text within a budget of
+//! tokens that are counted, not guessed. What stands (procedures, facts that hold) comes first and
+//! stays the same bytes while the entries do, so that a provider can cache it; what was found for
+//! the question comes after it.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -103,7 +104,8 @@ impl Engine {
         })
     }
 
-    /// Procedures and statements that hold until further notice: the newest of each, which `compile` puts in an order of their own.
+    /// Procedures and statements that hold until further notice: the newest of each, which
+    /// `compile` puts in an order of their own.
     async fn standing(
         &self,
         caller: &Caller,
@@ -129,7 +131,8 @@ impl Engine {
                 after: None,
             };
             let found = self.parts.store.list(&scope, &filter, &page, at).await?;
-            // Of statements, those that answer a question for good: a slot is what another answer would take the place of.
+            // Of statements, those that answer a question for good: a slot is what another answer
+            // would take the place of.
             standing.extend(
                 found.into_iter().filter(|entry| {
                     typology == Typology::Procedural || entry.facets.slot.is_some()
@@ -162,7 +165,8 @@ impl Engine {
                         },
                     )
                     .await?;
-                // A list by relevance says nothing of how it came about: no other order may pass for the one that was asked for.
+                // A list by relevance says nothing of how it came about: no other order may pass
+                // for the one that was asked for.
                 if found.mode != wanted {
                     return Err(EngineError::NoEmbedder);
                 }

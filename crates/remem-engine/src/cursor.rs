@@ -1,4 +1,5 @@
-//! The cursor of a list: opaque, and sealed to one tenant and memory so that a foreign or forged one is no cursor.
+//! The cursor of a list: opaque, and sealed to one tenant and memory so that a foreign or forged
+//! one is no cursor.
 
 use crate::engine::HostKey;
 use base64::Engine as _;

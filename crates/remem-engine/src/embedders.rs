@@ -1,7 +1,9 @@
-//! Who makes vectors here, and whose vectors are served. Vectors of a new model are made beside those of the one before, which serve
-//! until the pass `embed` has compared the two; queries are embedded by whichever model serves.
+//! Who makes vectors here, and whose vectors are served. Vectors of a new model are made beside
+//! those of the one before, which serve until the pass `embed` has compared the two; queries are
+//! embedded by whichever model serves.
 //!
-//! It keeps the last questions of each tenant in mind, for that comparison; they are in no log and no database, and go with the process.
+//! It keeps the last questions of each tenant in mind, for that comparison; they are in no log and
+//! no database, and go with the process.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -113,7 +115,8 @@ pub(crate) async fn embed_one(
         .ok_or(EmbedderError::Malformed)
 }
 
-/// One vector a text, each as wide as the model says: whatever else a server answers is refused here, before anything is kept.
+/// One vector a text, each as wide as the model says: whatever else a server answers is refused
+/// here, before anything is kept.
 pub(crate) async fn embed_all(
     embedder: &dyn Embedder,
     texts: &[String],

@@ -1,5 +1,6 @@
-//! How far vectors have been made, for whoever looks after the host: which model makes them, whose vectors serve, and what a comparison
-//! of two models showed. Only counts and names of models leave here, never a text, a question or a vector.
+//! How far vectors have been made, for whoever looks after the host: which model makes them, whose
+//! vectors serve, and what a comparison of two models showed. Only counts and names of models leave
+//! here, never a text, a question or a vector.
 
 use crate::caller::Caller;
 use crate::embedders::RECORD;
@@ -38,7 +39,8 @@ pub struct Compared {
 }
 
 impl Engine {
-    /// How far vectors have been made for the caller's tenant. A host that makes none has none to tell of.
+    /// How far vectors have been made for the caller's tenant. A host that makes none has none to
+    /// tell of.
     pub async fn embeddings(&self, caller: &Caller) -> Result<Embeddings, EngineError> {
         caller.require(Permission::MemoryAdmin)?;
         let tenant = caller.tenant();

@@ -42,7 +42,8 @@ impl HostKey {
     }
 }
 
-/// What an engine is made of. The binary fills it in; it is the only place that knows concrete types.
+/// What an engine is made of. The binary fills it in; it is the only place that knows concrete
+/// types.
 pub struct Parts {
     /// Where memory is kept.
     pub store: Arc<dyn Store>,
@@ -72,7 +73,8 @@ pub struct Parts {
     pub key: HostKey,
     /// Seals the secrets that callers bring; without it the vault is off.
     pub vault: Option<VaultKey>,
-    /// Secrets that every run may resolve; filled where a host is there to be tested, and nowhere else.
+    /// Secrets that every run may resolve; filled where a host is there to be tested, and nowhere
+    /// else.
     pub test_secrets: Vec<SecretValue>,
     /// What this host supports.
     pub capabilities: Capabilities,
@@ -82,7 +84,8 @@ pub struct Parts {
     pub seams: bool,
     /// Agents that every tenant sees.
     pub agents: Vec<Agent>,
-    /// How long copies of the storage are kept, if the operator said so: an erasure report tells it.
+    /// How long copies of the storage are kept, if the operator said so: an erasure report tells
+    /// it.
     pub backups_kept_ms: Option<i64>,
     /// How promises are read where a tenant has no rules of its own.
     pub commitments: CommitmentRules,
@@ -205,13 +208,15 @@ impl Engine {
         Timestamp(self.high_water.fetch_max(now, Ordering::SeqCst).max(now))
     }
 
-    /// How far the machine's clock is behind the latest instant this host acted on, in milliseconds.
+    /// How far the machine's clock is behind the latest instant this host acted on, in
+    /// milliseconds.
     #[must_use]
     pub fn clock_behind_ms(&self) -> i64 {
         (self.now().0 - self.parts.clock.now().0).max(0)
     }
 
-    /// Now, for acting on a tenant's memory: also never earlier than its last commit by any process.
+    /// Now, for acting on a tenant's memory: also never earlier than its last commit by any
+    /// process.
     pub(crate) async fn now_for(&self, tenant: &TenantId) -> Result<Timestamp, EngineError> {
         let new = !self
             .seen
@@ -251,7 +256,8 @@ impl Engine {
         let reached = async {
             let mut watch = store.watch(tenant).await?;
             loop {
-                // The watch may not ring for other processes' commits, so look again every so often.
+                // The watch may not ring for other processes' commits, so look again every so
+                // often.
                 let _ = tokio::time::timeout(Duration::from_millis(20), watch.changed()).await;
                 if store.head(tenant).await?.revision >= revision {
                     return Ok(());
@@ -292,7 +298,8 @@ impl Engine {
             return Ok(known.rules.clone());
         }
         let look = secrets.look();
-        // A tenant that does not exist has no vault, and asking the store for it could make its file.
+        // A tenant that does not exist has no vault, and asking the store for it could make its
+        // file.
         let exists = self.parts.directory.tenant(tenant).await?.is_some();
         let records = if exists {
             self.vault_records(tenant).await?
@@ -338,7 +345,8 @@ impl Engine {
         }
         let secret = self.parts.key.derive("remembrancer idempotency v1");
         let digest = |bytes: &[u8]| *blake3::keyed_hash(&secret, bytes).as_bytes();
-        // A key for what is one user's own is that user's: whether others use the same one, they cannot tell.
+        // A key for what is one user's own is that user's: whether others use the same one, they
+        // cannot tell.
         let key = match body.owner() {
             Some(owner) => digest(format!("{owner}\0{key}").as_bytes()),
             None => digest(key.as_bytes()),
@@ -354,7 +362,8 @@ impl Engine {
 /// Other nodes' changes of a vault are noticed after so long.
 const VAULT_LOOK_MS: i64 = 1_000;
 
-/// Names a state of a vault. Versions alone would not do: a secret that is deleted and set again begins at 1.
+/// Names a state of a vault. Versions alone would not do: a secret that is deleted and set again
+/// begins at 1.
 fn state_of(records: &[Record]) -> [u8; 32] {
     let mut digest = Digest::default();
     for record in records {
@@ -369,7 +378,8 @@ fn state_of(records: &[Record]) -> [u8; 32] {
     *blake3::hash(&digest.0).as_bytes()
 }
 
-/// The meaning of a request as bytes, each part with its length, so that two different requests never look alike.
+/// The meaning of a request as bytes, each part with its length, so that two different requests
+/// never look alike.
 #[derive(Default)]
 pub(crate) struct Digest(Vec<u8>);
 
@@ -386,7 +396,8 @@ impl Digest {
         digest
     }
 
-    /// Whose request it is, if it is one user's alone: it begins with the name of a memory of theirs.
+    /// Whose request it is, if it is one user's alone: it begins with the name of a memory of
+    /// theirs.
     fn owner(&self) -> Option<String> {
         let (length, rest) = self.0.split_first_chunk::<8>()?;
         let first = rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)?;

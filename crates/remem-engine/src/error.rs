@@ -135,7 +135,8 @@ impl From<StoreError> for EngineError {
 /// Why a key or a token was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// No key, or none that this host knows, or a token that it does not accept. They are the same to a caller.
+    /// No key, or none that this host knows, or a token that it does not accept. They are the same
+    /// to a caller.
     #[error("a valid API key or token is needed: send Authorization: Bearer <key>")]
     Unknown,
     /// The key's time is over.

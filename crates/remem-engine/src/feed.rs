@@ -9,15 +9,16 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long a stream waits before it looks again on its own: commits of other processes do not ring.
+/// How long a stream waits before it looks again on its own: commits of other processes do not
+/// ring.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Pages that one call looks through where nothing is for the caller.
 const PAGES_MAX: u32 = 64;
 
 impl Engine {
-    /// Events after `after` that the caller may know of, oldest first, and the position that was reached: what is hidden is passed
-    /// over, so that nobody waits behind it.
+    /// Events after `after` that the caller may know of, oldest first, and the position that was
+    /// reached: what is hidden is passed over, so that nobody waits behind it.
     pub async fn events(
         &self,
         caller: &Caller,
@@ -63,7 +64,8 @@ impl Engine {
         Ok(self.parts.store.head(caller.tenant()).await?.seq)
     }
 
-    /// Opens a stream of the caller's events after `after`. It pulls page by page, so a reader that stops costs one page.
+    /// Opens a stream of the caller's events after `after`. It pulls page by page, so a reader that
+    /// stops costs one page.
     pub async fn feed(self: &Arc<Self>, caller: &Caller, after: Seq) -> Result<Feed, EngineError> {
         caller.require(Permission::MemoryRead)?;
         let watch = self.parts.store.watch(caller.tenant()).await?;
@@ -90,7 +92,8 @@ impl Engine {
     }
 }
 
-/// A place for an open stream: the number of streams of a tenant is bounded. Dropping it frees the place.
+/// A place for an open stream: the number of streams of a tenant is bounded. Dropping it frees the
+/// place.
 pub(crate) struct FeedPlace {
     engine: Arc<Engine>,
     tenant: TenantId,
@@ -111,7 +114,8 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// The next events, at least one; waits for them. `None` once the caller's key is no longer good.
+    /// The next events, at least one; waits for them. `None` once the caller's key is no longer
+    /// good.
     pub async fn next(&mut self) -> Result<Option<Vec<Event>>, EngineError> {
         let engine = self.place.engine().clone();
         loop {

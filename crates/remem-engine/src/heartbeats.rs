@@ -1,5 +1,6 @@
-//! Heartbeats: predicates over a memory that the host looks at every so often. A look is bounded in time, and no two overlap:
-//! each moves the instant of the next on the condition that nobody else did. Only a change is told to commitments.
+//! Heartbeats: predicates over a memory that the host looks at every so often. A look is bounded in
+//! time, and no two overlap: each moves the instant of the next on the condition that nobody else
+//! did. Only a change is told to commitments.
 
 use crate::caller::Caller;
 use crate::commitments::NewCommitment;
@@ -28,7 +29,8 @@ pub struct NewHeartbeat {
     pub key: String,
     /// It is so when a live entry of the memory carries this tag.
     pub tag: String,
-    /// Seconds from one look to the next; what is too short becomes the shortest that this host allows.
+    /// Seconds from one look to the next; what is too short becomes the shortest that this host
+    /// allows.
     pub every_seconds: u32,
     /// Whether it looks.
     pub enabled: bool,
@@ -90,7 +92,8 @@ impl Heartbeat {
     }
 }
 
-/// The part of a name behind `~/` or the caller's own `~user/`; `None` if it is none of the caller's own.
+/// The part of a name behind `~/` or the caller's own `~user/`; `None` if it is none of the
+/// caller's own.
 fn own_part<'a>(caller: &Caller, id: &'a str) -> Option<&'a str> {
     let rest = id.strip_prefix('~')?;
     rest.strip_prefix('/').or_else(|| {
@@ -99,8 +102,9 @@ fn own_part<'a>(caller: &Caller, id: &'a str) -> Option<&'a str> {
     })
 }
 
-/// What a heartbeat over a memory is called everywhere. Over one user's own its name begins with whose it is: so no two users are
-/// in each other's way, and every event of it tells who may know of it.
+/// What a heartbeat over a memory is called everywhere. Over one user's own its name begins with
+/// whose it is: so no two users are in each other's way, and every event of it tells who may know
+/// of it.
 fn full_name(caller: &Caller, id: &str, memory_ref: &MemoryRef) -> Option<String> {
     let own = own_part(caller, id);
     let plain = own.unwrap_or(id);
@@ -288,7 +292,8 @@ impl Engine {
         )
     }
 
-    /// What is so now; `Err` is how the look ended otherwise. It never takes longer than this host allows.
+    /// What is so now; `Err` is how the look ended otherwise. It never takes longer than this host
+    /// allows.
     async fn look(&self, tenant: &TenantId, heartbeat: &Heartbeat) -> Result<bool, &'static str> {
         self.in_time(self.holds(tenant, heartbeat)).await
     }
@@ -330,8 +335,9 @@ impl Engine {
         Ok(!found.is_empty())
     }
 
-    /// Tells what a look found, and notes it; `None` if somebody else looked meanwhile. Whoever waits is told first: should
-    /// this process end in between, the next look finds the change anew, and telling twice does nothing.
+    /// Tells what a look found, and notes it; `None` if somebody else looked meanwhile. Whoever
+    /// waits is told first: should this process end in between, the next look finds the change
+    /// anew, and telling twice does nothing.
     pub(crate) async fn beaten(
         &self,
         tenant: &TenantId,
@@ -431,8 +437,9 @@ fn checked_key(id: &str) -> String {
 }
 
 impl Engine {
-    /// A look of a conformance check, which says what was seen and how long the look takes. Everything but the look itself is
-    /// as ever. The predicate turns over whenever something else is seen than the last time.
+    /// A look of a conformance check, which says what was seen and how long the look takes.
+    /// Everything but the look itself is as ever. The predicate turns over whenever something else
+    /// is seen than the last time.
     pub async fn tick_heartbeat(
         &self,
         caller: &Caller,

@@ -1,4 +1,5 @@
-//! Tenants and keys: who may come in, and with which rights. Keys are shown once and kept as keyed hashes.
+//! Tenants and keys: who may come in, and with which rights. Keys are shown once and kept as keyed
+//! hashes.
 
 use crate::caller::{Caller, Proof};
 use crate::engine::Engine;
@@ -49,7 +50,8 @@ impl Engine {
         .as_bytes()
     }
 
-    /// Who holds this key, or whom this token proves. What is shaped like a token is one, where tokens are accepted.
+    /// Who holds this key, or whom this token proves. What is shaped like a token is one, where
+    /// tokens are accepted.
     pub async fn authenticate(&self, text: &str) -> Result<Caller, Denied> {
         if let Some(caller) = self.caller_by_token(text).await {
             return caller;
@@ -73,7 +75,8 @@ impl Engine {
             .find_key(&hash)
             .await
             .map_err(|_| Denied::Unavailable)?;
-        // The lookup compared keyed hashes, which an outsider cannot steer; this comparison takes the same time anyway.
+        // The lookup compared keyed hashes, which an outsider cannot steer; this comparison takes
+        // the same time anyway.
         let record = found
             .filter(|r| blake3::Hash::from_bytes(r.hash) == blake3::Hash::from_bytes(hash))
             .ok_or(Denied::Unknown)?;
@@ -153,8 +156,8 @@ impl Engine {
         Ok(self.parts.directory.tenants().await?)
     }
 
-    /// Makes a key. A caller reaches its own tenant with `keys:manage` and every tenant with `host:admin`, and can never
-    /// give a right it does not hold.
+    /// Makes a key. A caller reaches its own tenant with `keys:manage` and every tenant with
+    /// `host:admin`, and can never give a right it does not hold.
     pub async fn create_key(
         &self,
         caller: &Caller,

@@ -1,7 +1,8 @@
-//! The application: what callers and passes do with memory, in terms of the core's decisions and the store's seam.
+//! The application: what callers and passes do with memory, in terms of the core's decisions and
+//! the store's seam.
 //!
-//! This crate may not see SQL, HTTP, JSON on the wire, or a concrete store. Every surface calls the functions here and
-//! nothing below them, so a rule that holds here holds everywhere.
+//! This crate may not see SQL, HTTP, JSON on the wire, or a concrete store. Every surface calls the
+//! functions here and nothing below them, so a rule that holds here holds everywhere.
 #![warn(missing_docs)]
 
 pub mod agents;

@@ -7,7 +7,8 @@ use remem_core::{EntryId, Permission};
 use remem_store::Lineage;
 
 impl Engine {
-    /// One step in both directions. An entry that is gone still has its lineage; one that never was has none.
+    /// One step in both directions. An entry that is gone still has its lineage; one that never was
+    /// has none.
     pub async fn lineage(
         &self,
         caller: &Caller,

@@ -1,6 +1,6 @@
-//! Calls of the model: one bounded question for better prose, and a ledger entry about it, whatever came of it. The model
-//! decides nothing here: an answer is redacted, then checked, and dropped if anything is wrong with it. The ledger keeps
-//! digests and positions, never a text.
+//! Calls of the model: one bounded question for better prose, and a ledger entry about it, whatever
+//! came of it. The model decides nothing here: an answer is redacted, then checked, and dropped if
+//! anything is wrong with it. The ledger keeps digests and positions, never a text.
 
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
@@ -50,8 +50,9 @@ pub struct Undo {
     pub replaces: Vec<EntryId>,
 }
 
-/// A call that was made. `body` belongs into the batch that acts on it, as `RecordKind::ModelCall` under `key`, with
-/// `Precondition::Absent`: then a change by the model never stands without its ledger entry.
+/// A call that was made. `body` belongs into the batch that acts on it, as `RecordKind::ModelCall`
+/// under `key`, with `Precondition::Absent`: then a change by the model never stands without its
+/// ledger entry.
 #[derive(Debug)]
 pub struct ModelCall {
     /// The name of the ledger entry.
@@ -113,8 +114,9 @@ impl Engine {
         self.parts.model.is_some()
     }
 
-    /// Asks the model for a rewrite; `None` if there is no model. Whatever the model does is no error: the call tells why
-    /// there is no rewrite. An error means that the tenant's own rules could not be read.
+    /// Asks the model for a rewrite; `None` if there is no model. Whatever the model does is no
+    /// error: the call tells why there is no rewrite. An error means that the tenant's own rules
+    /// could not be read.
     ///
     /// The evidence must be as a reader may see it. Nothing is stored here.
     pub async fn rewrite(
@@ -179,7 +181,8 @@ impl Engine {
             .iter()
             .map(|evidence| &evidence.text)
             .chain([&request.job.plain]);
-        // Texts are redacted where they are stored and read; this is the last look before one leaves the host.
+        // Texts are redacted where they are stored and read; this is the last look before one
+        // leaves the host.
         if !texts.into_iter().all(|text| is_clean(text)) {
             return Ok(Outcome::none(SECRET_IN_EVIDENCE));
         }
@@ -296,7 +299,8 @@ impl Engine {
         facts
     }
 
-    /// The ledger of the caller's tenant, oldest first, after the given entry; and whether there are more.
+    /// The ledger of the caller's tenant, oldest first, after the given entry; and whether there
+    /// are more.
     pub async fn model_calls(
         &self,
         caller: &Caller,

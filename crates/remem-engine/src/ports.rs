@@ -1,5 +1,5 @@
-//! What the engine needs from outside and tests replace: the time, fresh names, the keys of an issuer of tokens, somebody who
-//! posts to webhooks, a language model, and a maker of vectors.
+//! What the engine needs from outside and tests replace: the time, fresh names, the keys of an
+//! issuer of tokens, somebody who posts to webhooks, a language model, and a maker of vectors.
 
 use crate::bearer::PublicKeys;
 use async_trait::async_trait;
@@ -36,8 +36,9 @@ pub trait Ids: Send + Sync {
 /// Knows the keys that an issuer of tokens signs with.
 #[async_trait]
 pub trait Keyset: Send + Sync {
-    /// The keys as they are now, or were lately. `look_again` says that a token names one that was not among them; since anybody
-    /// can say so, an implementation decides how often it believes it.
+    /// The keys as they are now, or were lately. `look_again` says that a token names one that was
+    /// not among them; since anybody can say so, an implementation decides how often it believes
+    /// it.
     async fn keys(&self, look_again: bool) -> Result<Arc<PublicKeys>, KeysetError>;
 }
 
@@ -76,8 +77,8 @@ impl KeysetError {
 /// Posts to URLs that strangers chose.
 #[async_trait]
 pub trait Post: Send + Sync {
-    /// Posts once, follows nothing, and answers with the status. An implementation connects only to addresses that it has
-    /// held against the rules.
+    /// Posts once, follows nothing, and answers with the status. An implementation connects only to
+    /// addresses that it has held against the rules.
     async fn post(
         &self,
         url: &str,
@@ -109,12 +110,14 @@ impl PostError {
     }
 }
 
-/// A language model. It is asked to rewrite texts and decides nothing; what it answers is checked before anybody uses it.
+/// A language model. It is asked to rewrite texts and decides nothing; what it answers is checked
+/// before anybody uses it.
 #[async_trait]
 pub trait Model: Send + Sync {
     /// What the model is called; kept with every call.
     fn name(&self) -> &str;
-    /// Asks once, follows nothing, and answers with the text of the model, at most `bytes_max` long. `key` opens its door.
+    /// Asks once, follows nothing, and answers with the text of the model, at most `bytes_max`
+    /// long. `key` opens its door.
     async fn complete(
         &self,
         messages: &[Message],
@@ -171,7 +174,8 @@ pub trait Embedder: Send + Sync {
     fn name(&self) -> &str;
     /// Components of every vector it makes.
     fn dimensions(&self) -> usize;
-    /// One vector a text, in order. A text that is too long for the model counts with its beginning.
+    /// One vector a text, in order. A text that is too long for the model counts with its
+    /// beginning.
     async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbedderError>;
     /// Which vectors are its own.
     fn id(&self) -> ModelId {

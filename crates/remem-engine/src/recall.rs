@@ -1,4 +1,5 @@
-//! Reads: get, list, stats, the list of memories (`search` has a file of its own). Nothing leaves without a second look at what it holds.
+//! Reads: get, list, stats, the list of memories (`search` has a file of its own). Nothing leaves
+//! without a second look at what it holds.
 
 use crate::caller::Caller;
 use crate::cursor;

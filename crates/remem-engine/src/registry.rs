@@ -1,4 +1,5 @@
-//! `PASSES`: one row a pass. The runner, the CLI, the status endpoint, metrics and docs all read this table.
+//! `PASSES`: one row a pass. The runner, the CLI, the status endpoint, metrics and docs all read
+//! this table.
 
 mod log;
 
@@ -23,12 +24,15 @@ pub struct Pass {
     pub doc: &'static str,
     /// How often the runner looks whether there is work, in milliseconds.
     pub period_ms: u64,
-    /// Every so many looks it asks all tenants: what other nodes left undone is found by nothing else.
+    /// Every so many looks it asks all tenants: what other nodes left undone is found by nothing
+    /// else.
     pub all_every: u64,
-    /// As what the store knows it and tells which tenants are due; otherwise only `Engine::has_work` does.
+    /// As what the store knows it and tells which tenants are due; otherwise only
+    /// `Engine::has_work` does.
     pub store_knows: Option<Work>,
-    /// How long an activation may hold its lease: well beyond what a bounded amount of work takes, and short where others wait
-    /// for what a node that was paused has left undone. Whoever is paused for longer finds itself fenced off.
+    /// How long an activation may hold its lease: well beyond what a bounded amount of work takes,
+    /// and short where others wait for what a node that was paused has left undone. Whoever is
+    /// paused for longer finds itself fenced off.
     pub lease_ms: u64,
     /// Tenants served side by side: more than one where an activation waits for somebody else.
     pub tenants_at_once: usize,
@@ -41,7 +45,8 @@ pub struct Pass {
 pub enum Over {
     /// All of a tenant, by itself: upkeep.
     Host {
-        /// Whether there may be something to do, as cheap as can be: asked before a lease is taken, which is a write.
+        /// Whether there may be something to do, as cheap as can be: asked before a lease is taken,
+        /// which is a write.
         worth: for<'a> fn(&'a Engine, &'a TenantId) -> WorthFuture<'a>,
         /// One activation.
         run: for<'a> fn(&'a Engine, &'a TenantId, Mode, Option<Fence>) -> PassFuture<'a>,
@@ -376,7 +381,8 @@ const RELEASE_TRIES: u32 = 4;
 pub(crate) const CLAIM_AGAIN: Duration = Duration::from_millis(50);
 
 impl Engine {
-    /// Tells what passes are at that the process is about to end: what can wait for another one does.
+    /// Tells what passes are at that the process is about to end: what can wait for another one
+    /// does.
     pub fn stop_passes(&self) {
         self.passes.stop();
     }
@@ -387,8 +393,8 @@ impl Engine {
         self.passes.bell.notify_waiters();
     }
 
-    /// Runs one activation for somebody who waits for it, after any other that is under way, here or on another node. Of a
-    /// pass over memories these are the jobs that wait.
+    /// Runs one activation for somebody who waits for it, after any other that is under way, here
+    /// or on another node. Of a pass over memories these are the jobs that wait.
     pub async fn run_pass(
         &self,
         pass: &'static Pass,
@@ -458,7 +464,8 @@ impl Engine {
         Ok(fence.map(|fence| Held { fence, holder }))
     }
 
-    /// A lease that cannot be given back holds others up until its time is over, so it is worth more than one try.
+    /// A lease that cannot be given back holds others up until its time is over, so it is worth
+    /// more than one try.
     pub(crate) async fn release(&self, tenant: &TenantId, fence: &Fence) {
         for _ in 0..RELEASE_TRIES {
             match self.parts.store.release(tenant, fence).await {

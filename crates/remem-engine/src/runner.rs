@@ -15,8 +15,9 @@ const ALONE_ALL_EVERY: u64 = 600;
 /// How long after a bell an activation begins.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// Starts every pass on its period until `stop` becomes true. The first activation looks at every tenant, so that what
-/// an earlier process left behind is found; later ones mostly at those where the store says something is due.
+/// Starts every pass on its period until `stop` becomes true. The first activation looks at every
+/// tenant, so that what an earlier process left behind is found; later ones mostly at those where
+/// the store says something is due.
 #[expect(
     clippy::disallowed_methods,
     reason = "the runner is the place that starts tasks"
@@ -28,7 +29,8 @@ pub fn start(engine: &Arc<Engine>, stop: &watch::Receiver<bool>) -> Vec<JoinHand
     passes.chain([start_runs(engine, stop)]).collect()
 }
 
-/// Starts carrying runs on, so many at once, until `stop` becomes true; those under way are finished first.
+/// Starts carrying runs on, so many at once, until `stop` becomes true; those under way are
+/// finished first.
 #[expect(
     clippy::disallowed_methods,
     reason = "the runner is the place that starts tasks"
@@ -108,7 +110,8 @@ async fn until_done(
     work.await;
 }
 
-/// Work may have come up here or on another node. A moment to gather more of it: one activation serves a burst.
+/// Work may have come up here or on another node. A moment to gather more of it: one activation
+/// serves a burst.
 async fn rung(wake: &mut watch::Receiver<u64>) {
     if wake.changed().await.is_err() {
         return std::future::pending().await; // the store is closing: the timer and the stop remain

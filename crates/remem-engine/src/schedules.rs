@@ -1,7 +1,9 @@
-//! Schedules: when a pass is to work over a memory by itself. One record each; the pass `jobs` makes a job of every tick.
+//! Schedules: when a pass is to work over a memory by itself. One record each; the pass `jobs`
+//! makes a job of every tick.
 //!
-//! A tick, the job and the next tick are one commit on the condition that the schedule is as it was: however many nodes look
-//! at it and wherever one crashes, there is one job a tick. Ticks that were missed become one.
+//! A tick, the job and the next tick are one commit on the condition that the schedule is as it
+//! was: however many nodes look at it and wherever one crashes, there is one job a tick. Ticks that
+//! were missed become one.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -132,7 +134,8 @@ impl Schedule {
 }
 
 impl Engine {
-    /// Sets the schedule of a pass over a memory, or over all of the tenant's. It begins to count now.
+    /// Sets the schedule of a pass over a memory, or over all of the tenant's. It begins to count
+    /// now.
     pub async fn put_schedule(
         &self,
         caller: &Caller,
@@ -384,7 +387,8 @@ impl Engine {
                 Trigger::Scheduled,
             )
             .await?;
-        // One that waits already will do what this tick asks for. It is part of the commit, so that it does wait still.
+        // One that waits already will do what this tick asks for. It is part of the commit, so that
+        // it does wait still.
         let (job, waits) = match self.equal_job(tenant, &wanted).await? {
             Some(job) => (job.clone(), Precondition::Version(job.version)),
             None => (wanted, Precondition::Absent),

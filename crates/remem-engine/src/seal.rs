@@ -1,8 +1,9 @@
-//! Sealing: turns a value into ciphertext that only the same key, used for the same place, opens again. Owns the form of
-//! what is sealed; it may not keep a key or decide what is secret.
+//! Sealing: turns a value into ciphertext that only the same key, used for the same place, opens
+//! again. Owns the form of what is sealed; it may not keep a key or decide what is secret.
 //!
-//! Every value is sealed with a key of its own, derived from the given key and 32 fresh random bytes that are stored beside
-//! the ciphertext. So a nonce is never used twice under one key, however much is sealed.
+//! Every value is sealed with a key of its own, derived from the given key and 32 fresh random
+//! bytes that are stored beside the ciphertext. So a nonce is never used twice under one key,
+//! however much is sealed.
 
 use remem_core::Sealed;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, MAX_TAG_LEN, Nonce, UnboundKey};

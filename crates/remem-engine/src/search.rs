@@ -1,5 +1,5 @@
-//! Search: words and meaning, ranked by `core/recall`, with a probability that anything relevant is there at all. Nothing leaves
-//! without a second look at what it holds.
+//! Search: words and meaning, ranked by `core/recall`, with a probability that anything relevant is
+//! there at all. Nothing leaves without a second look at what it holds.
 
 use crate::caller::Caller;
 use crate::embedders::{Question, embed_one};
@@ -78,7 +78,8 @@ pub struct SearchRequest {
     pub per_source: Option<u32>,
     /// Answer nothing rather than what is probably irrelevant.
     pub abstain: bool,
-    /// What stands beside a candidate counts for nothing: for those who want entries that hold their words, and for evaluations.
+    /// What stands beside a candidate counts for nothing: for those who want entries that hold
+    /// their words, and for evaluations.
     pub no_context: bool,
 }
 
@@ -218,7 +219,8 @@ impl Engine {
         Ok(searched)
     }
 
-    /// The query as a direction, if it is to be found by one. The embedder may be somebody else's: it is sent what the rules leave.
+    /// The query as a direction, if it is to be found by one. The embedder may be somebody else's:
+    /// it is sent what the rules leave.
     async fn direction(
         &self,
         caller: &Caller,
@@ -447,8 +449,8 @@ fn check(request: &SearchRequest) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Whether what was found of a time answers about as well as what was found of all times. Probabilities do not tell: the words of the time
-/// are seldom in the texts, so that both are low.
+/// Whether what was found of a time answers about as well as what was found of all times.
+/// Probabilities do not tell: the words of the time are seldom in the texts, so that both are low.
 fn holds_up(narrow: &Signals, wide: &Signals) -> bool {
     let strength = |signals: &Signals| signals.lexical + signals.cosine.unwrap_or(0);
     narrow.hits > 0 && 2 * strength(narrow) >= strength(wide)
@@ -471,7 +473,8 @@ fn within(filter: &Filter, when: &When) -> Filter {
     }
 }
 
-/// Whether an entry that was found beside another is one that was asked for: what a store says of those that it finds.
+/// Whether an entry that was found beside another is one that was asked for: what a store says of
+/// those that it finds.
 fn lets_through(filter: &Filter, entry: &Entry) -> bool {
     filter.tags.iter().all(|tag| entry.tags.contains(tag))
         && filter

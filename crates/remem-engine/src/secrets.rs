@@ -1,5 +1,6 @@
-//! Registered secrets: values that must never be stored, held in process memory only. `Rules` is what texts of a tenant
-//! are held against at this moment; a value that is registered later makes new rules.
+//! Registered secrets: values that must never be stored, held in process memory only. `Rules` is
+//! what texts of a tenant are held against at this moment; a value that is registered later makes
+//! new rules.
 
 use crate::engine::HostKey;
 use remem_core::redact::SecretValue;
@@ -41,7 +42,8 @@ impl Rules {
         &self.redactor
     }
 
-    /// Identifies the rules an entry is written under: the registered values, the table of shapes, the tenant's policy.
+    /// Identifies the rules an entry is written under: the registered values, the table of shapes,
+    /// the tenant's policy.
     #[must_use]
     pub fn scan(&self, shapes: ShapePolicy) -> u64 {
         let policy = match shapes {
@@ -53,7 +55,8 @@ impl Rules {
     }
 }
 
-/// The rules of all tenants: values registered for the whole host, each tenant's own, and those of its vault.
+/// The rules of all tenants: values registered for the whole host, each tenant's own, and those of
+/// its vault.
 pub struct Secrets {
     scan_key: [u8; 32],
     given: Vec<(Option<TenantId>, SecretValue)>,
@@ -77,7 +80,8 @@ pub(crate) struct Known {
     pub looked_at: Timestamp,
 }
 
-/// Taken before a look at a vault: what was seen then is not kept if something was forgotten in the meantime.
+/// Taken before a look at a vault: what was seen then is not kept if something was forgotten in the
+/// meantime.
 #[derive(Clone, Copy)]
 pub(crate) struct Look(u64);
 

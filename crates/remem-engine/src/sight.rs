@@ -1,5 +1,6 @@
-//! What a user sees of a tenant's log: everything but what is about the own memories of others. Feeds and webhooks ask here, and
-//! nobody else shows an event. Decides nothing about entries: stores look at those.
+//! What a user sees of a tenant's log: everything but what is about the own memories of others.
+//! Feeds and webhooks ask here, and nobody else shows an event. Decides nothing about entries:
+//! stores look at those.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -26,7 +27,8 @@ impl Sight {
         owner.is_none_or(|owner| self.actor == Actor::Host || self.actor.as_str() == owner)
     }
 
-    /// The event as it is shown; `None` if it is not. What another user's run did to a memory of the tenant is shown without the run.
+    /// The event as it is shown; `None` if it is not. What another user's run did to a memory of
+    /// the tenant is shown without the run.
     pub async fn shown(
         &mut self,
         engine: &Engine,
@@ -85,7 +87,8 @@ impl Sight {
 }
 
 impl Engine {
-    /// The user who alone sees a run. Its log tells, which is kept when the run itself is not any more.
+    /// The user who alone sees a run. Its log tells, which is kept when the run itself is not any
+    /// more.
     pub(crate) async fn run_owner(
         &self,
         tenant: &TenantId,

@@ -1,8 +1,10 @@
 //! Counting tokens exactly as models of the o200k family do.
 //!
-//! Budgets are promises to whoever pays for a context window, so they are counted and not guessed from the length of a text.
+//! Budgets are promises to whoever pays for a context window, so they are counted and not guessed
+//! from the length of a text.
 
-/// The encoding of GPT-4o and its successors. The tables are built into the program and unfolded at the first count.
+/// The encoding of GPT-4o and its successors. The tables are built into the program and unfolded at
+/// the first count.
 pub struct O200k;
 
 impl O200k {
@@ -20,7 +22,8 @@ impl O200k {
 mod tests {
     use super::O200k;
 
-    /// Common words are a token each, digits go in threes, and the name of a special token is only text.
+    /// Common words are a token each, digits go in threes, and the name of a special token is only
+    /// text.
     #[test]
     fn counts_are_exact() {
         let known = [

@@ -1,6 +1,6 @@
-//! The vault: secrets that callers bring, kept sealed, so that runs can use them and no text of the tenant keeps them. Owns
-//! their names, limits and scopes. It may not hand a value to anybody but a run and the model's port, nor go on when one
-//! cannot be opened.
+//! The vault: secrets that callers bring, kept sealed, so that runs can use them and no text of the
+//! tenant keeps them. Owns their names, limits and scopes. It may not hand a value to anybody but a
+//! run and the model's port, nor go on when one cannot be opened.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -110,8 +110,8 @@ const VALUE: &str = "value";
 const FORMER: &str = "former";
 
 impl Engine {
-    /// Puts a new secret into the vault. From the next request on no text of the tenant keeps it; what is stored already is
-    /// looked through by the pass `rescan`.
+    /// Puts a new secret into the vault. From the next request on no text of the tenant keeps it;
+    /// what is stored already is looked through by the pass `rescan`.
     pub async fn set_secret(
         &self,
         caller: &Caller,
@@ -142,7 +142,8 @@ impl Engine {
         })
     }
 
-    /// Gives a secret another value. The earlier ones are kept out of memory as well, the newest twenty of them.
+    /// Gives a secret another value. The earlier ones are kept out of memory as well, the newest
+    /// twenty of them.
     pub async fn rotate_secret(
         &self,
         caller: &Caller,
@@ -189,8 +190,8 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    /// The tenant's secrets and the caller's own (or those of another key), by scope and name, after the given one; and
-    /// whether there are more.
+    /// The tenant's secrets and the caller's own (or those of another key), by scope and name,
+    /// after the given one; and whether there are more.
     pub async fn secrets(
         &self,
         caller: &Caller,
@@ -234,7 +235,8 @@ impl Engine {
         Ok((found, more))
     }
 
-    /// Takes a secret out of the vault with all its values. They are not kept out of memory any more.
+    /// Takes a secret out of the vault with all its values. They are not kept out of memory any
+    /// more.
     pub async fn delete_secret(
         &self,
         caller: &Caller,
@@ -343,7 +345,8 @@ impl Engine {
         self.has_work("rescan", tenant);
     }
 
-    /// The sealed secrets whose values no text of the tenant may keep: all but those of single runs.
+    /// The sealed secrets whose values no text of the tenant may keep: all but those of single
+    /// runs.
     pub(crate) async fn vault_records(
         &self,
         tenant: &TenantId,
@@ -391,8 +394,8 @@ impl Engine {
         Ok(values?.into_iter().flatten().collect())
     }
 
-    /// The value that a run of `owner` means by `name`: the run's own, else the owner's, else the tenant's, else one that
-    /// the host was given for tests.
+    /// The value that a run of `owner` means by `name`: the run's own, else the owner's, else the
+    /// tenant's, else one that the host was given for tests.
     pub(crate) async fn resolve_secret(
         &self,
         tenant: &TenantId,
@@ -467,8 +470,8 @@ impl Engine {
     }
 }
 
-/// Whose secrets are meant. Those of another key are the business of whoever manages keys: one that was revoked cannot
-/// clean up after itself.
+/// Whose secrets are meant. Those of another key are the business of whoever manages keys: one that
+/// was revoked cannot clean up after itself.
 fn owner_of(caller: &Caller, owner: Option<&str>) -> Result<PrincipalId, EngineError> {
     let Some(owner) = owner else {
         return Ok(caller.principal().clone());
@@ -481,7 +484,8 @@ pub(crate) fn run_key(run: &RunId, name: &str) -> String {
     format!("run/{run}/{name}")
 }
 
-/// Letters, digits and `._-`: such a name is one path segment, and fit for a marker if it begins with a letter or digit.
+/// Letters, digits and `._-`: such a name is one path segment, and fit for a marker if it begins
+/// with a letter or digit.
 fn is_name(name: &str) -> bool {
     (1..=NAME_CHARS_MAX).contains(&name.len())
         && name
@@ -523,7 +527,8 @@ fn facts(scope: &str, owner: &str, name: &str, created_at: Timestamp) -> Map<Str
     facts.as_object().cloned().unwrap_or_default()
 }
 
-/// A value made of digits may have taken the place of the instant; when the record was written is the best that is left.
+/// A value made of digits may have taken the place of the instant; when the record was written is
+/// the best that is left.
 fn created_at(record: &Record) -> Timestamp {
     record
         .body

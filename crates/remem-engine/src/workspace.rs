@@ -1,5 +1,6 @@
-//! Workspace files: small texts of a tenant, by path, in versions. Every text is redacted before it is stored and looked at
-//! again before it is shown. A deleted path is free: its versions begin at 1 again.
+//! Workspace files: small texts of a tenant, by path, in versions. Every text is redacted before it
+//! is stored and looked at again before it is shown. A deleted path is free: its versions begin at
+//! 1 again.
 
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
@@ -183,7 +184,8 @@ impl Engine {
         Err(EngineError::Store(StoreError::Busy))
     }
 
-    /// What an earlier request with the same key and content was answered; asked where this one could not be done any more.
+    /// What an earlier request with the same key and content was answered; asked where this one
+    /// could not be done any more.
     async fn repeated(
         &self,
         caller: &Caller,
@@ -464,7 +466,8 @@ fn etag(version: u64, content: &str) -> String {
     )
 }
 
-/// An ETag names its version before the dash; quotes and weakness do not matter. `*` is any version.
+/// An ETag names its version before the dash; quotes and weakness do not matter. `*` is any
+/// version.
 fn matches(if_match: Option<&str>, file: Option<&Record>) -> Result<(), EngineError> {
     let Some(wanted) = if_match else {
         return Ok(());

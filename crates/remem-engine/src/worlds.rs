@@ -1,5 +1,5 @@
-//! Rules of worlds: canonical texts that memory may not restate. They are no memory; they are written by whoever keeps the rules, and
-//! read by the guard alone (and by whoever wrote them).
+//! Rules of worlds: canonical texts that memory may not restate. They are no memory; they are
+//! written by whoever keeps the rules, and read by the guard alone (and by whoever wrote them).
 
 use crate::caller::Caller;
 use crate::engine::Engine;

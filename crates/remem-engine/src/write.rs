@@ -1,4 +1,5 @@
-//! Writes: put, put many, import, delete. Every surface that changes memory for a caller calls one of these.
+//! Writes: put, put many, import, delete. Every surface that changes memory for a caller calls one
+//! of these.
 
 use crate::caller::Caller;
 use crate::engine::{Digest, Engine};
@@ -56,7 +57,8 @@ impl Engine {
         caller.require(Permission::MemoryWrite)?;
         let scope = caller.scope_to_write(memory_ref)?;
         self.check_size(&drafts)?;
-        // A batch of one and a single put are the same operation: a client may retry one as the other.
+        // A batch of one and a single put are the same operation: a client may retry one as the
+        // other.
         let idempotency = self.idempotency("put", key, &digest(&scope, &drafts))?;
         let now = self.now_for(caller.tenant()).await?;
         let (profile, drafts) = self.shape(caller, &scope, drafts, now).await?;
@@ -87,8 +89,8 @@ impl Engine {
         Ok(stored(admitted, &committed))
     }
 
-    /// Stores entries that keep the identity they had elsewhere. Ids that are taken are skipped, so an import can be
-    /// repeated and never brings back what was deleted here.
+    /// Stores entries that keep the identity they had elsewhere. Ids that are taken are skipped, so
+    /// an import can be repeated and never brings back what was deleted here.
     pub async fn import(
         &self,
         caller: &Caller,
@@ -124,7 +126,8 @@ impl Engine {
         })
     }
 
-    /// Takes an entry away. What never was, is not the caller's, or is gone already is `NotFound`, all alike.
+    /// Takes an entry away. What never was, is not the caller's, or is gone already is `NotFound`,
+    /// all alike.
     pub async fn delete(
         &self,
         caller: &Caller,
@@ -210,8 +213,9 @@ impl Engine {
     }
 }
 
-/// The entries as stored. On a replay the texts come from the repeated request, which is the same as the first: so the
-/// first answer can be given again without keeping a copy of it, even after the entry was deleted.
+/// The entries as stored. On a replay the texts come from the repeated request, which is the same
+/// as the first: so the first answer can be given again without keeping a copy of it, even after
+/// the entry was deleted.
 fn stored(admitted: Vec<Admitted>, committed: &Committed) -> Stored {
     let entries = admitted
         .into_iter()

@@ -1,4 +1,5 @@
-//! Automations on the clock: one run a tick, missed ticks become one, and nothing is lost with a process.
+//! Automations on the clock: one run a tick, missed ticks become one, and nothing is lost with a
+//! process.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot be prepared has failed"

@@ -1,4 +1,5 @@
-//! Commitments from the text to the fire: read out of entries, armed, fired once, gone with their source.
+//! Commitments from the text to the fire: read out of entries, armed, fired once, gone with their
+//! source.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot be prepared has failed"

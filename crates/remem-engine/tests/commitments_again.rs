@@ -1,4 +1,5 @@
-//! Commitments that come again: the same promise after its end, facts that follow a promise closely, nodes that read late.
+//! Commitments that come again: the same promise after its end, facts that follow a promise
+//! closely, nodes that read late.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot be prepared has failed"
@@ -140,8 +141,8 @@ async fn what_is_made_again_by_hand_after_it_fired_fires_again() {
     }
 }
 
-/// A process with a clock that is behind can set one to an instant for which it has fired. On SQLite alone: on PostgreSQL
-/// the clock is the database's.
+/// A process with a clock that is behind can set one to an instant for which it has fired. On
+/// SQLite alone: on PostgreSQL the clock is the database's.
 #[tokio::test]
 async fn an_instant_that_was_fired_for_is_passed_over() {
     let store = Arc::new(SqliteStore::open(Location::Memory, 1).unwrap());
@@ -193,7 +194,8 @@ async fn an_instant_that_was_fired_for_is_passed_over() {
     );
 }
 
-/// One page of the log holds the promise and what it waited for: the order of the log decides, not that of the pages.
+/// One page of the log holds the promise and what it waited for: the order of the log decides, not
+/// that of the pages.
 #[tokio::test]
 async fn a_fact_that_follows_its_promise_closely_is_not_lost() {
     let node = Ground::fresh().await.node().await;
@@ -220,7 +222,8 @@ async fn a_fact_that_follows_its_promise_closely_is_not_lost() {
     assert_eq!(pass(&node, "infer").await.examined, 0);
 }
 
-/// The node that took the entry died: another one reads it after its instant, and is late rather than silent.
+/// The node that took the entry died: another one reads it after its instant, and is late rather
+/// than silent.
 #[tokio::test]
 async fn what_is_read_late_fires_late_unless_that_is_long_ago() {
     let node = Ground::fresh().await.node().await;
@@ -414,7 +417,8 @@ async fn what_waits_for_a_predicate_ends_with_the_time_of_its_text() {
     );
 }
 
-/// The note of the first time may be gone by then, and so may the commitment: what a replay repeats is not read all the same.
+/// The note of the first time may be gone by then, and so may the commitment: what a replay repeats
+/// is not read all the same.
 #[tokio::test]
 async fn what_a_replay_repeats_promises_nothing_however_late() {
     let node = Ground::fresh().await.node().await;

@@ -1,5 +1,6 @@
-//! Random days of two engines against a simple model of what may fire: texts are written and deleted, promises read, confirmed,
-//! put off and taken back, facts seen, and the clock jumps. After every step, exactly what the model says has fired.
+//! Random days of two engines against a simple model of what may fire: texts are written and
+//! deleted, promises read, confirmed, put off and taken back, facts seen, and the clock jumps.
+//! After every step, exactly what the model says has fired.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "../../remem-server/tests/common/storage.rs"]

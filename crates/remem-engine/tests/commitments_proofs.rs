@@ -1,5 +1,6 @@
-//! Commitments wherever a process stops: at every single call of the store, in a store that fails now and then, beside
-//! somebody who takes the text away, by clocks that differ. The end is that of a day on which nothing went wrong.
+//! Commitments wherever a process stops: at every single call of the store, in a store that fails
+//! now and then, beside somebody who takes the text away, by clocks that differ. The end is that of
+//! a day on which nothing went wrong.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(
     clippy::disallowed_methods,
@@ -253,7 +254,8 @@ async fn looked_at(host: &Host) -> Result<(), EngineError> {
         .map(|_| ())
 }
 
-/// Names of runs and instants of the host's own acting differ from one day to another; nothing else may.
+/// Names of runs and instants of the host's own acting differ from one day to another; nothing else
+/// may.
 fn plain(mut value: Value) -> Value {
     let predicate =
         value["when"]["kind"] == "predicate" || value["scheduledAt"] == value["firedAt"];
@@ -317,7 +319,8 @@ async fn events(host: &Host) -> Vec<Event> {
         .unwrap()
 }
 
-/// Every fire has its note, its event and, where one is due, its run, all of one commit; and no two of one instant.
+/// Every fire has its note, its event and, where one is due, its run, all of one commit; and no two
+/// of one instant.
 async fn is_whole(host: &Host) -> (usize, usize) {
     let log = events(host).await;
     let fired: Vec<&Event> = log
@@ -586,7 +589,8 @@ async fn who_loses_its_text_right_before_the_fire_does_not_fire() {
     }
 }
 
-/// The same gap, and somebody who takes it back or puts it off: the fire that was decided before does not happen.
+/// The same gap, and somebody who takes it back or puts it off: the fire that was decided before
+/// does not happen.
 #[tokio::test]
 async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
     for change in [Changed::Cancel, Changed::Snooze(NOON.plus_ms(500_000))] {
@@ -633,7 +637,8 @@ async fn who_is_taken_back_right_before_the_fire_does_not_fire() {
     }
 }
 
-/// Two callers make the same at the same time, and what the first one made has fired before the second one commits.
+/// Two callers make the same at the same time, and what the first one made has fired before the
+/// second one commits.
 #[tokio::test]
 async fn what_is_made_twice_at_once_fires_once_and_ends() {
     let place = Place::new();
@@ -667,7 +672,8 @@ async fn what_is_made_twice_at_once_fires_once_and_ends() {
             }
         })
     });
-    // It is refused as what it found, or made anew for an instant that has passed: either way it does not fire again.
+    // It is refused as what it found, or made anew for an instant that has passed: either way it
+    // does not fire again.
     let made = host
         .engine
         .create_commitment(&host.caller, MEMORY, new(), None)
@@ -756,8 +762,9 @@ async fn nothing_fires_after_its_text_went() {
     println!("fired before its text went: {before}, never: {never}");
 }
 
-/// Processes on one file whose clocks differ by an hour. (On PostgreSQL the instants of commits and leases come from the
-/// database; what a node takes for due goes by its own clock, which is what this is about.)
+/// Processes on one file whose clocks differ by an hour. (On PostgreSQL the instants of commits and
+/// leases come from the database; what a node takes for due goes by its own clock, which is what
+/// this is about.)
 #[tokio::test]
 async fn clocks_that_differ_fire_no_instant_twice() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! Many engines over one store fire and observe at the same time, without leases that would keep them apart: once each. On
-//! SQLite, and on PostgreSQL when `REMEM_TEST_STORE=postgres`.
+//! Many engines over one store fire and observe at the same time, without leases that would keep
+//! them apart: once each. On SQLite, and on PostgreSQL when `REMEM_TEST_STORE=postgres`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(
     clippy::disallowed_methods,
@@ -202,7 +202,8 @@ async fn engines_that_fire_at_the_same_time_fire_once() {
     );
 }
 
-/// What no surface makes yet, and the engine knows: a commitment that fires each time its predicate comes true.
+/// What no surface makes yet, and the engine knows: a commitment that fires each time its predicate
+/// comes true.
 async fn fires_each_time(host: &Host, id: &str) {
     let store = &host.place.meddler.inner;
     let mut record = store

@@ -1,4 +1,5 @@
-//! Compaction of a memory: what is made, what is told, what goes, what is redacted, and that nothing is lost on the way.
+//! Compaction of a memory: what is made, what is told, what goes, what is redacted, and that
+//! nothing is lost on the way.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "common/world.rs"]

@@ -1,5 +1,5 @@
-//! Consolidation of a memory: what it merges, supersedes and leaves alone, what it tells, and that neither a crash nor another
-//! node at the same time changes what comes of it.
+//! Consolidation of a memory: what it merges, supersedes and leaves alone, what it tells, and that
+//! neither a crash nor another node at the same time changes what comes of it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "common/world.rs"]
@@ -310,7 +310,8 @@ async fn whatever_comes_in_slices_ends_in_a_set_that_stays() {
             "seed {seed}"
         );
         assert_eq!(host.texts("m").await, texts);
-        // Nobody's support is lost: whatever was merged counts where it went, whatever was superseded stands by itself.
+        // Nobody's support is lost: whatever was merged counts where it went, whatever was
+        // superseded stands by itself.
         let mut support = 0;
         for entry in host.live("m").await {
             support += host.lineage("m", entry.id.as_str()).await.support;
@@ -483,7 +484,8 @@ fn ids_of(fates: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// A node that slept through its lease, with a batch in hand: what it decided is refused, though it could still be done.
+/// A node that slept through its lease, with a batch in hand: what it decided is refused, though it
+/// could still be done.
 #[tokio::test]
 async fn who_slept_through_the_lease_changes_nothing_any_more() {
     let place = Place::new();
@@ -543,7 +545,8 @@ async fn who_slept_through_the_lease_changes_nothing_any_more() {
     );
 }
 
-/// The one that would stay is deleted right before the merge: then nothing is merged, and nothing is lost.
+/// The one that would stay is deleted right before the merge: then nothing is merged, and nothing
+/// is lost.
 #[tokio::test]
 async fn nothing_is_merged_into_what_just_went() {
     let place = Place::new();

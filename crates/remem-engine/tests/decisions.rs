@@ -1,5 +1,5 @@
-//! The decisions of workshop memory, one test each (`docs/workshop.md` maps them to code), through the engine, on whichever store the
-//! run is for.
+//! The decisions of workshop memory, one test each (`docs/workshop.md` maps them to code), through
+//! the engine, on whichever store the run is for.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot be prepared has failed"
@@ -522,7 +522,8 @@ async fn d06_an_operator_sees_their_own_and_what_is_shared() {
     );
 }
 
-/// A week: three threads in which the same tools follow each other, and a preference that is stated once.
+/// A week: three threads in which the same tools follow each other, and a preference that is stated
+/// once.
 async fn a_week(shop: &Shop) {
     for (n, thread) in ["mon", "tue", "wed"].iter().enumerate() {
         shop.at(n as i64 * DAY_MS);
@@ -804,7 +805,8 @@ async fn d09_transient_memory_ends_with_its_session() {
     shop.at(2 * DAY_MS + 30 * DAY_MS - 1_000);
     assert_eq!(shop.pass("sessions").await, 0);
     assert_eq!(open_session(&shop).await.session_id, first.session_id);
-    // The first thing after 30 idle days opens another one, and the old one is closed by exactly one pass.
+    // The first thing after 30 idle days opens another one, and the old one is closed by exactly
+    // one pass.
     shop.at(2 * DAY_MS + 31 * DAY_MS);
     shop.put("~/ops", turn("later", "operator", None, "Good morning."))
         .await
@@ -1279,7 +1281,8 @@ async fn what_is_said_in_passing_takes_nobodys_place() {
     );
 }
 
-/// A rule that came after the claim: the claim is not promoted, and the session closes all the same.
+/// A rule that came after the claim: the claim is not promoted, and the session closes all the
+/// same.
 #[tokio::test]
 async fn a_promoted_rule_is_no_claim() {
     let shop = Shop::open().await;

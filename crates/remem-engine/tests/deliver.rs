@@ -1,4 +1,5 @@
-//! The deliver pass against recorded receivers: order, signatures, retries, dead letters, crashes, leases, walls.
+//! The deliver pass against recorded receivers: order, signatures, retries, dead letters, crashes,
+//! leases, walls.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use remem_core::event::{

@@ -1,5 +1,5 @@
-//! Distillation of a memory: the same bytes for the same sources, all of it or nothing, an index that tells of it, and a model
-//! that may change the entry alone.
+//! Distillation of a memory: the same bytes for the same sources, all of it or nothing, an index
+//! that tells of it, and a model that may change the entry alone.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "common/world.rs"]
@@ -388,7 +388,8 @@ async fn a_store_that_fails_now_and_then_has_it_done_once() {
     assert!(fired > 40, "the store did fail: {fired}");
 }
 
-/// Another memory of the tenant is distilled in a run, so without the lease, right before this one is written.
+/// Another memory of the tenant is distilled in a run, so without the lease, right before this one
+/// is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_at_once_are_both_in_the_index() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! Forgetting a subject: everything about it goes, wherever it was carried to; everything else stays; the report says so; and
-//! whatever interrupts it, the next call completes it.
+//! Forgetting a subject: everything about it goes, wherever it was carried to; everything else
+//! stays; the report says so; and whatever interrupts it, the next call completes it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "common/world.rs"]
@@ -47,7 +47,8 @@ struct Told {
     innocent: String,
 }
 
-/// Texts about the subject in three memories: distilled in one, merged with an innocent in another, compacted in a third.
+/// Texts about the subject in three memories: distilled in one, merged with an innocent in another,
+/// compacted in a third.
 async fn tell(host: &Host) -> Told {
     let mut direct = Vec::new();
     let mut derived = Vec::new();
@@ -322,7 +323,8 @@ async fn no_version_of_the_index_tells_of_it() {
     );
 }
 
-/// A digest that another memory holds too, byte for byte, is not taken out of the index with this one.
+/// A digest that another memory holds too, byte for byte, is not taken out of the index with this
+/// one.
 #[tokio::test]
 async fn an_equal_archive_of_another_memory_stays() {
     let host = Place::new().host().await;
@@ -366,7 +368,8 @@ async fn an_equal_archive_of_another_memory_stays() {
     );
 }
 
-/// What is written about the subject while it is forgotten goes as well; who writes the index meanwhile holds nobody up.
+/// What is written about the subject while it is forgotten goes as well; who writes the index
+/// meanwhile holds nobody up.
 #[tokio::test]
 async fn what_comes_in_meanwhile_goes_too() {
     let place = Place::new();
@@ -535,7 +538,8 @@ async fn a_store_that_fails_now_and_then_keeps_nothing_back() {
     assert!(fired > 40, "the store did fail: {fired}");
 }
 
-/// Two transactions of entries that were given the subject, and a digest of them: the process dies after each.
+/// Two transactions of entries that were given the subject, and a digest of them: the process dies
+/// after each.
 #[tokio::test]
 async fn a_long_forget_that_is_interrupted_is_completed() {
     let place = Place::new();
@@ -560,7 +564,8 @@ async fn a_long_forget_that_is_interrupted_is_completed() {
     host.work("distill", "m", json!({"tokenBudget": 2_000}))
         .await
         .unwrap();
-    // Every attempt gets one transaction of entries done and dies before the next, or right after it.
+    // Every attempt gets one transaction of entries done and dies before the next, or right after
+    // it.
     let mut left = vec![host.live("m").await.len()];
     for attempt in 0..10 {
         let meddler = place.meddler.clone();

@@ -1,4 +1,5 @@
-//! Jobs: done once, wherever a process stops; cancelled within a page; taken up by the next; under a lease that lasts.
+//! Jobs: done once, wherever a process stops; cancelled within a page; taken up by the next; under
+//! a lease that lasts.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;

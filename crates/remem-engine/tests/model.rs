@@ -1,4 +1,5 @@
-//! Calls of the model with a scripted one: what is taken, what is not and why, and what the ledger says about it.
+//! Calls of the model with a scripted one: what is taken, what is not and why, and what the ledger
+//! says about it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use remem_core::redact::SecretValue;

@@ -1,4 +1,5 @@
-//! Proposals: what is applied is what was reviewed, by who may, once; what is not applied has no effect at all.
+//! Proposals: what is applied is what was reviewed, by who may, once; what is not applied has no
+//! effect at all.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -341,7 +342,8 @@ async fn what_is_installed_are_the_bytes_that_were_reviewed() {
 
 #[tokio::test]
 async fn numbers_are_installed_as_they_were_written() {
-    // 1.0 and 1 are the same number and not the same bytes; a large one does not survive every way of reading it.
+    // 1.0 and 1 are the same number and not the same bytes; a large one does not survive every way
+    // of reading it.
     let world = World::direct().await;
     let artifact = json!({"automationId": "a", "schedule": {"every": "P1D"}, "workflowId": "w", "inputs": {"z": 1.0, "y": 18_446_744_073_709_551_615u64, "x": 1e300}});
     let id = world.submit(Kind::Automation, artifact).await;
@@ -1153,7 +1155,8 @@ async fn start(world: &World, new: NewRun) -> Run {
     has_ended(&world.engine, &world.ann, &started.run).await
 }
 
-/// The same workflow at the same time of day, on so many days; and an agent that uses its tools in the same order.
+/// The same workflow at the same time of day, on so many days; and an agent that uses its tools in
+/// the same order.
 async fn live(world: &World, days: i64) {
     let (_stop, stopping) = watch::channel(false);
     runner::start_runs(&world.engine, &stopping);

@@ -1,4 +1,5 @@
-//! The purge pass: ends what is over, once; and a restart with a clock that went back brings nothing back.
+//! The purge pass: ends what is over, once; and a restart with a clock that went back brings
+//! nothing back.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use remem_core::{Draft, Permission, Policy, TenantId, Timestamp};

@@ -1,5 +1,6 @@
-//! Search and recall through the engine, on whichever store the run is for: what is found by words and by meaning, when; what a change of
-//! the model does; that other tenants leave no trace in any figure; and the pass `embed` dying at every call.
+//! Search and recall through the engine, on whichever store the run is for: what is found by words
+//! and by meaning, when; what a change of the model does; that other tenants leave no trace in any
+//! figure; and the pass `embed` dying at every call.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot be prepared has failed"

@@ -1,5 +1,5 @@
-//! Runs through failures: a store that fails before or after a commit, a process that goes away. Each effect happens once,
-//! the log has no gap, and there is one last event.
+//! Runs through failures: a store that fails before or after a commit, a process that goes away.
+//! Each effect happens once, the log has no gap, and there is one last event.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -187,7 +187,8 @@ async fn each_effect_happens_once_though_the_store_fails() {
                 );
                 break;
             }
-            // A run that stands still is taken up by the pass, after a while; a lease that was not given back ends by then.
+            // A run that stands still is taken up by the pass, after a while; a lease that was not
+            // given back ends by then.
             place.clock.set(Timestamp(place_now(&place).0 + 31_000));
             let _ = engine
                 .run_pass(

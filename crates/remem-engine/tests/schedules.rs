@@ -1,4 +1,5 @@
-//! Schedules: one job a tick, however many nodes look and wherever one crashes; missed ticks become one.
+//! Schedules: one job a tick, however many nodes look and wherever one crashes; missed ticks become
+//! one.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -132,8 +133,9 @@ async fn faults_anywhere_lose_and_double_no_tick() {
         let (_folder, store, node, quiet) = common::faulty(seed).await;
         set(&quiet, Some("m"), every("PT1H")).await;
         for n in 1..=5 {
-            // Until one activation comes to its end, and a few more that could double it; each is beyond the lease that the
-            // one before may have left behind, and all before the next tick.
+            // Until one activation comes to its end, and a few more that could double it; each is
+            // beyond the lease that the one before may have left behind, and all before the next
+            // tick.
             let mut ended = 0;
             let mut attempt = 0;
             while ended < 3 {

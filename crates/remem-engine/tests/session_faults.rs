@@ -1,5 +1,6 @@
-//! The end of a session wherever a process stops: at every single call of the store, heard of or not. What outlasts the session, what
-//! ended and what the record says are those of a day on which nothing went wrong.
+//! The end of a session wherever a process stops: at every single call of the store, heard of or
+//! not. What outlasts the session, what ended and what the record says are those of a day on which
+//! nothing went wrong.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "common/world.rs"]
@@ -14,7 +15,8 @@ use world::{Host, Place};
 
 const MEMORY: &str = "~/ops";
 
-/// Three threads with the same tools in a row, a stated preference, and a turn that an action rests on.
+/// Three threads with the same tools in a row, a stated preference, and a turn that an action rests
+/// on.
 async fn week(host: &Host) {
     for thread in ["mon", "tue", "wed"] {
         for (speaker, tool, text) in [

@@ -1,6 +1,6 @@
-//! A seeded simulation: two tenants, a store that fails before and after commits, a clock that jumps both ways, passes in
-//! between. After every step the host must agree with a small model. A failure prints its seed; rerun it with
-//! `REMEM_SIM_SEED=<seed>`.
+//! A seeded simulation: two tenants, a store that fails before and after commits, a clock that
+//! jumps both ways, passes in between. After every step the host must agree with a small model. A
+//! failure prints its seed; rerun it with `REMEM_SIM_SEED=<seed>`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use remem_core::{Draft, Permission, Seq, TenantId, Timestamp};
@@ -204,8 +204,8 @@ impl World {
         while activations < 2 {
             match self.engine.run_pass(pass, &id, Mode::Apply).await {
                 Ok(report) => (activations, again) = (activations + 1, report.changed),
-                // It may fail on the way: the next activation goes on where it stopped. One whose lease could not be given
-                // back holds the next one up until its time has run out.
+                // It may fail on the way: the next activation goes on where it stopped. One whose
+                // lease could not be given back holds the next one up until its time has run out.
                 Err(_) => {
                     activations = 0;
                     self.pass_time(10_000);

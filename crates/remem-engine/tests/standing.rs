@@ -1,5 +1,5 @@
-//! What surfaces rely on: promises that are made again, the names that heartbeats go by, what writers may do, and the looks of
-//! conformance checks.
+//! What surfaces rely on: promises that are made again, the names that heartbeats go by, what
+//! writers may do, and the looks of conformance checks.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot be prepared has failed"
@@ -50,7 +50,8 @@ async fn all(node: &Node) -> Vec<CommitmentInfo> {
         .commitments
 }
 
-/// Fires are named by how often the predicate has come true: a commitment that follows another must not begin at one again.
+/// Fires are named by how often the predicate has come true: a commitment that follows another must
+/// not begin at one again.
 #[tokio::test]
 async fn the_same_promise_can_be_made_again_once_it_was_kept() {
     let node = Ground::fresh().await.node().await;

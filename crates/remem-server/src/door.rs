@@ -1,5 +1,6 @@
-//! The door: every operation in terms of the wire. HTTP handlers, MCP tools and commands all go through it, so that an
-//! operation is translated in one place, whether the engine is in this process or behind a URL.
+//! The door: every operation in terms of the wire. HTTP handlers, MCP tools and commands all go
+//! through it, so that an operation is translated in one place, whether the engine is in this
+//! process or behind a URL.
 
 mod commitments;
 mod entries;
@@ -156,7 +157,8 @@ pub struct EngineDoor {
     pub caller: Caller,
 }
 
-/// What a problem of the engine is on the wire. Operational errors are logged here, once, with their cause.
+/// What a problem of the engine is on the wire. Operational errors are logged here, once, with
+/// their cause.
 #[must_use]
 pub fn problem(error: EngineError) -> Problem {
     match error {
@@ -527,7 +529,8 @@ impl Door for EngineDoor {
             .events(&self.caller, after, query.limit)
             .await
             .map_err(fail)?;
-        // A position beyond the end is answered with the end: a client that came from another host finds its way back.
+        // A position beyond the end is answered with the end: a client that came from another host
+        // finds its way back.
         let next_after = if reached == after {
             after
                 .0

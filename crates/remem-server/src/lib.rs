@@ -1,6 +1,7 @@
 //! The surfaces: HTTP, event streams, MCP. A handler parses, calls one operation, renders.
 //!
-//! This crate may not hold a rule or touch a store: what a surface may do is what the engine offers every surface.
+//! This crate may not hold a rule or touch a store: what a surface may do is what the engine offers
+//! every surface.
 
 pub mod door;
 pub mod http;

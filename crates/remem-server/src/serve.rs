@@ -1,4 +1,5 @@
-//! The accept loop: bounded connections, a deadline for request heads, and a shutdown that lets requests finish.
+//! The accept loop: bounded connections, a deadline for request heads, and a shutdown that lets
+//! requests finish.
 
 use crate::http::{App, router};
 use hyper::server::conn::http1;
@@ -14,7 +15,8 @@ use tokio::sync::{Semaphore, watch};
 const CONNECTIONS_MAX: usize = 4_096;
 /// A client that has not sent a whole request head by then is dropped.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
-/// Requests that are still running this long after a stop are cut off: sooner than supervisors lose patience (10 s).
+/// Requests that are still running this long after a stop are cut off: sooner than supervisors lose
+/// patience (10 s).
 const DRAIN_DEADLINE: Duration = Duration::from_secs(8);
 
 /// Serves until `stop` becomes true, then finishes what is in flight.
@@ -41,7 +43,8 @@ pub async fn serve(listener: TcpListener, app: App, mut stop: watch::Receiver<bo
         let connection =
             graceful.watch(http.serve_connection(TokioIo::new(stream), service.clone()));
         tokio::spawn(async move {
-            // A connection that ends badly is the client's business; requests were logged on their own.
+            // A connection that ends badly is the client's business; requests were logged on their
+            // own.
             let _ = connection.await;
             drop(place);
         });

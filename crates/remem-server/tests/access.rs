@@ -708,7 +708,8 @@ async fn keys_end_and_are_revoked_at_once() {
     );
 }
 
-/// What a key may do hangs on the key; who did it, on its principal. One key replaces another without a change of hands.
+/// What a key may do hangs on the key; who did it, on its principal. One key replaces another
+/// without a change of hands.
 #[tokio::test]
 async fn keys_of_one_principal_are_one_user() {
     let host = Host::new().await;

@@ -1,4 +1,5 @@
-//! Agents: install, refusals, the closed shape of the inventory, peers, redaction, isolation, what is degraded.
+//! Agents: install, refusals, the closed shape of the inventory, peers, redaction, isolation, what
+//! is degraded.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;

@@ -1,5 +1,5 @@
-//! Bad input: the table in docs/api.md, row by row. Each kind of wrong input gets its status and code, echoes nothing,
-//! and stores nothing.
+//! Bad input: the table in docs/api.md, row by row. Each kind of wrong input gets its status and
+//! code, echoes nothing, and stores nothing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;

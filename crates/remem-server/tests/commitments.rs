@@ -1,4 +1,5 @@
-//! Commitments over HTTP: what was promised, by text or by hand, what may be done with it, and who may see it.
+//! Commitments over HTTP: what was promised, by text or by hand, what may be done with it, and who
+//! may see it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;

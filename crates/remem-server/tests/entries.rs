@@ -1,4 +1,5 @@
-//! Entries over HTTP: what is put is read back, pages join up, writes can be repeated, reads can insist on a revision.
+//! Entries over HTTP: what is put is read back, pages join up, writes can be repeated, reads can
+//! insist on a revision.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -225,7 +226,8 @@ async fn the_same_key_and_body_get_the_first_answer() {
         (other.status.as_u16(), other.code().as_str()),
         (409, "idempotency_key_mismatch")
     );
-    // The first answer is given again even after the entry is gone, and without a stored copy of its text.
+    // The first answer is given again even after the entry is gone, and without a stored copy of
+    // its text.
     let id = first.json()["id"].as_str().unwrap().to_owned();
     let delete = async |key: &str| {
         host.call(

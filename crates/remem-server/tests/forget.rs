@@ -1,4 +1,5 @@
-//! Forgetting over HTTP: what is erased, what stays, what the report says; lineage, archives, and who sees none of it.
+//! Forgetting over HTTP: what is erased, what stays, what the report says; lineage, archives, and
+//! who sees none of it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;

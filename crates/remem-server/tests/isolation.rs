@@ -1,5 +1,6 @@
-//! The isolation oracle: every read of a tenant answers the same bytes whether or not another tenant's data is there,
-//! and what exists only elsewhere is answered exactly like what does not exist at all.
+//! The isolation oracle: every read of a tenant answers the same bytes whether or not another
+//! tenant's data is there, and what exists only elsewhere is answered exactly like what does not
+//! exist at all.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;

@@ -1,4 +1,5 @@
-//! Passes over HTTP: a job from its start to its end, a schedule, and what the list of passes shows.
+//! Passes over HTTP: a job from its start to its end, a schedule, and what the list of passes
+//! shows.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(
     clippy::disallowed_methods,
@@ -238,7 +239,8 @@ async fn work(host: &Host, name: &str, body: Value) -> Value {
     .json()
 }
 
-/// What holds a word of the query. What only stands beside such an entry is found as well, and is not meant.
+/// What holds a word of the query. What only stands beside such an entry is found as well, and is
+/// not meant.
 async fn hits(host: &Host, memory: &str, query: &str) -> Vec<String> {
     let search = json!({"query": query, "limit": 0, "explain": true});
     let found = host
@@ -307,7 +309,8 @@ async fn consolidation_merges_tells_and_is_done_once() {
         )
         .await;
     assert_eq!(started.status, 202);
-    // Time goes by while the pass works, so that it says how far it has come; less of it than a lease lasts.
+    // Time goes by while the pass works, so that it says how far it has come; less of it than a
+    // lease lasts.
     let clock = host.clock.clone();
     let ticking = tokio::spawn(async move {
         for tick in 1..=20 {

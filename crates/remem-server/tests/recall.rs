@@ -1,5 +1,5 @@
-//! Finding again over HTTP and MCP: by words and by meaning, with reasons, neighbours and doubts; blocks and lists within a budget; and
-//! nothing in them that may not be read.
+//! Finding again over HTTP and MCP: by words and by meaning, with reasons, neighbours and doubts;
+//! blocks and lists within a budget; and nothing in them that may not be read.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;

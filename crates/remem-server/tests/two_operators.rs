@@ -1,8 +1,9 @@
-//! Two operators of one tenant: what is in Ada's own memory changes no answer that Bob gets, whatever he asks (INV-10, INV-14).
+//! Two operators of one tenant: what is in Ada's own memory changes no answer that Bob gets,
+//! whatever he asks (INV-10, INV-14).
 //!
-//! Two hosts are made alike; on one of them Ada fills a memory of her own through every feature. Then Bob tries every operation of
-//! the OpenAPI document with the names of what is hers, on both, and gets the same bytes. An operation that stands in neither table
-//! fails the test.
+//! Two hosts are made alike; on one of them Ada fills a memory of her own through every feature.
+//! Then Bob tries every operation of the OpenAPI document with the names of what is hers, on both,
+//! and gets the same bytes. An operation that stands in neither table fails the test.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -601,7 +602,8 @@ fn address(user: &str) -> String {
     format!("https://{user}.example.com/")
 }
 
-/// A host with what both users share, what is Bob's, and Ada's webhook, whose receiver refuses the next event for good.
+/// A host with what both users share, what is Bob's, and Ada's webhook, whose receiver refuses the
+/// next event for good.
 async fn prepared() -> (Host, String) {
     let host = Host::with(
         Policy {
@@ -688,8 +690,8 @@ fn align(a: &Host, b: &Host) {
     }
 }
 
-/// Positions, revisions and hashes count everything that happens in a tenant; what upkeep over the whole host did is told in
-/// numbers. Nothing else may differ.
+/// Positions, revisions and hashes count everything that happens in a tenant; what upkeep over the
+/// whole host did is told in numbers. Nothing else may differ.
 fn plain(mut value: Value) -> Value {
     if value["over"] == "host"
         && let Some(map) = value.as_object_mut()
@@ -898,7 +900,8 @@ async fn everything_that_bob_tries_works_for_ada() {
     for (operation, ways) in TRIED {
         for how in *ways {
             let answer = attempt(&host, "ada", operation, *how, &names).await;
-            // What has ended cannot be stopped, a key stands for another request, and this host keeps no artifacts.
+            // What has ended cannot be stopped, a key stands for another request, and this host
+            // keeps no artifacts.
             let fine = answer.status.is_success()
                 || answer.status == 409
                 || operation.contains("/artifacts/");
@@ -1043,7 +1046,8 @@ async fn inv_10_bob_hears_of_nothing_that_is_adas_own() {
         after = next;
     }
     assert_eq!(paged, told(&heard[0]));
-    // What a run of hers writes to the tenant's memory is the tenant's: Bob hears of the entry, and of no run.
+    // What a run of hers writes to the tenant's memory is the tenant's: Bob hears of the entry, and
+    // of no run.
     let nodes = json!([{"id": "own", "typeId": "core.identity", "config": {"memoryAction": "read", "memoryRef": "~/ops"}},
         {"id": "out", "typeId": "core.identity", "config": {"memoryAction": "write", "memoryRef": "ops", "content": "for all"}}]);
     crowded.install("outward", nodes).await;

@@ -1,5 +1,6 @@
-//! The vault: what is set is redacted from then on, in old values too, for everybody in the tenant; nothing gives a value
-//! back; a key that does not fit stops writes instead of letting secrets through; late values leave what was stored.
+//! The vault: what is set is redacted from then on, in old values too, for everybody in the tenant;
+//! nothing gives a value back; a key that does not fit stops writes instead of letting secrets
+//! through; late values leave what was stored.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;

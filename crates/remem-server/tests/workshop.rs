@@ -1,5 +1,5 @@
-//! Workshop memory over HTTP and MCP: what an entry has beside its text, answers and their history, threads and sessions, rules,
-//! actions and their audit, and the mark of what nobody vouches for.
+//! Workshop memory over HTTP and MCP: what an entry has beside its text, answers and their history,
+//! threads and sessions, rules, actions and their audit, and the mark of what nobody vouches for.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;

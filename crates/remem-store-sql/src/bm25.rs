@@ -1,7 +1,9 @@
-//! How much a word counts: BM25, the same figures in both stores. `k1` and `b` are lower than usual, because memories are short: a
-//! word said twice is not twice as telling, and a long entry is not diluted but detailed (`docs/recall.md` has the figures).
+//! How much a word counts: BM25, the same figures in both stores. `k1` and `b` are lower than
+//! usual, because memories are short: a word said twice is not twice as telling, and a long entry
+//! is not diluted but detailed (`docs/recall.md` has the figures).
 //!
-//! Contributions are rounded to millionths before they are added, so that a sum does not depend on the order of rows.
+//! Contributions are rounded to millionths before they are added, so that a sum does not depend on
+//! the order of rows.
 
 /// How soon repetitions stop to count.
 pub(crate) const K1: f64 = 0.9;

@@ -1,6 +1,7 @@
 //! The only SQL of the project: statements, migrations, search per dialect.
 //!
-//! This crate may not decide anything: what is stored was decided in `remem-core`, when is decided by the engine.
+//! This crate may not decide anything: what is stored was decided in `remem-core`, when is decided
+//! by the engine.
 
 mod bm25;
 pub mod copy;

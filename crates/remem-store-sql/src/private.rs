@@ -1,4 +1,5 @@
-//! What only the owner of a data directory may read: the folder itself, and the host's secret in it (`host.key`, 32 bytes).
+//! What only the owner of a data directory may read: the folder itself, and the host's secret in it
+//! (`host.key`, 32 bytes).
 
 use std::fs;
 use std::io::{Error, ErrorKind, Result, Write};
@@ -21,8 +22,9 @@ pub fn read_secret_file(path: &Path) -> Result<[u8; 32]> {
         .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not 32 bytes"))
 }
 
-/// Keeps a secret. Written whole under another name and then linked: the file is complete whenever it is there, even after a
-/// crash; one that is there stays, so of two processes that start at once the first one decides.
+/// Keeps a secret. Written whole under another name and then linked: the file is complete whenever
+/// it is there, even after a crash; one that is there stays, so of two processes that start at once
+/// the first one decides.
 pub fn keep_secret(folder: &Path, secret: &[u8; 32]) -> Result<()> {
     let fresh = folder.join(format!("{SECRET}.{}", std::process::id()));
     let _ = fs::remove_file(&fresh); // left by a process of the same number that crashed

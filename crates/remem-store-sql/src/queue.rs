@@ -1,7 +1,8 @@
-//! The waiting room of group commit: batches of one tenant queue here, and whoever finds no leader becomes it.
+//! The waiting room of group commit: batches of one tenant queue here, and whoever finds no leader
+//! becomes it.
 //!
-//! Both stores share it. A leader takes everything that waits, commits it as one transaction and comes back for more;
-//! nobody waits for a timer, so an idle tenant commits at once.
+//! Both stores share it. A leader takes everything that waits, commits it as one transaction and
+//! comes back for more; nobody waits for a timer, so an idle tenant commits at once.
 
 use remem_core::Batch;
 use remem_store::{Committed, StoreError};
@@ -11,7 +12,8 @@ use tokio::sync::oneshot;
 
 /// Batches in one transaction.
 const GROUP_BATCHES_MAX: usize = 512;
-/// Changes in one transaction, so that a group of large batches still commits in a fraction of a second.
+/// Changes in one transaction, so that a group of large batches still commits in a fraction of a
+/// second.
 const GROUP_CHANGES_MAX: usize = 4_096;
 /// Batches that may wait; beyond that writers are told to come back.
 const WAITING_MAX: usize = 16_384;
@@ -68,8 +70,9 @@ impl<W> Queue<W> {
         Ok(!std::mem::replace(&mut inner.led, true))
     }
 
-    /// Takes what waits, up to a group, stopping at the first job of another kind. A leader that is handed nothing has
-    /// stepped down, in the same critical section that saw the queue empty: no job can slip in and wait for nobody.
+    /// Takes what waits, up to a group, stopping at the first job of another kind. A leader that is
+    /// handed nothing has stepped down, in the same critical section that saw the queue empty: no
+    /// job can slip in and wait for nobody.
     pub fn next(&self) -> (Vec<Waiting>, Option<(W, Answer<()>)>) {
         let mut inner = self.lock();
         let mut group = Vec::new();
@@ -96,8 +99,8 @@ impl<W> Queue<W> {
     }
 }
 
-/// A leader that panics, or is dropped before its work is done, must not leave writers waiting for it: they are told,
-/// and the next one leads.
+/// A leader that panics, or is dropped before its work is done, must not leave writers waiting for
+/// it: they are told, and the next one leads.
 pub(crate) struct Leading<'a, W> {
     pub queue: &'a Queue<W>,
     pub done: bool,

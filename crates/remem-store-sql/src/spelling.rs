@@ -1,8 +1,10 @@
-//! Words that somebody may have meant: those one slip of the pen away from a word that a memory does not hold. A slip is a letter too
-//! many, one too few, another one, or two that changed places.
+//! Words that somebody may have meant: those one slip of the pen away from a word that a memory
+//! does not hold. A slip is a letter too many, one too few, another one, or two that changed
+//! places.
 //!
-//! Slips are made from the word that was asked for and looked up like any other word. So no list of a memory's words is kept for this,
-//! nothing of it can outlive a text that was forgotten, and writing costs nothing. May not look anything up: the store says what is held.
+//! Slips are made from the word that was asked for and looked up like any other word. So no list of
+//! a memory's words is kept for this, nothing of it can outlive a text that was forgotten, and
+//! writing costs nothing. May not look anything up: the store says what is held.
 
 use crate::terms::{Asked, digest_of};
 use remem_core::Trigrams;
@@ -47,7 +49,8 @@ impl Slips<'_> {
     }
 }
 
-/// The words that the memory holds and that were probably meant, with how alike they are written (trigrams in common, of all of both).
+/// The words that the memory holds and that were probably meant, with how alike they are written
+/// (trigrams in common, of all of both).
 pub(crate) fn meant(slips: &[Slips<'_>], held: impl Fn(i64) -> bool) -> BTreeMap<i64, i64> {
     let mut all = BTreeMap::new();
     for slips in slips {
@@ -72,8 +75,8 @@ pub(crate) fn meant(slips: &[Slips<'_>], held: impl Fn(i64) -> bool) -> BTreeMap
     all
 }
 
-/// The letters that a slip of this word may bring in; `None` if it has none: numbers are meant as they stand, and a short word or one of
-/// a script of many characters has too many others near it.
+/// The letters that a slip of this word may bring in; `None` if it has none: numbers are meant as
+/// they stand, and a short word or one of a script of many characters has too many others near it.
 fn alphabet(written: &str) -> Option<RangeInclusive<char>> {
     let letters = written.chars().count();
     let of = |alphabet: &RangeInclusive<char>| written.chars().all(|c| alphabet.contains(&c));

@@ -1,10 +1,11 @@
-//! The words of a text, exactly as FTS5's `porter unicode61 remove_diacritics 2` makes them, for the store that keeps
-//! its own index of words.
+//! The words of a text, exactly as FTS5's `porter unicode61 remove_diacritics 2` makes them, for
+//! the store that keeps its own index of words.
 //!
-//! This file owns what a word is outside SQLite. It may not improve on FTS5: a query must find the same entries in both
-//! stores, so its peculiarities are kept (see `SEPARATORS`), and the tests compare every character with FTS5 itself.
-//! It is not a crate because no tokenizer agrees with FTS5 word for word, and its tables are not taken from `std` or
-//! `unicode-normalization` because digests are stored: a newer Unicode must not change the words of older entries.
+//! This file owns what a word is outside SQLite. It may not improve on FTS5: a query must find the
+//! same entries in both stores, so its peculiarities are kept (see `SEPARATORS`), and the tests
+//! compare every character with FTS5 itself. It is not a crate because no tokenizer agrees with
+//! FTS5 word for word, and its tables are not taken from `std` or `unicode-normalization` because
+//! digests are stored: a newer Unicode must not change the words of older entries.
 
 mod porter;
 
@@ -12,13 +13,15 @@ use std::sync::LazyLock;
 
 /// The words of a text: how often each occurs, and how many there are in all.
 pub(crate) struct Words {
-    /// Digest of the word, times (at least 1, saturating at `i16::MAX`), sorted by digest, each digest once.
+    /// Digest of the word, times (at least 1, saturating at `i16::MAX`), sorted by digest, each
+    /// digest once.
     pub counts: Vec<(i64, i16)>,
     /// All tokens, repetitions included.
     pub total: i32,
 }
 
-/// Words to expect in a text of so many bytes: a little more than English has, so that the list seldom grows.
+/// Words to expect in a text of so many bytes: a little more than English has, so that the list
+/// seldom grows.
 const BYTES_PER_WORD: usize = 5;
 /// FTS5 keeps no more of a word than this.
 const WORD_BYTES_MAX: usize = 32_768;
@@ -51,7 +54,8 @@ pub(crate) fn asked(terms: &[String]) -> Vec<Asked> {
     let mut found = Vec::new();
     for term in terms {
         whole_words(term, |whole| {
-            // Before stemming it is text: only whole characters were pushed, and a cut is at a length that no term has.
+            // Before stemming it is text: only whole characters were pushed, and a cut is at a
+            // length that no term has.
             let written = String::from_utf8_lossy(whole).into_owned();
             found.push(Asked {
                 word: digest_of(whole),
@@ -75,7 +79,8 @@ fn digest(word: &[u8]) -> i64 {
     i64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// Calls `found` with each stemmed word, in order. A stem is bytes: the stemmer may halve a letter outside ASCII.
+/// Calls `found` with each stemmed word, in order. A stem is bytes: the stemmer may halve a letter
+/// outside ASCII.
 fn tokens(text: &str, mut found: impl FnMut(&[u8])) {
     whole_words(text, |word| {
         porter::stem(word);
@@ -134,11 +139,12 @@ fn is_separator(code: u32) -> bool {
 
 /// In `FOLDED`: the character ends a word.
 const SEPARATOR: u16 = 0;
-/// In `FOLDED`: the character is left out of the word it stands in (and begins none). U+0001 itself is a separator.
+/// In `FOLDED`: the character is left out of the word it stands in (and begins none). U+0001 itself
+/// is a separator.
 const MARK: u16 = 1;
 
-/// What becomes of each character up to U+FFFF. Made once from the tables below, since a search per character would
-/// take most of the time for text outside ASCII.
+/// What becomes of each character up to U+FFFF. Made once from the tables below, since a search per
+/// character would take most of the time for text outside ASCII.
 static FOLDED: LazyLock<Vec<u16>> = LazyLock::new(|| {
     let mut folded: Vec<u16> = (0..=u16::MAX)
         .map(|code| {
@@ -172,8 +178,9 @@ static FOLDED: LazyLock<Vec<u16>> = LazyLock::new(|| {
     folded
 });
 
-/// Where separators begin and end, in turn. Everything else is part of a word: letters, numbers and private use, but
-/// also what was unassigned in the Unicode that FTS5 knows (6.1), so that newer emoji are words and older ones are not.
+/// Where separators begin and end, in turn. Everything else is part of a word: letters, numbers and
+/// private use, but also what was unassigned in the Unicode that FTS5 knows (6.1), so that newer
+/// emoji are words and older ones are not.
 static SEPARATORS: [u32; 820] = [
     0x0, 0x30, 0x3a, 0x41, 0x5b, 0x61, 0x7b, 0xaa, 0xab, 0xb2, 0xb4, 0xb5, 0xb6, 0xb9, 0xbb, 0xbc,
     0xbf, 0xc0, 0xd7, 0xd8, 0xf7, 0xf8, 0x2c2, 0x2c6, 0x2d2, 0x2e0, 0x2e5, 0x2ec, 0x2ed, 0x2ee,
@@ -252,8 +259,8 @@ const MARKS: [u16; 25] = [
     0x311, 0x31b, 0x323, 0x324, 0x325, 0x326, 0x327, 0x328, 0x32d, 0x32e, 0x330, 0x331,
 ];
 
-/// Capitals and variants: the first and the last of a run, and what the first becomes. Where that is the character
-/// next to it, capitals and small letters take turns.
+/// Capitals and variants: the first and the last of a run, and what the first becomes. Where that
+/// is the character next to it, capitals and small letters take turns.
 static LOWER: [u16; 474] = [
     0x41, 0x5a, 0x61, 0xb5, 0xb5, 0x3bc, 0xc6, 0xc6, 0xe6, 0xd0, 0xd0, 0xf0, 0xd8, 0xd8, 0xf8,
     0xde, 0xde, 0xfe, 0x110, 0x132, 0x111, 0x13f, 0x141, 0x140, 0x14a, 0x166, 0x14b, 0x181, 0x181,
@@ -295,8 +302,8 @@ static LOWER: [u16; 474] = [
     0xa7aa, 0xa7aa, 0x266, 0xff21, 0xff3a, 0xff41,
 ];
 
-/// Letters that lose their marks, small and capital, by their first character; a dot is a letter that loses none.
-/// Greek and Cyrillic ones keep them.
+/// Letters that lose their marks, small and capital, by their first character; a dot is a letter
+/// that loses none. Greek and Cyrillic ones keep them.
 const BARE: [(u16, &str); 2] = [
     (
         0xc0,

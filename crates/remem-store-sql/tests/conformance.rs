@@ -1,4 +1,5 @@
-//! The store conformance suite on SQLite in memory, on SQLite files with eight connections, and on PostgreSQL.
+//! The store conformance suite on SQLite in memory, on SQLite files with eight connections, and on
+//! PostgreSQL.
 
 mod support;
 

@@ -1,5 +1,6 @@
-//! Copies of whole hosts between the stores: what a tenant can see stays the same in every direction, an interrupted copy
-//! goes on, a target that grew on its own is refused. A failure prints its seed; rerun it with `REMEM_COPY_SEED=<seed>`.
+//! Copies of whole hosts between the stores: what a tenant can see stays the same in every
+//! direction, an interrupted copy goes on, a target that grew on its own is refused. A failure
+//! prints its seed; rerun it with `REMEM_COPY_SEED=<seed>`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(
@@ -304,7 +305,8 @@ impl World {
         }
     }
 
-    /// A record that goes with an entry of this batch, or waits for something; one that is under review; or that one goes.
+    /// A record that goes with an entry of this batch, or waits for something; one that is under
+    /// review; or that one goes.
     fn tie(&mut self, batch: Batch, scope: &Scope) -> Batch {
         let at = batch.at();
         let key = format!("r{}", self.random.below(30));
@@ -961,8 +963,8 @@ async fn large_texts_make_small_pages() {
     }
 }
 
-/// What a tenant's runs leave: logs of their own, facts that a replay repeats, reads, entries that they took away and that
-/// nobody has erased yet.
+/// What a tenant's runs leave: logs of their own, facts that a replay repeats, reads, entries that
+/// they took away and that nobody has erased yet.
 struct Runs<'a> {
     store: &'a dyn Store,
     scope: Scope,
@@ -1003,7 +1005,8 @@ impl Runs<'_> {
             .await;
     }
 
-    /// Entries of this memory that can be erased. What happened to others before may have left some of theirs.
+    /// Entries of this memory that can be erased. What happened to others before may have left some
+    /// of theirs.
     async fn ended(&self) -> usize {
         let ended = self.store.ended(&self.scope.tenant, 1_000).await.unwrap();
         ended
@@ -1012,7 +1015,8 @@ impl Runs<'_> {
             .count()
     }
 
-    /// A run that holds, writes, reads and deletes, beside another; then a replay of it. Both have ended.
+    /// A run that holds, writes, reads and deletes, beside another; then a replay of it. Both have
+    /// ended.
     async fn happen(&self) {
         let names = [
             "kept", "same", "changed", "turned", "gone", "gone too", "wiped", "given up",
@@ -1070,7 +1074,8 @@ impl Runs<'_> {
         assert_eq!(self.ended().await, 3, "taken away, not erased");
     }
 
-    /// Between two copies: texts by other rules, rules that come and go, text that is erased at last.
+    /// Between two copies: texts by other rules, rules that come and go, text that is erased at
+    /// last.
     async fn go_on(&self) {
         self.rewrite("same", "falcon text of same", 2).await;
         self.rewrite("changed", "another text of changed", 2).await;
@@ -1229,7 +1234,8 @@ impl Kin<'_> {
             .unwrap();
     }
 
-    /// What was merged comes back and goes elsewhere, what was overtaken is let go, subjects are forgotten.
+    /// What was merged comes back and goes elsewhere, what was overtaken is let go, subjects are
+    /// forgotten.
     async fn go_on(&self) {
         let memory = || self.scope.memory_ref.clone();
         let outcomes = self
@@ -1474,7 +1480,8 @@ async fn a_half_copied_tenant_is_not_served_and_cannot_be_written_to() {
     }
 }
 
-/// A copy of a host that is being written to is one commit of each tenant, and says that there is more.
+/// A copy of a host that is being written to is one commit of each tenant, and says that there is
+/// more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_source_that_moves_is_copied_at_one_instant() {
     let mut world = World::new();
@@ -1772,7 +1779,8 @@ async fn a_difference_is_told() {
             "contents of rows differ",
         ),
         (
-            // Newer than anything: a record that is older than all of the source would be dropped as forgotten.
+            // Newer than anything: a record that is older than all of the source would be dropped
+            // as forgotten.
             "INSERT INTO remem.idempotency VALUES ('acme', 'x', '\\x01', '\\x02', 9223372036854775807, 1, '[]')",
             "numbers of idempotency records",
         ),
@@ -1897,8 +1905,9 @@ async fn a_dry_run_counts_and_writes_nothing() {
     assert_eq!(b.open().await.1.tenants().await.unwrap().len(), 1);
 }
 
-/// What a rule, a window and a successor make hard to copy: entries that are older than a rule that the target has already, a window
-/// that comes back to where another one was, and who took somebody's place for good.
+/// What a rule, a window and a successor make hard to copy: entries that are older than a rule that
+/// the target has already, a window that comes back to where another one was, and who took
+/// somebody's place for good.
 struct Workshop<'a> {
     store: &'a dyn Store,
     scope: Scope,
@@ -2098,7 +2107,8 @@ async fn copied_with_workshop(from: Home, to: Home) {
         (old.entry.content.as_str(), old.replaced_by.clone()),
         ("by [REDACTED]", Some(id("new way")))
     );
-    // The new place goes on by itself: its guard is up, and its next memory has a number of its own.
+    // The new place goes on by itself: its guard is up, and its next memory has a number of its
+    // own.
     let again = target.put(
         target.batch(),
         "planted",

@@ -1,6 +1,6 @@
-//! The two stores side by side: random sequences of operations must be answered alike and leave the same projections,
-//! down to the hashes of the event chain. A failure prints its seed; rerun it with `REMEM_DIFF_SEED=<seed>`,
-//! which compares after every step.
+//! The two stores side by side: random sequences of operations must be answered alike and leave the
+//! same projections, down to the hashes of the event chain. A failure prints its seed; rerun it
+//! with `REMEM_DIFF_SEED=<seed>`, which compares after every step.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(
@@ -108,7 +108,8 @@ impl World {
             .join(self.random.pick(&[" ", ", ", "\n"]))
     }
 
-    /// A name that may or may not have been used: short, or longer than an index takes. Mostly one of the last entries.
+    /// A name that may or may not have been used: short, or longer than an index takes. Mostly one
+    /// of the last entries.
     fn name(&mut self) -> EntryId {
         if self.random.below(2) == 0 {
             let back = [5, 25][self.random.below(2) as usize];
@@ -149,8 +150,8 @@ impl World {
         draft
     }
 
-    /// An answer to a question, after everything else that the batch does: SQLite looks at windows as they come, PostgreSQL when all are
-    /// there, so that whoever makes room has to do it first.
+    /// An answer to a question, after everything else that the batch does: SQLite looks at windows
+    /// as they come, PostgreSQL when all are there, so that whoever makes room has to do it first.
     fn answer(&mut self, batch: Batch, scope: &Scope) -> Batch {
         self.count += 1;
         let name = id(&format!("fresh{}", self.count));
@@ -189,7 +190,8 @@ impl World {
         })
     }
 
-    /// Some batches that are committed at once. The first commit of a tenant stands alone: it is what opens a file.
+    /// Some batches that are committed at once. The first commit of a tenant stands alone: it is
+    /// what opens a file.
     fn group(&mut self) -> Vec<Batch> {
         let scope = self.scope();
         let size = if self.count > 5 && self.random.below(4) == 0 {
@@ -292,7 +294,8 @@ impl World {
                 let (batch, name) = self.put(batch, scope);
                 let batch = self.rewrite(batch, scope, &name);
                 match self.random.below(4) {
-                    // An entry that ends with the commit that it begins with is a rule of the tables, and refused by both.
+                    // An entry that ends with the commit that it begins with is a rule of the
+                    // tables, and refused by both.
                     0 => batch.delete(scope.memory_ref.clone(), name),
                     1 => batch.erase(scope.memory_ref.clone(), name),
                     _ => self.rewrite(batch, scope, &name),
@@ -476,8 +479,9 @@ impl World {
         (batch, name)
     }
 
-    /// Another text, or the same under other rules, or nothing new at all. A text that a rule may refuse stays until the batch is over:
-    /// SQLite looks at every text as it comes, PostgreSQL at the one that is left.
+    /// Another text, or the same under other rules, or nothing new at all. A text that a rule may
+    /// refuse stays until the batch is over: SQLite looks at every text as it comes, PostgreSQL at
+    /// the one that is left.
     fn rewrite(&mut self, batch: Batch, scope: &Scope, name: &EntryId) -> Batch {
         let long = |id: &EntryId, admitted: &Admitted| {
             id == name && admitted.scope() == scope && admitted.content().len() >= GUARDED
@@ -547,7 +551,8 @@ async fn view(store: &dyn Store, world: &World) -> Vec<String> {
         ));
         let mut moments = vec![ReadAt::Now(now), ReadAt::Now(now.plus_ms(25))];
         let held = store.snapshots(tenant).await.unwrap();
-        // What each run reads, with what another one did or without it; and a moment that nobody holds.
+        // What each run reads, with what another one did or without it; and a moment that nobody
+        // holds.
         for (n, snapshot) in held.iter().take(2).enumerate() {
             let own_runs = [
                 vec![snapshot.run.clone()],

@@ -1,5 +1,6 @@
-//! The start-up check refuses to serve from a database whose walls do not stand, says why and what mends it, and serves
-//! again once it is mended; and `migrate` prepares a database no matter who runs it, how often, or beside whom.
+//! The start-up check refuses to serve from a database whose walls do not stand, says why and what
+//! mends it, and serves again once it is mended; and `migrate` prepares a database no matter who
+//! runs it, how often, or beside whom.
 
 #![allow(
     clippy::unwrap_used,

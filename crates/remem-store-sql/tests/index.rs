@@ -1,5 +1,6 @@
-//! SQLite's search index is in process memory and follows the database: it must know whatever any handle of the same file committed,
-//! also after a stop without a goodbye, and begin anew when it missed too much.
+//! SQLite's search index is in process memory and follows the database: it must know whatever any
+//! handle of the same file committed, also after a stop without a goodbye, and begin anew when it
+//! missed too much.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot be prepared has failed"
@@ -72,7 +73,8 @@ async fn fill(store: &SqliteStore, s: &Scope) {
     }
 }
 
-/// What another process does to the same file is found, and what it takes away is not, in words and directions alike.
+/// What another process does to the same file is found, and what it takes away is not, in words and
+/// directions alike.
 #[tokio::test]
 async fn an_index_knows_what_another_handle_committed() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,7 +109,8 @@ async fn an_index_knows_what_another_handle_committed() {
     assert!(seen.iter().any(|line| line.starts_with("new ")));
 }
 
-/// A process that dies leaves a database and no index: the next one is made of what was committed, and of nothing else.
+/// A process that dies leaves a database and no index: the next one is made of what was committed,
+/// and of nothing else.
 #[tokio::test]
 async fn after_a_stop_without_a_goodbye_the_index_is_what_was_committed() {
     let folder = tempfile::tempdir().unwrap();
@@ -131,7 +134,8 @@ async fn after_a_stop_without_a_goodbye_the_index_is_what_was_committed() {
     assert!(open(copy.path()).verify(&s.tenant).await.is_ok());
 }
 
-/// The list of what changed is cut after a while; whoever missed some of it does not go on with what it knows.
+/// The list of what changed is cut after a while; whoever missed some of it does not go on with
+/// what it knows.
 #[tokio::test]
 async fn an_index_that_missed_changes_begins_anew() {
     let folder = tempfile::tempdir().unwrap();

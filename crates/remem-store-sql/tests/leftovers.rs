@@ -1,5 +1,6 @@
-//! What a text leaves in the tables when it goes: nothing that was computed from it. And files of an older schema, which keep
-//! what they hold. Both are looked at in the tables themselves, past the store.
+//! What a text leaves in the tables when it goes: nothing that was computed from it. And files of
+//! an older schema, which keep what they hold. Both are looked at in the tables themselves, past
+//! the store.
 
 #![allow(
     clippy::unwrap_used,
@@ -150,7 +151,8 @@ fn carry(db: &Connection, table: &str) {
     .unwrap();
 }
 
-/// The file as the last schema would have left it: made by its own steps, filled from a file of today.
+/// The file as the last schema would have left it: made by its own steps, filled from a file of
+/// today.
 fn as_before(today: &std::path::Path, before: &std::path::Path) {
     let db = Connection::open(before).unwrap();
     for step in OLD_STEPS {

@@ -1,5 +1,6 @@
-//! The indexes of vectors hold those of all tenants, and a walk along one ends after so many steps. Whoever else is in there, and
-//! however little a filter leaves, a search by meaning answers what comparing everything answers.
+//! The indexes of vectors hold those of all tenants, and a walk along one ends after so many steps.
+//! Whoever else is in there, and however little a filter leaves, a search by meaning answers what
+//! comparing everything answers.
 
 #![allow(
     clippy::unwrap_used,

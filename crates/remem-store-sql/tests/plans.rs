@@ -1,5 +1,6 @@
-//! What the store really sends, seen by a recorder between it and the server: every statement runs under an identity and
-//! binds that tenant, and PostgreSQL answers each read from an index that starts with the tenant, policies and all.
+//! What the store really sends, seen by a recorder between it and the server: every statement runs
+//! under an identity and binds that tenant, and PostgreSQL answers each read from an index that
+//! starts with the tenant, policies and all.
 
 #![allow(
     clippy::unwrap_used,
@@ -60,7 +61,8 @@ impl Log {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// The one statement on the tenants' tables that was run since the last look, and how its transaction was begun.
+    /// The one statement on the tenants' tables that was run since the last look, and how its
+    /// transaction was begun.
     fn one(&self) -> (String, Sent) {
         let (begins, sent): (Vec<Sent>, Vec<Sent>) = self
             .take()
@@ -205,7 +207,8 @@ impl Fields<'_> {
 
 /// What the store sends that names no tenant, and why that is right.
 fn across_tenants(sql: &str) -> bool {
-    // Before an identity is assumed: which tenants are due (names and instants only), and whose key was presented.
+    // Before an identity is assumed: which tenants are due (names and instants only), and whose key
+    // was presented.
     sql.starts_with("SELECT tenant_id FROM remem.upkeep WHERE next_")
         || sql.contains("FROM remem.api_key WHERE hash = $1")
         // Tables without a tenant's rows.
@@ -347,14 +350,16 @@ async fn use_the_directory(store: &PostgresStore) {
     );
 }
 
-/// Entries of a tenant's big memory, how many of them hold the rare word, and small memories beside it.
+/// Entries of a tenant's big memory, how many of them hold the rare word, and small memories beside
+/// it.
 const ENTRIES: usize = 4_000;
 const BATCH: usize = 500;
 const RARE: usize = 8;
 const SMALL: usize = 250;
 const PAGE: usize = 20;
 
-/// Four tenants whose memories have the same names, ids and words: 20,000 entries. Loaded once, only read afterwards.
+/// Four tenants whose memories have the same names, ids and words: 20,000 entries. Loaded once,
+/// only read afterwards.
 async fn loaded() -> &'static Database {
     static LOADED: OnceCell<Database> = OnceCell::const_new();
     LOADED
@@ -543,8 +548,9 @@ async fn explained(client: &Client, explain: &str) -> Value {
     serde_json::from_str(text.unwrap()).unwrap()
 }
 
-/// How PostgreSQL runs a statement for the application, the first time and after ten times: the store prepares its
-/// statements, and from the sixth use on PostgreSQL may turn to a plan that fits any parameters.
+/// How PostgreSQL runs a statement for the application, the first time and after ten times: the
+/// store prepares its statements, and from the sixth use on PostgreSQL may turn to a plan that fits
+/// any parameters.
 async fn plans(app: &Client, (begin, sent): &(String, Sent), tenant: &str) -> Vec<Vec<Node>> {
     let kinds = app.prepare(&sent.sql).await.unwrap();
     let arguments: Vec<String> = kinds
@@ -604,7 +610,8 @@ fn reads_by(plan: &[Node], relation: &str, index: &str, columns: &[&str]) -> f64
     on.iter().map(|node| node.read).fold(0.0, f64::max)
 }
 
-/// The loaded database: a store with a recorder, and the application's own connection with the settings of the store's.
+/// The loaded database: a store with a recorder, and the application's own connection with the
+/// settings of the store's.
 async fn watched() -> (PostgresStore, Log, Client) {
     watch(loaded().await).await
 }
@@ -778,7 +785,8 @@ async fn a_search_by_meaning_compares_the_vectors_of_its_memory() {
 /// Up to so many vectors of a kind are compared; a memory that has more goes along the indexes.
 const COMPARED: u32 = 1_000;
 
-/// The statements of one search and their `BEGIN`s: what is held, and the search itself as often as it was made.
+/// The statements of one search and their `BEGIN`s: what is held, and the search itself as often as
+/// it was made.
 fn transactions(log: &Log) -> Vec<(String, Sent)> {
     let sent: Vec<Sent> = log
         .take()
@@ -898,7 +906,8 @@ async fn what_a_filter_leaves_of_a_large_memory_is_read_by_that_filter() {
         terms: Vec::new(),
         vector: direction(),
     };
-    // Each leaves one batch, which is fewer than are asked for, and is known to be little, or is not before a walk has ended early.
+    // Each leaves one batch, which is fewer than are asked for, and is known to be little, or is
+    // not before a walk has ended early.
     let tagged = Filter {
         tags: vec!["late".into()],
         ..Filter::default()
@@ -1085,13 +1094,14 @@ async fn a_page_of_a_list_reads_that_page() {
     }
 }
 
-/// Entries of a memory that passes looked at; how many have a subject in common; how many were merged into the first.
+/// Entries of a memory that passes looked at; how many have a subject in common; how many were
+/// merged into the first.
 const KIN: usize = 3_000;
 const ALIKE: usize = 30;
 const MERGED: usize = 40;
 
-/// Two tenants of the same names, each with a memory of which all is signed and one of which nothing is. Entries are made
-/// from their neighbours, in short chains.
+/// Two tenants of the same names, each with a memory of which all is signed and one of which
+/// nothing is. Entries are made from their neighbours, in short chains.
 async fn related(database: &Database, store: &PostgresStore) {
     for tenant in ["t1", "t2"] {
         for memory in ["signed", "fresh"] {
@@ -1286,7 +1296,8 @@ async fn what_binds_entries_together_is_read_by_indexes() {
     }
 }
 
-/// What a deletion does for those that rest on what was deleted, and what the purge finds afterwards.
+/// What a deletion does for those that rest on what was deleted, and what the purge finds
+/// afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn letting_go_reads_those_that_are_let_go() {
     let database = Database::fresh().await;
@@ -1343,8 +1354,8 @@ const MANY: usize = 30_000;
 const ENDED: usize = 120;
 const LATER: usize = 300;
 
-/// A memory of which the run `run_1` holds an old revision: most of it was there before, some of it was deleted long ago,
-/// some since, some came since.
+/// A memory of which the run `run_1` holds an old revision: most of it was there before, some of it
+/// was deleted long ago, some since, some came since.
 async fn with_a_run(database: &Database, store: &PostgresStore) -> Revision {
     let s = scope("t1", "big");
     let run = || Batch::new(s.tenant.clone(), NOON).in_run(RunId::parse("run_1").unwrap());
@@ -1396,7 +1407,8 @@ async fn with_a_run(database: &Database, store: &PostgresStore) -> Revision {
     revision
 }
 
-/// What a plan of a snapshot may read: a page, what came or went since, and entries of one instant. Never the memory.
+/// What a plan of a snapshot may read: a page, what came or went since, and entries of one instant.
+/// Never the memory.
 fn reads_little(plan: &[Node]) {
     let most = plan.iter().map(|node| node.read).fold(0.0, f64::max);
     assert!(

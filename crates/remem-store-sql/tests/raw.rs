@@ -1,5 +1,6 @@
-//! What the schemas refuse by themselves, whoever writes past the store: deletions, changes of what is final, entries without their
-//! anchors, windows that overlap, rows of somebody else. One statement for both stores, and the code that each answers.
+//! What the schemas refuse by themselves, whoever writes past the store: deletions, changes of what
+//! is final, entries without their anchors, windows that overlap, rows of somebody else. One
+//! statement for both stores, and the code that each answers.
 
 #![allow(
     clippy::unwrap_used,
@@ -403,7 +404,8 @@ async fn postgres_refuses_by_itself() {
     for sql in taken(true) {
         assert_eq!(answer(&admin, &sql).await, "1 rows", "{sql}");
     }
-    // The superuser may rewrite links, and nobody else: the right is what keeps them (see walls.rs).
+    // The superuser may rewrite links, and nobody else: the right is what keeps them (see
+    // walls.rs).
     let app = database.app().await;
     assert_eq!(
         answer(&app, "DELETE FROM remem.action_link").await,

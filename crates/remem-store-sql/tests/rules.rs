@@ -1,5 +1,6 @@
-//! The guard of rules: PostgreSQL answers from its trigram index among 20,000 rules, both stores and `remem_core::trgm` give the same
-//! verdicts over texts near the rules, and what was there before a rule can still be redacted.
+//! The guard of rules: PostgreSQL answers from its trigram index among 20,000 rules, both stores
+//! and `remem_core::trgm` give the same verdicts over texts near the rules, and what was there
+//! before a rule can still be redacted.
 
 #![allow(
     clippy::unwrap_used,
@@ -74,7 +75,8 @@ fn text(random: &mut Random, words: usize) -> String {
         .collect()
 }
 
-/// The text of a rule with some words put otherwise: few enough to restate it about half of the time.
+/// The text of a rule with some words put otherwise: few enough to restate it about half of the
+/// time.
 fn near(random: &mut Random, rule: &str) -> String {
     let mut words: Vec<String> = rule.split(' ').map(str::to_owned).collect();
     for _ in 0..random.below(1 + words.len() / 4) {
@@ -169,7 +171,8 @@ async fn inv_35_verdicts_are_the_same_on_both_stores_and_in_rust() {
     );
 }
 
-/// What was there before a rule came is no reason to keep a secret in it, nor to refuse to look at it again.
+/// What was there before a rule came is no reason to keep a secret in it, nor to refuse to look at
+/// it again.
 async fn redacts_what_is_older_than_a_rule(store: &dyn Store) {
     let s = scope("b", "m");
     let rule = workshop::RULES[0];
@@ -229,7 +232,8 @@ async fn what_is_older_than_a_rule_can_be_redacted_postgres() {
     redacts_what_is_older_than_a_rule(&Database::fresh().await.open().await).await;
 }
 
-/// A word of two to four syllables: among 20,000 rules of a few words each, all would be like all others.
+/// A word of two to four syllables: among 20,000 rules of a few words each, all would be like all
+/// others.
 fn word(random: &mut Random) -> String {
     let onsets = [
         "b", "c", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr",
@@ -245,8 +249,9 @@ fn word(random: &mut Random) -> String {
     (0..2 + random.below(3)).map(|_| syllable(random)).collect()
 }
 
-/// What PostgreSQL does for a write of the application into the world: the plans of all statements that it runs inside, as it tells them
-/// itself. The plan of the statement alone would not do: inside the trigger it has other collations.
+/// What PostgreSQL does for a write of the application into the world: the plans of all statements
+/// that it runs inside, as it tells them itself. The plan of the statement alone would not do:
+/// inside the trigger it has other collations.
 async fn plans_of_write(database: &Database, said: &str) -> String {
     let (client, mut connection) =
         tokio_postgres::connect(&database.admin_url, tokio_postgres::NoTls)

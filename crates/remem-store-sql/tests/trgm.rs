@@ -1,5 +1,6 @@
-//! The trigrams of `remem_core::trgm` against those of PostgreSQL's `pg_trgm`: every character of the basic plane, the
-//! exact boundary of the verdict, and many random pairs of texts in many scripts. The server is asked, never assumed.
+//! The trigrams of `remem_core::trgm` against those of PostgreSQL's `pg_trgm`: every character of
+//! the basic plane, the exact boundary of the verdict, and many random pairs of texts in many
+//! scripts. The server is asked, never assumed.
 
 #![allow(
     clippy::unwrap_used,
@@ -132,8 +133,8 @@ async fn client() -> Client {
     client
 }
 
-/// Characters of the basic plane that are words here and not on the server: its tables of Unicode are older. Everything
-/// else must agree, and the server may know no letter that is none here.
+/// Characters of the basic plane that are words here and not on the server: its tables of Unicode
+/// are older. Everything else must agree, and the server may know no letter that is none here.
 async fn unknown_to_server(client: &Client) -> HashSet<char> {
     let all: Vec<char> = ('\u{1}'..='\u{FFFF}').collect();
     let texts: Vec<String> = all.iter().map(char::to_string).collect();
@@ -167,7 +168,8 @@ fn spelled(shown: &[String]) -> Vec<u8> {
     all.concat()
 }
 
-/// Compares verdicts and counts of all pairs; tells how many shadow, and how many are within a twentieth of the threshold.
+/// Compares verdicts and counts of all pairs; tells how many shadow, and how many are within a
+/// twentieth of the threshold.
 async fn compare(client: &Client, pairs: &[(String, String)]) -> (usize, usize) {
     let mut shadows = 0;
     let mut near = 0;
@@ -264,8 +266,8 @@ fn separate_words(count: usize) -> Vec<String> {
 async fn the_boundary_is_exact_on_both_sides() {
     let client = client().await;
     let all = separate_words(400);
-    // All fractions of words around 17/20, the fraction itself among them. Hashes of trigrams may coincide, so what counts
-    // is what both sides make of the texts.
+    // All fractions of words around 17/20, the fraction itself among them. Hashes of trigrams may
+    // coincide, so what counts is what both sides make of the texts.
     let mut pairs = Vec::new();
     for whole in 1..=400usize {
         let least = (17 * whole / 20).saturating_sub(1);

@@ -1,5 +1,6 @@
-//! The two schemas are twins: every table that both stores have, has the same columns, of matching types, that may be
-//! NULL in both or in neither. Where they differ on purpose, it is written down here with the reason.
+//! The two schemas are twins: every table that both stores have, has the same columns, of matching
+//! types, that may be NULL in both or in neither. Where they differ on purpose, it is written down
+//! here with the reason.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +25,8 @@ use support::Database;
 /// Type and whether it may be NULL, by table and column.
 type Columns = BTreeMap<(String, String), (String, bool)>;
 
-/// What one store has and the other has not, or has differently: table, column (`*` is the whole table), and why.
+/// What one store has and the other has not, or has differently: table, column (`*` is the whole
+/// table), and why.
 const DIFFERENT: [(&str, &str, &str); 25] = [
     // Search.
     (

@@ -1,7 +1,8 @@
-//! The two walls between tenants: every statement binds the tenant, and row-level security, forced, stands behind it.
+//! The two walls between tenants: every statement binds the tenant, and row-level security, forced,
+//! stands behind it.
 //!
-//! One test for each way in which row-level security is known to fail in practice, on plain connections past the gate;
-//! then each wall on its own, with the other one taken away.
+//! One test for each way in which row-level security is known to fail in practice, on plain
+//! connections past the gate; then each wall on its own, with the other one taken away.
 
 #![allow(
     clippy::unwrap_used,
@@ -42,7 +43,8 @@ const UNCHANGEABLE: &str = "23514";
 /// Code of a row that points at nothing.
 const NO_SUCH_ROW: &str = "23503";
 
-/// A database in which the tenants `a` and `b` have rows of the same names and numbers in every table.
+/// A database in which the tenants `a` and `b` have rows of the same names and numbers in every
+/// table.
 async fn two_tenants() -> (Database, PostgresStore) {
     let database = Database::fresh().await;
     let store = database.open().await;
@@ -190,7 +192,8 @@ fn key_of(tenant: &TenantId, name: &str, hash: [u8; 32]) -> KeyRecord {
     }
 }
 
-/// Every table that carries a tenant's name, from the catalogue. The list of tenants itself stands outside of the wall.
+/// Every table that carries a tenant's name, from the catalogue. The list of tenants itself stands
+/// outside of the wall.
 async fn walled(admin: &Client) -> Vec<String> {
     let sql = "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped
@@ -206,7 +209,8 @@ async fn walled(admin: &Client) -> Vec<String> {
     tables
 }
 
-/// What the database says to a statement: how many rows it answered or changed, or the code of its refusal.
+/// What the database says to a statement: how many rows it answered or changed, or the code of its
+/// refusal.
 async fn answer(client: &Client, sql: &str) -> String {
     match client.execute(sql, &[]).await {
         Ok(rows) => format!("{rows} rows"),
@@ -264,7 +268,8 @@ const NEW_ROWS: [&str; 16] = [
 async fn the_owner_of_the_tables_sees_no_row_because_security_is_forced() {
     let (database, _store) = two_tenants().await;
     let admin = database.admin().await;
-    // The worker reads all of `upkeep`, so its wall names the application only; `rule` is read by its owner (see below).
+    // The worker reads all of `upkeep`, so its wall names the application only; `rule` is read by
+    // its owner (see below).
     for table in walled(&admin)
         .await
         .iter()
@@ -291,8 +296,9 @@ async fn the_owner_of_the_tables_sees_no_row_because_security_is_forced() {
     }
 }
 
-/// Whoever looks for the rule that a text restates does it as the owner, because a policy would keep the trigram index away; that one
-/// table is open to its owner, who never logs in, and two functions act as it. Both compare the tenant themselves.
+/// Whoever looks for the rule that a text restates does it as the owner, because a policy would
+/// keep the trigram index away; that one table is open to its owner, who never logs in, and two
+/// functions act as it. Both compare the tenant themselves.
 #[tokio::test]
 async fn one_table_is_open_to_its_owner_and_two_functions_act_as_it() {
     let (database, _store) = two_tenants().await;
@@ -434,8 +440,8 @@ async fn an_identity_outside_of_a_transaction_has_no_effect() {
     assert_eq!(answer(&app, "SELECT 1 FROM remem.entry").await, "0 rows");
 }
 
-/// Puts a spy in the place of `set_config`, found first on the application's search path: a transaction that begins
-/// with somebody's identity already in its session fails.
+/// Puts a spy in the place of `set_config`, found first on the application's search path: a
+/// transaction that begins with somebody's identity already in its session fails.
 async fn spy_on_left_over_identities(database: &Database) {
     let name = &database.name;
     let spy = format!(
@@ -526,7 +532,8 @@ async fn calls_that_are_given_up_midway_leave_neither_an_identity_nor_a_hole_in_
     let mut given_up = 0;
     let directory = store.directory();
     for n in 0..120u64 {
-        // From "before the first answer" to "usually finished": every place where a call waits is hit.
+        // From "before the first answer" to "usually finished": every place where a call waits is
+        // hit.
         let patience = Duration::from_micros(n % 40 * 150);
         let s = if n % 2 == 0 { &one } else { &other };
         let write = Batch::new(s.tenant.clone(), NOON)
@@ -664,7 +671,8 @@ async fn a_row_cannot_hang_on_another_tenants_memory_and_the_refusal_is_that_for
     );
 }
 
-/// Memories 11 (`~u1/m`) of the user `u1` and 12 of `u2`, with an entry each, beside those of the tenant `a` itself.
+/// Memories 11 (`~u1/m`) of the user `u1` and 12 of `u2`, with an entry each, beside those of the
+/// tenant `a` itself.
 async fn two_users(database: &Database) {
     let admin = database.admin().await;
     for (scope_id, user) in [(11, "u1"), (12, "u2")] {
@@ -996,8 +1004,8 @@ async fn a_policy_that_allows_everything_does_not_widen_the_wall() {
     }
 }
 
-/// The wall asks a setting, and SQL can change settings. So values reach the database as bound parameters only: text that
-/// became SQL would choose its tenant.
+/// The wall asks a setting, and SQL can change settings. So values reach the database as bound
+/// parameters only: text that became SQL would choose its tenant.
 #[tokio::test]
 async fn sql_could_choose_its_identity_so_no_value_ever_becomes_sql() {
     let (database, store) = two_tenants().await;
@@ -1092,7 +1100,8 @@ async fn sql_could_choose_its_identity_so_no_value_ever_becomes_sql() {
     );
 }
 
-/// What serves runs writes proposals and cannot read them, so that none can have an effect before it is applied.
+/// What serves runs writes proposals and cannot read them, so that none can have an effect before
+/// it is applied.
 #[tokio::test]
 async fn only_the_reviewer_reads_what_is_under_review() {
     let (database, _store) = two_tenants().await;
@@ -1365,7 +1374,8 @@ async fn errors_carry_no_value_of_any_row() {
     store.commit(batch()).await.unwrap();
     let admin = database.admin().await;
     let mut errors = vec![store.commit(batch()).await.unwrap_err()];
-    // What the server itself writes into its texts: rows, keys, and whatever a function chooses to say.
+    // What the server itself writes into its texts: rows, keys, and whatever a function chooses to
+    // say.
     for (set_up, undo) in [
         ("ALTER TABLE remem.event ADD CONSTRAINT no CHECK (seq < 2)", "ALTER TABLE remem.event DROP CONSTRAINT no"),
         ("CREATE UNIQUE INDEX no ON remem.entry (tenant_id)", "DROP INDEX remem.no"),

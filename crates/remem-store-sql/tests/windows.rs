@@ -1,6 +1,7 @@
-//! Statements about one question in whatever order they arrive, through the rulings of `remem_core::conflict` and the batches that carry
-//! them out, on a real store: at every instant it answers what the rulings by themselves say, and it loses no row.
-//! A failure prints its seed; rerun it with `REMEM_WINDOWS_SEED=<seed>`.
+//! Statements about one question in whatever order they arrive, through the rulings of
+//! `remem_core::conflict` and the batches that carry them out, on a real store: at every instant it
+//! answers what the rulings by themselves say, and it loses no row. A failure prints its seed;
+//! rerun it with `REMEM_WINDOWS_SEED=<seed>`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -156,7 +157,8 @@ async fn holds_what_rulings_say(store: &dyn Store, random: &mut Random, tenant: 
         now = now.plus_ms(random.below(3) as i64);
         let from = NOON.plus_ms(random.below(SPAN) as i64 - 30);
         let to = (random.below(4) == 0).then(|| from.plus_ms(1 + random.below(20) as i64));
-        // Nobody's word for it has no slot at all (see `Admission::admit`), so that the rest is what slots hold.
+        // Nobody's word for it has no slot at all (see `Admission::admit`), so that the rest is
+        // what slots hold.
         let trust =
             [Trust::Model, Trust::Tool, Trust::Action, Trust::Operator][random.below(4) as usize];
         let batch = Batch::new(s.tenant.clone(), now);

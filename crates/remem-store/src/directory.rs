@@ -1,4 +1,5 @@
-//! The `Directory` trait: which tenants exist and which keys open them. Keys are known by a keyed hash only.
+//! The `Directory` trait: which tenants exist and which keys open them. Keys are known by a keyed
+//! hash only.
 
 use crate::store::StoreError;
 use async_trait::async_trait;
@@ -41,18 +42,21 @@ pub struct KeyRecord {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Keeps tenants and keys. Small data, read on every request: implementations answer `find_key` from memory.
+/// Keeps tenants and keys. Small data, read on every request: implementations answer `find_key`
+/// from memory.
 #[async_trait]
 pub trait Directory: Send + Sync {
     /// The tenant, if it exists.
     async fn tenant(&self, id: &TenantId) -> Result<Option<Tenant>, StoreError>;
-    /// Whether the storage answers: without it nobody can come in. Quick, and without waiting for a busy one.
+    /// Whether the storage answers: without it nobody can come in. Quick, and without waiting for a
+    /// busy one.
     async fn is_reachable(&self) -> bool;
     /// All tenants by name.
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError>;
     /// Creates the tenant, or changes its settings if it exists. Answers whether it is new.
     async fn put_tenant(&self, tenant: &Tenant) -> Result<bool, StoreError>;
-    /// The key with this hash, revoked and expired ones included: telling them apart is the caller's business.
+    /// The key with this hash, revoked and expired ones included: telling them apart is the
+    /// caller's business.
     async fn find_key(&self, hash: &KeyHash) -> Result<Option<KeyRecord>, StoreError>;
     /// The tenant's keys, oldest first.
     async fn keys(&self, tenant: &TenantId) -> Result<Vec<KeyRecord>, StoreError>;

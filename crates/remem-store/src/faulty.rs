@@ -1,5 +1,6 @@
-//! A store that fails on purpose, from a seed: before a commit (nothing happened) or after it (it did happen, but the
-//! answer was lost). The second kind is why every write needs an idempotency key.
+//! A store that fails on purpose, from a seed: before a commit (nothing happened) or after it (it
+//! did happen, but the answer was lost). The second kind is why every write needs an idempotency
+//! key.
 
 use crate::kin::{Lineage, Signed, Trace};
 use crate::read::{

@@ -1,4 +1,5 @@
-//! What a store tells of entries that stand for others: signatures, lineage, and what carries a subject.
+//! What a store tells of entries that stand for others: signatures, lineage, and what carries a
+//! subject.
 
 use crate::store::RowCursor;
 use remem_core::{EntryId, MemoryRef, Reason, Timestamp, Typology};
@@ -107,8 +108,8 @@ impl EntryState {
 pub struct Trace {
     /// The entries about it and everything made from them, sources first within each memory.
     pub entries: Vec<Traced>,
-    /// Entries that were merged into one of those, are not among them, and still have their text: with the one that stands
-    /// for them.
+    /// Entries that were merged into one of those, are not among them, and still have their text:
+    /// with the one that stands for them.
     pub innocent: Vec<(MemoryRef, EntryId, EntryId)>,
 }
 

@@ -1,8 +1,9 @@
-//! The seam between deciding and storing: the `Store`, `Review` and `Directory` traits, their errors, the conformance suite that
-//! every store must pass, and a store that fails on purpose.
+//! The seam between deciding and storing: the `Store`, `Review` and `Directory` traits, their
+//! errors, the conformance suite that every store must pass, and a store that fails on purpose.
 //!
-//! This crate may not know a database: no transaction, connection, SQL or vendor word crosses the seam. Read-then-write
-//! safety comes from `Batch::expect` and idempotency keys, never from a lock held across calls.
+//! This crate may not know a database: no transaction, connection, SQL or vendor word crosses the
+//! seam. Read-then-write safety comes from `Batch::expect` and idempotency keys, never from a lock
+//! held across calls.
 #![warn(missing_docs)]
 
 pub mod conformance;

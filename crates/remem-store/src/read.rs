@@ -10,8 +10,8 @@ use remem_core::{
 pub enum ReadAt {
     /// The newest commit, at this instant.
     Now(Timestamp),
-    /// What a run sees: the entries of one revision plus what the run itself wrote since. Time still ends entries, and
-    /// erased text stays erased: both outrank the snapshot.
+    /// What a run sees: the entries of one revision plus what the run itself wrote since. Time
+    /// still ends entries, and erased text stays erased: both outrank the snapshot.
     Snapshot {
         /// The revision when the run began.
         revision: Revision,
@@ -22,8 +22,8 @@ pub enum ReadAt {
         /// The run itself and its completed children.
         own_runs: Vec<RunId>,
     },
-    /// What was true at an instant, as far as it is known by now: statements by their windows, those that hold no more included. What
-    /// is not a statement counts as of now.
+    /// What was true at an instant, as far as it is known by now: statements by their windows,
+    /// those that hold no more included. What is not a statement counts as of now.
     AsOf {
         /// The instant in question.
         then: Timestamp,
@@ -100,11 +100,13 @@ pub enum Tie {
     Source(MemoryRef, EntryId),
 }
 
-/// What a search looks for: words, a direction, or both. An entry that either brings up is a candidate.
+/// What a search looks for: words, a direction, or both. An entry that either brings up is a
+/// candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// Lower-cased words. An entry answers with each of them that it holds, judged by how rare it is in its memory; for a word that the
-    /// memory does not hold at all, with those that are one slip of the pen away.
+    /// Lower-cased words. An entry answers with each of them that it holds, judged by how rare it
+    /// is in its memory; for a word that the memory does not hold at all, with those that are one
+    /// slip of the pen away.
     pub terms: Vec<String>,
     /// A direction, and the model that it is from. Entries answer that have a vector of that model.
     pub vector: Option<(ModelId, Embedding)>,
@@ -130,7 +132,8 @@ pub struct Candidate {
     pub lexical: f64,
     /// How alike its vector and the one looked for are, if both are there.
     pub cosine: Option<f64>,
-    /// BM25 of its words that were probably meant by words the memory does not know, each by how alike they are written.
+    /// BM25 of its words that were probably meant by words the memory does not know, each by how
+    /// alike they are written.
     pub typo: f64,
     /// How many entries say what it says, itself included.
     pub support: u64,
@@ -141,8 +144,8 @@ pub struct Candidate {
 /// The answer to a search.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// Those that answer the words best and those that answer the direction best, `depth` of each at the most. By words, then by
-    /// direction, then newest first.
+    /// Those that answer the words best and those that answer the direction best, `depth` of each
+    /// at the most. By words, then by direction, then newest first.
     pub candidates: Vec<Candidate>,
     /// What an entry that holds every word again and again would come close to.
     pub lexical_best: f64,

@@ -14,10 +14,11 @@ use tokio::sync::watch;
 
 /// Keeps the memory of many tenants apart from each other and through crashes.
 ///
-/// Contracts that hold for every method: a scope or tenant that does not exist reads as empty, never as an error; no
-/// read returns an entry that is expired, erased or another tenant's; after `commit` has answered, every later read on
-/// any handle sees its effect; and nobody sees a memory of one user but that user and the host (`Scope::actor`). Methods that take
-/// a tenant and no actor serve the host.
+/// Contracts that hold for every method: a scope or tenant that does not exist reads as empty,
+/// never as an error; no read returns an entry that is expired, erased or another tenant's; after
+/// `commit` has answered, every later read on any handle sees its effect; and nobody sees a memory
+/// of one user but that user and the host (`Scope::actor`). Methods that take a tenant and no actor
+/// serve the host.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// The entry of that name, if it is live.
@@ -28,7 +29,8 @@ pub trait Store: Send + Sync {
         at: &ReadAt,
     ) -> Result<Option<Entry>, StoreError>;
 
-    /// Live entries, newest first: by `(created_at, id)`, both descending, a total and stable order.
+    /// Live entries, newest first: by `(created_at, id)`, both descending, a total and stable
+    /// order.
     async fn list(
         &self,
         scope: &Scope,
@@ -37,7 +39,8 @@ pub trait Store: Send + Sync {
         at: &ReadAt,
     ) -> Result<Vec<Entry>, StoreError>;
 
-    /// Live entries that answer a probe: `depth` of those that answer its words best, and as many by direction.
+    /// Live entries that answer a probe: `depth` of those that answer its words best, and as many
+    /// by direction.
     async fn search(
         &self,
         scope: &Scope,
@@ -47,7 +50,8 @@ pub trait Store: Send + Sync {
         at: &ReadAt,
     ) -> Result<Found, StoreError>;
 
-    /// The live entries that stand around others of the same memory, `reach` on either side. One answer for each that is live.
+    /// The live entries that stand around others of the same memory, `reach` on either side. One
+    /// answer for each that is live.
     async fn around(
         &self,
         scope: &Scope,
@@ -56,7 +60,8 @@ pub trait Store: Send + Sync {
         at: &ReadAt,
     ) -> Result<Vec<Around>, StoreError>;
 
-    /// Entries that have a text and no vector of that model, in the store's own order, with their places in it.
+    /// Entries that have a text and no vector of that model, in the store's own order, with their
+    /// places in it.
     async fn unembedded(
         &self,
         tenant: &TenantId,
@@ -68,8 +73,8 @@ pub trait Store: Send + Sync {
     /// How far vectors have been made for a tenant.
     async fn vector_counts(&self, tenant: &TenantId) -> Result<VectorCounts, StoreError>;
 
-    /// Lets go of vectors of other models than these, `limit` at the most. Answers how many. What can be made again is no memory:
-    /// this is no commit.
+    /// Lets go of vectors of other models than these, `limit` at the most. Answers how many. What
+    /// can be made again is no memory: this is no commit.
     async fn discard_vectors(
         &self,
         tenant: &TenantId,
@@ -90,8 +95,8 @@ pub trait Store: Send + Sync {
         at: &ReadAt,
     ) -> Result<Vec<ScopeSummary>, StoreError>;
 
-    /// Every entry of a memory that answers a question or did, and still has its text: by the start of its window, then by time and
-    /// name. The newest `limit` of them.
+    /// Every entry of a memory that answers a question or did, and still has its text: by the start
+    /// of its window, then by time and name. The newest `limit` of them.
     async fn slot(&self, scope: &Scope, slot: &str, limit: u32) -> Result<Vec<Answer>, StoreError>;
 
     /// The rules of a world, by name, after `after`.
@@ -122,7 +127,8 @@ pub trait Store: Send + Sync {
         memory_ref: Option<&MemoryRef>,
     ) -> Result<Vec<RetentionCount>, StoreError>;
 
-    /// Statements that ceased to be true before `before`, whose text is still there, and that no action rests on.
+    /// Statements that ceased to be true before `before`, whose text is still there, and that no
+    /// action rests on.
     async fn faded(
         &self,
         tenant: &TenantId,
@@ -161,7 +167,8 @@ pub trait Store: Send + Sync {
         key: &str,
     ) -> Result<Option<Record>, StoreError>;
 
-    /// Records whose name begins with `prefix` and comes after `after`, in the byte order of their names.
+    /// Records whose name begins with `prefix` and comes after `after`, in the byte order of their
+    /// names.
     async fn records(
         &self,
         tenant: &TenantId,
@@ -180,7 +187,8 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<Record>, StoreError>;
 
-    /// Wakes whoever waits for the tenant's next commit. Only a hint: commits of other processes may ring late or not.
+    /// Wakes whoever waits for the tenant's next commit. Only a hint: commits of other processes
+    /// may ring late or not.
     async fn watch(&self, tenant: &TenantId) -> Result<watch::Receiver<Revision>, StoreError>;
 
     /// Entries whose time has run out at `at` and whose text is still there.
@@ -191,14 +199,16 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
 
-    /// Entries that were taken away while a run could still read them, and that no open snapshot needs any more.
+    /// Entries that were taken away while a run could still read them, and that no open snapshot
+    /// needs any more.
     async fn ended(
         &self,
         tenant: &TenantId,
         limit: u32,
     ) -> Result<Vec<(MemoryRef, EntryId)>, StoreError>;
 
-    /// Entries whose text was admitted under other rules than `scan` names, in the store's own order after `after`.
+    /// Entries whose text was admitted under other rules than `scan` names, in the store's own
+    /// order after `after`.
     async fn stale(
         &self,
         tenant: &TenantId,
@@ -207,8 +217,8 @@ pub trait Store: Send + Sync {
         limit: u32,
     ) -> Result<Stale, StoreError>;
 
-    /// Entries of a memory that consolidation may look at and of which there is no signature: live, persistent, without an
-    /// end. In the store's own order, with their places in it.
+    /// Entries of a memory that consolidation may look at and of which there is no signature: live,
+    /// persistent, without an end. In the store's own order, with their places in it.
     async fn unsigned(
         &self,
         scope: &Scope,
@@ -231,19 +241,19 @@ pub trait Store: Send + Sync {
         rows: &[RowCursor],
     ) -> Result<Vec<(RowCursor, Entry)>, StoreError>;
 
-    /// What an entry was made from and what was made from it, in both cases as far as one step goes. `None`: no such entry,
-    /// not even a skeleton.
+    /// What an entry was made from and what was made from it, in both cases as far as one step
+    /// goes. `None`: no such entry, not even a skeleton.
     async fn lineage(&self, scope: &Scope, id: &EntryId) -> Result<Option<Lineage>, StoreError>;
 
     /// What carries a subject: the entries about it, whatever was made from them, and so on.
     async fn trace(&self, tenant: &TenantId, subject: &Subject) -> Result<Trace, StoreError>;
 
-    /// Tenants that this kind of work may find something to do at. May name too many, never too few of those that this
-    /// process has ever touched or that other nodes can touch.
+    /// Tenants that this kind of work may find something to do at. May name too many, never too few
+    /// of those that this process has ever touched or that other nodes can touch.
     async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError>;
 
-    /// Makes erased text physically gone (journals and free space included) and drops idempotency records from before
-    /// `keys_before`. With `compact`, also gives free space back.
+    /// Makes erased text physically gone (journals and free space included) and drops idempotency
+    /// records from before `keys_before`. With `compact`, also gives free space back.
     async fn scrub(
         &self,
         tenant: &TenantId,
@@ -251,13 +261,15 @@ pub trait Store: Send + Sync {
         compact: bool,
     ) -> Result<(), StoreError>;
 
-    /// Checks the tenant's data against its own hashes: page structure, event chain, entry texts. `Err` names the count.
+    /// Checks the tenant's data against its own hashes: page structure, event chain, entry texts.
+    /// `Err` names the count.
     async fn verify(&self, tenant: &TenantId) -> Result<u64, StoreError>;
 
-    /// Takes the lease on a pass of a tenant for `for_ms`, or prolongs it for the same holder. `None`: another one has it.
+    /// Takes the lease on a pass of a tenant for `for_ms`, or prolongs it for the same holder.
+    /// `None`: another one has it.
     ///
-    /// `now` is the caller's clock; a store that has one of its own, shared by all nodes, goes by that. A lease only saves
-    /// work: what makes two holders harmless is `Batch::fenced`.
+    /// `now` is the caller's clock; a store that has one of its own, shared by all nodes, goes by
+    /// that. A lease only saves work: what makes two holders harmless is `Batch::fenced`.
     async fn claim(
         &self,
         tenant: &TenantId,
@@ -270,20 +282,23 @@ pub trait Store: Send + Sync {
     /// Gives a lease back, if it is still held.
     async fn release(&self, tenant: &TenantId, fence: &Fence) -> Result<(), StoreError>;
 
-    /// Rings when a pass may have work sooner than its period says, on whichever node that came up. Only a hint.
+    /// Rings when a pass may have work sooner than its period says, on whichever node that came up.
+    /// Only a hint.
     fn wake(&self) -> watch::Receiver<u64>;
 
     /// What this store can do.
     fn features(&self) -> StoreFeatures;
 
-    /// Applies a batch: all of it or nothing, durable when this returns `Ok`, together with its events.
+    /// Applies a batch: all of it or nothing, durable when this returns `Ok`, together with its
+    /// events.
     ///
-    /// The only write. An `Unavailable` error does not mean "not written": repeat it with the same idempotency key.
+    /// The only write. An `Unavailable` error does not mean "not written": repeat it with the same
+    /// idempotency key.
     async fn commit(&self, batch: Batch) -> Result<Committed, StoreError>;
 }
 
-/// What is under review: kept apart from everything else, so that whoever holds a `Store` alone cannot read it. Written like
-/// any other record, by `Store::commit`.
+/// What is under review: kept apart from everything else, so that whoever holds a `Store` alone
+/// cannot read it. Written like any other record, by `Store::commit`.
 #[async_trait]
 pub trait Review: Send + Sync {
     /// The inert record of that name.
@@ -294,7 +309,8 @@ pub trait Review: Send + Sync {
         key: &str,
     ) -> Result<Option<Record>, StoreError>;
 
-    /// Inert records whose name begins with `prefix` and comes after `after`, in the byte order of their names.
+    /// Inert records whose name begins with `prefix` and comes after `after`, in the byte order of
+    /// their names.
     async fn inert_list(
         &self,
         tenant: &TenantId,
@@ -374,11 +390,13 @@ pub struct Head {
 pub struct Committed {
     /// The revision that this batch became, or the newest one if it changed nothing.
     pub revision: Revision,
-    /// The instant of the commit: the batch's own, or later where the tenant's clock was ahead of it.
+    /// The instant of the commit: the batch's own, or later where the tenant's clock was ahead of
+    /// it.
     pub at: Timestamp,
     /// One outcome a change, in order.
     pub outcomes: Vec<Outcome>,
-    /// The batch was applied before, under the same idempotency key; the outcomes are those of the first time.
+    /// The batch was applied before, under the same idempotency key; the outcomes are those of the
+    /// first time.
     pub replayed: bool,
 }
 
@@ -413,8 +431,8 @@ pub enum StoreError {
     /// The request itself cannot be (an idempotency key with another body).
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// Somebody else was first: an expectation of the batch does not hold, a record is not as it was, what it is tied to has
-    /// ended, a lease was taken over, or a slot was filled meanwhile.
+    /// Somebody else was first: an expectation of the batch does not hold, a record is not as it
+    /// was, what it is tied to has ended, a lease was taken over, or a slot was filled meanwhile.
     #[error("an entry changed since it was read")]
     Conflict,
     /// Too many writes are waiting; try again soon.

@@ -18,7 +18,8 @@ pub struct KeyCreate {
     /// From when it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Instant>,
-    /// Who acts with it; the key's own id if absent. Several keys may be one principal's, so that one can replace another.
+    /// Who acts with it; the key's own id if absent. Several keys may be one principal's, so that
+    /// one can replace another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
 }

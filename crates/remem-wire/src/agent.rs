@@ -1,4 +1,5 @@
-//! Agents on the wire. The inventory has OpenWOP's closed shapes and no place for a prompt, a schema or a credential.
+//! Agents on the wire. The inventory has OpenWOP's closed shapes and no place for a prompt, a
+//! schema or a credential.
 
 use remem_core::agent::{Agent, Install};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! Commitments on the wire: what an agent is to be reminded of, how promises are read, what was observed. It may not decide
-//! anything; the words of a promise come from memory as it is now.
+//! Commitments on the wire: what an agent is to be reminded of, how promises are read, what was
+//! observed. It may not decide anything; the words of a promise come from memory as it is now.
 
 use crate::time::Instant;
 use remem_core::commitment::{Commitment, Delivery, When};
@@ -49,7 +49,8 @@ fn is_silent(delivery: &DeliveryDoc) -> bool {
     *delivery == DeliveryDoc::default()
 }
 
-/// What to be reminded of, and when: one of `at`, `every`, `cron` and `predicate`, or none if the text tells.
+/// What to be reminded of, and when: one of `at`, `every`, `cron` and `predicate`, or none if the
+/// text tells.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommitmentCreate {
@@ -89,7 +90,8 @@ pub struct CommitmentDoc {
     /// The entry it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_id: Option<String>,
-    /// What was meant, as memory has it now; absent if it cannot be read any more, or not by this key.
+    /// What was meant, as memory has it now; absent if it cannot be read any more, or not by this
+    /// key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// `pending`, `armed`, `done`, `cancelled` or `expired`.

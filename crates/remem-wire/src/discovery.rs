@@ -1,4 +1,5 @@
-//! The discovery document of OpenWOP: what this host can do, computed from `Capabilities`, never written by hand.
+//! The discovery document of OpenWOP: what this host can do, computed from `Capabilities`, never
+//! written by hand.
 //!
 //! A family or a part that is off is absent, unless OpenWOP has a flag that says so.
 
@@ -14,9 +15,9 @@ const PROTOCOL_VERSION: &str = "1.0";
 /// Runs read what their parent could read when it began them.
 const EXECUTION_MODEL: u32 = 2;
 
-/// The document for `GET /.well-known/openwop`. Capability families stand at the root; `capabilities` mirrors them for
-/// older clients. `fixtures` are the names of workflows that the host brings along, `activation` is how proposals come to have an
-/// effect.
+/// The document for `GET /.well-known/openwop`. Capability families stand at the root;
+/// `capabilities` mirrors them for older clients. `fixtures` are the names of workflows that the
+/// host brings along, `activation` is how proposals come to have an effect.
 #[must_use]
 pub fn document(
     capabilities: &Capabilities,
@@ -49,8 +50,8 @@ pub fn document(
     document
 }
 
-/// Whether a discovery document fits the derived profile `openwop-memory`: it is a valid document of a host whose memory
-/// can be written and lasts.
+/// Whether a discovery document fits the derived profile `openwop-memory`: it is a valid document
+/// of a host whose memory can be written and lasts.
 #[must_use]
 pub fn is_memory_profile(document: &Value) -> bool {
     let number = |text: &str| {
@@ -186,7 +187,8 @@ fn authorization() -> Value {
     json!({ "supported": true, "failClosed": true, "roles": ROLES.map(role) })
 }
 
-/// `cron` and `delayed` are what automations and commitments know; days of somebody's calendar they do not.
+/// `cron` and `delayed` are what automations and commitments know; days of somebody's calendar they
+/// do not.
 fn scheduling(policy: &Policy) -> Value {
     json!({ "supported": true, "cron": true, "delayed": true, "maxFutureHorizon": format!("P{}D", policy.horizon_ms_max / 86_400_000) })
 }

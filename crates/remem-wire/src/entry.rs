@@ -1,4 +1,5 @@
-//! Entries on the wire. `MemoryEntry` is closed by the protocol: nothing internal may be added to it.
+//! Entries on the wire. `MemoryEntry` is closed by the protocol: nothing internal may be added to
+//! it.
 
 use crate::time::Instant;
 use crate::workshop::{EntryFacets, SourceName, TierName, TypologyName};
@@ -81,7 +82,8 @@ impl From<EntryAnswer> for EntryBeside {
     }
 }
 
-/// The longest `sourceRef`: it is kept as the subject `source:` and itself, which has 256 characters at the most.
+/// The longest `sourceRef`: it is kept as the subject `source:` and itself, which has 256
+/// characters at the most.
 pub const SOURCE_REF_CHARS_MAX: usize = 249;
 /// What the subject of a `sourceRef` begins with.
 pub const SOURCE_SUBJECT: &str = "source:";
@@ -104,11 +106,12 @@ pub struct PutEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Metadata>,
-    /// Whom or what it is about, so that it can be forgotten by that: at most 32, of 256 characters each. Only a keyed
-    /// digest of each is kept.
+    /// Whom or what it is about, so that it can be forgotten by that: at most 32, of 256 characters
+    /// each. Only a keyed digest of each is kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<String>,
-    /// How long it lasts; persistent, unless an interaction is named or the memory's profile knows better.
+    /// How long it lasts; persistent, unless an interaction is named or the memory's profile knows
+    /// better.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<TierName>,
     /// What kind of memory it is; semantic, unless the memory's profile classifies.
@@ -132,14 +135,15 @@ pub struct PutEntry {
     /// Who says so; model if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceName>,
-    /// Where it was read, such as a URL, at most 249 characters: forgetting the subject `source:` and this takes it and all that
-    /// was made from it away.
+    /// Where it was read, such as a URL, at most 249 characters: forgetting the subject `source:`
+    /// and this takes it and all that was made from it away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_ref: Option<String>,
 }
 
 impl PutEntry {
-    /// Its subjects, the place where it was read among them; they leave their words with whoever can digest them.
+    /// Its subjects, the place where it was read among them; they leave their words with whoever
+    /// can digest them.
     pub fn take_subjects(&mut self) -> Result<Vec<String>, Rejection> {
         let mut subjects = std::mem::take(&mut self.subjects);
         if let Some(place) = self.source_ref.take() {
@@ -240,10 +244,12 @@ pub struct ImportEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Metadata>,
-    /// Whom or what it is about, as for a put. No export writes them: a host does not know the words.
+    /// Whom or what it is about, as for a put. No export writes them: a host does not know the
+    /// words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<String>,
-    /// Only `persistent`, which it is if absent: what hangs on a session or a chat thread ends with that, here or there.
+    /// Only `persistent`, which it is if absent: what hangs on a session or a chat thread ends with
+    /// that, here or there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<TierName>,
     /// What kind of memory it is; semantic if absent.

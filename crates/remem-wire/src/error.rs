@@ -1,4 +1,5 @@
-//! Errors on the wire: one envelope, one table of codes. The only place that maps a problem to a status.
+//! Errors on the wire: one envelope, one table of codes. The only place that maps a problem to a
+//! status.
 
 use remem_core::permission::UnknownPermission;
 use remem_core::{Permission, Rejection};
@@ -393,8 +394,8 @@ impl Problem {
     }
 }
 
-/// A readable hint from a JSON error: where and what kind, never the offending value. serde's own texts quote unknown
-/// field names and wrong values, which a caller may have filled with anything.
+/// A readable hint from a JSON error: where and what kind, never the offending value. serde's own
+/// texts quote unknown field names and wrong values, which a caller may have filled with anything.
 #[must_use]
 pub fn json_hint(error: &serde_json::Error) -> String {
     use serde_json::error::Category;

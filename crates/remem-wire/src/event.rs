@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct EventDoc {
     /// Unique in the tenant.
     pub event_id: String,
-    /// Position in the log. It grows by one with each event; events of other users' own memories are left out.
+    /// Position in the log. It grows by one with each event; events of other users' own memories
+    /// are left out.
     pub sequence: u64,
     /// What happened.
     pub r#type: String,

@@ -28,7 +28,8 @@ impl std::fmt::Debug for ForgetRequest {
 pub struct ForgetAnswer {
     /// Whether anything was (or, in a dry run, would be) erased.
     pub changed: bool,
-    /// `{id, tenant, at, subject, counts, erased, revived, archives, backups, kept}`; `signature` unless nothing was done.
+    /// `{id, tenant, at, subject, counts, erased, revived, archives, backups, kept}`; `signature`
+    /// unless nothing was done.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     pub report: Map<String, Value>,
@@ -69,7 +70,8 @@ pub struct ErasureCounts {
     pub revived: u64,
     /// Archives erased.
     pub archives: u64,
-    /// Commitments that went with the entries before they had ended; absent in reports from before there were any.
+    /// Commitments that went with the entries before they had ended; absent in reports from before
+    /// there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commitments: Option<u64>,
 }

@@ -13,7 +13,8 @@ pub struct HeartbeatPut {
     pub key: String,
     /// It is so when a live entry of the memory carries this tag.
     pub tag: String,
-    /// Seconds from one look to the next; what is too short becomes the shortest that this host allows (30).
+    /// Seconds from one look to the next; what is too short becomes the shortest that this host
+    /// allows (30).
     pub every_seconds: u32,
     /// Whether it looks; it does if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

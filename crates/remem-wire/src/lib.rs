@@ -1,6 +1,8 @@
-//! The wire: JSON shapes, error codes and the discovery document, shared by HTTP, MCP, CLI and clients.
+//! The wire: JSON shapes, error codes and the discovery document, shared by HTTP, MCP, CLI and
+//! clients.
 //!
-//! This crate may not act. Names are OpenWOP's where it has one. Requests refuse unknown fields; answers may grow.
+//! This crate may not act. Names are OpenWOP's where it has one. Requests refuse unknown fields;
+//! answers may grow.
 
 pub mod admin;
 pub mod agent;

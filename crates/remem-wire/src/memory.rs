@@ -42,10 +42,12 @@ pub struct ListQuery {
     /// Only of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Tokens (o200k_base) that the entries may have together: whole entries from the first one on, as many as fit.
+    /// Tokens (o200k_base) that the entries may have together: whole entries from the first one on,
+    /// as many as fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_budget: Option<u64>,
-    /// Within a budget: `recency` (the default) or `relevance`, which needs a `query` and a host that finds by meaning.
+    /// Within a budget: `recency` (the default) or `relevance`, which needs a `query` and a host
+    /// that finds by meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<String>,
     /// Within a budget: what entries are to be relevant for.
@@ -167,8 +169,8 @@ pub struct SearchRequest {
     /// How many hits: absent means 10, 0 means the host's cap (100), n means n up to the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// `hybrid` (by words and meaning, the default; by words alone where no model answers), `lexical` or its OpenWOP name `filter`, or
-    /// `semantic`.
+    /// `hybrid` (by words and meaning, the default; by words alone where no model answers),
+    /// `lexical` or its OpenWOP name `filter`, or `semantic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Only entries that carry all of these tags.
@@ -201,8 +203,8 @@ pub struct SearchRequest {
     /// Only of this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// What becomes of a time in the query: `prefer` moves ties, `filter` (the default) looks at entries of that time alone unless none of
-    /// them answers, `ignore` does nothing.
+    /// What becomes of a time in the query: `prefer` moves ties, `filter` (the default) looks at
+    /// entries of that time alone unless none of them answers, `ignore` does nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
     /// Whether each hit tells what its score is made of.

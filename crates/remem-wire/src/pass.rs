@@ -19,7 +19,8 @@ pub struct PassInfo {
     /// What a caller may set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<PassOption>,
-    /// When it last ran for this tenant: of a pass over memories anywhere, of another one on this node.
+    /// When it last ran for this tenant: of a pass over memories anywhere, of another one on this
+    /// node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run_at: Option<Instant>,
     /// What that activation did; absent if it failed or never ran.

@@ -1,5 +1,6 @@
-//! How an entry is shown to whoever acts on what it reads: a model behind a tool, a person at a terminal. What nobody vouches for is
-//! marked line by line, so that no text can end its own mark. Programs that ask for JSON get the text and the tag as they are.
+//! How an entry is shown to whoever acts on what it reads: a model behind a tool, a person at a
+//! terminal. What nobody vouches for is marked line by line, so that no text can end its own mark.
+//! Programs that ask for JSON get the text and the tag as they are.
 
 use crate::entry::MemoryEntry;
 use remem_core::admission::UNTRUSTED_TAG;

@@ -1,5 +1,5 @@
-//! Recall on the wire: what a hit's score is made of, the time that a query speaks of, the block for a model, and how far vectors have
-//! been made. Searches themselves are in `memory`.
+//! Recall on the wire: what a hit's score is made of, the time that a query speaks of, the block
+//! for a model, and how far vectors have been made. Searches themselves are in `memory`.
 
 use crate::time::Instant;
 use crate::workshop::{TierName, TypologyName};
@@ -142,7 +142,8 @@ pub struct EmbeddingStatus {
     pub texts: u64,
     /// How many have one, by model.
     pub vectors: Vec<EmbeddingCount>,
-    /// What a comparison of the current model with the one before it showed; null if there was none.
+    /// What a comparison of the current model with the one before it showed; null if there was
+    /// none.
     pub comparison: Option<EmbeddingComparison>,
 }
 

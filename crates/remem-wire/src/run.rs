@@ -27,7 +27,8 @@ pub struct RunCreate {
     /// Not supported: register a webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
-    /// Settings. Under `secrets`, values by name that this run alone may use; they are sealed, never shown.
+    /// Settings. Under `secrets`, values by name that this run alone may use; they are sealed,
+    /// never shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub configurable: Option<Map<String, Value>>,

@@ -1,4 +1,5 @@
-//! Secrets of the vault on the wire. A value goes in and never comes out: no answer has a place for one.
+//! Secrets of the vault on the wire. A value goes in and never comes out: no answer has a place for
+//! one.
 
 use crate::time::Instant;
 use serde::{Deserialize, Serialize};

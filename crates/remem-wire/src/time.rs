@@ -1,4 +1,5 @@
-//! Instants on the wire: RFC 3339 in UTC with milliseconds. Requests may also give milliseconds since 1970.
+//! Instants on the wire: RFC 3339 in UTC with milliseconds. Requests may also give milliseconds
+//! since 1970.
 
 use remem_core::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};

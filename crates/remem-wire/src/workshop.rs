@@ -1,5 +1,5 @@
-//! Workshop memory on the wire: what an entry has beside its text, answers to a question, sessions, actions and their audit,
-//! retention, rules of worlds, profiles. Nothing here decides anything.
+//! Workshop memory on the wire: what an entry has beside its text, answers to a question, sessions,
+//! actions and their audit, retention, rules of worlds, profiles. Nothing here decides anything.
 
 use crate::entry::MemoryEntry;
 use crate::forget::Relative;
@@ -421,7 +421,8 @@ pub struct RuleChecked {
 pub struct ProfileDoc {
     /// Its name.
     pub name: String,
-    /// The memories that have it: names, or beginnings of names followed by `*`. What says more counts first.
+    /// The memories that have it: names, or beginnings of names followed by `*`. What says more
+    /// counts first.
     pub patterns: Vec<String>,
     /// What is written without a kind is classified and gets a slot.
     pub classifies: bool,

@@ -1,5 +1,5 @@
-//! Agents for the whole host: reads the folder of manifests at the start. A bad one stops the start, with its file's name and
-//! the reason.
+//! Agents for the whole host: reads the folder of manifests at the start. A bad one stops the
+//! start, with its file's name and the reason.
 
 use anyhow::{Context, ensure};
 use remem_core::Policy;

@@ -202,10 +202,12 @@ pub struct Serve {
     /// `embedded` keeps memory in files, `memory` keeps it only as long as the process
     #[arg(long, value_name = "KIND")]
     pub store: Option<String>,
-    /// File with registered secrets to redact, one JSON object {"secretId", "secret", "tenant"?} a line
+    /// File with registered secrets to redact, one JSON object {"secretId", "secret", "tenant"?} a
+    /// line
     #[arg(long, value_name = "FILE")]
     pub secrets_file: Option<PathBuf>,
-    /// Also serve what OpenWOP conformance checks need (fixtures, test endpoints); never on a host with real memory
+    /// Also serve what OpenWOP conformance checks need (fixtures, test endpoints); never on a host
+    /// with real memory
     #[arg(long)]
     pub enable_test_seams: bool,
 }
@@ -233,7 +235,8 @@ pub struct Put {
     /// JSON object kept beside the text
     #[arg(long, value_name = "JSON")]
     pub metadata: Option<String>,
-    /// Whom or what it is about, so that it can be forgotten by that; may be repeated. Only a keyed digest is kept
+    /// Whom or what it is about, so that it can be forgotten by that; may be repeated. Only a keyed
+    /// digest is kept
     #[arg(long = "subject", value_name = "SUBJECT")]
     pub subjects: Vec<String>,
     /// Makes a repetition safe; one is made up if absent
@@ -290,9 +293,10 @@ pub enum Events {
 pub enum Key {
     /// Make a key; it is shown once
     Create {
-        /// What it allows, separated by commas: memory:read, memory:write, memory:admin, workspace:read, workspace:write,
-        /// runs:create, runs:read, runs:cancel, manifest:read, manifest:write, secrets:manage, webhooks:manage, proposals:read,
-        /// proposals:write, proposals:apply, proposals:override, keys:manage, host:admin
+        /// What it allows, separated by commas: memory:read, memory:write, memory:admin,
+        /// workspace:read, workspace:write, runs:create, runs:read, runs:cancel, manifest:read,
+        /// manifest:write, secrets:manage, webhooks:manage, proposals:read, proposals:write,
+        /// proposals:apply, proposals:override, keys:manage, host:admin
         #[arg(
             long,
             value_delimiter = ',',
@@ -308,7 +312,8 @@ pub enum Key {
         /// From when it is refused (RFC 3339)
         #[arg(long, value_name = "INSTANT")]
         expires_at: Option<String>,
-        /// Who acts with it, if not the key itself: several keys of one user, or a key that replaces another
+        /// Who acts with it, if not the key itself: several keys of one user, or a key that
+        /// replaces another
         #[arg(long, value_name = "NAME")]
         principal: Option<String>,
     },

@@ -1,5 +1,5 @@
-//! Configuration: built-in values, then a TOML file, then `REMEM_<SECTION>__<KEY>` in the environment, then flags.
-//! Unknown keys are refused, so that a typo is never silently ignored.
+//! Configuration: built-in values, then a TOML file, then `REMEM_<SECTION>__<KEY>` in the
+//! environment, then flags. Unknown keys are refused, so that a typo is never silently ignored.
 
 mod embedder;
 mod profiles;
@@ -77,7 +77,8 @@ pub struct Storage {
     /// File with the 32 bytes of the host's secret; in the database if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_key_file: Option<PathBuf>,
-    /// How long copies of the storage are kept, in days; reports of what was forgotten tell until when they hold it.
+    /// How long copies of the storage are kept, in days; reports of what was forgotten tell until
+    /// when they hold it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backups_kept_days: Option<u32>,
 }
@@ -85,7 +86,8 @@ pub struct Storage {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Redaction {
-    /// What happens to text shaped like a secret in tenants created from now on: redact, flag or off.
+    /// What happens to text shaped like a secret in tenants created from now on: redact, flag or
+    /// off.
     pub shapes: String,
     /// Registered secrets, one JSON object {"secretId", "secret", "tenant"?} a line.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -172,7 +174,8 @@ pub struct Vault {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Model {
-    /// Where an OpenAI-compatible endpoint begins, such as `http://127.0.0.1:11434/v1`; no model if absent.
+    /// Where an OpenAI-compatible endpoint begins, such as `http://127.0.0.1:11434/v1`; no model if
+    /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
     /// What the model is called there.

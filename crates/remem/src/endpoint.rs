@@ -1,8 +1,9 @@
-//! One HTTP endpoint that the operator configured: a language model's, or that of a maker of vectors. The operator names the
-//! address, so that a server on this machine or in a private network is as good as a public one; tenants have no say in it.
+//! One HTTP endpoint that the operator configured: a language model's, or that of a maker of
+//! vectors. The operator names the address, so that a server on this machine or in a private
+//! network is as good as a public one; tenants have no say in it.
 //!
-//! It follows no redirect and uses no proxy: the key goes to the address that was configured and nowhere else. It never logs
-//! a key, a question or an answer, and it never asks twice.
+//! It follows no redirect and uses no proxy: the key goes to the address that was configured and
+//! nowhere else. It never logs a key, a question or an answer, and it never asks twice.
 
 use anyhow::{Context, ensure};
 use reqwest::header::{AUTHORIZATION, HeaderValue};
@@ -22,7 +23,8 @@ pub struct Endpoint {
     timeout: Duration,
     /// Bytes of an answer at the most, whatever it holds.
     bytes_max: usize,
-    /// Made on first use: most commands never ask, and reading the machine's certificates takes a while.
+    /// Made on first use: most commands never ask, and reading the machine's certificates takes a
+    /// while.
     client: OnceLock<Option<reqwest::Client>>,
 }
 
@@ -40,7 +42,8 @@ pub enum Unanswered {
 }
 
 impl Endpoint {
-    /// The endpoint `path` behind the `base_url` of a section of the configuration. Errors name a key, never its value.
+    /// The endpoint `path` behind the `base_url` of a section of the configuration. Errors name a
+    /// key, never its value.
     pub fn new(
         section: &str,
         base: &str,
@@ -114,7 +117,8 @@ impl Endpoint {
     }
 }
 
-/// Where questions go. A key sent over plain HTTP could be read on the way, so that is for this machine alone.
+/// Where questions go. A key sent over plain HTTP could be read on the way, so that is for this
+/// machine alone.
 fn address(section: &str, base: &str, path: &str) -> anyhow::Result<Url> {
     let url: Option<Url> = base
         .parse()
@@ -162,7 +166,8 @@ pub fn name(section: &str, name: Option<&String>) -> anyhow::Result<String> {
     Ok(name.clone())
 }
 
-/// The header that carries a key; none for one that cannot be a header. Marked as sensitive: no library on the way prints it.
+/// The header that carries a key; none for one that cannot be a header. Marked as sensitive: no
+/// library on the way prints it.
 pub fn bearer(key: &str) -> Option<HeaderValue> {
     let text = Zeroizing::new(format!("Bearer {key}"));
     let mut value = HeaderValue::from_str(&text).ok()?;

@@ -1,5 +1,5 @@
-//! Puts an engine together from the configuration: keys, store, directory, secrets. Used by `serve` and by commands
-//! that open the store themselves.
+//! Puts an engine together from the configuration: keys, store, directory, secrets. Used by `serve`
+//! and by commands that open the store themselves.
 
 use crate::agents;
 use crate::config::Config;
@@ -54,12 +54,14 @@ struct Storage {
     directory: Arc<dyn Directory>,
     clock: Arc<dyn Clock>,
     key: HostKey,
-    /// Whether the host's secret lies apart from the data, so that a vault key may be derived from it.
+    /// Whether the host's secret lies apart from the data, so that a vault key may be derived from
+    /// it.
     key_apart: bool,
     place: String,
 }
 
-/// An engine on the configured store, and where that is; with `seams` also what conformance checks need.
+/// An engine on the configured store, and where that is; with `seams` also what conformance checks
+/// need.
 pub async fn open(config: &Config, seams: bool) -> anyhow::Result<Host> {
     let policy = config.policy()?;
     let profiles = config.profiles()?;
@@ -256,7 +258,8 @@ pub async fn local_door(config: &Config, tenant: &str) -> anyhow::Result<EngineD
     Ok(EngineDoor { engine, caller })
 }
 
-/// The host's secret, made on first use. Losing the file makes every key and cursor invalid, never the memory.
+/// The host's secret, made on first use. Losing the file makes every key and cursor invalid, never
+/// the memory.
 fn host_key(folder: &Path) -> anyhow::Result<HostKey> {
     let secret = || {
         private::read_secret(folder)
@@ -271,10 +274,11 @@ fn host_key(folder: &Path) -> anyhow::Result<HostKey> {
     ))
 }
 
-/// The key that seals secrets: given, or derived from the host's secret where that lies in a file of its own. Otherwise it
-/// would lie beside what it seals, and the vault stays off.
+/// The key that seals secrets: given, or derived from the host's secret where that lies in a file
+/// of its own. Otherwise it would lie beside what it seals, and the vault stays off.
 ///
-/// What the derived key sealed is opened in any case: a host that gets a key of its own, or moves, keeps its secrets.
+/// What the derived key sealed is opened in any case: a host that gets a key of its own, or moves,
+/// keeps its secrets.
 fn vault_key(config: &Config, storage: &Storage) -> anyhow::Result<Option<VaultKey>> {
     let given = std::env::var(VAULT_KEY).ok().map(Zeroizing::new);
     let given = match (given, &config.vault.key_file) {

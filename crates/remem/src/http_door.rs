@@ -1,6 +1,7 @@
 //! The door to a server behind a URL: the same operations over the public API and nothing else.
 //!
-//! Reads, and writes that carry an idempotency key, are tried again when the server cannot be reached or is busy.
+//! Reads, and writes that carry an idempotency key, are tried again when the server cannot be
+//! reached or is busy.
 
 mod commitments;
 mod forget;
@@ -210,7 +211,8 @@ fn urlencoded(query: &impl Serialize) -> String {
 /// Unguessable, so that it never meets another caller's.
 fn fresh_key() -> String {
     let mut bytes = [0u8; 16];
-    // Without randomness the call goes out with a key that only makes repetition unsafe, and the server refuses reuse.
+    // Without randomness the call goes out with a key that only makes repetition unsafe, and the
+    // server refuses reuse.
     let _ = getrandom::fill(&mut bytes);
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -1,5 +1,6 @@
-//! The settings `auth.jwt.*` as rules for tokens. Half a section is refused: a host that seems to accept tokens and does not, or
-//! accepts those of anybody, is worse than one that does not start. Errors name settings, never what they hold.
+//! The settings `auth.jwt.*` as rules for tokens. Half a section is refused: a host that seems to
+//! accept tokens and does not, or accepts those of anybody, is worse than one that does not start.
+//! Errors name settings, never what they hold.
 
 use crate::config;
 use crate::endpoint::is_loopback;
@@ -60,8 +61,8 @@ pub fn bearer(config: &config::Jwt) -> anyhow::Result<Option<Bearer>> {
     }))
 }
 
-/// Before the host serves: a file that cannot be read is a mistake of the configuration, a server that does not answer may come
-/// back.
+/// Before the host serves: a file that cannot be read is a mistake of the configuration, a server
+/// that does not answer may come back.
 pub async fn check(config: &config::Jwt, engine: &Engine) -> anyhow::Result<()> {
     match engine.token_keys().await {
         None => Ok(()),
@@ -127,7 +128,8 @@ fn is_url(jwks: &str) -> bool {
     jwks.contains("://")
 }
 
-/// Whoever can change the document on its way can make tokens, so plain HTTP is for this machine alone.
+/// Whoever can change the document on its way can make tokens, so plain HTTP is for this machine
+/// alone.
 fn place(jwks: &str) -> anyhow::Result<Arc<dyn Keyset>> {
     if !is_url(jwks) {
         return Ok(Arc::new(keyset::of_file(jwks.into())));

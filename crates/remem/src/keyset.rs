@@ -1,7 +1,9 @@
-//! The keys of an issuer of tokens, from a file or a URL that the operator named: when they are looked at again, and for how
-//! long old ones are believed. What the keys are good for is the engine's business.
+//! The keys of an issuer of tokens, from a file or a URL that the operator named: when they are
+//! looked at again, and for how long old ones are believed. What the keys are good for is the
+//! engine's business.
 //!
-//! It follows no redirect and uses no proxy, reads a bounded document within a deadline, and logs classes of errors only.
+//! It follows no redirect and uses no proxy, reads a bounded document within a deadline, and logs
+//! classes of errors only.
 
 use async_trait::async_trait;
 use remem_engine::bearer::PublicKeys;
@@ -209,7 +211,8 @@ impl<P: Place> Keyset for Remembered<P> {
     }
 }
 
-/// What tells one state of a file from another: a file that is written anew, or put in another's place, differs in one of these.
+/// What tells one state of a file from another: a file that is written anew, or put in another's
+/// place, differs in one of these.
 type State = (u64, u64, (i64, i64), (i64, i64));
 
 /// A file.
@@ -240,7 +243,8 @@ impl Place for File {
         let bytes = tokio::fs::read(&self.path)
             .await
             .map_err(|_| KeysetError::Unreadable)?;
-        // Remembered only once it can be read as what it is: a file that is half written is looked at again.
+        // Remembered only once it can be read as what it is: a file that is half written is looked
+        // at again.
         PublicKeys::parse(&bytes)?;
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
         Ok(Found::Document(bytes))

@@ -1,5 +1,6 @@
-//! The client for a language model behind an OpenAI-compatible endpoint: what is asked, and which part of the answer counts. How
-//! it is asked is in `endpoint.rs`. It never logs a key, a question or an answer.
+//! The client for a language model behind an OpenAI-compatible endpoint: what is asked, and which
+//! part of the answer counts. How it is asked is in `endpoint.rs`. It never logs a key, a question
+//! or an answer.
 
 use crate::config;
 use crate::endpoint::{self, Endpoint, Unanswered, bearer};
@@ -38,7 +39,8 @@ struct Said {
     content: String,
 }
 
-/// The model that the configuration names; none without a base URL. Errors name a key, never its value.
+/// The model that the configuration names; none without a base URL. Errors name a key, never its
+/// value.
 pub fn port(config: &config::Model) -> anyhow::Result<Option<ModelPort>> {
     let Some(base) = &config.base_url else {
         ensure!(

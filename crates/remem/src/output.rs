@@ -28,7 +28,8 @@ pub fn table(heading: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
     println!("{}", table.trim_fmt());
 }
 
-/// One line of a text, shortened, without control characters: a memory must not be able to drive a terminal.
+/// One line of a text, shortened, without control characters: a memory must not be able to drive a
+/// terminal.
 pub fn preview(text: &str, chars: usize) -> String {
     let line: String = text
         .chars()

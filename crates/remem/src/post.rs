@@ -1,7 +1,8 @@
 //! Posting to webhooks: the only place where the host connects to addresses that callers chose.
 //!
-//! A name is looked up once, here; every address behind it is held against the rules, and the connection goes to one of
-//! exactly those. No proxy, no redirect and no second lookup can lead elsewhere.
+//! A name is looked up once, here; every address behind it is held against the rules, and the
+//! connection goes to one of exactly those. No proxy, no redirect and no second lookup can lead
+//! elsewhere.
 
 use async_trait::async_trait;
 use remem_core::webhook::{check_url, is_public, literal_address};
@@ -45,7 +46,8 @@ fn public(found: Vec<SocketAddr>, allow_private: bool) -> Result<Vec<SocketAddr>
 /// The port behind which webhooks are.
 pub struct Outbound {
     allow_private: bool,
-    /// Made on first use: most commands never post, and reading the machine's certificates takes a while.
+    /// Made on first use: most commands never post, and reading the machine's certificates takes a
+    /// while.
     client: OnceLock<Option<reqwest::Client>>,
 }
 
@@ -89,7 +91,8 @@ impl Post for Outbound {
         headers: Vec<(&'static str, String)>,
         body: Vec<u8>,
     ) -> Result<u16, PostError> {
-        // The rules may have become stricter since it was registered; and literal addresses are never looked up.
+        // The rules may have become stricter since it was registered; and literal addresses are
+        // never looked up.
         check_url(url, self.allow_private).map_err(|_| PostError::Refused)?;
         if literal_address(url).is_some_and(|ip| !self.allow_private && !is_public(ip)) {
             return Err(PostError::Refused);
@@ -182,7 +185,8 @@ mod tests {
         );
     }
 
-    /// A name that passes at registration may lead inside when it is looked up; each address is looked at.
+    /// A name that passes at registration may lead inside when it is looked up; each address is
+    /// looked at.
     #[tokio::test]
     async fn a_name_is_judged_by_every_address_behind_it() {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();

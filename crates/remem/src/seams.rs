@@ -1,5 +1,5 @@
-//! What conformance checks need beside the host itself, and only with `--enable-test-seams`: workflow fixtures and the
-//! secrets that they resolve. Nothing here is there otherwise.
+//! What conformance checks need beside the host itself, and only with `--enable-test-seams`:
+//! workflow fixtures and the secrets that they resolve. Nothing here is there otherwise.
 
 use anyhow::Context;
 use remem_core::agent::Install;
@@ -35,7 +35,8 @@ const AGENTS: &[&str] = fixtures![
     "agents/core.conformance.memory-agent"
 ];
 
-/// The agents that conformance checks find: one that needs nothing, and one that needs memory to last.
+/// The agents that conformance checks find: one that needs nothing, and one that needs memory to
+/// last.
 pub fn agents(policy: &Policy) -> anyhow::Result<Vec<Agent>> {
     let read = |text: &&str| {
         let manifest = serde_json::from_str(text).context("a manifest is not JSON")?;

@@ -1,5 +1,5 @@
-//! Proves that agents can be installed from the command line, through a server and on the store itself, and that a host
-//! brings those of its folder along or does not start.
+//! Proves that agents can be installed from the command line, through a server and on the store
+//! itself, and that a host brings those of its folder along or does not start.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Proves that the commands do what their help says, as a person or a script would use them: over HTTP and on the store
-//! itself, with tables and with JSON, with the exit codes that are promised.
+//! Proves that the commands do what their help says, as a person or a script would use them: over
+//! HTTP and on the store itself, with tables and with JSON, with the exit codes that are promised.
 
 #![allow(
     clippy::unwrap_used,
@@ -591,7 +591,8 @@ fn schedules_are_set_and_taken_away() {
     }
 }
 
-/// A job that fails says so on standard output, and why on standard error: each on a line of its own.
+/// A job that fails says so on standard output, and why on standard error: each on a line of its
+/// own.
 #[test]
 fn a_job_that_fails_says_why() {
     let folder = tempfile::tempdir().unwrap();
@@ -744,7 +745,8 @@ fn an_export_imported_elsewhere_exports_the_same() {
     );
 }
 
-/// The state that an export leaves when it is cut off after its first page, with a line half written.
+/// The state that an export leaves when it is cut off after its first page, with a line half
+/// written.
 #[tokio::test]
 async fn an_interrupted_export_goes_on_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();

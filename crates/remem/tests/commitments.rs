@@ -1,7 +1,9 @@
-//! Proves that commitments fire once, however many nodes there are and whatever happens to them: three real nodes over one
-//! PostgreSQL are killed (SIGKILL) and paused (SIGSTOP) again and again while promises are read and come due.
+//! Proves that commitments fire once, however many nodes there are and whatever happens to them:
+//! three real nodes over one PostgreSQL are killed (SIGKILL) and paused (SIGSTOP) again and again
+//! while promises are read and come due.
 //!
-//! `REMEM_TEST_COMMITMENTS=10000` makes it larger, with as many more kills; the lag is printed, and not judged.
+//! `REMEM_TEST_COMMITMENTS=10000` makes it larger, with as many more kills; the lag is printed, and
+//! not judged.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
-//! `remem copy` from outside: keys, cursors, revision tokens and idempotency keys go on working at the target, a copy that
-//! is killed goes on, and wrong usage is told without an echo. Needs both stores, whichever one the other tests run on.
+//! `remem copy` from outside: keys, cursors, revision tokens and idempotency keys go on working at
+//! the target, a copy that is killed goes on, and wrong usage is told without an echo. Needs both
+//! stores, whichever one the other tests run on.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,7 +35,8 @@ fn serve(dir: &Path, database: Option<&str>) -> Server {
     }
 }
 
-/// The harness gives every directory a database of its own in a run about PostgreSQL; this test is about both stores.
+/// The harness gives every directory a database of its own in a run about PostgreSQL; this test is
+/// about both stores.
 fn runs_elsewhere() -> bool {
     place::is_postgres()
 }
@@ -220,7 +222,8 @@ async fn what_clients_hold_on_to_goes_on_working() {
     assert_eq!(table.stderr, "");
 }
 
-/// Kills the copy again and again at whatever it is doing; what is there then is complete and counted once.
+/// Kills the copy again and again at whatever it is doing; what is there then is complete and
+/// counted once.
 fn killed(random: &mut Random, from: &str, to: &str) -> Ran {
     let mut kills = 0;
     let mut pause = 20;

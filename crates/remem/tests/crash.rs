@@ -1,8 +1,10 @@
-//! Proves that a host which dies without a warning loses nothing it acknowledged and stores nothing by halves.
+//! Proves that a host which dies without a warning loses nothing it acknowledged and stores nothing
+//! by halves.
 //!
-//! The real server is killed (SIGKILL) at random moments while eight clients write: single entries, batches of three,
-//! deletes, and entries with an `Idempotency-Key` that are sent again after the restart. What the clients were told is
-//! then held against what the host shows, after every kill for what is new and once more for everything at the end.
+//! The real server is killed (SIGKILL) at random moments while eight clients write: single entries,
+//! batches of three, deletes, and entries with an `Idempotency-Key` that are sent again after the
+//! restart. What the clients were told is then held against what the host shows, after every kill
+//! for what is new and once more for everything at the end.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +31,8 @@ fn kills() -> usize {
     if place::is_postgres() { 110 } else { 220 }
 }
 
-/// One life of the server: it starts, clients write, it is killed. Answers whether a write was under way at that moment.
+/// One life of the server: it starts, clients write, it is killed. Answers whether a write was
+/// under way at that moment.
 async fn one_life(
     server: &mut Server,
     writers: &mut Vec<Writer>,
@@ -63,7 +66,8 @@ async fn one_life(
     (diaries, under_way)
 }
 
-/// A database goes on with what it was sent by a client that is no more: until it has noticed, nothing can be concluded.
+/// A database goes on with what it was sent by a client that is no more: until it has noticed,
+/// nothing can be concluded.
 fn await_the_end_of_connections(dir: &Path) {
     let Some(url) = place::database_of(dir) else {
         return;
@@ -171,7 +175,8 @@ async fn a_killed_host_keeps_what_it_acknowledged_and_nothing_by_halves() {
     );
 }
 
-/// The very first start makes the host's own secret, the first tenant and the first key: none of them by halves either.
+/// The very first start makes the host's own secret, the first tenant and the first key: none of
+/// them by halves either.
 #[tokio::test]
 async fn a_host_killed_in_its_first_start_comes_up_with_a_key_that_works() {
     let mut random = Random::fresh();

@@ -1,5 +1,5 @@
-//! Proves that `remem eval recall` measures a real host from end to end, leaves nothing behind, says the same twice, and tells what is
-//! wrong with a dataset without telling what it says.
+//! Proves that `remem eval recall` measures a real host from end to end, leaves nothing behind,
+//! says the same twice, and tells what is wrong with a dataset without telling what it says.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-/// Two memories; the third question is found by its neighbour alone, the fourth not at all, and nothing answers the fifth.
+/// Two memories; the third question is found by its neighbour alone, the fourth not at all, and
+/// nothing answers the fifth.
 fn lines() -> String {
     let said = |memory: &str, id: &str, minute: u32, text: &str| json!({"memory": memory, "id": id, "text": text, "at": format!("2026-03-01T08:{minute:02}:00Z"), "session": "s1"});
     let asked = |memory: &str, question: &str, evidence: &[&str], category: &str| json!({"memory": memory, "question": question, "evidence": evidence, "category": category});
@@ -93,7 +94,8 @@ fn a_dataset_is_measured() {
     );
     let report: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     let found = &table(&report, "Recall")[0];
-    // Three of the four that have evidence are found: by words, by words, beside what the words found.
+    // Three of the four that have evidence are found: by words, by words, beside what the words
+    // found.
     assert_eq!(
         (&found["way"], &found["questions"], &found["recall@10"]),
         (&json!("lexical"), &json!(4), &json!(0.75))

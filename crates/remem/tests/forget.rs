@@ -1,5 +1,6 @@
-//! Proves that forgetting works from the command line, through a server and on the store itself: it asks first, erases, and
-//! leaves a report that holds; and that the subject's words are stored nowhere at any time.
+//! Proves that forgetting works from the command line, through a server and on the store itself: it
+//! asks first, erases, and leaves a report that holds; and that the subject's words are stored
+//! nowhere at any time.
 
 #![allow(
     clippy::unwrap_used,
@@ -181,7 +182,8 @@ fn a_report_says_how_long_copies_hold_what_is_gone() {
     assert!(until > at, "{report}");
 }
 
-/// On the disk, in the log, in answers: nowhere, before, during and after. On PostgreSQL the server's files are looked through.
+/// On the disk, in the log, in answers: nowhere, before, during and after. On PostgreSQL the
+/// server's files are looked through.
 #[tokio::test]
 async fn the_words_of_a_subject_are_stored_nowhere() {
     let folder = tempfile::tempdir().unwrap();
@@ -244,7 +246,8 @@ async fn the_words_of_a_subject_are_stored_nowhere() {
     nowhere("at the end");
 }
 
-/// What the documentation promises for PostgreSQL: after its own full vacuum the text is in none of the database's files.
+/// What the documentation promises for PostgreSQL: after its own full vacuum the text is in none of
+/// the database's files.
 #[tokio::test]
 async fn a_full_vacuum_of_the_database_leaves_nothing_of_a_forgotten_text() {
     if !place::is_postgres() {

@@ -1,7 +1,9 @@
-//! Proves that deleted means gone: after a delete or an expiry no file of the host holds any of the text, its tags, its
-//! metadata or the words that the search index made of it; and nothing brings the entry back.
+//! Proves that deleted means gone: after a delete or an expiry no file of the host holds any of the
+//! text, its tags, its metadata or the words that the search index made of it; and nothing brings
+//! the entry back.
 //!
-//! The files are read as raw bytes. Each test first finds its canaries there, so that not finding them says something.
+//! The files are read as raw bytes. Each test first finds its canaries there, so that not finding
+//! them says something.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,9 +24,9 @@ const MEMORY: &str = "gone/agent";
 /// The purge pass looks every second.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A word that exists nowhere else. Indexed words are written in capitals, so that their small letters on the disk can
-/// only be the index's; of those only the end is looked for, because the index may leave out a beginning that a word
-/// shares with its neighbour.
+/// A word that exists nowhere else. Indexed words are written in capitals, so that their small
+/// letters on the disk can only be the index's; of those only the end is looked for, because the
+/// index may leave out a beginning that a word shares with its neighbour.
 struct Canary {
     word: String,
     indexed: Option<String>,
@@ -49,8 +51,8 @@ impl Canary {
         }
     }
 
-    /// What must not be found afterwards: the word itself, what an index would make of it, and the word in small letters whoever
-    /// wrote them.
+    /// What must not be found afterwards: the word itself, what an index would make of it, and the
+    /// word in small letters whoever wrote them.
     fn needles(&self) -> Vec<String> {
         [self.word.clone(), self.word.to_lowercase()]
             .into_iter()
@@ -81,8 +83,9 @@ fn short(name: &str) -> Planted {
     Planted { body, canaries }
 }
 
-/// 60 KiB that need many overflow pages, with a canary every kilobyte or so: each page holds at least one. Each stands there
-/// twice, so that one of them is whole where a page ends within the other.
+/// 60 KiB that need many overflow pages, with a canary every kilobyte or so: each page holds at
+/// least one. Each stands there twice, so that one of them is whole where a page ends within the
+/// other.
 fn long(name: &str) -> Planted {
     let canaries: Vec<Canary> = (0..52)
         .map(|n| Canary::stemmed(&format!("{0}{name}Wombat{0}rix", letters(n))))
@@ -138,7 +141,8 @@ fn needles(planted: &[Planted]) -> Vec<String> {
         .collect()
 }
 
-/// The positive control: every canary is there. What an index makes of it is on no disk at any time.
+/// The positive control: every canary is there. What an index makes of it is on no disk at any
+/// time.
 #[track_caller]
 fn assert_present(dir: &Path, planted: &[Planted]) {
     for canary in planted.iter().flat_map(|p| &p.canaries) {
@@ -179,7 +183,8 @@ fn id_of(entry: &Value) -> String {
     entry["id"].as_str().unwrap().to_owned()
 }
 
-/// Stores entries; every other one with a key, since what is remembered of a key must not hold text either.
+/// Stores entries; every other one with a key, since what is remembered of a key must not hold text
+/// either.
 async fn put_all(client: &Client, planted: &[Planted]) -> Vec<String> {
     let mut ids = Vec::new();
     for (n, one) in planted.iter().enumerate() {

@@ -1,5 +1,6 @@
-//! Tokens and the real host: keys in a file and behind a URL, rotation, scopes, streams that end with their token, and what the
-//! outside is told. Which tokens are refused, one by one, is tested with the engine.
+//! Tokens and the real host: keys in a file and behind a URL, rotation, scopes, streams that end
+//! with their token, and what the outside is told. Which tokens are refused, one by one, is tested
+//! with the engine.
 
 #![allow(
     clippy::unwrap_used,
@@ -360,7 +361,8 @@ async fn keys_behind_a_url_are_fetched_rotated_and_outlive_an_outage() {
     client.get(&Client::memory("m", "stats")).await.is(200);
     issuer.show(Some(document(&[old.jwk("old")])));
     becomes(&client, &first, 200).await;
-    // A token with an unknown key is a reason to look, strangers' tokens are not one again and again.
+    // A token with an unknown key is a reason to look, strangers' tokens are not one again and
+    // again.
     issuer.show(Some(document(&[new.jwk("new")])));
     assert_eq!(status(&client, &second).await, 200);
     assert_eq!(status(&client, &first).await, 401, "taken back");

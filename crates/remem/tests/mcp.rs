@@ -1,5 +1,6 @@
-//! Proves that the official MCP client for Python can use the host: over stdio and over streamable HTTP, with the newest
-//! protocol and with the handshake of older ones. What is checked is in `mcp_client.py`.
+//! Proves that the official MCP client for Python can use the host: over stdio and over streamable
+//! HTTP, with the newest protocol and with the handshake of older ones. What is checked is in
+//! `mcp_client.py`.
 //!
 //! Needs a Python that has the PyPI package `mcp`; its path is in `REMEM_TEST_PYTHON`.
 
@@ -17,7 +18,8 @@ use serde_json::json;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs the client and requires that all its checks held, with a protocol version that begins like this.
+/// Runs the client and requires that all its checks held, with a protocol version that begins like
+/// this.
 fn converse(arguments: &[&str], version: &str) {
     let Some(python) = std::env::var_os("REMEM_TEST_PYTHON") else {
         panic!(

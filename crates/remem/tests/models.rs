@@ -1,5 +1,5 @@
-//! Proves that an operator can install a model with pip, or without a network from what was brought along, sees what is there, and
-//! hears what to do when something is missing or damaged.
+//! Proves that an operator can install a model with pip, or without a network from what was brought
+//! along, sees what is there, and hears what to do when something is missing or damaged.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
-//! Proves that many nodes over one PostgreSQL are one host: any node takes any request, a retry may go to another one,
-//! streams and keys follow across nodes, passes happen once, and a node that dies or sleeps does not hold up the rest.
+//! Proves that many nodes over one PostgreSQL are one host: any node takes any request, a retry may
+//! go to another one, streams and keys follow across nodes, passes happen once, and a node that
+//! dies or sleeps does not hold up the rest.
 
 #![allow(
     clippy::unwrap_used,
@@ -132,7 +133,8 @@ async fn what_one_node_stored_every_node_shows() {
     nodes.is_sound();
 }
 
-/// A stream looks on its own once a second. Twenty events one after the other would take twenty seconds that way.
+/// A stream looks on its own once a second. Twenty events one after the other would take twenty
+/// seconds that way.
 #[tokio::test]
 async fn a_stream_on_one_node_hears_of_writes_on_another_at_once() {
     let nodes = Nodes::start(2);
@@ -267,7 +269,8 @@ async fn a_node_that_dies_is_replaced_by_any_other() {
     nodes.is_sound();
 }
 
-/// As a client is told to: a write that a busy database did not answer for is repeated under its key.
+/// As a client is told to: a write that a busy database did not answer for is repeated under its
+/// key.
 async fn put_patiently(client: &Client, memory: &str, content: &str) -> Answer {
     for _ in 0..20 {
         let request = client.request(Method::POST, &Client::memory(memory, "entries"));
@@ -380,7 +383,8 @@ async fn an_entry_ends_once_however_many_nodes_look() {
     nodes.is_sound();
 }
 
-/// A node that sleeps in the middle of a commit holds its tenant's clock. The database ends that after some seconds.
+/// A node that sleeps in the middle of a commit holds its tenant's clock. The database ends that
+/// after some seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_sleeps_does_not_hold_up_the_others_for_long() {
     let nodes = Nodes::start(2);
@@ -424,7 +428,8 @@ async fn a_node_that_sleeps_does_not_hold_up_the_others_for_long() {
     nodes.is_sound();
 }
 
-/// The names that others rely on: `migrate` prints the URL for `serve`, `key create` works on the database.
+/// The names that others rely on: `migrate` prints the URL for `serve`, `key create` works on the
+/// database.
 #[tokio::test]
 async fn a_database_is_prepared_served_and_given_keys_from_the_command_line() {
     let nodes = Nodes::start(1);

@@ -1,8 +1,10 @@
-//! Proves that a stranger's OpenWOP client and conformance check find what they look for. What is checked is in `openwop/`:
-//! `client.py` drives the OpenWOP client for Python, `conformance.py` plays scenarios; both hold every answer against the
-//! host's own OpenAPI document and, where `REMEM_TEST_OPENWOP_SCHEMAS` names a folder, against the protocol's public schemas.
+//! Proves that a stranger's OpenWOP client and conformance check find what they look for. What is
+//! checked is in `openwop/`: `client.py` drives the OpenWOP client for Python, `conformance.py`
+//! plays scenarios; both hold every answer against the host's own OpenAPI document and, where
+//! `REMEM_TEST_OPENWOP_SCHEMAS` names a folder, against the protocol's public schemas.
 //!
-//! Needs a Python that has the PyPI packages `openwop-client` and `jsonschema`; its path is in `REMEM_TEST_PYTHON`.
+//! Needs a Python that has the PyPI packages `openwop-client` and `jsonschema`; its path is in
+//! `REMEM_TEST_PYTHON`.
 
 #![allow(
     clippy::unwrap_used,
@@ -73,7 +75,8 @@ fn the_openwop_client_finds_everything() {
     }
 }
 
-/// Twice on the same store, and once more after a restart: nothing that a check leaves behind gets in its own way.
+/// Twice on the same store, and once more after a restart: nothing that a check leaves behind gets
+/// in its own way.
 #[test]
 fn conformance_scenarios_hold_again_and_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Proves that a database which crashes, restarts, freezes or is overloaded is survived without restarting the host:
-//! readiness tells the truth, nothing acknowledged is lost, nothing is stored by halves, and a retry is safe.
+//! Proves that a database which crashes, restarts, freezes or is overloaded is survived without
+//! restarting the host: readiness tells the truth, nothing acknowledged is lost, nothing is stored
+//! by halves, and a retry is safe.
 //!
 //! Each test has a PostgreSQL of its own, since it is not kind to it.
 
@@ -107,7 +108,8 @@ fn script(command: &str, dir: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Waits until `/ready` answers with a status; fails when the deadline passes first. Answers how long it took.
+/// Waits until `/ready` answers with a status; fails when the deadline passes first. Answers how
+/// long it took.
 async fn ready_becomes(client: &Client, status: u16, limit: Duration) -> Duration {
     let begun = Instant::now();
     loop {
@@ -125,7 +127,8 @@ async fn ready_becomes(client: &Client, status: u16, limit: Duration) -> Duratio
     }
 }
 
-/// Clients write until the database is gone. Answers what they wrote down, and whether a write was under way.
+/// Clients write until the database is gone. Answers what they wrote down, and whether a write was
+/// under way.
 async fn write_until(
     crash: impl FnOnce(),
     client: &Client,
@@ -235,7 +238,8 @@ async fn a_frozen_database_is_noticed_and_its_return_too() {
     }
 }
 
-/// A transaction of somebody else holds the tenant's clock; the host has one connection, which waits for it.
+/// A transaction of somebody else holds the tenant's clock; the host has one connection, which
+/// waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn when_no_connection_is_free_callers_are_told_to_come_back() {
     let database = Database::start();
@@ -268,7 +272,8 @@ async fn when_no_connection_is_free_callers_are_told_to_come_back() {
         &mut holder,
         "BEGIN; SELECT 1 FROM remem.tenant_clock FOR UPDATE;\n",
     );
-    // Its own statement has ended inside its transaction: a lock of this kind alone may as well be one of the host's passes.
+    // Its own statement has ended inside its transaction: a lock of this kind alone may as well be
+    // one of the host's passes.
     let held = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND query LIKE 'SELECT 1 FROM remem.tenant_clock%'";
     common::eventually(Duration::from_secs(5), "the clock is held", || {
         database.sql(held).trim() == "1"

@@ -1,4 +1,5 @@
-//! Promises of the real host: read out of what was put, told by the commands, fired at their time, and heard by a webhook.
+//! Promises of the real host: read out of what was put, told by the commands, fired at their time,
+//! and heard by a webhook.
 
 #![allow(
     clippy::unwrap_used,

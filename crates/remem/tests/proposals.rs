@@ -1,5 +1,5 @@
-//! Proves that proposals and automations can be managed from the command line, through a server and on the store itself, and
-//! that what is installed is what was shown.
+//! Proves that proposals and automations can be managed from the command line, through a server and
+//! on the store itself, and that what is installed is what was shown.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,6 +1,8 @@
-//! Runs of the real host: through kill -9, and told to a webhook whose signature the OpenWOP client checks.
+//! Runs of the real host: through kill -9, and told to a webhook whose signature the OpenWOP client
+//! checks.
 //!
-//! The second needs a Python that has the PyPI package `openwop-client`; its path is in `REMEM_TEST_PYTHON`.
+//! The second needs a Python that has the PyPI package `openwop-client`; its path is in
+//! `REMEM_TEST_PYTHON`.
 
 #![allow(
     clippy::unwrap_used,
@@ -44,7 +46,8 @@ async fn ended(client: &Client, id: &str) -> Vec<Value> {
     panic!("run {id} does not end");
 }
 
-/// Whatever moment the process dies at, each run goes on after the restart, and each step of it happened once.
+/// Whatever moment the process dies at, each run goes on after the restart, and each step of it
+/// happened once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_kill_9() {
     let folder = tempfile::tempdir().unwrap();

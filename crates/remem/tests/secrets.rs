@@ -1,8 +1,10 @@
-//! Proves that a secret leaves no trace, wherever a caller puts it: not in an answer, the database, the journal, the event
-//! feed, the log at its most talkative, the metrics, or an export. Where text was stored, a marker stands in its place.
+//! Proves that a secret leaves no trace, wherever a caller puts it: not in an answer, the database,
+//! the journal, the event feed, the log at its most talkative, the metrics, or an export. Where
+//! text was stored, a marker stands in its place.
 //!
-//! Registered secrets of different kinds and unregistered ones of well-known shapes are planted everywhere a request, an
-//! MCP call or an import can carry text. An ordinary word takes the same way, to prove that the search would find it.
+//! Registered secrets of different kinds and unregistered ones of well-known shapes are planted
+//! everywhere a request, an MCP call or an import can carry text. An ordinary word takes the same
+//! way, to prove that the search would find it.
 
 #![allow(
     clippy::unwrap_used,
@@ -125,7 +127,8 @@ impl Seen {
         self.0.push((place.to_owned(), text));
     }
 
-    /// Sends a request and keeps what comes back. `None` for one that HTTP has no form for, such as a header of two lines.
+    /// Sends a request and keeps what comes back. `None` for one that HTTP has no form for, such as
+    /// a header of two lines.
     async fn send(&mut self, place: &str, request: reqwest::RequestBuilder) -> Option<Answer> {
         let (client, request) = request.build_split();
         let answer = finish(reqwest::RequestBuilder::from_parts(client, request.ok()?)).await;
@@ -152,8 +155,8 @@ impl Seen {
     }
 }
 
-/// Where text is meant to be stored: content, tags, metadata (names and values, nested, as a number), one by one, in a
-/// batch, as an import, and through MCP.
+/// Where text is meant to be stored: content, tags, metadata (names and values, nested, as a
+/// number), one by one, in a batch, as an import, and through MCP.
 async fn plant_stored(seen: &mut Seen, client: &Client, text: &str) {
     let line = text.replace('\n', " ");
     let number: Value = text
@@ -629,7 +632,8 @@ async fn work(seen: &mut Seen, client: &Client, name: &str, options: Value) -> V
     job
 }
 
-/// Every pass over the memory for them, and what each leaves behind. Answers the text of the digests.
+/// Every pass over the memory for them, and what each leaves behind. Answers the text of the
+/// digests.
 async fn run_passes(seen: &mut Seen, client: &Client) -> Vec<String> {
     let distilled = work(seen, client, "distill", json!({"markdown": true})).await;
     work(seen, client, "consolidate", json!({})).await;
@@ -866,7 +870,8 @@ async fn a_secret_leaves_no_trace_with_a_json_log() {
     no_trace_is_left("json").await;
 }
 
-/// The control: an ordinary word takes the same way and is found where it belongs, and nowhere else.
+/// The control: an ordinary word takes the same way and is found where it belongs, and nowhere
+/// else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ordinary_word_is_found_in_the_database_and_never_in_the_log() {
     let folder = tempfile::tempdir().unwrap();

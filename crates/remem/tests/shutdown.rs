@@ -1,6 +1,6 @@
-//! Proves that a host which is asked to stop does so in order: what it acknowledged is stored, what is under way finishes,
-//! streams end, the process leaves with 0 in time and can be started again. And that event streams resume without a gap
-//! or a repeat, and end with the key that opened them.
+//! Proves that a host which is asked to stop does so in order: what it acknowledged is stored, what
+//! is under way finishes, streams end, the process leaves with 0 in time and can be started again.
+//! And that event streams resume without a gap or a repeat, and end with the key that opened them.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +36,8 @@ struct Told {
     unknown: Vec<String>,
 }
 
-/// Writes until the host is gone. While it stops it may refuse (503) or hang up, but not fail in another way.
+/// Writes until the host is gone. While it stops it may refuse (503) or hang up, but not fail in
+/// another way.
 async fn write_until_the_end(
     client: Client,
     writer: usize,
@@ -71,7 +72,8 @@ async fn write_until_the_end(
     told
 }
 
-/// Everything that was acknowledged is there, once; what was not is there once at the most; nothing else is.
+/// Everything that was acknowledged is there, once; what was not is there once at the most; nothing
+/// else is.
 async fn assert_stored(client: &Client, told: &[Told]) -> usize {
     let mut entries: HashMap<String, String> = HashMap::new();
     for entry in client.all_entries(MEMORY).await {
@@ -152,7 +154,8 @@ async fn a_stopping_host_loses_nothing_and_leaves_in_time() {
     }
 }
 
-/// A request whose head the host has certainly read: it has asked for the body, of which only half was sent.
+/// A request whose head the host has certainly read: it has asked for the body, of which only half
+/// was sent.
 struct HalfSent {
     stream: TcpStream,
     rest: String,
@@ -237,7 +240,8 @@ async fn write_some(client: &Client, count: usize) {
     }
 }
 
-/// Reads a few frames, drops the stream, comes back with the last id: while entries are written, and across a crash.
+/// Reads a few frames, drops the stream, comes back with the last id: while entries are written,
+/// and across a crash.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_resumes_without_a_gap_or_a_repeat() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Proves that a secret of the vault is nowhere but in it: set by the command line, used in texts, rotated, found late in
-//! what was stored before; then looked for in every byte that the host keeps, logs or answers.
+//! Proves that a secret of the vault is nowhere but in it: set by the command line, used in texts,
+//! rotated, found late in what was stored before; then looked for in every byte that the host
+//! keeps, logs or answers.
 
 #![allow(
     clippy::unwrap_used,
@@ -85,7 +86,8 @@ async fn a_secret_is_nowhere_but_in_the_vault() {
         "an ordinary word: Marmaladequartz"
     );
     if !place::is_postgres() {
-        // PostgreSQL keeps old versions of a row until its vacuum; there only what was known in time is looked for.
+        // PostgreSQL keeps old versions of a row until its vacuum; there only what was known in
+        // time is looked for.
         assert_eq!(put(&client, LATE).await, LATE);
         let written = client
             .request(Method::PUT, "/v1/host/workspace/files/late.md")

@@ -1,5 +1,5 @@
-//! Webhooks of the real host: kept through a restart, and neither secret nor URL in its files or its most talkative log.
-//! Deliveries themselves are tested with the engine.
+//! Webhooks of the real host: kept through a restart, and neither secret nor URL in its files or
+//! its most talkative log. Deliveries themselves are tested with the engine.
 
 #![allow(
     clippy::unwrap_used,

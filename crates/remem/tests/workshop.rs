@@ -1,5 +1,6 @@
-//! An operator's week at the command line: chat turns in three threads, what was preferred and is preferred now, a rule that is not
-//! copied, a session that ends with a habit, and the trail that an action leaves.
+//! An operator's week at the command line: chat turns in three threads, what was preferred and is
+//! preferred now, a rule that is not copied, a session that ends with a habit, and the trail that
+//! an action leaves.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! The shape of an agent's manifest: one row a field. A refusal says which field breaks which rule and repeats nothing.
+//! The shape of an agent's manifest: one row a field. A refusal says which field breaks which rule
+//! and repeats nothing.
 
 use crate::rejection::Rejection;
 use serde_json::{Map, Value};

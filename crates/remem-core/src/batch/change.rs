@@ -1,4 +1,5 @@
-//! What one change of a batch is, what it touches and which event tells of it. It decides nothing about whether the change applies.
+//! What one change of a batch is, what it touches and which event tells of it. It decides nothing
+//! about whether the change applies.
 
 use crate::admission::{Admitted, RuleText};
 use crate::embedding::{Embedding, ModelId};
@@ -21,37 +22,40 @@ pub enum Change {
         /// The entries its text was made from.
         sources: Vec<(MemoryRef, EntryId)>,
     },
-    /// Replace the text of an entry by what the rules of today leave of it. Does nothing unless it is there.
+    /// Replace the text of an entry by what the rules of today leave of it. Does nothing unless it
+    /// is there.
     Rewrite {
         /// The entry.
         id: EntryId,
         /// Its text, admitted anew.
         admitted: Box<Admitted>,
     },
-    /// Take an entry away because a caller asked; its id stays taken. Its text is erased as soon as no open run reads a
-    /// snapshot that holds it: at once, mostly.
+    /// Take an entry away because a caller asked; its id stays taken. Its text is erased as soon as
+    /// no open run reads a snapshot that holds it: at once, mostly.
     Delete {
         /// The memory.
         memory_ref: MemoryRef,
         /// The entry.
         id: EntryId,
     },
-    /// Take an entry away because its time ran out; does nothing unless it is expired at the batch's instant.
+    /// Take an entry away because its time ran out; does nothing unless it is expired at the
+    /// batch's instant.
     Expire {
         /// The memory.
         memory_ref: MemoryRef,
         /// The entry.
         id: EntryId,
     },
-    /// Erase the text of an entry that was taken away while a run could still read it. Does nothing before the last such
-    /// run has ended.
+    /// Erase the text of an entry that was taken away while a run could still read it. Does nothing
+    /// before the last such run has ended.
     Erase {
         /// The memory.
         memory_ref: MemoryRef,
         /// The entry.
         id: EntryId,
     },
-    /// Take an entry away because another one of its memory stands for it. Does nothing unless both are there.
+    /// Take an entry away because another one of its memory stands for it. Does nothing unless both
+    /// are there.
     Retire {
         /// The memory of both.
         memory_ref: MemoryRef,
@@ -62,23 +66,25 @@ pub enum Change {
         /// The one that stays.
         by: EntryId,
     },
-    /// Erase an entry's text at once, whatever it is and whoever could still read it: forgetting outranks snapshots. What it
-    /// was about is forgotten with it. Does nothing if it was erased before.
+    /// Erase an entry's text at once, whatever it is and whoever could still read it: forgetting
+    /// outranks snapshots. What it was about is forgotten with it. Does nothing if it was erased
+    /// before.
     Forget {
         /// The memory.
         memory_ref: MemoryRef,
         /// The entry.
         id: EntryId,
     },
-    /// Bring back an entry that was merged into one whose text is gone by now (in this batch, usually). Does nothing
-    /// otherwise.
+    /// Bring back an entry that was merged into one whose text is gone by now (in this batch,
+    /// usually). Does nothing otherwise.
     Revive {
         /// The memory.
         memory_ref: MemoryRef,
         /// The entry.
         id: EntryId,
     },
-    /// Keep what consolidation computed from a text, with the number of the pass that did. Nobody's memory changes by it.
+    /// Keep what consolidation computed from a text, with the number of the pass that did. Nobody's
+    /// memory changes by it.
     Sign {
         /// The memory.
         memory_ref: MemoryRef,
@@ -89,8 +95,9 @@ pub enum Change {
         /// Opaque to a store.
         signature: Vec<u8>,
     },
-    /// Keep the vector of an entry's text. Nobody's memory changes by it. Does nothing unless the text is there, as it was admitted
-    /// under those rules: a text that changed meanwhile has another vector.
+    /// Keep the vector of an entry's text. Nobody's memory changes by it. Does nothing unless the
+    /// text is there, as it was admitted under those rules: a text that changed meanwhile has
+    /// another vector.
     Embed {
         /// The memory.
         memory_ref: MemoryRef,
@@ -103,8 +110,8 @@ pub enum Change {
         /// The vector.
         vector: Embedding,
     },
-    /// Make room for another answer to the question that an entry answers: it stays as history. Comes before the put of the one that
-    /// takes its place. Does nothing unless it is there.
+    /// Make room for another answer to the question that an entry answers: it stays as history.
+    /// Comes before the put of the one that takes its place. Does nothing unless it is there.
     Close {
         /// The memory.
         memory_ref: MemoryRef,
@@ -115,16 +122,16 @@ pub enum Change {
         /// The one that takes its place; a statement that is only taken back has none.
         by: Option<EntryId>,
     },
-    /// Take an entry away because its session or chat thread is over. Does nothing to one that is persistent, or that an action
-    /// rests on.
+    /// Take an entry away because its session or chat thread is over. Does nothing to one that is
+    /// persistent, or that an action rests on.
     End {
         /// The memory.
         memory_ref: MemoryRef,
         /// The entry.
         id: EntryId,
     },
-    /// Erase the text of a statement that ceased to be true before an instant. Does nothing while a run could read it, or an action
-    /// rests on it.
+    /// Erase the text of a statement that ceased to be true before an instant. Does nothing while a
+    /// run could read it, or an action rests on it.
     Strip {
         /// The memory.
         memory_ref: MemoryRef,
@@ -142,7 +149,8 @@ pub enum Change {
         /// All that it rests on from now on.
         evidence: Evidence,
     },
-    /// An action rests on an entry: from now on only forgetting takes its text. Does nothing if the link is there, or no entry.
+    /// An action rests on an entry: from now on only forgetting takes its text. Does nothing if the
+    /// link is there, or no entry.
     Link {
         /// The memory.
         memory_ref: MemoryRef,
@@ -176,8 +184,8 @@ pub enum Change {
         precondition: Precondition,
         /// What it holds from now on.
         body: Option<RecordBody>,
-        /// What finds it from now on. Nothing of the batch is applied if its source is gone, or has ended and it is to be
-        /// found by more than its name.
+        /// What finds it from now on. Nothing of the batch is applied if its source is gone, or has
+        /// ended and it is to be found by more than its name.
         ties: Box<Ties>,
     },
     /// Append an event that stands for no change of memory.
@@ -194,7 +202,8 @@ pub enum Change {
 /// Why another entry stands for one that goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Both say the same. The text is kept, in case the one that stays is forgotten; its support counts for the other.
+    /// Both say the same. The text is kept, in case the one that stays is forgotten; its support
+    /// counts for the other.
     Merged,
     /// The other one is newer and says otherwise. The text is kept as history.
     Superseded,
@@ -226,7 +235,8 @@ impl Reason {
 /// In which way an answer is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
-    /// A statement is untrue from this instant on. If that is still to come, the entry is part of its memory until then.
+    /// A statement is untrue from this instant on. If that is still to come, the entry is part of
+    /// its memory until then.
     Untrue(Timestamp),
     /// A procedure is done otherwise from now on.
     Outdated,
@@ -281,7 +291,8 @@ impl Change {
         }
     }
 
-    /// Every memory it names: the one it touches, those that a text was made from, the one whose entry a record hangs on.
+    /// Every memory it names: the one it touches, those that a text was made from, the one whose
+    /// entry a record hangs on.
     pub fn memory_refs(&self) -> impl Iterator<Item = &MemoryRef> {
         let (sources, tie): (&[(MemoryRef, EntryId)], _) = match self {
             Change::Put { sources, .. } => (sources, None),
@@ -294,8 +305,8 @@ impl Change {
             .chain(tie.map(|source| &source.0))
     }
 
-    /// The event that is stored with it. A record has none of its own: what it means is told by an event beside it. Nor
-    /// does an erasure: the event told of it when the entry was taken away.
+    /// The event that is stored with it. A record has none of its own: what it means is told by an
+    /// event beside it. Nor does an erasure: the event told of it when the entry was taken away.
     #[must_use]
     pub fn event(&self) -> Option<EventBody> {
         let event = match self {

@@ -1,5 +1,6 @@
-//! correction: what the operator put right after the same tool more than once. The wording is the operator's, without the
-//! "no" before it. An objection without a wording says only that something was wrong, and teaches nothing.
+//! correction: what the operator put right after the same tool more than once. The wording is the
+//! operator's, without the "no" before it. An objection without a wording says only that something
+//! was wrong, and teaches nothing.
 
 use super::{Episode, Pattern, PatternKind, Segment, Speaker, normal, own_slot};
 use crate::habit::phrase::{Sentence, sentences};

@@ -1,7 +1,8 @@
-//! Compounding: what a session of work is worth beyond itself. Reads its episodes and returns patterns: what the operator
-//! stated, what was done again and again, and what had to be corrected. Pure and deterministic: the same episodes give the
-//! same patterns in whatever order they come. Writes no sentence of its own but a fixed one around names of tools, and may
-//! not store, archive or promote anything.
+//! Compounding: what a session of work is worth beyond itself. Reads its episodes and returns
+//! patterns: what the operator stated, what was done again and again, and what had to be corrected.
+//! Pure and deterministic: the same episodes give the same patterns in whatever order they come.
+//! Writes no sentence of its own but a fixed one around names of tools, and may not store, archive
+//! or promote anything.
 //!
 //! * `segment`: episodes into stretches of work.
 //! * `stated`: sentences that hold from now on.

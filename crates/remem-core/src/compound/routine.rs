@@ -1,5 +1,6 @@
-//! routine: tools that are used one after the other, in one conversation after another. Its text is a fixed sentence around
-//! the names of tools; a name that could say something of its own is not taken.
+//! routine: tools that are used one after the other, in one conversation after another. Its text is
+//! a fixed sentence around the names of tools; a name that could say something of its own is not
+//! taken.
 
 use super::{Episode, Pattern, PatternKind, Segment, Speaker, own_slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,8 +52,8 @@ fn parts<'f, 'a, I>(found: &'f BTreeMap<Vec<&'a str>, Seen<'_, 'a, I>>) -> BTree
     parts
 }
 
-/// The acts of a stretch, without what is said in between. A call and its answer, or a call that is repeated, are one act;
-/// an act without a proper name parts what stands around it.
+/// The acts of a stretch, without what is said in between. A call and its answer, or a call that is
+/// repeated, are one act; an act without a proper name parts what stands around it.
 fn runs<'e, 'a, I>(segment: &Segment<'e, 'a, I>) -> Vec<Vec<&'e Episode<'a, I>>> {
     let mut runs: Vec<Vec<&Episode<'a, I>>> = vec![Vec::new()];
     for act in segment

@@ -1,5 +1,5 @@
-//! segment: stretches of work. A thread is cut where nothing happened for a while, so that what stands together was done
-//! together. May not look at what was said.
+//! segment: stretches of work. A thread is cut where nothing happened for a while, so that what
+//! stands together was done together. May not look at what was said.
 
 use super::Episode;
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
-//! stated: what the operator said that holds from now on. Only those who may give orders are heard: never a tool, an agent
-//! or a source that nobody vouches for, and nothing that the operator only quotes.
+//! stated: what the operator said that holds from now on. Only those who may give orders are heard:
+//! never a tool, an agent or a source that nobody vouches for, and nothing that the operator only
+//! quotes.
 
 use super::{Episode, Pattern, PatternKind, Speaker, normal, own_slot};
 use crate::habit::phrase::sentences;

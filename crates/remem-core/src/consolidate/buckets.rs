@@ -1,5 +1,5 @@
-//! Who meets whom: entries that share a band key are in one bucket. Found by sorting one band at a time, so that a million
-//! entries need eight bytes each for it and no table of keys.
+//! Who meets whom: entries that share a band key are in one bucket. Found by sorting one band at a
+//! time, so that a million entries need eight bytes each for it and no table of keys.
 
 use super::plan::{CANDIDATES_MAX, Known};
 use super::signature::BANDS;
@@ -7,19 +7,23 @@ use super::signature::BANDS;
 /// No bucket: nobody to meet in this band.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Buckets with the leaders found so far. All are slices of one list: a `Vec` each would cost more than its contents.
+/// Buckets with the leaders found so far. All are slices of one list: a `Vec` each would cost more
+/// than its contents.
 #[derive(Default)]
 pub(super) struct Buckets {
     starts: Vec<u32>,
     leaders: Vec<u32>,
-    /// Leaders in a bucket, and how many of them are fresh. Each kind is kept up to the cap: nobody looks further.
+    /// Leaders in a bucket, and how many of them are fresh. Each kind is kept up to the cap: nobody
+    /// looks further.
     counts: Vec<(u8, u8)>,
     /// Entries of the bucket still to come. With the last one its leaders are let go.
     left: Vec<u32>,
 }
 
-/// Puts entries that share a key into buckets, whose numbers take the place of the keys. Entries are given in order. Of confirmed entries, which are not compared with each other, only those
-/// are in that a fresh one can reach: the newest of the bucket and those next after a fresh one, up to the cap.
+/// Puts entries that share a key into buckets, whose numbers take the place of the keys. Entries
+/// are given in order. Of confirmed entries, which are not compared with each other, only those are
+/// in that a fresh one can reach: the newest of the bucket and those next after a fresh one, up to
+/// the cap.
 pub(super) fn meet(known: &mut [Known]) -> Buckets {
     let mut buckets = Buckets::default();
     let mut size = 0;

@@ -1,4 +1,5 @@
-//! Corpora for tests: made-up facts, near-duplicates of them that say the same, and traps that differ in what matters.
+//! Corpora for tests: made-up facts, near-duplicates of them that say the same, and traps that
+//! differ in what matters.
 
 use super::signature::splitmix;
 use super::{Decision, Handle, Item, Planner, Signature};
@@ -132,7 +133,8 @@ fn reworded(text: &str, random: &mut Random) -> String {
     }
 }
 
-/// `count` entries: facts, and in about equal parts near-duplicates, traps, and answers to a few questions.
+/// `count` entries: facts, and in about equal parts near-duplicates, traps, and answers to a few
+/// questions.
 pub fn corpus(seed: u64, count: usize) -> Vec<Told> {
     let mut random = Random(splitmix(seed));
     let mut facts: Vec<Fact> = vec![Fact::new(&mut random)];
@@ -183,7 +185,8 @@ pub fn corpus(seed: u64, count: usize) -> Vec<Told> {
     told
 }
 
-/// Plans over a corpus; `fresh` tells which entries no earlier pass has seen. Returns what was decided and compared.
+/// Plans over a corpus; `fresh` tells which entries no earlier pass has seen. Returns what was
+/// decided and compared.
 pub fn plan(told: &[Told], fresh: impl Fn(&Told) -> bool) -> (Vec<Decision>, u64) {
     let mut planner = Planner::new();
     for one in told {
@@ -214,7 +217,8 @@ pub fn handle(told: &Told, fresh: bool) -> Handle {
     }
 }
 
-/// What is left when decisions are carried out. Every loser was there, and every survivor at that time too.
+/// What is left when decisions are carried out. Every loser was there, and every survivor at that
+/// time too.
 pub fn survivors(told: &[Told], decisions: &[Decision]) -> Vec<Told> {
     let mut live: HashSet<u64> = told.iter().map(|one| one.row).collect();
     for decision in decisions {

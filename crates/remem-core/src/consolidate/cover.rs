@@ -1,5 +1,5 @@
-//! The second phase of a plan: texts come in, newest first, and each either finds a leader to be merged into or becomes
-//! one. Compares at most `CANDIDATES_MAX` a time; asks for no text twice.
+//! The second phase of a plan: texts come in, newest first, and each either finds a leader to be
+//! merged into or becomes one. Compares at most `CANDIDATES_MAX` a time; asks for no text twice.
 
 use super::buckets::{Buckets, NONE};
 use super::features::{overlap, trigrams};
@@ -28,7 +28,8 @@ pub struct Cover {
 /// A leader that entries to come may still be compared with.
 struct Leader {
     item: Item,
-    /// Of the normal form. Almost all comparisons end here, so nothing else is kept of a text but the text.
+    /// Of the normal form. Almost all comparisons end here, so nothing else is kept of a text but
+    /// the text.
     form: blake3::Hash,
     /// Buckets that hold it.
     buckets: u8,
@@ -45,7 +46,8 @@ impl Cover {
         }
     }
 
-    /// The next rows whose items are needed, in order; empty when all were asked for. Each must be offered.
+    /// The next rows whose items are needed, in order; empty when all were asked for. Each must be
+    /// offered.
     pub fn wanted(&mut self, at_most: usize) -> Vec<u64> {
         let end = self.known.len().min(self.asked + at_most);
         let rows = self.known[self.asked..end].iter().map(Known::row).collect();
@@ -55,7 +57,8 @@ impl Cover {
         rows
     }
 
-    /// Gives an item that was asked for, or tells that it is gone. Within what was asked for, in any order.
+    /// Gives an item that was asked for, or tells that it is gone. Within what was asked for, in
+    /// any order.
     pub fn offer(&mut self, row: u64, item: Option<Item>) {
         let open = &self.known[self.settled..self.asked];
         let Some(at) = open.iter().position(|entry| entry.row() == row) else {
@@ -128,7 +131,8 @@ impl Cover {
         }
     }
 
-    /// The most alike of the leaders that may stand for this entry, the newest of those that are equally so.
+    /// The most alike of the leaders that may stand for this entry, the newest of those that are
+    /// equally so.
     fn leader_of(&mut self, at: u32, item: &Item, form: blake3::Hash) -> Option<u32> {
         let mut best: Option<(u32, (u64, u64))> = None;
         let mut own = None;
@@ -150,8 +154,8 @@ impl Cover {
         best.map(|(leader, _)| leader)
     }
 
-    /// Leaders that share a bucket with the entry, bucket after bucket, each once, up to the cap. Two confirmed entries
-    /// were compared by an earlier pass.
+    /// Leaders that share a bucket with the entry, bucket after bucket, each once, up to the cap.
+    /// Two confirmed entries were compared by an earlier pass.
     fn candidates(&mut self, at: u32) -> Vec<u32> {
         let mut found = Vec::new();
         let fresh = self.known[at as usize].fresh;

@@ -1,6 +1,7 @@
-//! What consolidation measures texts by: the set of trigrams, defined as PostgreSQL's `pg_trgm` defines it on a UTF-8
-//! database, so that a figure computed here is the figure `similarity()` shows. A set of trigrams knows neither case nor
-//! punctuation, and not the order of words either; `guard` looks at what it does not see.
+//! What consolidation measures texts by: the set of trigrams, defined as PostgreSQL's `pg_trgm`
+//! defines it on a UTF-8 database, so that a figure computed here is the figure `similarity()`
+//! shows. A set of trigrams knows neither case nor punctuation, and not the order of words either;
+//! `guard` looks at what it does not see.
 
 pub(super) use crate::trgm::{each_trigram, is_word, lower};
 

@@ -1,15 +1,17 @@
-//! The merge predicate: when one entry may stand for another. Two texts must be near-identical by trigrams, and they must
-//! say the same words in the same order once case, punctuation and a closed list of fillers are set aside.
+//! The merge predicate: when one entry may stand for another. Two texts must be near-identical by
+//! trigrams, and they must say the same words in the same order once case, punctuation and a closed
+//! list of fillers are set aside.
 //!
-//! The trigram measure alone is blind to what matters in memory: in a text of 200 bytes a changed number, date, negation,
-//! unit, opposite ("enabled"/"disabled") or pair of swapped names keeps it above any useful threshold. So every word that
-//! is not a filler discriminates. A guard only ever removes a merge: to keep a duplicate costs space, to merge two facts
-//! costs truth.
+//! The trigram measure alone is blind to what matters in memory: in a text of 200 bytes a changed
+//! number, date, negation, unit, opposite ("enabled"/"disabled") or pair of swapped names keeps it
+//! above any useful threshold. So every word that is not a filler discriminates. A guard only ever
+//! removes a merge: to keep a duplicate costs space, to merge two facts costs truth.
 
 use super::features::{is_word, lower, overlap, trigrams};
 use crate::admission::UNTRUSTED_TAG;
 
-/// Tags a caller does not filter by: they say where an entry comes from, and the survivor of a merge takes them over.
+/// Tags a caller does not filter by: they say where an entry comes from, and the survivor of a
+/// merge takes them over.
 const PROVENANCE: [&str; 2] = ["source:", "compacted-from:"];
 
 /// What the predicate looks at: an entry as a caller can see it.
@@ -34,7 +36,8 @@ impl Item {
         }
     }
 
-    /// Nobody vouches for it: it stands for nothing that somebody vouches for, and the other way round.
+    /// Nobody vouches for it: it stands for nothing that somebody vouches for, and the other way
+    /// round.
     pub(super) fn is_untrusted(&self) -> bool {
         self.tags.iter().any(|tag| tag == UNTRUSTED_TAG)
     }
@@ -84,8 +87,9 @@ pub(super) fn keeps_labels(member: &Item, leader: &Item) -> bool {
             .all(|label| leader.labels().any(|other| other == label))
 }
 
-/// The words that must be the same, one a line. Chunks with a digit, a symbol or mixed case (numbers, dates, paths,
-/// addresses, identifiers) stand as they are written; other words in lower case; fillers are left out.
+/// The words that must be the same, one a line. Chunks with a digit, a symbol or mixed case
+/// (numbers, dates, paths, addresses, identifiers) stand as they are written; other words in lower
+/// case; fillers are left out.
 pub(super) fn normal_form(text: &str) -> String {
     let mut form = Form {
         out: String::with_capacity(text.len()),
@@ -160,7 +164,8 @@ impl Form {
     }
 }
 
-/// Numbers in any script, symbols (currencies, operators, emoji, combining marks), leading dashes, and camel case.
+/// Numbers in any script, symbols (currencies, operators, emoji, combining marks), leading dashes,
+/// and camel case.
 fn stands_as_written(core: &str) -> bool {
     let odd = |c: char| c.is_numeric() || !(is_word(c) || JOINING.contains(&c));
     let dashed = core.starts_with('-') || core.ends_with('-');
@@ -198,8 +203,9 @@ const DASHES: [char; 3] = ['-', '–', '—'];
 /// Between words of one chunk, these count as a space.
 const JOINING: &[char] = &['-', '–', '—', '\'', '’', ',', ';', '…', '“', '”', '"'];
 
-/// Words without which a text says the same, and any of which may stand for any other; sorted. No verb, preposition,
-/// pronoun, quantifier, hedge or word of time is among them: "is" for "has", "just", "too" or "now" change a fact.
+/// Words without which a text says the same, and any of which may stand for any other; sorted. No
+/// verb, preposition, pronoun, quantifier, hedge or word of time is among them: "is" for "has",
+/// "just", "too" or "now" change a fact.
 #[rustfmt::skip]
 const FILLERS: &[&str] = &[
     "a", "actually", "also", "an", "and", "anyway", "basically", "but", "essentially", "frankly", "hey", "hmm", "honestly",

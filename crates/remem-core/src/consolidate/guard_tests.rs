@@ -1,5 +1,5 @@
-//! The table of pairs: what merges, what must not, and why. Each pair stands in front of a long common ending, so that the
-//! trigram measure lets all of them through and the guard alone decides.
+//! The table of pairs: what merges, what must not, and why. Each pair stands in front of a long
+//! common ending, so that the trigram measure lets all of them through and the guard alone decides.
 
 use super::*;
 

@@ -1,5 +1,6 @@
-//! Consolidation, the deciding part: which entries of one memory say the same as another and may be merged into it, and
-//! which were superseded by a newer answer. Nothing is changed here; a pass carries the decisions out.
+//! Consolidation, the deciding part: which entries of one memory say the same as another and may be
+//! merged into it, and which were superseded by a newer answer. Nothing is changed here; a pass
+//! carries the decisions out.
 //!
 //! * `features`: trigrams, and how alike two sets of them are.
 //! * `guard`: the merge predicate.

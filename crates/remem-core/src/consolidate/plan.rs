@@ -1,14 +1,17 @@
-//! The planner: leader clustering over one memory, newest entry first, driven by a caller that streams entries from
-//! wherever they are. First every entry's signature (`Planner::add`); then only those texts that can matter, in order
-//! (`Cover::wanted`, `Cover::offer`); decisions come out as they are made.
+//! The planner: leader clustering over one memory, newest entry first, driven by a caller that
+//! streams entries from wherever they are. First every entry's signature (`Planner::add`); then
+//! only those texts that can matter, in order (`Cover::wanted`, `Cover::offer`); decisions come out
+//! as they are made.
 //!
-//! Idempotent: order, band keys and the predicate depend only on what never changes, and only leaders are ever compared
-//! with. So a plan over the survivors of a full plan compares the same pairs, fails the same predicate, and decides
-//! nothing. That needs neither transitivity of the predicate nor that all near-duplicates meet, and it holds with the cap.
+//! Idempotent: order, band keys and the predicate depend only on what never changes, and only
+//! leaders are ever compared with. So a plan over the survivors of a full plan compares the same
+//! pairs, fails the same predicate, and decides nothing. That needs neither transitivity of the
+//! predicate nor that all near-duplicates meet, and it holds with the cap.
 //!
-//! Memory: `Planner` takes 112 bytes an entry, 48 more for one with a slot, and eight while it sorts a band. `Cover`
-//! keeps those alone that share a bucket: the same 112 bytes and at most 160 for the buckets. A text is kept from the time
-//! its entry became a leader until the last entry of its buckets was seen, and not at all if 64 came before it in each.
+//! Memory: `Planner` takes 112 bytes an entry, 48 more for one with a slot, and eight while it
+//! sorts a band. `Cover` keeps those alone that share a bucket: the same 112 bytes and at most 160
+//! for the buckets. A text is kept from the time its entry became a leader until the last entry of
+//! its buckets was seen, and not at all if 64 came before it in each.
 
 use super::buckets::{NONE, meet};
 use super::cover::Cover;
@@ -31,13 +34,15 @@ pub struct Handle {
     pub order: u64,
     /// Only entries of one class are compared.
     pub class: u32,
-    /// Not yet compared by a completed pass. The others are confirmed: no two of them are compared again.
+    /// Not yet compared by a completed pass. The others are confirmed: no two of them are compared
+    /// again.
     pub fresh: bool,
     /// What was stored with it, or computed.
     pub signature: Signature,
 }
 
-/// What the planner decides. To be carried out in the order given: a survivor of one decision may be merged by the next.
+/// What the planner decides. To be carried out in the order given: a survivor of one decision may
+/// be merged by the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// `member` says the same as `leader`, which is newer and takes over its sources.
@@ -56,8 +61,8 @@ pub enum Decision {
     },
 }
 
-/// A number that orders ids: by their first 64 bits if they are UUIDs (those of version 7 grow with time), else by their
-/// first eight bytes.
+/// A number that orders ids: by their first 64 bits if they are UUIDs (those of version 7 grow with
+/// time), else by their first eight bytes.
 #[must_use]
 pub fn order_key(id: &str) -> u64 {
     let digits: String = id.chars().filter(|&c| c != '-').collect();
@@ -165,8 +170,9 @@ impl Planner {
     }
 }
 
-/// Of each question the newest answer stays. An older one that says the same is merged, unless a caller could find it by
-/// other tags or metadata: then it stays, once for each set of them. Whichever of those goes later, nothing new follows.
+/// Of each question the newest answer stays. An older one that says the same is merged, unless a
+/// caller could find it by other tags or metadata: then it stays, once for each set of them.
+/// Whichever of those goes later, nothing new follows.
 fn decide_slots(mut filled: Vec<Filled>) -> Vec<Decision> {
     filled.sort_unstable_by_key(|answer| (answer.question, answer.order));
     let mut decisions = Vec::new();

@@ -1,9 +1,10 @@
-//! The signature of an entry: what a pass stores with it, so that the next one need not read its text. Twenty band keys
-//! (MinHash over trigrams, 160 hashes, bands of 8) find its near-duplicates; two digests name the slot it fills and the
-//! value it gives.
+//! The signature of an entry: what a pass stores with it, so that the next one need not read its
+//! text. Twenty band keys (MinHash over trigrams, 160 hashes, bands of 8) find its near-duplicates;
+//! two digests name the slot it fills and the value it gives.
 //!
-//! The words that the guard wants to be the same are part of every band key. So texts that share a few common trigrams, of
-//! which each has dozens among a million, or that differ in a number, do not meet, and none of them is read for nothing.
+//! The words that the guard wants to be the same are part of every band key. So texts that share a
+//! few common trigrams, of which each has dozens among a million, or that differ in a number, do
+//! not meet, and none of them is read for nothing.
 
 use super::features::each_trigram;
 use super::guard::{Item, normal_form};
@@ -83,8 +84,9 @@ fn bands(text: &str) -> [u32; BANDS] {
     std::array::from_fn(|band| fold(words, &least[band * ROWS..(band + 1) * ROWS]).max(1))
 }
 
-/// Takes one trigram into all 160 minima. Sixteen-bit lanes with signed minima are what every x86-64 multiplies and
-/// compares eight at a time; each hash takes both halves of the mixed trigram, so that no two trigrams are alike to all.
+/// Takes one trigram into all 160 minima. Sixteen-bit lanes with signed minima are what every
+/// x86-64 multiplies and compares eight at a time; each hash takes both halves of the mixed
+/// trigram, so that no two trigrams are alike to all.
 fn lower_all(least: &mut [i16; HASHES], trigram: u32) {
     let mixed = splitmix(u64::from(trigram));
     let low = mixed as i16;
@@ -195,7 +197,8 @@ mod tests {
 
     #[test]
     fn signatures_never_change() {
-        // Stored ones are compared with new ones: another value here means that all must be computed anew.
+        // Stored ones are compared with new ones: another value here means that all must be
+        // computed anew.
         let bands = Signature::of(&Item::plain("The boiler is inspected every spring")).bands;
         let digest = bands
             .iter()

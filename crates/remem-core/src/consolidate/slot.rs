@@ -1,6 +1,7 @@
-//! Slots: which single question an entry answers ("what is Nadia's role?"), so that a newer answer supersedes an older
-//! one. Only attributes with one value at a time have a slot, only in a few sentence patterns, and only when the entry
-//! says nothing besides. What is in doubt has no slot: to miss one leaves two entries, to invent one hides a fact.
+//! Slots: which single question an entry answers ("what is Nadia's role?"), so that a newer answer
+//! supersedes an older one. Only attributes with one value at a time have a slot, only in a few
+//! sentence patterns, and only when the entry says nothing besides. What is in doubt has no slot:
+//! to miss one leaves two entries, to invent one hides a fact.
 
 use super::guard::Item;
 use super::signature::short_digest;
@@ -44,7 +45,8 @@ pub fn slot(text: &str) -> Option<Slot> {
         .or_else(|| preference(&words))
 }
 
-/// Digests for a signature: of the slot, 0 if there is none, and of the value with what a caller can filter by.
+/// Digests for a signature: of the slot, 0 if there is none, and of the value with what a caller
+/// can filter by.
 pub(super) fn digests(item: &Item) -> (u64, u64) {
     // What nobody vouches for takes nobody's place.
     let Some(slot) = slot(&item.text).filter(|_| !item.is_untrusted()) else {
@@ -219,7 +221,8 @@ const STATUSES: &[&str] = &[
     "suspended", "unblocked",
 ];
 
-/// A sentence with one of these is conditional, negated, reported, past, additive, or more than one statement.
+/// A sentence with one of these is conditional, negated, reported, past, additive, or more than one
+/// statement.
 #[rustfmt::skip]
 const UNCERTAIN: &[&str] = &[
     "about", "according", "although", "also", "and", "another", "apparently", "approximately", "as", "asked", "because", "been",
@@ -230,7 +233,8 @@ const UNCERTAIN: &[&str] = &[
     "who", "whose", "will", "without", "would",
 ];
 
-/// Prepositions tie a value, a subject or an attribute to a circumstance under which alone it holds.
+/// Prepositions tie a value, a subject or an attribute to a circumstance under which alone it
+/// holds.
 #[rustfmt::skip]
 const RELATIONS: &[&str] = &[
     "after", "against", "among", "around", "at", "before", "below", "between", "by", "during", "for", "from", "in", "inside",

@@ -1,4 +1,5 @@
-//! Properties of whole plans: idempotence, no trap merged, equality with comparing all pairs, the cap, and slots.
+//! Properties of whole plans: idempotence, no trap merged, equality with comparing all pairs, the
+//! cap, and slots.
 
 use super::corpus::{Random, Told, corpus, handle, plan, survivors};
 use super::plan::CANDIDATES_MAX;
@@ -128,7 +129,8 @@ fn crowd(count: u64) -> Vec<Told> {
 
 #[test]
 fn a_crowd_stays_within_the_cap_and_idempotent() {
-    // Every fifth has the tag of the one before and can be merged, if it is among the 64 that are looked at.
+    // Every fifth has the tag of the one before and can be merged, if it is among the 64 that are
+    // looked at.
     let crowd = crowd(2_000);
     let (decisions, comparisons) = plan(&crowd, |_| true);
     assert!(

@@ -1,9 +1,11 @@
-//! The archive of a digest: canonical JSON (RFC 8785) that is named by its own hash, and from which the text is rebuilt.
+//! The archive of a digest: canonical JSON (RFC 8785) that is named by its own hash, and from which
+//! the text is rebuilt.
 
 use super::{ENGINE, NUMBER_MAX, Unit, sha256};
 use serde::{Deserialize, Serialize};
 
-/// What is archived of a digest. The fields stand in the order of their names, which is the order of canonical JSON.
+/// What is archived of a digest. The fields stand in the order of their names, which is the order
+/// of canonical JSON.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Archive {
@@ -80,7 +82,8 @@ impl Archive {
         lines.join("\n")
     }
 
-    /// Reads an archive back. Other spellings of the same JSON are refused: only the canonical one has the hash.
+    /// Reads an archive back. Other spellings of the same JSON are refused: only the canonical one
+    /// has the hash.
     pub fn parse(bytes: &[u8]) -> Result<Archive, Malformed> {
         let archive: Archive = serde_json::from_slice(bytes).map_err(|_| Malformed)?;
         let sorted = archive.sources.is_sorted_by(|a, b| a < b);
@@ -95,7 +98,8 @@ impl Archive {
         }
     }
 
-    /// Units belong to sources, those of one source stand together in their order, and none is empty.
+    /// Units belong to sources, those of one source stand together in their order, and none is
+    /// empty.
     fn units_are_whole(&self) -> bool {
         let known = |id: &String| self.sources.binary_search(id).is_ok();
         let mut groups: Vec<&str> = Vec::new();

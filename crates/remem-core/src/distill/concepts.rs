@@ -1,11 +1,13 @@
-//! What texts are about: their words without the common ones, brought to a stem, weighed by how rare they are.
+//! What texts are about: their words without the common ones, brought to a stem, weighed by how
+//! rare they are.
 //!
 //! Memory is asked for what is rare: a concept in few units weighs much, one in all of them little.
 
 use super::units;
 use std::collections::BTreeMap;
 
-/// A concept of a unit that is only asked about there counts this many sixteenths: the answer is what matters.
+/// A concept of a unit that is only asked about there counts this many sixteenths: the answer is
+/// what matters.
 const ASKED: u64 = 5;
 const WHOLE: u64 = 16;
 
@@ -88,8 +90,8 @@ impl Vocabulary {
     }
 }
 
-/// `1024 · log2((units + with) / with)`, rounded down: by squaring, because a logarithm of floats may differ in its last
-/// bit from machine to machine.
+/// `1024 · log2((units + with) / with)`, rounded down: by squaring, because a logarithm of floats
+/// may differ in its last bit from machine to machine.
 fn weight(units: u64, with: u64) -> u64 {
     const ONE: u32 = 62;
     let with = u128::from(with.max(1));
@@ -127,7 +129,8 @@ fn telling_words(text: &str) -> Vec<(String, u64)> {
     telling
 }
 
-/// Runs of letters and digits, lower-cased. Scripts that put no spaces between words give pairs of signs instead.
+/// Runs of letters and digits, lower-cased. Scripts that put no spaces between words give pairs of
+/// signs instead.
 pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
     let runs = text
         .split(|c: char| !c.is_alphanumeric())
@@ -154,7 +157,8 @@ fn pairs(run: &str) -> Vec<String> {
         .collect()
 }
 
-/// A light stem of English: plurals and the usual endings of verbs. Words of other alphabets stay as they are.
+/// A light stem of English: plurals and the usual endings of verbs. Words of other alphabets stay
+/// as they are.
 fn stem(word: &str) -> String {
     const ENDINGS: &[(&str, &str)] = &[
         ("ies", "y"),
@@ -189,8 +193,9 @@ fn is_common(word: &str) -> bool {
     COMMON.binary_search(&word).is_ok()
 }
 
-/// Words that say nothing that a memory would be asked for, sorted: function words of English with their halves around
-/// an apostrophe, greetings, thanks, praise and assent, and verbs that mean little without what follows them.
+/// Words that say nothing that a memory would be asked for, sorted: function words of English with
+/// their halves around an apostrophe, greetings, thanks, praise and assent, and verbs that mean
+/// little without what follows them.
 #[rustfmt::skip]
 const COMMON: &[&str] = &[
     "about", "absolutely", "agreed", "ain", "all", "also", "always", "am", "amazing", "an", "and", "any", "appreciate",

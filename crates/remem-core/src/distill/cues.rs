@@ -1,7 +1,8 @@
 //! How much a text looks like something to remember, seen from its form alone.
 //!
-//! Statements with instants, numbers, names and what somebody did are asked for later; praise, thanks and questions are not.
-//! The cues are English; a text in another language has few of them and is weighed by its words.
+//! Statements with instants, numbers, names and what somebody did are asked for later; praise,
+//! thanks and questions are not. The cues are English; a text in another language has few of them
+//! and is weighed by its words.
 
 use super::concepts;
 

@@ -1,5 +1,6 @@
-//! `MEMORY-INDEX.json`: which archives a tenant's memories have and what they are about, in one small file that an agent can
-//! read at the start of a session, and the same as Markdown for people.
+//! `MEMORY-INDEX.json`: which archives a tenant's memories have and what they are about, in one
+//! small file that an agent can read at the start of a session, and the same as Markdown for
+//! people.
 
 use super::ENGINE;
 use crate::ids::Timestamp;
@@ -133,7 +134,8 @@ impl Index {
         Ok(index)
     }
 
-    /// The same for people. Names are other people's text, so they stand in code spans and cannot become markup.
+    /// The same for people. Names are other people's text, so they stand in code spans and cannot
+    /// become markup.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut lines = vec!["# Memory index".to_owned()];
@@ -177,7 +179,8 @@ impl Index {
                 return;
             };
             let gone = archives.pop();
-            // A comma less than this, perhaps; then the size is taken again before anything more is dropped.
+            // A comma less than this, perhaps; then the size is taken again before anything more is
+            // dropped.
             size -= gone.map_or(0, |listed| text(&line(&listed)).len());
             if archives.is_empty() {
                 self.memories.remove(&name);

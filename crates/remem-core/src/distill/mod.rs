@@ -1,8 +1,9 @@
 //! Distillation: which parts of many entries a digest keeps, and the bytes of its archive.
 //!
-//! Extractive: a digest is made of verbatim parts of its sources and of nothing else. The plan is a function of the set of
-//! sources, the budget and [`ENGINE`]: integers only, sorted maps, a total order on everything that is compared. Who changes
-//! what is selected gives the engine a new name, because archives are found again by it.
+//! Extractive: a digest is made of verbatim parts of its sources and of nothing else. The plan is a
+//! function of the set of sources, the budget and [`ENGINE`]: integers only, sorted maps, a total
+//! order on everything that is compared. Who changes what is selected gives the engine a new name,
+//! because archives are found again by it.
 
 mod archive;
 mod concepts;
@@ -95,7 +96,8 @@ pub struct Digest {
     pub units: Vec<Unit>,
     /// The ids of all sources that were read, sorted; also of those that nothing was kept of.
     pub sources: Vec<String>,
-    /// Names the set of sources: the same ids with the same texts, and nothing else, have this digest.
+    /// Names the set of sources: the same ids with the same texts, and nothing else, have this
+    /// digest.
     pub source_digest: String,
     /// Tokens of all sources.
     pub tokens_in: u64,
@@ -132,8 +134,8 @@ impl std::fmt::Debug for Digest {
     }
 }
 
-/// Decides what of the sources to keep within a budget of tokens, counted by `count`. Keeping a unit costs its tokens
-/// twice: it is read once and written once.
+/// Decides what of the sources to keep within a budget of tokens, counted by `count`. Keeping a
+/// unit costs its tokens twice: it is read once and written once.
 pub fn plan(
     sources: &[Source],
     budget: u64,
@@ -197,8 +199,8 @@ pub fn plan(
     })
 }
 
-/// Each id once, oldest first. Of two sources with one id the older is taken, then the one whose text sorts first: the
-/// order they came in must not matter.
+/// Each id once, oldest first. Of two sources with one id the older is taken, then the one whose
+/// text sorts first: the order they came in must not matter.
 fn ordered(sources: &[Source]) -> Vec<&Source> {
     let mut by_id: BTreeMap<&str, &Source> = BTreeMap::new();
     for source in sources {
@@ -223,8 +225,9 @@ fn candidate(unit: &Unit, held: &[concepts::Held], tokens: &dyn Fn(&str) -> u64)
     }
 }
 
-/// The picked units in the order of the text, and what they cost together. What a text costs is not the sum of what its
-/// lines cost, so the whole is counted; should it be more, the last ones to be picked go.
+/// The picked units in the order of the text, and what they cost together. What a text costs is not
+/// the sum of what its lines cost, so the whole is counted; should it be more, the last ones to be
+/// picked go.
 fn within(
     units: &[Unit],
     mut picked: Vec<usize>,

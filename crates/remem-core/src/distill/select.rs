@@ -1,14 +1,15 @@
 //! Which units to keep: greedy coverage of concepts, the most of what is new for its price first.
 //!
-//! What a concept adds shrinks with each unit that has it, so what units add together is submodular: the better of
-//! the greedy choice and the best single unit has at least (1 − 1/e)/2 of what the best choice has (Lin and Bilmes 2011).
+//! What a concept adds shrinks with each unit that has it, so what units add together is
+//! submodular: the better of the greedy choice and the best single unit has at least (1 − 1/e)/2 of
+//! what the best choice has (Lin and Bilmes 2011).
 
 use super::concepts::Held;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// What the first, second, … unit with a concept adds, in sixteenths of its weight; every further one adds the last. Twice
-/// is worth having, because the same word rarely tells the same thing.
+/// What the first, second, … unit with a concept adds, in sixteenths of its weight; every further
+/// one adds the last. Twice is worth having, because the same word rarely tells the same thing.
 const SHARES: [u64; 4] = [16, 12, 2, 1];
 
 /// A unit that may be kept.
@@ -50,7 +51,8 @@ pub(super) fn pick(
     }
 }
 
-/// A unit with what it would have added when it was last looked at. It adds less and less, so this is an upper bound.
+/// A unit with what it would have added when it was last looked at. It adds less and less, so this
+/// is an upper bound.
 struct Offer {
     gain: u64,
     charge: u64,
@@ -58,7 +60,8 @@ struct Offer {
 }
 
 impl Ord for Offer {
-    /// By gain for the price, exactly; the earlier unit is the greater one, so that no two are equal.
+    /// By gain for the price, exactly; the earlier unit is the greater one, so that no two are
+    /// equal.
     fn cmp(&self, other: &Offer) -> Ordering {
         let ours = u128::from(self.gain) * u128::from(other.charge);
         let theirs = u128::from(other.gain) * u128::from(self.charge);
@@ -169,7 +172,8 @@ mod tests {
     #[test]
     fn one_great_unit_beats_many_cheap_ones() {
         let candidates = [candidate(1, &[0]), candidate(100, &[1])];
-        // The first is the better bargain and leaves no room for the second, which is worth more than it.
+        // The first is the better bargain and leaves no room for the second, which is worth more
+        // than it.
         assert_eq!(pick(&candidates, &[10, 500], 100, 1_000), [1]);
     }
 

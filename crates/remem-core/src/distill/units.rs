@@ -1,6 +1,8 @@
-//! What a text is cut into: whole entries where they are short, runs of sentences where they are not.
+//! What a text is cut into: whole entries where they are short, runs of sentences where they are
+//! not.
 //!
-//! A short entry is one thought, and half of it misleads; so only what is longer than [`WHOLE_BYTES_MAX`] is cut.
+//! A short entry is one thought, and half of it misleads; so only what is longer than
+//! [`WHOLE_BYTES_MAX`] is cut.
 
 /// A text up to this length is one unit.
 const WHOLE_BYTES_MAX: usize = 640;
@@ -77,7 +79,8 @@ fn runs(text: &str) -> Vec<(usize, usize)> {
     runs
 }
 
-/// Where sentences begin and end: after a closing mark that is followed by white space, and at line breaks.
+/// Where sentences begin and end: after a closing mark that is followed by white space, and at line
+/// breaks.
 pub(super) fn sentences(text: &str) -> Vec<(usize, usize)> {
     let mut spans = Vec::new();
     let mut start = 0;
@@ -100,7 +103,8 @@ pub(super) fn sentences(text: &str) -> Vec<(usize, usize)> {
     spans
 }
 
-/// A sentence that is too long to be one unit, cut at white space or, where there is none, anywhere.
+/// A sentence that is too long to be one unit, cut at white space or, where there is none,
+/// anywhere.
 fn pieces(text: &str, start: usize, end: usize) -> Vec<(usize, usize)> {
     let mut pieces = Vec::new();
     let mut at = start;

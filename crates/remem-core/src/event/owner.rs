@@ -1,5 +1,5 @@
-//! Whose event it is: which memory it tells of, and which user alone may know of it. Every kind is named, so that a new one has
-//! to be decided about.
+//! Whose event it is: which memory it tells of, and which user alone may know of it. Every kind is
+//! named, so that a new one has to be decided about.
 
 use super::EventBody;
 use crate::ids::owner_of;
@@ -61,7 +61,8 @@ impl EventBody {
         }
     }
 
-    /// The user who alone may know of it, as far as it tells by itself: whose memory it names, whose heartbeat, whose run.
+    /// The user who alone may know of it, as far as it tells by itself: whose memory it names,
+    /// whose heartbeat, whose run.
     #[must_use]
     pub fn owner(&self) -> Option<&str> {
         match self {

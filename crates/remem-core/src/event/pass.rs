@@ -23,7 +23,8 @@ pub struct Retired {
 pub struct SubjectForgotten {
     /// The report about it.
     pub report_id: String,
-    /// The first four bytes of the subject's keyed digest: enough to tell two apart, not to find out who it is.
+    /// The first four bytes of the subject's keyed digest: enough to tell two apart, not to find
+    /// out who it is.
     pub subject: String,
     /// Entries erased.
     pub erased: u64,

@@ -1,5 +1,6 @@
-//! Payloads of events about what stands beside memory: commitments, heartbeats, automations, proposals and who decides about
-//! them. Ids, closed words and instants; what somebody meant stays in memory, what somebody proposes stays under review.
+//! Payloads of events about what stands beside memory: commitments, heartbeats, automations,
+//! proposals and who decides about them. Ids, closed words and instants; what somebody meant stays
+//! in memory, what somebody proposes stays under review.
 
 use serde::{Deserialize, Serialize};
 

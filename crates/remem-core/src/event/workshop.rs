@@ -10,7 +10,8 @@ pub struct Linked {
     pub memory_ref: String,
     /// The entry.
     pub memory_id: String,
-    /// What was done on the strength of it. Its reference stays with the link: it is the caller's own word.
+    /// What was done on the strength of it. Its reference stays with the link: it is the caller's
+    /// own word.
     pub action: String,
 }
 

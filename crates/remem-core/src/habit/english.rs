@@ -1,4 +1,5 @@
-//! english: the words by which English states a way of working. Data only; lower case, straight apostrophes.
+//! english: the words by which English states a way of working. Data only; lower case, straight
+//! apostrophes.
 
 /// Words without weight at the beginning of a clause.
 #[rustfmt::skip]

@@ -1,8 +1,9 @@
-//! Habit: whether a sentence states a way of working ("always …", "use … for …", "when …, I …"), and how firmly. The words
-//! are data (`english`), sentences come from `phrase`. May not decide what becomes of what is stated.
+//! Habit: whether a sentence states a way of working ("always …", "use … for …", "when …, I …"),
+//! and how firmly. The words are data (`english`), sentences come from `phrase`. May not decide
+//! what becomes of what is stated.
 //!
-//! Rather none than a wrong one: a cue must stand where its clause begins, so that what is reported, asked or told of the
-//! past is no habit.
+//! Rather none than a wrong one: a cue must stand where its clause begins, so that what is
+//! reported, asked or told of the past is no habit.
 
 mod english;
 pub(crate) mod phrase;
@@ -85,7 +86,8 @@ fn always(sentence: &Sentence<'_>, at: usize) -> bool {
     ["always", "never"].contains(&sentence.word(at)) && acts(sentence, at + 1)
 }
 
-/// "when reviewing rules, I check the sources", "whenever a scan fails, open a ticket", "if it fails, never promote it".
+/// "when reviewing rules, I check the sources", "whenever a scan fails, open a ticket", "if it
+/// fails, never promote it".
 fn conditional(sentence: &Sentence<'_>, at: usize) -> bool {
     let Some(count) = sentence.any(at, CONDITIONS) else {
         return false;
@@ -110,7 +112,8 @@ fn conditional(sentence: &Sentence<'_>, at: usize) -> bool {
     (at + count + 2..sentence.words.len()).any(spoken)
 }
 
-/// Whether a condition is of a kind that comes again: "whenever …", "when reviewing", "before every release", "for tickets".
+/// Whether a condition is of a kind that comes again: "whenever …", "when reviewing", "before every
+/// release", "for tickets".
 fn general(sentence: &Sentence<'_>, at: usize, then: usize) -> bool {
     let head = sentence.word(at + 1);
     let any = sentence

@@ -1,5 +1,5 @@
-//! phrase: the sentences of a text and their words, with their places. Knows marks, no meanings. What is code or repeats
-//! somebody else's lines is not the writer's own and is left out.
+//! phrase: the sentences of a text and their words, with their places. Knows marks, no meanings.
+//! What is code or repeats somebody else's lines is not the writer's own and is left out.
 
 /// A sentence with more words is a table or a dump.
 const WORDS_MAX: usize = 120;

@@ -1,4 +1,5 @@
-//! clock: reads times of day: "at 5pm", "17:30", "half past nine", "noon", "tonight", "in the morning". May not decide on which day.
+//! clock: reads times of day: "at 5pm", "17:30", "half past nine", "noon", "tonight", "in the
+//! morning". May not decide on which day.
 
 use super::language::{Language, Times};
 use super::sentence::{Gap, Sentence};

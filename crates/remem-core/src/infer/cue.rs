@@ -1,5 +1,5 @@
-//! cue: finds the words that ask for something or promise it, and refuses those that are negated, reported, quoted or asked.
-//! May not look at when it is to be done.
+//! cue: finds the words that ask for something or promise it, and refuses those that are negated,
+//! reported, quoted or asked. May not look at when it is to be done.
 
 use super::language::Language;
 use super::predicate::Clause;
@@ -87,7 +87,8 @@ pub(super) fn cues(ground: &Ground<'_>, clauses: &[Clause]) -> Vec<Cue> {
 }
 
 impl Ground<'_> {
-    /// A cue at a place: how many words, how binding, and its weight; none, if it only looks like one.
+    /// A cue at a place: how many words, how binding, and its weight; none, if it only looks like
+    /// one.
     fn cue(&self, at: usize, clauses: &[Clause]) -> Option<(usize, Class, i32)> {
         let sentence = self.sentence;
         let cues = &self.language.cues;
@@ -210,7 +211,8 @@ impl Ground<'_> {
         (holds && !undoes).then_some((len, Class::Task, TASK))
     }
 
-    /// Whether somebody waits for what is to be done after "I'll": none, if that is nothing, or is denied.
+    /// Whether somebody waits for what is to be done after "I'll": none, if that is nothing, or is
+    /// denied.
     fn deed(&self, mut at: usize) -> Option<bool> {
         let cues = &self.language.cues;
         let moods = &self.language.moods;

@@ -1,5 +1,5 @@
-//! days: reads the names of days: "tomorrow", "next Monday", "June 3", "the 15th", "end of the month". May not reckon with
-//! the time of day.
+//! days: reads the names of days: "tomorrow", "next Monday", "June 3", "the 15th", "end of the
+//! month". May not reckon with the time of day.
 
 use super::language::Unit;
 use super::sentence::{Gap, Sentence};
@@ -168,7 +168,8 @@ fn after_today(context: &Context<'_>, weekday: i8) -> Option<Date> {
     moved(today, i64::from(ahead), Unit::Day)
 }
 
-/// "Monday", "Friday next week". Short names are words of their own ("sat", "sun"): only written or led as a day's name.
+/// "Monday", "Friday next week". Short names are words of their own ("sat", "sun"): only written or
+/// led as a day's name.
 fn weekday(sentence: &Sentence, at: usize, context: &Context<'_>) -> Read {
     let language = context.language;
     let word = sentence.words.get(at)?;

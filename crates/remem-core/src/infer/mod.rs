@@ -1,14 +1,16 @@
-//! infer: reads promises out of texts: what somebody asked to be reminded of or promised to do, and when. Pure: the same text,
-//! reference instant, zone and version of the rules give the same promises. It may not arm, store or fire anything, and it
-//! never reads a clock.
+//! infer: reads promises out of texts: what somebody asked to be reminded of or promised to do, and
+//! when. Pure: the same text, reference instant, zone and version of the rules give the same
+//! promises. It may not arm, store or fire anything, and it never reads a clock.
 //!
-//! Rather none than a wrong one: a sentence needs a cue ("remind me", "I'll send"), must not be negated, past, reported or
-//! asked, and must tell a time or a state that somebody outside can observe. What is found but weak is for a person to confirm.
+//! Rather none than a wrong one: a sentence needs a cue ("remind me", "I'll send"), must not be
+//! negated, past, reported or asked, and must tell a time or a state that somebody outside can
+//! observe. What is found but weak is for a person to confirm.
 //!
 //! * `language`: the words, as data.
 //! * `sentence`: sentences and words with their places.
 //! * `cue`: what asks or promises.
-//! * `when`, `days`, `clock`, `repeat`: the words that tell a time; `moment`: the instant they mean.
+//! * `when`, `days`, `clock`, `repeat`: the words that tell a time; `moment`: the instant they
+//!   mean.
 //! * `predicate`, `normal`: what has to become true, and its key.
 
 mod clock;
@@ -22,7 +24,8 @@ mod repeat;
 mod sentence;
 mod when;
 
-/// The names of the calendar and its reckoning, for whoever else reads times out of texts (`recall`).
+/// The names of the calendar and its reckoning, for whoever else reads times out of texts
+/// (`recall`).
 pub(crate) mod calendar {
     pub(crate) use super::days::{first_of, month_day};
     pub(crate) use super::language::Unit;
@@ -166,15 +169,15 @@ pub fn infer(reading: &Reading<'_>) -> Vec<Promise> {
         .collect()
 }
 
-/// The normal form of a key that an observer posts: "Invoice cleared" and "the invoice has cleared" have the same. None, if
-/// nothing is left of it or it is too long for a key.
+/// The normal form of a key that an observer posts: "Invoice cleared" and "the invoice has cleared"
+/// have the same. None, if nothing is left of it or it is too long for a key.
 #[must_use]
 pub fn observation_key(text: &str) -> Option<String> {
     normal::observation_key(text, &ENGLISH)
 }
 
-/// The keys of plain statements of fact in a text, which may make a predicate true. Questions, denials, conditions, the future
-/// and what others said are no statements.
+/// The keys of plain statements of fact in a text, which may make a predicate true. Questions,
+/// denials, conditions, the future and what others said are no statements.
 #[must_use]
 pub fn assertions(text: &str) -> Vec<String> {
     predicate::assertions(text, &ENGLISH)
@@ -330,7 +333,8 @@ fn judged(
     })
 }
 
-/// What is to be done: the words of the sentence without the cue, the condition, and words without weight.
+/// What is to be done: the words of the sentence without the cue, the condition, and words without
+/// weight.
 fn action(sentence: &Sentence, cue: &Cue, told: &[Range<usize>], language: &Language) -> String {
     let moods = &language.moods;
     let lists = [moods.articles, moods.fillers, language.times.prepositions];

@@ -1,6 +1,8 @@
-//! moment: puts the times that a sentence tells together into one instant or one recurrence. May not look for them.
+//! moment: puts the times that a sentence tells together into one instant or one recurrence. May
+//! not look for them.
 //!
-//! What a zone's clocks skip is the first instant after the gap; what they show twice is the earlier one.
+//! What a zone's clocks skip is the first instant after the gap; what they show twice is the
+//! earlier one.
 
 use super::language::Unit;
 use super::sentence::{Gap, Sentence};
@@ -156,7 +158,8 @@ impl Told<'_> {
         (words, told)
     }
 
-    /// The time of day that is told, if one is. An hour without its half of the day is one people are awake at.
+    /// The time of day that is told, if one is. An hour without its half of the day is one people
+    /// are awake at.
     fn time(&self) -> Option<Time> {
         let late = |hour: i8| hour >= 12;
         let (hour, minute) = match (self.clock, self.part) {
@@ -175,7 +178,8 @@ impl Told<'_> {
     }
 }
 
-/// The hit that belongs to the cue: one that leads the clause up to it, else the first one after it, else the last before it.
+/// The hit that belongs to the cue: one that leads the clause up to it, else the first one after
+/// it, else the last before it.
 fn nearest<'a>(
     sentence: &Sentence,
     found: &[&'a Found],
@@ -348,7 +352,8 @@ fn recurring(
     })
 }
 
-/// The rule and its first instant. Ticks by the calendar are a cron line, distances are counted from the first one.
+/// The rule and its first instant. Ticks by the calendar are a cron line, distances are counted
+/// from the first one.
 fn reckon(
     repeat: &Repeat,
     time: Time,
@@ -441,14 +446,16 @@ fn later(at: Timestamp, context: &Context<'_>) -> Option<Timestamp> {
     (at > reference(context)).then_some(at)
 }
 
-/// When the clocks of a zone show a time: the first time they do, or else the first instant after the gap that skips it.
+/// When the clocks of a zone show a time: the first time they do, or else the first instant after
+/// the gap that skips it.
 pub(crate) fn instant(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
     let found = match zone.to_ambiguous_timestamp(time).offset() {
         AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
             offset.to_timestamp(time).ok()?
         }
         AmbiguousOffset::Gap { after, .. } => {
-            // By the later offset it is an instant before the gap, so that the change is what follows it.
+            // By the later offset it is an instant before the gap, so that the change is what
+            // follows it.
             let before = after.to_timestamp(time).ok()?;
             zone.following(before).next()?.timestamp()
         }

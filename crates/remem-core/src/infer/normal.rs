@@ -1,5 +1,5 @@
-//! normal: brings the words of a statement to one form, so that "once the invoice clears" and "the invoice has cleared" have the
-//! same key. May not decide whether a statement is one.
+//! normal: brings the words of a statement to one form, so that "once the invoice clears" and "the
+//! invoice has cleared" have the same key. May not decide whether a statement is one.
 
 use super::language::Language;
 use super::sentence::{Sentence, sentences};

@@ -1,5 +1,5 @@
-//! predicate: reads what has to become true ("once the invoice clears") and what is told to be true ("the invoice has cleared").
-//! May not decide whether anybody waits for it.
+//! predicate: reads what has to become true ("once the invoice clears") and what is told to be true
+//! ("the invoice has cleared"). May not decide whether anybody waits for it.
 
 use super::language::{Language, States};
 use super::normal::key;
@@ -28,7 +28,8 @@ pub(super) struct Clause {
 /// A key says at least who and what.
 const KEY_WORDS_MIN: usize = 2;
 
-/// The clauses of a sentence that begin like a condition. `cues` are the places where a request begins: a clause ends before one.
+/// The clauses of a sentence that begin like a condition. `cues` are the places where a request
+/// begins: a clause ends before one.
 pub(super) fn clauses(
     sentence: &Sentence,
     cues: &[usize],
@@ -111,7 +112,8 @@ fn extent(
             || sentence.any(at, states.conjunctions).is_some()
     };
     let mut end = (told.at + 1..limit).find(|&at| ends(at)).unwrap_or(limit);
-    // What leads to a time belongs to it: "clears on Friday"; and politeness to the cue that follows.
+    // What leads to a time belongs to it: "clears on Friday"; and politeness to the cue that
+    // follows.
     let leads = |word: &str| {
         language.times.prepositions.contains(&word) || language.moods.fillers.contains(&word)
     };
@@ -128,8 +130,8 @@ fn is_verb(word: &str, language: &Language) -> bool {
         || language.states.be.contains(&word)
 }
 
-/// The first verb after a subject: a form of one that is known, an auxiliary with something after it, or else a word that
-/// looks like a form.
+/// The first verb after a subject: a form of one that is known, an auxiliary with something after
+/// it, or else a word that looks like a form.
 fn verb(sentence: &Sentence, words: Range<usize>, states: &States) -> Option<Verb> {
     let mut looks = None;
     let mut subject = false;
@@ -243,7 +245,8 @@ pub(super) fn assertions(text: &str, language: &Language) -> Vec<String> {
     keys
 }
 
-/// The statements of one sentence, clause by clause. A condition or a report makes all of it something else.
+/// The statements of one sentence, clause by clause. A condition or a report makes all of it
+/// something else.
 fn statements(sentence: &Sentence, language: &Language, keys: &mut Vec<String>) {
     let states = &language.states;
     let moods = &language.moods;

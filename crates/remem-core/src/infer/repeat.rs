@@ -1,11 +1,13 @@
-//! repeat: reads recurrences: "every other Friday", "daily", "on the first of every month". May not reckon when the first one is.
+//! repeat: reads recurrences: "every other Friday", "daily", "on the first of every month". May not
+//! reckon when the first one is.
 
 use super::days::ordinal;
 use super::language::{Language, Unit};
 use super::sentence::{Gap, Sentence};
 use super::when::{Hit, Read, Repeat, amount, counts, named};
 
-/// A recurrence at a place. One that no rule can tell is unreadable, so that no part of it is taken for a time.
+/// A recurrence at a place. One that no rule can tell is unreadable, so that no part of it is taken
+/// for a time.
 pub(super) fn read(sentence: &Sentence, at: usize, language: &Language) -> Read {
     every(sentence, at, language)
         .or_else(|| adverb(sentence, at, language))
@@ -31,7 +33,8 @@ fn interval(count: i64, unit: Unit) -> Repeat {
     }
 }
 
-/// "every day", "every other Friday", "every Monday and Thursday", "each weekday", "every 3 weeks", "every morning".
+/// "every day", "every other Friday", "every Monday and Thursday", "each weekday", "every 3 weeks",
+/// "every morning".
 fn every(sentence: &Sentence, at: usize, language: &Language) -> Read {
     let times = &language.times;
     let led = sentence.any(at, times.every)?;

@@ -1,5 +1,5 @@
-//! sentence: splits a text into sentences and words with their places. Knows marks and digits, no words but those a language
-//! table names. May not judge what a sentence means.
+//! sentence: splits a text into sentences and words with their places. Knows marks and digits, no
+//! words but those a language table names. May not judge what a sentence means.
 
 use super::language::Language;
 use std::ops::Range;
@@ -177,8 +177,8 @@ fn marker_len(text: &str) -> Option<usize> {
     Some(1 + kind + 1 + end + 1)
 }
 
-/// The length of the word that the text begins with: letters and digits, with single marks inside it. So dates, times of day
-/// and words with an apostrophe are one word each.
+/// The length of the word that the text begins with: letters and digits, with single marks inside
+/// it. So dates, times of day and words with an apostrophe are one word each.
 fn word_len(text: &str) -> usize {
     let mut chars = text.char_indices().peekable();
     let mut before = None::<char>;
@@ -240,7 +240,8 @@ fn trimmed(text: &str, range: &Range<usize>) -> Range<usize> {
     start..start + body.trim().len()
 }
 
-/// Whether the full stop at `at` belongs to a word such as "p.m.": then the sentence goes on, unless a new one clearly begins.
+/// Whether the full stop at `at` belongs to a word such as "p.m.": then the sentence goes on,
+/// unless a new one clearly begins.
 fn abbreviates(text: &str, start: usize, at: usize, language: &Language) -> bool {
     let before = text[start..at]
         .rsplit(|c: char| c.is_whitespace() || c == '(')
@@ -277,7 +278,8 @@ fn quotes(text: &str) -> Vec<Range<usize>> {
                 found.push(start..at);
                 open = None;
             }
-            // A quotation that its line does not close was a mark for something else, such as inches.
+            // A quotation that its line does not close was a mark for something else, such as
+            // inches.
             (Some(_), '\n') => open = None,
             (None, '>') if line_start => open = Some((at, '\n')),
             (None, '"') => open = Some((at, '"')),

@@ -1,5 +1,6 @@
-//! when: finds the words of a sentence that tell a time, and what they say on their own: a day, a time of day, a distance, a
-//! recurrence. May not decide which of them a promise means; `moment` puts them together.
+//! when: finds the words of a sentence that tell a time, and what they say on their own: a day, a
+//! time of day, a distance, a recurrence. May not decide which of them a promise means; `moment`
+//! puts them together.
 
 use super::clock;
 use super::days;
@@ -135,8 +136,8 @@ fn read(sentence: &Sentence, at: usize, context: &Context<'_>, last: Option<&Fou
         .or_else(|| days::read(sentence, at, context))
 }
 
-/// `2026-06-03`, `2026-06-03T17:30`, `2026-06-03T17:30:00Z`, `2026/06/03`. What looks like a date and is none, or may be read
-/// in two ways, is unreadable.
+/// `2026-06-03`, `2026-06-03T17:30`, `2026-06-03T17:30:00Z`, `2026/06/03`. What looks like a date
+/// and is none, or may be read in two ways, is unreadable.
 pub(crate) fn iso(sentence: &Sentence, at: usize) -> Read {
     let word = sentence.word(at)?;
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
@@ -287,7 +288,8 @@ pub(super) fn named(sentence: &Sentence, at: usize, names: &[(&str, i64)]) -> Op
     found.max_by_key(|(len, _)| *len)
 }
 
-/// Whether a word stands at `at`, without a mark before it, that something before it can belong to: a noun.
+/// Whether a word stands at `at`, without a mark before it, that something before it can belong to:
+/// a noun.
 pub(crate) fn counts(sentence: &Sentence, at: usize, language: &Language) -> bool {
     let Some(word) = sentence.words.get(at).filter(|word| word.gap == Gap::Space) else {
         return false;

@@ -1,5 +1,5 @@
-//! Owns e-mail addresses: what one looks like in running text, and what only looks like one (logins in URLs, versions of
-//! packages, names of files and of units). It may not look anything up.
+//! Owns e-mail addresses: what one looks like in running text, and what only looks like one (logins
+//! in URLs, versions of packages, names of files and of units). It may not look anything up.
 
 use super::PiiKind;
 use super::view::{Found, View, joins};

@@ -1,5 +1,5 @@
-//! Owns the reading of numbers as people write them: groups of digits with one separator between two. It may not judge
-//! what a number is.
+//! Owns the reading of numbers as people write them: groups of digits with one separator between
+//! two. It may not judge what a number is.
 
 use super::view::View;
 

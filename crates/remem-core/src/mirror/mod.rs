@@ -1,11 +1,14 @@
-//! The discipline of a workshop's memory: it holds what was learned, never a mirror of the people and the traffic it was
-//! learned from. This module finds and masks what tells a person (PII), and recognises payloads that are traces rather
-//! than memory. It may not decide what becomes of them, and it keeps no text.
+//! The discipline of a workshop's memory: it holds what was learned, never a mirror of the people
+//! and the traffic it was learned from. This module finds and masks what tells a person (PII), and
+//! recognises payloads that are traces rather than memory. It may not decide what becomes of them,
+//! and it keeps no text.
 //!
-//! A finding must be beyond reasonable doubt: a shape of its own, and a check digit where there is one. Plain numbers,
-//! dates, versions and ids pass. Network addresses are no PII here: memories about machines are made of them.
+//! A finding must be beyond reasonable doubt: a shape of its own, and a check digit where there is
+//! one. Plain numbers, dates, versions and ids pass. Network addresses are no PII here: memories
+//! about machines are made of them.
 //!
-//! Everything is linear in the text: each pattern begins at one place and looks a bounded way ahead.
+//! Everything is linear in the text: each pattern begins at one place and looks a bounded way
+//! ahead.
 
 mod contact;
 mod groups;
@@ -66,8 +69,9 @@ pub struct Pii {
     pub range: Range<usize>,
     /// What it is.
     pub kind: PiiKind,
-    /// The same for every way to write it: an address in small letters; a number without separators, with a plus in front
-    /// if it was written with its country; an account or id in capitals. Pseudonyms and subjects are computed from it.
+    /// The same for every way to write it: an address in small letters; a number without
+    /// separators, with a plus in front if it was written with its country; an account or id in
+    /// capitals. Pseudonyms and subjects are computed from it.
     pub normal: String,
 }
 
@@ -81,7 +85,8 @@ impl fmt::Debug for Pii {
     }
 }
 
-/// All PII of a text, in order, none overlapping another. Markers of redaction and of [`mask`] are left alone.
+/// All PII of a text, in order, none overlapping another. Markers of redaction and of [`mask`] are
+/// left alone.
 #[must_use]
 pub fn find_pii(text: &str) -> Vec<Pii> {
     let mut found = Vec::new();
@@ -102,8 +107,9 @@ pub fn find_pii(text: &str) -> Vec<Pii> {
     found
 }
 
-/// The text with `[PII:<kind>:<pseudonym>]` in place of each finding, and what was found: each value once, in the order
-/// of first appearance. Masking what is masked changes nothing. Of a pseudonym, ASCII letters, digits, `-` and `_` are kept.
+/// The text with `[PII:<kind>:<pseudonym>]` in place of each finding, and what was found: each
+/// value once, in the order of first appearance. Masking what is masked changes nothing. Of a
+/// pseudonym, ASCII letters, digits, `-` and `_` are kept.
 pub fn mask(
     text: &str,
     pseudonym: impl Fn(PiiKind, &str) -> String,
@@ -156,8 +162,9 @@ fn fit(pseudonym: &str) -> String {
 
 /// All PII in a stretch between two markers.
 ///
-/// A finding will become a marker, and a marker ends what stands beside it. So the text before a finding is looked at
-/// once more as it will end then: otherwise masking could bring forth what it did not see the first time.
+/// A finding will become a marker, and a marker ends what stands beside it. So the text before a
+/// finding is looked at once more as it will end then: otherwise masking could bring forth what it
+/// did not see the first time.
 fn search(text: &str, stretch: Range<usize>) -> Vec<Pii> {
     let mut found = Vec::new();
     let mut open = vec![(View::new(text, stretch.clone()), stretch.start)];

@@ -1,4 +1,5 @@
-//! Owns numbers of payment cards and bank accounts, with their check digits. It may not accept one whose check fails.
+//! Owns numbers of payment cards and bank accounts, with their check digits. It may not accept one
+//! whose check fails.
 
 use super::PiiKind;
 use super::groups::{Groups, plain_separator};
@@ -68,7 +69,8 @@ fn luhn(digits: &str) -> bool {
     digits.bytes().rev().enumerate().map(value).sum::<u32>() % 10 == 0
 }
 
-/// Thirteen digits that begin like a card are on many goods: there, the places count once and three times.
+/// Thirteen digits that begin like a card are on many goods: there, the places count once and three
+/// times.
 fn is_barcode(digits: &str) -> bool {
     let value =
         |(place, byte): (usize, u8)| u32::from(byte - b'0') * if place % 2 == 0 { 1 } else { 3 };

@@ -1,5 +1,5 @@
-//! Owns numbers that states give to persons: only those whose shape and check make a chance hit rare. It may not accept
-//! one whose check fails.
+//! Owns numbers that states give to persons: only those whose shape and check make a chance hit
+//! rare. It may not accept one whose check fails.
 
 use super::PiiKind;
 use super::groups::Groups;
@@ -89,7 +89,8 @@ fn is_social_security(digits: &str) -> bool {
     area != "000" && area != "666" && !area.starts_with('9') && group != "00" && serial != "0000"
 }
 
-/// Eleven digits: among the first ten, one comes two or three times and no other more than once; the last is ISO 7064's.
+/// Eleven digits: among the first ten, one comes two or three times and no other more than once;
+/// the last is ISO 7064's.
 fn is_german_tax(digits: &str) -> bool {
     if digits.len() != 11 || digits.starts_with('0') {
         return false;
@@ -230,7 +231,8 @@ fn is_italian(word: &str) -> bool {
             == value(word.as_bytes()[15])
 }
 
-/// Two letters, six digits and a letter, in one run or in pairs; there is no check, but many pairs of letters are not given.
+/// Two letters, six digits and a letter, in one run or in pairs; there is no check, but many pairs
+/// of letters are not given.
 fn british(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     let text = view.rest(at);
     let paired = text.get(..13).filter(|text| {

@@ -1,5 +1,6 @@
-//! Owns telephone numbers: with their country, and within a country where the way of writing leaves no doubt or the text
-//! says that it is one. It may not take a plain number, a date, a version, an id or a price for one.
+//! Owns telephone numbers: with their country, and within a country where the way of writing leaves
+//! no doubt or the text says that it is one. It may not take a plain number, a date, a version, an
+//! id or a price for one.
 
 use super::PiiKind;
 use super::groups::{Groups, plain_separator};
@@ -15,7 +16,8 @@ const ANNOUNCED: (usize, usize) = (7, 13);
 /// How far back that word is looked for.
 const WORD_BYTES_MAX: usize = 32;
 
-/// Countries and how many digits their numbers have, with the code: a longer number swallows what follows it.
+/// Countries and how many digits their numbers have, with the code: a longer number swallows what
+/// follows it.
 const LIMITS: [(&str, usize, usize); 34] = [
     ("1", 11, 11),
     ("7", 11, 11),
@@ -172,7 +174,8 @@ pub(super) fn national(view: &View<'_>, at: usize, groups: &Groups<'_>) -> Optio
     })
 }
 
-/// Ways of writing that only numbers of one region have: North America, mobiles of China and of France.
+/// Ways of writing that only numbers of one region have: North America, mobiles of China and of
+/// France.
 fn well_known(groups: &Groups<'_>) -> Option<(String, usize)> {
     let american = groups
         .evenly(&[3, 3, 4], "-.")
@@ -241,7 +244,8 @@ fn limits(digits: &str) -> (usize, usize) {
         .map_or(INTERNATIONAL, |&(_, min, max)| (min, max))
 }
 
-/// A plus, then digits with at most two separators or brackets between two groups. `(0)` is said at home only.
+/// A plus, then digits with at most two separators or brackets between two groups. `(0)` is said at
+/// home only.
 fn international(view: &View<'_>, at: usize) -> Option<(String, usize)> {
     let text = view.rest(at);
     let mut digits = String::new();

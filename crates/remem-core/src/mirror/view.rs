@@ -1,5 +1,5 @@
-//! Owns the view of a text that patterns are given: a stretch between two markers, at whose ends words end. It may not
-//! know any pattern.
+//! Owns the view of a text that patterns are given: a stretch between two markers, at whose ends
+//! words end. It may not know any pattern.
 
 use super::PiiKind;
 use std::ops::Range;
@@ -56,7 +56,8 @@ impl<'t> View<'t> {
             .unwrap_or(self.from)
     }
 
-    /// The next place where a pattern can begin: a letter, digit, plus or bracket that no word runs into.
+    /// The next place where a pattern can begin: a letter, digit, plus or bracket that no word runs
+    /// into.
     pub(super) fn next_start(&self, from: usize) -> Option<usize> {
         let from = (from..=self.to).find(|&at| self.text.is_char_boundary(at))?;
         let mut inside = self.before(from).chars().next_back().is_some_and(joins);
@@ -76,7 +77,8 @@ impl<'t> View<'t> {
         !self.rest(at).chars().next().is_some_and(joins)
     }
 
-    /// Whether a number that begins here is not the rest of a longer one (a decimal, a date, a version).
+    /// Whether a number that begins here is not the rest of a longer one (a decimal, a date, a
+    /// version).
     pub(super) fn begins_number(&self, at: usize) -> bool {
         let mut back = self.before(at).chars().rev();
         let before = back.next();
@@ -85,8 +87,9 @@ impl<'t> View<'t> {
     }
 }
 
-/// Whether a character is part of a word in scripts that put spaces between words and mix with Latin letters. Others (kana,
-/// Han, Thai, Arabic) end a Latin word: an address often stands right beside them.
+/// Whether a character is part of a word in scripts that put spaces between words and mix with
+/// Latin letters. Others (kana, Han, Thai, Arabic) end a Latin word: an address often stands right
+/// beside them.
 pub(super) fn joins(c: char) -> bool {
     match c {
         '\0'..='\x7F' => c.is_ascii_alphanumeric() || c == '_',

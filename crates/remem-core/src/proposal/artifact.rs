@@ -1,7 +1,8 @@
-//! The artifact of a proposal: its canonical bytes, the hash they are known by, and what they would install. Owns the rule of
-//! each kind; it installs nothing.
+//! The artifact of a proposal: its canonical bytes, the hash they are known by, and what they would
+//! install. Owns the rule of each kind; it installs nothing.
 //!
-//! What a person reviewed is what gets installed, so that the bytes are made once and looked up by their hash afterwards.
+//! What a person reviewed is what gets installed, so that the bytes are made once and looked up by
+//! their hash afterwards.
 
 use super::Kind;
 use super::automation::Automation;
@@ -111,7 +112,8 @@ pub(super) fn sha256(text: &str) -> String {
         .collect()
 }
 
-/// JSON with sorted keys. Sorted here and not by the map, whose order is a matter of how the program was built.
+/// JSON with sorted keys. Sorted here and not by the map, whose order is a matter of how the
+/// program was built.
 pub(super) fn canonical(map: &Map<String, Value>) -> String {
     let mut text = String::new();
     write_map(map, &mut text);
@@ -185,7 +187,8 @@ impl Installable {
     }
 }
 
-/// Holds an artifact against the rules of its kind. The error names a field and a rule, never a value.
+/// Holds an artifact against the rules of its kind. The error names a field and a rule, never a
+/// value.
 pub fn check(
     kind: Kind,
     artifact: &Map<String, Value>,

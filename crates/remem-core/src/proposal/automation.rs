@@ -1,5 +1,5 @@
-//! The automation: a workflow or an agent that the clock starts. Owns what one says and when it is due; it reads no clock and
-//! starts nothing.
+//! The automation: a workflow or an agent that the clock starts. Owns what one says and when it is
+//! due; it reads no clock and starts nothing.
 
 use super::fields::{self, bounded, closed, flag, invalid, optional_text};
 use crate::agent::is_agent_id;
@@ -162,7 +162,8 @@ impl Automation {
         }
     }
 
-    /// The last time it was due after `after` and not after `now`: however many were missed, one is made up for.
+    /// The last time it was due after `after` and not after `now`: however many were missed, one is
+    /// made up for.
     #[must_use]
     pub fn latest(&self, anchor: Timestamp, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let anchor = readable(anchor);

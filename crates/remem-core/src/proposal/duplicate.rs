@@ -1,10 +1,12 @@
-//! Which known artifact a draft repeats. Decides by the bytes alone; it changes nothing, and a draft that repeats another one
-//! is still a draft: the answer is a hint for the person who reviews it.
+//! Which known artifact a draft repeats. Decides by the bytes alone; it changes nothing, and a
+//! draft that repeats another one is still a draft: the answer is a hint for the person who reviews
+//! it.
 //!
-//! The same bytes are the same artifact. Otherwise two artifacts of one kind are near when their texts, without the names
-//! that they give themselves, share four fifths of their shingles (three words in a row, Jaccard) and start the same
-//! workflows and agents with the same tools. Trigrams, which consolidation goes by, say too little here: most of an artifact
-//! is the same field names over and over, and workflows whose names differ in one letter would look alike.
+//! The same bytes are the same artifact. Otherwise two artifacts of one kind are near when their
+//! texts, without the names that they give themselves, share four fifths of their shingles (three
+//! words in a row, Jaccard) and start the same workflows and agents with the same tools. Trigrams,
+//! which consolidation goes by, say too little here: most of an artifact is the same field names
+//! over and over, and workflows whose names differ in one letter would look alike.
 
 use super::Kind;
 use super::artifact::Artifact;
@@ -20,8 +22,8 @@ const NAMES: [&str; 5] = ["name", "version", "templateId", "automationId", "titl
 /// What decides about what is done, so that near is not near enough.
 const DEEDS: [&str; 2] = ["workflowId", "toolAllowlist"];
 
-/// The known artifact that this one repeats: the same bytes first, else the nearest one, else none. Among those that are
-/// equally near the first one counts.
+/// The known artifact that this one repeats: the same bytes first, else the nearest one, else none.
+/// Among those that are equally near the first one counts.
 pub fn duplicate_of<'a>(
     kind: Kind,
     artifact: &Artifact,
@@ -64,7 +66,8 @@ impl Features {
         let mut deeds = Vec::new();
         let mut words = Vec::new();
         for (key, value) in map.iter().filter(|(key, _)| !NAMES.contains(&key.as_str())) {
-            // Inside a pack the name of an agent is a name; in an automation it says what is started.
+            // Inside a pack the name of an agent is a name; in an automation it says what is
+            // started.
             let deed = kind == Kind::Automation && key == "agentId";
             collect(key, value, deed, &mut deeds, &mut words);
         }

@@ -1,4 +1,5 @@
-//! Reading the fields of an artifact. A refusal names a field and a rule and repeats nothing that was sent.
+//! Reading the fields of an artifact. A refusal names a field and a rule and repeats nothing that
+//! was sent.
 
 use crate::rejection::Rejection;
 use serde_json::{Map, Value};

@@ -1,5 +1,6 @@
-//! Proposals: reusable artifacts that the host drafts from what it saw, and that a person applies or does not. This file owns
-//! the lifecycle. A proposal is data and nothing else until it is applied; this module installs nothing and starts nothing.
+//! Proposals: reusable artifacts that the host drafts from what it saw, and that a person applies
+//! or does not. This file owns the lifecycle. A proposal is data and nothing else until it is
+//! applied; this module installs nothing and starts nothing.
 //!
 //! * `artifact`: the bytes of a draft, their hash, and what they are good for.
 //! * `template`, `automation`: the two kinds of artifact that have no home elsewhere.

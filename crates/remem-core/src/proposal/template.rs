@@ -1,5 +1,5 @@
-//! The prompt template: a text with places to fill in. Owns how places are written and how they are filled; it calls no model
-//! and reads no memory.
+//! The prompt template: a text with places to fill in. Owns how places are written and how they are
+//! filled; it calls no model and reads no memory.
 
 use super::fields::{self, bounded, closed, flag, invalid, objects};
 use crate::policy::Policy;
@@ -151,7 +151,8 @@ impl PromptTemplate {
         &self.variables
     }
 
-    /// The text with its places filled. Values are put in as they are: a place inside a value is only text.
+    /// The text with its places filled. Values are put in as they are: a place inside a value is
+    /// only text.
     pub fn render(&self, values: &Map<String, Value>) -> Result<String, Rejection> {
         if !values
             .keys()

@@ -1,9 +1,11 @@
-//! compile: what a model is to know, as one text within a budget of tokens. First what always holds, in an order that does not depend
-//! on what was asked, so that its bytes stay the same and can be cached; then the hits, best first. May not rank, and never cuts an
-//! entry: it is there whole or not at all.
+//! compile: what a model is to know, as one text within a budget of tokens. First what always
+//! holds, in an order that does not depend on what was asked, so that its bytes stay the same and
+//! can be cached; then the hits, best first. May not rank, and never cuts an entry: it is there
+//! whole or not at all.
 //!
-//! Which kind a line is, its first characters say, and no text of an entry comes to stand there: `- [` begins an entry, two spaces
-//! and a mark are text that nobody vouches for, four spaces are further lines of a text, `---` parts the two sections.
+//! Which kind a line is, its first characters say, and no text of an entry comes to stand there: `-
+//! [` begins an entry, two spaces and a mark are text that nobody vouches for, four spaces are
+//! further lines of a text, `---` parts the two sections.
 
 use super::confidence::THRESHOLD;
 use super::fence;
@@ -61,8 +63,9 @@ struct Piece<'a> {
     text: String,
 }
 
-/// The text of standing entries and hits, within `budget` tokens as `count` counts them. Standing entries get at most half of it;
-/// hits get what they leave. Of each, the entries are as many as fit from the first one on (see [`fit`]).
+/// The text of standing entries and hits, within `budget` tokens as `count` counts them. Standing
+/// entries get at most half of it; hits get what they leave. Of each, the entries are as many as
+/// fit from the first one on (see [`fit`]).
 #[must_use]
 pub fn compile(
     standing: &[&Entry],
@@ -100,8 +103,9 @@ pub fn compile(
     block
 }
 
-/// Adds the pieces that fit, after `rule`. The pieces are chosen by what each of them counts; then the whole text is counted, since
-/// a text may count more than its parts, and the last ones go until it is within the budget.
+/// Adds the pieces that fit, after `rule`. The pieces are chosen by what each of them counts; then
+/// the whole text is counted, since a text may count more than its parts, and the last ones go
+/// until it is within the budget.
 fn add(
     block: &mut Block,
     pieces: &[Piece<'_>],
@@ -137,8 +141,9 @@ fn add(
     }
 }
 
-/// Which of a ranked list are returned within a budget: as many as fit from the first one on, where one that is larger than the
-/// whole budget is left out and does not end the list. Nothing after the first that no longer fits is returned, however small.
+/// Which of a ranked list are returned within a budget: as many as fit from the first one on, where
+/// one that is larger than the whole budget is left out and does not end the list. Nothing after
+/// the first that no longer fits is returned, however small.
 #[must_use]
 pub fn fit(costs: &[usize], budget: usize) -> Vec<usize> {
     let mut left = budget;
@@ -218,7 +223,8 @@ fn day(at: Timestamp) -> String {
     at.rfc3339().chars().take_while(|c| *c != 'T').collect()
 }
 
-/// An id that neither ends its brackets nor its line: ids are names of callers' own, and some hold brackets.
+/// An id that neither ends its brackets nor its line: ids are names of callers' own, and some hold
+/// brackets.
 fn plain(id: &EntryId) -> String {
     let safe =
         |c: char| !c.is_whitespace() && !fence::ends_line(c) && !['[', ']', '\\'].contains(&c);

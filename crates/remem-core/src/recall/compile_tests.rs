@@ -1,4 +1,5 @@
-//! Blocks are read back by the first characters of their lines: whatever entries say, the reader finds exactly what was put in.
+//! Blocks are read back by the first characters of their lines: whatever entries say, the reader
+//! finds exactly what was put in.
 
 use super::*;
 use crate::entry::{Facets, RevRange, Tier};
@@ -44,12 +45,14 @@ fn shown(entries: &[Entry]) -> Vec<Shown<'_>> {
         .collect()
 }
 
-/// Four bytes a token, and one more for every fifth line: a whole is more than the sum of its parts, as with real counters.
+/// Four bytes a token, and one more for every fifth line: a whole is more than the sum of its
+/// parts, as with real counters.
 fn count(text: &str) -> usize {
     text.len().div_ceil(4) + text.lines().count() / 5
 }
 
-/// What a careful reader makes of a block: the id, whether it is fenced, and the lines of each entry.
+/// What a careful reader makes of a block: the id, whether it is fenced, and the lines of each
+/// entry.
 fn read(text: &str) -> Vec<(String, bool, Vec<String>)> {
     let mut found: Vec<(String, bool, Vec<String>)> = Vec::new();
     for line in text.split(fence::ends_line) {

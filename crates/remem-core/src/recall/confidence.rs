@@ -1,10 +1,12 @@
-//! confidence: how probable it is that the best hit answers at all, from signals that do not depend on what else was found. May not
-//! change an order. A list always has a best one; only absolute signals tell whether it is good.
+//! confidence: how probable it is that the best hit answers at all, from signals that do not depend
+//! on what else was found. May not change an order. A list always has a best one; only absolute
+//! signals tell whether it is good.
 
 use super::rank::{Candidate, RankRequest, Ranked};
 use super::{WHOLE, ppm, share};
 
-/// The probability from which a best hit is taken for relevant. Low: a paraphrase that is not shown is worse than one line too many.
+/// The probability from which a best hit is taken for relevant. Low: a paraphrase that is not shown
+/// is worse than one line too many.
 pub const THRESHOLD: i64 = 100_000;
 /// Against which hit the best one is held.
 const TENTH: usize = 9;
@@ -18,15 +20,16 @@ const LOGISTIC: [i64; 33] = [
     999_089, 999_290, 999_447, 999_569, 999_665,
 ];
 
-/// What is known about a list of hits, in parts per million. An evaluation writes these down together with whether the best hit was
-/// right, and fits a [`Calibration`] to them.
+/// What is known about a list of hits, in parts per million. An evaluation writes these down
+/// together with whether the best hit was right, and fits a [`Calibration`] to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Signals {
     /// The best BM25, meant words included, of the greatest that the query could reach.
     pub lexical: i64,
     /// The greatest cosine; `None` if there are no vectors.
     pub cosine: Option<i64>,
-    /// How far the best score is above the tenth, of the best; nothing if there is no tenth: a short list stands out from nothing.
+    /// How far the best score is above the tenth, of the best; nothing if there is no tenth: a
+    /// short list stands out from nothing.
     pub margin: i64,
     /// How many hits there are, a tenth for each doubling: the best of many is good by chance.
     pub size: i64,
@@ -79,8 +82,9 @@ pub struct Row {
     pub size: i64,
 }
 
-/// The constants of the logistic model, one row for memories with vectors and one for those without. The default is the outcome of a fit
-/// to questions that were asked of the right memory and of a wrong one, large and small (`docs/evaluation.md`).
+/// The constants of the logistic model, one row for memories with vectors and one for those
+/// without. The default is the outcome of a fit to questions that were asked of the right memory
+/// and of a wrong one, large and small (`docs/evaluation.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calibration {
     /// If there are vectors.
@@ -122,7 +126,8 @@ pub struct Verdict {
     pub relevant: bool,
 }
 
-/// How probable it is that the best hit is relevant, in parts per million. Nothing found is nothing relevant.
+/// How probable it is that the best hit is relevant, in parts per million. Nothing found is nothing
+/// relevant.
 #[must_use]
 pub fn confidence(signals: &Signals, calibration: &Calibration) -> i64 {
     if signals.hits == 0 {

@@ -70,7 +70,8 @@ fn signals_do_not_depend_on_what_else_was_found() {
         (strong.lexical, strong.cosine, strong.hits),
         (912_500, Some(500_000), 12)
     );
-    // Words: 0.55 for the best, of it (1.8 + 0.25) / 18.25 for the tenth. Meaning is the same for both.
+    // Words: 0.55 for the best, of it (1.8 + 0.25) / 18.25 for the tenth. Meaning is the same for
+    // both.
     assert!(
         (strong.margin - share(550_000 - 61_781, 550_000 + 450_000)).abs() < 10,
         "{strong:?}"

@@ -1,5 +1,5 @@
-//! fence: how the text of an entry is shown to whoever acts on what it reads. What nobody vouches for is marked line by line, so
-//! that no text can end its own mark. May not decide what is shown.
+//! fence: how the text of an entry is shown to whoever acts on what it reads. What nobody vouches
+//! for is marked line by line, so that no text can end its own mark. May not decide what is shown.
 
 use crate::admission::UNTRUSTED_TAG;
 use crate::entry::Entry;

@@ -1,9 +1,11 @@
-//! recall: the pure part of finding again. Stores find candidates; here they become hits in an order (`rank`), with how sure it is
-//! that the best one answers at all (`confidence`); times in a query become a range (`when`, `point`); and what is to be shown
-//! becomes one text within a budget (`compile`), in which no entry can pass for another (`fence`). May not search, store or
-//! count tokens: candidates, the instant and the counter are given.
+//! recall: the pure part of finding again. Stores find candidates; here they become hits in an
+//! order (`rank`), with how sure it is that the best one answers at all (`confidence`); times in a
+//! query become a range (`when`, `point`); and what is to be shown becomes one text within a budget
+//! (`compile`), in which no entry can pass for another (`fence`). May not search, store or count
+//! tokens: candidates, the instant and the counter are given.
 //!
-//! Decisions are whole numbers, parts per million. Floats that a store hands in are rounded once, so that two stores agree.
+//! Decisions are whole numbers, parts per million. Floats that a store hands in are rounded once,
+//! so that two stores agree.
 
 pub mod compile;
 pub mod confidence;
@@ -20,7 +22,8 @@ pub use when::When;
 /// A whole, in parts per million.
 pub const WHOLE: i64 = 1_000_000;
 
-/// A float in parts per million, rounded once; what is no number or negative is nothing, and what no search can reach is cut.
+/// A float in parts per million, rounded once; what is no number or negative is nothing, and what
+/// no search can reach is cut.
 pub(crate) fn ppm(value: f64, most: f64) -> i64 {
     let value = if value > 0.0 { value.min(most) } else { 0.0 };
     #[expect(

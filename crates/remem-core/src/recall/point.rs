@@ -1,8 +1,9 @@
-//! point: the days that single words of a query name: "yesterday", "last spring", "3 weeks ago", "June 2025". What has no year lies in
-//! the past, because a memory is asked for what was. May not read what stands between two of them ("between", "since"): `when` does.
+//! point: the days that single words of a query name: "yesterday", "last spring", "3 weeks ago",
+//! "June 2025". What has no year lies in the past, because a memory is asked for what was. May not
+//! read what stands between two of them ("between", "since"): `when` does.
 //!
-//! A word that may be something else is a time only where it can be nothing else: a month's name alone needs a preposition, and
-//! "may" and "march" in lower case need more than that.
+//! A word that may be something else is a time only where it can be nothing else: a month's name
+//! alone needs a preposition, and "may" and "march" in lower case need more than that.
 
 use super::when::Lead;
 use crate::ids::Timestamp;
@@ -242,8 +243,8 @@ impl Reader<'_> {
         })
     }
 
-    /// What needs no calendar: "2 hours ago", with one more on either side, and the minute of an exact instant. Clocks that show an
-    /// hour twice do not matter to it.
+    /// What needs no calendar: "2 hours ago", with one more on either side, and the minute of an
+    /// exact instant. Clocks that show an hour twice do not matter to it.
     fn clocked(&self, at: usize) -> Option<Point> {
         if let Some((len, Some(Hit::Exact(ms)))) = iso(self.sentence, at) {
             return Some(Point {
@@ -262,7 +263,8 @@ impl Reader<'_> {
         })
     }
 
-    /// "3 days ago": that day; of longer units the one around that day. "A few" reaches one further in both directions.
+    /// "3 days ago": that day; of longer units the one around that day. "A few" reaches one further
+    /// in both directions.
     fn ago(&self, at: usize) -> Option<Span> {
         let (len, count, unit) = amount(self.sentence, at, self.context.language)?;
         self.joined(at + len).filter(|word| *word == AGO)?;
@@ -313,7 +315,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the month beside a number is one: "they march 5 miles" and "the second may fail" tell no date.
+    /// Whether the month beside a number is one: "they march 5 miles" and "the second may fail"
+    /// tell no date.
     fn is_dated_month(&self, at: usize, month: usize, len: usize, lead: Option<Lead>) -> bool {
         let name = self.sentence.word(month).unwrap_or_default();
         let year = self
@@ -424,7 +427,8 @@ impl Reader<'_> {
         days(2, first, moved(first, 1, unit)?)
     }
 
-    /// The last, this or the next stretch of months that begins with `month`. The last one is over; this one may be.
+    /// The last, this or the next stretch of months that begins with `month`. The last one is over;
+    /// this one may be.
     fn turned(&self, turn: Turn, month: i8, count: i64) -> Option<Span> {
         let today = self.today();
         let all = (-2..=2)
@@ -476,7 +480,8 @@ impl Reader<'_> {
         !self.is_verb(at) || (matches!(lead, Some(Lead::In | Lead::Since)) && !verb)
     }
 
-    /// Short names are words of their own ("sun", "sat"): only written as names, and with nothing that they may belong to.
+    /// Short names are words of their own ("sun", "sat"): only written as names, and with nothing
+    /// that they may belong to.
     fn is_day_name(&self, at: usize) -> bool {
         let word = self.sentence.words.get(at);
         word.is_some_and(|word| {

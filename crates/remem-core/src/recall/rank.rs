@@ -1,8 +1,10 @@
-//! rank: from candidates to hits. Words and meaning are fused, entries beside a good candidate are lifted, and what is recent,
-//! lasting, said by many or relied on moves ties. Every step is whole numbers, and a score is exactly the sum of its parts. May not look for
-//! candidates or judge whether an entry may be read: all that is given belongs to one memory and may be shown.
+//! rank: from candidates to hits. Words and meaning are fused, entries beside a good candidate are
+//! lifted, and what is recent, lasting, said by many or relied on moves ties. Every step is whole
+//! numbers, and a score is exactly the sum of its parts. May not look for candidates or judge
+//! whether an entry may be read: all that is given belongs to one memory and may be shown.
 //!
-//! words = lexical + typo; fused = (1 - meaning) * words / best words + meaning * cosine / best cosine; without vectors, words alone.
+//! words = lexical + typo; fused = (1 - meaning) * words / best words + meaning * cosine / best
+//! cosine; without vectors, words alone.
 
 use super::{WHOLE, ppm, share};
 use crate::entry::{Entry, Tier, Typology};
@@ -11,11 +13,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// So many of the best candidates lift what stands beside them: whoever gives neighbours looks for theirs.
+/// So many of the best candidates lift what stands beside them: whoever gives neighbours looks for
+/// theirs.
 pub const LIFTING: usize = 32;
 /// Entries that were written further apart do not belong together.
 const APART_MS_MAX: i64 = 30 * 60_000;
-/// Recency, tier, corroboration and usage together: never more of what an entry has otherwise than this.
+/// Recency, tier, corroboration and usage together: never more of what an entry has otherwise than
+/// this.
 const MOVERS_MAX: i64 = 60_000;
 /// No sum of words reaches this; what is above is cut, so that products fit.
 const LEXICAL_MAX: f64 = 1e6;
@@ -48,7 +52,8 @@ pub struct Candidate<'a> {
     pub lexical: f64,
     /// How near its meaning is; `None` if that was not measured.
     pub cosine: Option<f64>,
-    /// BM25 of the words that it holds and that were probably meant by words the memory does not know, each by its likeness.
+    /// BM25 of the words that it holds and that were probably meant by words the memory does not
+    /// know, each by its likeness.
     pub typo: f64,
     /// How many entries say it, itself included.
     pub support: u64,
@@ -56,7 +61,8 @@ pub struct Candidate<'a> {
     pub uses: u64,
 }
 
-/// An entry that was written right before or after a candidate. A pair counts in both directions, however it is given.
+/// An entry that was written right before or after a candidate. A pair counts in both directions,
+/// however it is given.
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbour<'a> {
     /// The candidate.
@@ -72,7 +78,8 @@ pub struct Weights {
     pub meaning: i64,
     /// What an entry gets of the best candidate beside it.
     pub context: i64,
-    /// What recency adds at most, of the score without movers. This and the next three count for six percent together.
+    /// What recency adds at most, of the score without movers. This and the next three count for
+    /// six percent together.
     pub recency: i64,
     /// What the tier adds at most.
     pub tier: i64,
@@ -128,7 +135,8 @@ pub struct RankRequest {
     pub now: Timestamp,
     /// How much each part counts.
     pub weights: Weights,
-    /// At most so many hits of one source: the `source` in the metadata, else the session. What has neither is not counted.
+    /// At most so many hits of one source: the `source` in the metadata, else the session. What has
+    /// neither is not counted.
     pub per_source: Option<u32>,
     /// The range that the query speaks of: nearness to it takes the place of recency.
     pub when: Option<Range<Timestamp>>,
@@ -178,7 +186,8 @@ impl Parts {
 pub struct Ranked<'a> {
     /// The entry.
     pub entry: &'a Entry,
-    /// In parts per million of a candidate that is best by words and by meaning; bonuses come on top.
+    /// In parts per million of a candidate that is best by words and by meaning; bonuses come on
+    /// top.
     pub score: i64,
     /// They sum to the score.
     pub parts: Parts,
@@ -198,7 +207,8 @@ struct Seen<'a> {
 
 type All<'a> = BTreeMap<&'a EntryId, (Seen<'a>, Parts)>;
 
-/// The hits, best first: by score, then the latest, then the greatest id. The order of what is given leaves no trace.
+/// The hits, best first: by score, then the latest, then the greatest id. The order of what is
+/// given leaves no trace.
 #[must_use]
 pub fn rank<'a>(
     candidates: &[Candidate<'a>],
@@ -292,7 +302,8 @@ fn fuse(all: &mut All<'_>, weights: &Weights) {
     }
 }
 
-/// What stands beside one of the best candidates gets a part of what that one has; of two, from the better.
+/// What stands beside one of the best candidates gets a part of what that one has; of two, from the
+/// better.
 fn lift(all: &mut All<'_>, neighbours: &[Neighbour<'_>], weights: &Weights) {
     let mut best: Vec<(i64, &Entry)> = all
         .values()
@@ -325,8 +336,8 @@ fn lift(all: &mut All<'_>, neighbours: &[Neighbour<'_>], weights: &Weights) {
     }
 }
 
-/// What `from` has to give to `to`: all it has, if it is among the best of all others. The one that is lifted is not counted, or it
-/// would lose its lift by overtaking the last one of the best.
+/// What `from` has to give to `to`: all it has, if it is among the best of all others. The one that
+/// is lifted is not counted, or it would lose its lift by overtaking the last one of the best.
 fn gives(places: &BTreeMap<&EntryId, (usize, i64)>, from: &EntryId, to: &EntryId) -> i64 {
     let Some((place, fused)) = places.get(from) else {
         return 0;
@@ -339,14 +350,16 @@ fn gives(places: &BTreeMap<&EntryId, (usize, i64)>, from: &EntryId, to: &EntryId
     }
 }
 
-/// Whether two entries are of one conversation: the same session and thread, and not long between them.
+/// Whether two entries are of one conversation: the same session and thread, and not long between
+/// them.
 fn belong_together(a: &Entry, b: &Entry) -> bool {
     let near = a.created_at.0.abs_diff(b.created_at.0) <= APART_MS_MAX.unsigned_abs();
     let same = a.facets.session == b.facets.session && a.facets.interaction == b.facets.interaction;
     near && same && a.id != b.id
 }
 
-/// Recency, tier, corroboration and usage, as parts of what the entry has otherwise: they move ties and make nothing of nothing.
+/// Recency, tier, corroboration and usage, as parts of what the entry has otherwise: they move ties
+/// and make nothing of nothing.
 fn move_ties(seen: &Seen<'_>, parts: &mut Parts, request: &RankRequest, weights: &Weights) {
     let base = parts.base();
     let part = |weight: i64, signal: i64| base * (weight * signal / WHOLE) / WHOLE;
@@ -356,7 +369,8 @@ fn move_ties(seen: &Seen<'_>, parts: &mut Parts, request: &RankRequest, weights:
     parts.usage = part(weights.usage, doublings(seen.uses.saturating_add(1)));
 }
 
-/// How near in time. Facts and procedures do not age; but if the query speaks of a time, that counts for all.
+/// How near in time. Facts and procedures do not age; but if the query speaks of a time, that
+/// counts for all.
 fn recency(entry: &Entry, request: &RankRequest) -> i64 {
     let Some(when) = &request.when else {
         return match entry.typology {
@@ -398,7 +412,8 @@ fn doublings(count: u64) -> i64 {
     i64::from(count.max(1).ilog2()).min(DOUBLINGS_MAX) * WHOLE / DOUBLINGS_MAX
 }
 
-/// What an entry comes from. A name in the metadata and the name of a session are never the same source.
+/// What an entry comes from. A name in the metadata and the name of a session are never the same
+/// source.
 fn source(entry: &Entry) -> Option<(bool, &str)> {
     let named = entry
         .metadata

@@ -1,4 +1,5 @@
-//! Orders, lifts and caps by example; sums, independence of the input's order and monotony as properties.
+//! Orders, lifts and caps by example; sums, independence of the input's order and monotony as
+//! properties.
 
 use super::*;
 use crate::entry::{Facets, RevRange};

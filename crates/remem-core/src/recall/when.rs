@@ -1,6 +1,7 @@
-//! when: the time that a query speaks of, as a range: "since June", "between March and May 2025", "two days before 3 June". Shares its
-//! calendar with `infer`; `point` reads the single names. Rather none than a wrong one. The words stay words of the query, because
-//! dates are often written in texts. May not filter anything.
+//! when: the time that a query speaks of, as a range: "since June", "between March and May 2025",
+//! "two days before 3 June". Shares its calendar with `infer`; `point` reads the single names.
+//! Rather none than a wrong one. The words stay words of the query, because dates are often written
+//! in texts. May not filter anything.
 
 use super::point::{Point, Reader};
 use crate::ids::Timestamp;

@@ -206,7 +206,8 @@ fn queries_that_speak_of_none() {
 #[test]
 fn days_begin_by_the_clocks_of_the_zone() {
     let utc = |from: &str, until: &str| Some((at(from), at(until)));
-    // Clocks go forward on 29 March 2026 in Berlin, and back on 25 October: days of 23 and of 25 hours.
+    // Clocks go forward on 29 March 2026 in Berlin, and back on 25 October: days of 23 and of 25
+    // hours.
     assert_eq!(
         said("yesterday", "Europe/Berlin", "2026-03-30T10:00Z"),
         utc("2026-03-28T23:00Z", "2026-03-29T22:00Z")
@@ -229,7 +230,8 @@ fn days_begin_by_the_clocks_of_the_zone() {
         said("at 2026-10-25T01:30Z", "Europe/Berlin", "2026-11-01T00:00Z"),
         utc("2026-10-25T01:30Z", "2026-10-25T01:31Z")
     );
-    // Midnight does not exist in Cairo on 24 April 2026: the day begins with the first instant there is.
+    // Midnight does not exist in Cairo on 24 April 2026: the day begins with the first instant
+    // there is.
     assert_eq!(
         said("on 24 April 2026", "Africa/Cairo", "2026-06-03T10:00Z"),
         utc("2026-04-23T22:00Z", "2026-04-24T21:00Z")

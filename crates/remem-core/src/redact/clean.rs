@@ -2,8 +2,8 @@
 //! `Redacted::minted`. It may not keep any text.
 //!
 //! Why a loop: replacing can bring neighbours together, and a marker can itself meet a registered
-//! value. Each round takes away plain text or merges markers, so the loop ends; because it only ends
-//! when a round finds nothing, cleaning a cleaned text changes nothing.
+//! value. Each round takes away plain text or merges markers, so the loop ends; because it only
+//! ends when a round finds nothing, cleaning a cleaned text changes nothing.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,8 +14,8 @@ use super::needles::{Hit, Needles};
 use super::shapes::{self, ShapeHit, ShapeKind};
 use super::types::{Cleaned, Redacted, ShapePolicy};
 
-/// Rounds before the whole text is given up. Ordinary text needs one, a hit one more; only values made
-/// of marker syntax can need many.
+/// Rounds before the whole text is given up. Ordinary text needs one, a hit one more; only values
+/// made of marker syntax can need many.
 const ROUNDS_MAX: usize = 12;
 /// Stands for a text that was given up; shorter than any value, so it cannot hold one.
 const GIVEN_UP: &str = "text";
@@ -65,8 +65,8 @@ impl Cleaner<'_> {
             || (self.shapes != ShapePolicy::Off && !shape_spans(text, &markers).is_empty())
     }
 
-    /// One step towards the clean text, or `None` when there is nothing left to do. Values go first, so
-    /// that a registered key is named by its id and not reported as a shape.
+    /// One step towards the clean text, or `None` when there is nothing left to do. Values go
+    /// first, so that a registered key is named by its id and not reported as a shape.
     fn round(&self, text: &str, values: &mut u32, kinds: &mut Vec<ShapeKind>) -> Option<String> {
         if self.derived
             && let Some(canonical) = marker::canonical(text, |label| self.is_clean(label))

@@ -16,7 +16,8 @@ pub(super) enum Escape {
     Tag,
     /// HTML and XML: `&amp;`, `&#38;`, `&#x26;`.
     Entity,
-    /// JSON, and what programming languages add to it: `\"`, `\n`, `\u00e9`, `\u{e9}`, `\xE9`, `\351`.
+    /// JSON, and what programming languages add to it: `\"`, `\n`, `\u00e9`, `\u{e9}`, `\xE9`,
+    /// `\351`.
     Backslash,
 }
 
@@ -73,8 +74,8 @@ impl Leads {
                 }
             }
         };
-        // Blocks of fixed size without an early exit compile to vector code (comparing for equality would
-        // become a bit test a byte); most blocks have no lead at all.
+        // Blocks of fixed size without an early exit compile to vector code (comparing for equality
+        // would become a bit test a byte); most blocks have no lead at all.
         let (blocks, rest) = layer.as_chunks::<32>();
         for (number, block) in blocks.iter().enumerate() {
             if block
@@ -166,8 +167,8 @@ impl<'l> Unescaped<'l> {
 }
 
 impl Escape {
-    /// From the outermost notation to the innermost, as programs nest them: a URL inside a mail, a JSON
-    /// text inside a URL. After one notation only itself and those behind it are tried.
+    /// From the outermost notation to the innermost, as programs nest them: a URL inside a mail, a
+    /// JSON text inside a URL. After one notation only itself and those behind it are tried.
     pub(super) const ALL: [Escape; 5] = [
         Escape::QuotedPrintable,
         Escape::Percent,
@@ -293,7 +294,8 @@ fn entity(at: &[u8]) -> Option<Token> {
     Some(Token::byte(1 + name.len(), *byte))
 }
 
-/// Names for the characters that mean something in markup, and for those that secrets like to contain.
+/// Names for the characters that mean something in markup, and for those that secrets like to
+/// contain.
 #[rustfmt::skip]
 const ENTITIES: &[(&str, u8)] = &[
     ("amp;", b'&'), ("lt;", b'<'), ("gt;", b'>'), ("quot;", b'"'), ("apos;", b'\''), ("nbsp;", b' '), ("sol;", b'/'), ("bsol;", b'\\'),

@@ -1,8 +1,10 @@
-//! Owns the matching skeleton: text with case, width, look-alikes, invisible characters and (by level)
-//! spacing and punctuation taken away. It is only ever matched against, never stored or shown.
+//! Owns the matching skeleton: text with case, width, look-alikes, invisible characters and (by
+//! level) spacing and punctuation taken away. It is only ever matched against, never stored or
+//! shown.
 //!
-//! The fold looks at one character at a time. So the skeleton of a part is a part of the skeleton of
-//! the whole, and a value that occurs in a text also occurs in skeleton form: no context can hide it.
+//! The fold looks at one character at a time. So the skeleton of a part is a part of the skeleton
+//! of the whole, and a value that occurs in a text also occurs in skeleton form: no context can
+//! hide it.
 
 use std::sync::LazyLock;
 

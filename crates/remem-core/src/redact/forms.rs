@@ -1,5 +1,5 @@
-//! Owns the skeleton forms of a value (whole, mirrored, head, tail) and the rule that accepts or turns
-//! down a match of one. It may not search; `needles` does, and asks here.
+//! Owns the skeleton forms of a value (whole, mirrored, head, tail) and the rule that accepts or
+//! turns down a match of one. It may not search; `needles` does, and asks here.
 
 use std::ops::Range;
 
@@ -128,8 +128,8 @@ impl Form {
         }
     }
 
-    /// Takes in what belongs to the value beyond the match: the punctuation around a whole one, and what
-    /// follows a head or precedes a tail as long as it goes on as the value does.
+    /// Takes in what belongs to the value beyond the match: the punctuation around a whole one, and
+    /// what follows a head or precedes a tail as long as it goes on as the value does.
     fn grow(&self, text: &str, range: Range<usize>) -> Range<usize> {
         let before = &text[..range.start];
         let after = &text[range.end..];
@@ -149,8 +149,8 @@ impl Form {
     }
 }
 
-/// Whether white space cuts the text into pieces as long as words are: someone who spaces out a value
-/// makes shorter ones.
+/// Whether white space cuts the text into pieces as long as words are: someone who spaces out a
+/// value makes shorter ones.
 fn reads_as_words(text: &str) -> bool {
     // Most matches have no space in them, and that is seen at once.
     if ![b' ', b'\n']
@@ -166,8 +166,8 @@ fn reads_as_words(text: &str) -> bool {
     count > 1 && chars >= count * 3
 }
 
-/// Bytes of the characters whose skeletons use up `rest`, from its start or from its end, up to the last
-/// one that has a skeleton at all.
+/// Bytes of the characters whose skeletons use up `rest`, from its start or from its end, up to the
+/// last one that has a skeleton at all.
 fn agreeing_len(chars: impl Iterator<Item = char>, mut rest: &[u8], from_start: bool) -> usize {
     let mut seen = 0;
     let mut agreeing = 0;

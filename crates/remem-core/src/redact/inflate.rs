@@ -1,4 +1,5 @@
-//! Owns the unpacking of gzip and zlib data inside a decoded layer, under hard limits on tries and size.
+//! Owns the unpacking of gzip and zlib data inside a decoded layer, under hard limits on tries and
+//! size.
 
 use std::io::Read;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Owns the decoding of text that cannot be seen: tag characters and variation selectors. It may not
-//! search; it can tell where every byte came from.
+//! Owns the decoding of text that cannot be seen: tag characters and variation selectors. It may
+//! not search; it can tell where every byte came from.
 
 use super::origin::{BREAK, Sink};
 

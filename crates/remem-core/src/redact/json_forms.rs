@@ -2,8 +2,8 @@
 
 use zeroize::Zeroizing;
 
-/// The ways serialisers write a value inside a JSON string, where they differ from the value: with or
-/// without `\/`, with other scripts as they are or as `\uXXXX` in either case.
+/// The ways serialisers write a value inside a JSON string, where they differ from the value: with
+/// or without `\/`, with other scripts as they are or as `\uXXXX` in either case.
 pub(super) fn json_forms(value: &str) -> Vec<Zeroizing<String>> {
     let mut forms: Vec<Zeroizing<String>> = Vec::new();
     for slash in ["/", "\\/"] {

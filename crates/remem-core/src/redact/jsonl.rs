@@ -1,8 +1,9 @@
-//! Owns the line protocol with which a redactor is scored from outside: one JSON request in, one JSON
-//! answer out. Pure; the caller owns the reading and writing of lines. Errors carry no content.
+//! Owns the line protocol with which a redactor is scored from outside: one JSON request in, one
+//! JSON answer out. Pure; the caller owns the reading and writing of lines. Errors carry no
+//! content.
 //!
-//! Request: `{"id","secrets":[{"secretId","secret"}],"channel","content"}`, or `"parts"` and `"merge"`
-//! in place of content. Answer: `{"id","output"}`, `{"id","rejected":true,"error"}` or
+//! Request: `{"id","secrets":[{"secretId","secret"}],"channel","content"}`, or `"parts"` and
+//! `"merge"` in place of content. Answer: `{"id","output"}`, `{"id","rejected":true,"error"}` or
 //! `{"id","outputs","merged"}`.
 
 use serde::{Deserialize, Serialize};

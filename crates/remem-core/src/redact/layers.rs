@@ -1,5 +1,6 @@
 //! Owns the bounded search through encodings: text, then what its escapes and encoded stretches
-//! decode to, then what those decode to. It may not change text; it reports ranges of the outermost one.
+//! decode to, then what those decode to. It may not change text; it reports ranges of the outermost
+//! one.
 
 use std::ops::Range;
 
@@ -14,8 +15,8 @@ use super::stretch::printable;
 
 /// Encodings inside encodings that are followed.
 const DEPTH_MAX: usize = 3;
-/// Decoded bytes looked at for one text: so many times its length, and a little more for short ones.
-/// Base64 costs three times its length a level, so this covers three honest levels.
+/// Decoded bytes looked at for one text: so many times its length, and a little more for short
+/// ones. Base64 costs three times its length a level, so this covers three honest levels.
 const BUDGET_FACTOR: usize = 40;
 const BUDGET_EXTRA: usize = 64 * 1024;
 
@@ -99,8 +100,8 @@ impl Search<'_> {
         }
     }
 
-    /// Searches one reading of encoded stretches. Most readings are rubbish: values are looked for in
-    /// all of it, anything more only where it reads as text or unpacks.
+    /// Searches one reading of encoded stretches. Most readings are rubbish: values are looked for
+    /// in all of it, anything more only where it reads as text or unpacks.
     fn reading(&mut self, symbols: &Symbols<'_>, phase: usize, place: Place, hits: &mut Vec<Hit>) {
         let decoded = symbols.bytes(phase);
         if !self.spend(decoded.len()) {
@@ -145,7 +146,8 @@ impl Search<'_> {
     }
 }
 
-/// A layer in parts that can be written twice: as bytes to search, and as origins when something was found.
+/// A layer in parts that can be written twice: as bytes to search, and as origins when something
+/// was found.
 trait View {
     fn parts(&self) -> usize {
         1

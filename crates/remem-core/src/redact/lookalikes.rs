@@ -14,7 +14,8 @@ pub(super) fn lookalike(c: char) -> Option<char> {
         .map(|first| char::from(b'a' + (c as u32 - first) as u8))
 }
 
-/// Emoji alphabets without a compatibility mapping: negative circled, negative squared, regional indicators.
+/// Emoji alphabets without a compatibility mapping: negative circled, negative squared, regional
+/// indicators.
 const LETTER_BLOCKS: [u32; 3] = [0x1F150, 0x1F170, 0x1F1E6];
 
 /// Sorted by the first column.

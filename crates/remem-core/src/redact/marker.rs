@@ -60,7 +60,8 @@ pub(super) fn find_all(text: &str) -> Vec<Marker> {
         .collect()
 }
 
-/// Whether an id can be shown in a marker: a closed alphabet, a length, no dots or slashes in front.
+/// Whether an id can be shown in a marker: a closed alphabet, a length, no dots or slashes in
+/// front.
 pub(super) fn is_fit_id(id: &str) -> bool {
     let mut bytes = id.bytes();
     id.len() <= ID_CHARS_MAX
@@ -72,8 +73,8 @@ pub(super) fn is_fit_id(id: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"._:/@-".contains(&byte))
 }
 
-/// Names for a secret whose own id is unfit. The last one is shorter than any registered value can be,
-/// so it cannot contain one.
+/// Names for a secret whose own id is unfit. The last one is shorter than any registered value can
+/// be, so it cannot contain one.
 pub(super) fn generic_ids(number: usize) -> [String; 2] {
     [format!("secret-{number}"), format!("s{number}")]
 }

@@ -1,18 +1,20 @@
-//! Owns redaction (SR-1): keeping registered secret values, and text with the shape of a secret, out of
-//! everything that is stored, indexed, logged or sent. The one maker of [`Redacted`].
+//! Owns redaction (SR-1): keeping registered secret values, and text with the shape of a secret,
+//! out of everything that is stored, indexed, logged or sent. The one maker of [`Redacted`].
 //!
 //! It is pure: no IO, no clock, no randomness, no panic on any input. It may not store or log text.
 //!
 //! How a text is cleaned, from the outside in:
-//! - `clean` runs rounds until nothing is found, and writes the markers (`marker` owns their grammar);
-//! - `layers` follows encodings to a bounded depth (`escapes`, `runs`, `invisible`, `inflate` decode);
-//! - `needles` searches one layer for the forms of every value (`forms`, `json_forms` make and judge
-//!   them, `fold` makes the skeletons they are matched in);
+//! - `clean` runs rounds until nothing is found, and writes the markers (`marker` owns their
+//!   grammar);
+//! - `layers` follows encodings to a bounded depth (`escapes`, `runs`, `invisible`, `inflate`
+//!   decode);
+//! - `needles` searches one layer for the forms of every value (`forms`, `json_forms` make and
+//!   judge them, `fold` makes the skeletons they are matched in);
 //! - `scan` finds thousands of byte strings in one pass;
 //! - `shapes` knows what keys of common vendors look like.
 //!
-//! What it does not promise: values cut into pieces below half, spelled out, hashed, or encoded in ways
-//! that `layers` does not know. The text around a match is never rewritten.
+//! What it does not promise: values cut into pieces below half, spelled out, hashed, or encoded in
+//! ways that `layers` does not know. The text around a match is never rewritten.
 
 mod clean;
 mod escapes;
@@ -50,7 +52,8 @@ pub use shapes::{SHAPES_VERSION, ShapeKind, shape_table};
 pub use types::{Cleaned, Redacted, ShapePolicy, UnknownShapePolicy};
 pub use value::{FLOOR_CHARS, SecretValue};
 
-/// Raised when the search for values changes, so that a fingerprint tells texts scanned before from after.
+/// Raised when the search for values changes, so that a fingerprint tells texts scanned before from
+/// after.
 const SEARCH_VERSION: u32 = 1;
 
 /// Cleans text of a set of registered values and of secret shapes. Cloning is cheap.
@@ -68,8 +71,8 @@ struct Inner {
 }
 
 impl Redactor {
-    /// Registers values. Those under [`FLOOR_CHARS`] characters are ignored and counted; a value given
-    /// twice keeps its first id.
+    /// Registers values. Those under [`FLOOR_CHARS`] characters are ignored and counted; a value
+    /// given twice keeps its first id.
     pub fn new(values: impl IntoIterator<Item = SecretValue>) -> Redactor {
         let mut kept: Vec<SecretValue> = Vec::new();
         let mut ignored = 0;
@@ -113,8 +116,8 @@ impl Redactor {
         self.inner.ignored
     }
 
-    /// Tells value sets and rule versions apart without giving values away: equal fingerprints under
-    /// one key mean that a text was scanned by the same rules.
+    /// Tells value sets and rule versions apart without giving values away: equal fingerprints
+    /// under one key mean that a text was scanned by the same rules.
     pub fn fingerprint(&self, key: &[u8; 32]) -> u64 {
         let mut values: Vec<&str> = self.inner.values.iter().map(SecretValue::plain).collect();
         values.sort_unstable();
@@ -138,14 +141,14 @@ impl Redactor {
         self.cleaner(shapes, false).clean(text)
     }
 
-    /// Cleans text that was made from other entries: as [`clean`](Redactor::clean), and placeholders of
-    /// other notations (`[BYOK:x]`, `<REDACTED:x>`) become markers.
+    /// Cleans text that was made from other entries: as [`clean`](Redactor::clean), and
+    /// placeholders of other notations (`[BYOK:x]`, `<REDACTED:x>`) become markers.
     pub fn clean_derived(&self, text: &str, shapes: ShapePolicy) -> Cleaned {
         self.cleaner(shapes, true).clean(text)
     }
 
-    /// Whether `clean` would change the text or, under `Flag`, report a shape. For refs and ids, which
-    /// are refused and not rewritten.
+    /// Whether `clean` would change the text or, under `Flag`, report a shape. For refs and ids,
+    /// which are refused and not rewritten.
     pub fn touches(&self, text: &str, shapes: ShapePolicy) -> bool {
         self.cleaner(shapes, false).touches(text)
     }

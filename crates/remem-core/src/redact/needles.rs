@@ -35,8 +35,9 @@ impl Hit {
 pub(super) struct Needles {
     /// Every value as registered, for layers that are not text.
     exact: Scanner,
-    /// Byte strings that stand for a value by themselves: JSON-escaped forms (which decoding also finds,
-    /// unless a stray backslash before them shifts it), and values too short for any skeleton.
+    /// Byte strings that stand for a value by themselves: JSON-escaped forms (which decoding also
+    /// finds, unless a stray backslash before them shifts it), and values too short for any
+    /// skeleton.
     literal: Scanner,
     literal_values: Vec<usize>,
     bare: Scanner,
@@ -83,7 +84,8 @@ impl Needles {
         (self.shortest * 2 / 3).max(WINDOW)
     }
 
-    /// How far from one of its characters a value can extend, also when encoded twice or spaced out.
+    /// How far from one of its characters a value can extend, also when encoded twice or spaced
+    /// out.
     pub(super) fn reach(&self) -> usize {
         self.longest * 3 + 64
     }

@@ -1,10 +1,11 @@
 //! Owns the two ways to receive a decoded layer: its bytes, or where each byte came from. Searching
-//! needs only the bytes; where they came from is worked out when something was found, which is rare.
+//! needs only the bytes; where they came from is worked out when something was found, which is
+//! rare.
 
 use std::ops::Range;
 
-/// Written between stretches that do not belong together. It is never part of UTF-8, so no value can
-/// match across it.
+/// Written between stretches that do not belong together. It is never part of UTF-8, so no value
+/// can match across it.
 pub(super) const BREAK: u8 = 0xFF;
 
 /// Receives a decoded layer in order.

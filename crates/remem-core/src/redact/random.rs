@@ -23,7 +23,8 @@ fn class_of(c: char) -> Option<Class> {
     }
 }
 
-/// How often neighbours among the letters and digits are of different classes; punctuation is passed over.
+/// How often neighbours among the letters and digits are of different classes; punctuation is
+/// passed over.
 pub(super) fn class_changes(text: &str) -> usize {
     let classes: Vec<Class> = text.chars().filter_map(class_of).collect();
     classes.windows(2).filter(|pair| pair[0] != pair[1]).count()
@@ -40,8 +41,8 @@ pub(super) fn is_telling_part(text: &str) -> bool {
     telling_run || (alphanumeric >= 8 && class_changes(text) >= 3.max(alphanumeric / 5))
 }
 
-/// Whether a text that stands where a credential is expected was drawn at random: it mixes letters and
-/// digits all along, uses many different characters, and is no UUID and no placeholder.
+/// Whether a text that stands where a credential is expected was drawn at random: it mixes letters
+/// and digits all along, uses many different characters, and is no UUID and no placeholder.
 pub(super) fn is_random_token(text: &str) -> bool {
     let alphanumeric = text.chars().filter(|c| c.is_ascii_alphanumeric()).count();
     let digits = text.chars().filter(char::is_ascii_digit).count();

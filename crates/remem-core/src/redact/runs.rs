@@ -1,5 +1,5 @@
-//! Owns the decoding of stretches written in a small alphabet: base64, base32, hex, binary digits and
-//! byte lists. It may not search; it can tell where every byte came from.
+//! Owns the decoding of stretches written in a small alphabet: base64, base32, hex, binary digits
+//! and byte lists. It may not search; it can tell where every byte came from.
 
 use std::ops::Range;
 
@@ -91,7 +91,8 @@ impl<'l> Outlines<'l> {
             .filter_map(|alphabet| alphabet.symbols(self))
     }
 
-    /// Writes the numbers up to 255 of lists such as `[115, 107, 45]`, with a break after each list.
+    /// Writes the numbers up to 255 of lists such as `[115, 107, 45]`, with a break after each
+    /// list.
     pub(super) fn write_byte_lists(&self, sink: &mut impl Sink) {
         let is_list = |stretch: &&Range<usize>| {
             self.layer[(*stretch).clone()]
@@ -251,7 +252,8 @@ impl Symbols<'_> {
         self.alphabet.phases
     }
 
-    /// The bytes the symbols spell when the first `phase` of each stretch are left out; a break ends each stretch.
+    /// The bytes the symbols spell when the first `phase` of each stretch are left out; a break
+    /// ends each stretch.
     pub(super) fn bytes(&self, phase: usize) -> Vec<u8> {
         let mut bytes =
             Vec::with_capacity(self.values.len() * self.alphabet.bits / 8 + self.stretches.len());

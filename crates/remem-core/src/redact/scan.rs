@@ -1,11 +1,13 @@
-//! Owns the multi-needle byte scanner. It knows bytes and needles, nothing of secrets, text or markers.
+//! Owns the multi-needle byte scanner. It knows bytes and needles, nothing of secrets, text or
+//! markers.
 //!
 //! Why not Aho-Corasick here: with a thousand values and several forms of each, an automaton has
 //! hundreds of thousands of states, is slow to build and waits for memory on every byte. A needle
-//! contains windows of a few bytes. If each needle gives as many neighbouring windows as the scanner
-//! takes in one step, every occurrence shows one of them at a step; a small bit filter turns down all
-//! other places and a comparison decides. That finds the same set of matches (all of them, overlapping
-//! ones too) at a cost that hardly depends on the number of needles. Figures: docs/dependencies.md.
+//! contains windows of a few bytes. If each needle gives as many neighbouring windows as the
+//! scanner takes in one step, every occurrence shows one of them at a step; a small bit filter
+//! turns down all other places and a comparison decides. That finds the same set of matches (all of
+//! them, overlapping ones too) at a cost that hardly depends on the number of needles. Figures:
+//! docs/dependencies.md.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -35,8 +37,8 @@ struct Window {
     at: u32,
 }
 
-/// Finds every occurrence of every needle, in one pass. `W` bytes make a window; `CASELESS` leaves ASCII
-/// case out of account, and then needles must be in lower case.
+/// Finds every occurrence of every needle, in one pass. `W` bytes make a window; `CASELESS` leaves
+/// ASCII case out of account, and then needles must be in lower case.
 pub(super) struct Scanner<const W: usize = WINDOW, const CASELESS: bool = false> {
     needles: Vec<Zeroizing<Vec<u8>>>,
     /// Sorted by bytes.
@@ -180,8 +182,8 @@ impl<const W: usize, const CASELESS: bool> Scanner<W, CASELESS> {
         Some(Self::window(&word))
     }
 
-    /// Prefers windows that ordinary text has least of, and that no other needle uses: keys of one vendor
-    /// share their first bytes.
+    /// Prefers windows that ordinary text has least of, and that no other needle uses: keys of one
+    /// vendor share their first bytes.
     fn choose_place(&self, number: usize, used: &HashSet<u64>) -> usize {
         let needle = &self.needles[number];
         let common = |place: usize| {

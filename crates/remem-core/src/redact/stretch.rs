@@ -13,8 +13,8 @@ pub(super) fn printable(decoded: &[u8]) -> Vec<Range<usize>> {
     })
 }
 
-/// Maximal stretches of at least `min` (eight or more) bytes of a class. Looks at the far end first, so
-/// that text without long stretches costs a fraction of a look per byte.
+/// Maximal stretches of at least `min` (eight or more) bytes of a class. Looks at the far end
+/// first, so that text without long stretches costs a fraction of a look per byte.
 pub(super) fn stretches(
     layer: &[u8],
     min: usize,
@@ -24,7 +24,8 @@ pub(super) fn stretches(
     let mut start = 0;
     let ends_at_space = !is_inside(b' ');
     while let Some(candidate) = layer.get(start..start + min) {
-        // Nearly all that ends a stretch in prose is a space, and spaces can be seen eight bytes at a time.
+        // Nearly all that ends a stretch in prose is a space, and spaces can be seen eight bytes at
+        // a time.
         let space = if ends_at_space {
             candidate.last_chunk().and_then(last_space)
         } else {

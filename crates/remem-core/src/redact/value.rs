@@ -1,5 +1,5 @@
-//! Owns the registered secret and the floor. It may not print or compare a value in the open; who needs the text says so
-//! with `expose`.
+//! Owns the registered secret and the floor. It may not print or compare a value in the open; who
+//! needs the text says so with `expose`.
 
 use std::fmt;
 
@@ -29,7 +29,8 @@ impl SecretValue {
         &self.id
     }
 
-    /// Hands the text to `f`, for whom the secret is meant. Copies that outlive the call must be wiped like this one.
+    /// Hands the text to `f`, for whom the secret is meant. Copies that outlive the call must be
+    /// wiped like this one.
     pub fn expose<R>(&self, f: impl FnOnce(&str) -> R) -> R {
         f(&self.value)
     }

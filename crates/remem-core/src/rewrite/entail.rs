@@ -1,5 +1,6 @@
-//! Whether a line says what the sentences that it cites say. Every clause has to be carried by one sentence: its words are
-//! that sentence's words, it says no exactly where the sentence does, and names and numbers keep their neighbours.
+//! Whether a line says what the sentences that it cites say. Every clause has to be carried by one
+//! sentence: its words are that sentence's words, it says no exactly where the sentence does, and
+//! names and numbers keep their neighbours.
 
 use super::Refusal;
 use super::words::{Kind, Sentence, Token, sentences};
@@ -67,8 +68,8 @@ fn carrier<'a>(
     Err(why)
 }
 
-/// The parts of a sentence that stand on their own. One with a single word of content belongs to its neighbour: "Ann and Ben
-/// pay" says something of both.
+/// The parts of a sentence that stand on their own. One with a single word of content belongs to
+/// its neighbour: "Ann and Ben pay" says something of both.
 fn clauses(tokens: &[Token]) -> Vec<&[Token]> {
     let content = |tokens: &[Token]| tokens.iter().filter(|token| token.is_content()).count();
     let mut found = Vec::new();
@@ -112,8 +113,8 @@ fn carries(sentence: &[Token], said: &[Token]) -> Result<(), Refusal> {
     }
 }
 
-/// Whether the only numbers of a sentence are one date, and it has one clause: then that holds for all of it, and may stand
-/// at either end.
+/// Whether the only numbers of a sentence are one date, and it has one clause: then that holds for
+/// all of it, and may stand at either end.
 fn is_dated(sentence: &[Token]) -> bool {
     let content = content(sentence);
     let is_number = |at: usize| content[at].kind == Kind::Number;
@@ -209,8 +210,8 @@ fn same_place(
         )
 }
 
-/// Names follow each other as they do in the sentence, numbers come in its order; and where it has several names, each
-/// number stays with its own.
+/// Names follow each other as they do in the sentence, numbers come in its order; and where it has
+/// several names, each number stays with its own.
 fn in_order(sentence: &[Token], said: &[Token], dated: bool) -> bool {
     let specials = |tokens: &[Token]| -> Vec<(String, bool)> {
         let special = tokens.iter().filter(|token| token.is_special());

@@ -1,10 +1,12 @@
-//! Rewriting: what a language model is asked when it may turn a deterministic text into better prose, and what of its answer
-//! is taken. The model decides nothing: an answer that says more, less or something else than its evidence is refused, and
-//! the deterministic text stands. Pure; it may not call anybody.
+//! Rewriting: what a language model is asked when it may turn a deterministic text into better
+//! prose, and what of its answer is taken. The model decides nothing: an answer that says more,
+//! less or something else than its evidence is refused, and the deterministic text stands. Pure; it
+//! may not call anybody.
 //!
-//! The rules compare words, not meanings: `words` reads sentences, `answer` reads the JSON, `entail` holds one against the
-//! other. They refuse much that is true; what they let through uses the words of one sentence of the evidence for each
-//! clause, with its numbers, names and negations where that sentence has them.
+//! The rules compare words, not meanings: `words` reads sentences, `answer` reads the JSON,
+//! `entail` holds one against the other. They refuse much that is true; what they let through uses
+//! the words of one sentence of the evidence for each clause, with its numbers, names and negations
+//! where that sentence has them.
 
 mod answer;
 mod entail;

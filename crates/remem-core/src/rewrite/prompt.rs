@@ -3,7 +3,8 @@
 use super::{Job, Message, Role};
 use std::fmt::Write;
 
-/// The messages for a job: the task, then the evidence, numbered from 1, and the deterministic text.
+/// The messages for a job: the task, then the evidence, numbered from 1, and the deterministic
+/// text.
 #[must_use]
 pub fn prompt(job: &Job) -> Vec<Message> {
     let fence = fence(job);

@@ -1,5 +1,5 @@
-//! Reads a text as sentences of words, and says of each word what kind it is. English; in other languages nearly every word
-//! counts as content, which only makes the check stricter.
+//! Reads a text as sentences of words, and says of each word what kind it is. English; in other
+//! languages nearly every word counts as content, which only makes the check stricter.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -86,7 +86,8 @@ static FUNCTION: Words = LazyLock::new(|| {
         .split_whitespace()
         .collect()
 });
-/// A plain statement is not what these make of it. Verbs that tell of a wish, an attempt or an opinion are among them.
+/// A plain statement is not what these make of it. Verbs that tell of a wish, an attempt or an
+/// opinion are among them.
 static QUALIFIERS: Words = LazyLock::new(|| {
     "may might can could will would shall should must ought or if unless when whenever because so therefore thus \
     hence although though despite instead except only just some any most many few several all every each both either half always \
@@ -119,14 +120,16 @@ static DATES: Words = LazyLock::new(|| {
 /// A list of words, read on first use.
 type Words = LazyLock<HashSet<&'static str>>;
 
-/// Whether a character has no place in a line: control characters, and those that hide or reorder others.
+/// Whether a character has no place in a line: control characters, and those that hide or reorder
+/// others.
 pub(super) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
         || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The sentences of a text that have words. They end at a full stop before a space, and at any character that is hidden.
+/// The sentences of a text that have words. They end at a full stop before a space, and at any
+/// character that is hidden.
 pub(super) fn sentences(text: &str) -> Vec<Sentence> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -184,7 +187,8 @@ fn is_plain(c: char) -> bool {
     ".,:!()[]\"'*`•…“”‘’„«»–—-/".contains(c)
 }
 
-/// Letters and digits that belong together: with signs and currencies in front, units behind, and joints inside.
+/// Letters and digits that belong together: with signs and currencies in front, units behind, and
+/// joints inside.
 fn chunk_end(chars: &[char], start: usize) -> usize {
     let is = |at: usize, test: fn(char) -> bool| chars.get(at).copied().is_some_and(test);
     let digit: fn(char) -> bool = char::is_numeric;
@@ -282,8 +286,8 @@ fn qualifier(lower: &str) -> String {
     }
 }
 
-/// A word without its ending: plural and continuous forms compare alike. Past forms do not: what shall be done is not what
-/// was done.
+/// A word without its ending: plural and continuous forms compare alike. Past forms do not: what
+/// shall be done is not what was done.
 fn stem(lower: &str) -> String {
     let mut stem = lower.to_owned();
     if stem.len() > 4 && stem.ends_with("ies") {

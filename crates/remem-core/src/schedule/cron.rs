@@ -1,5 +1,6 @@
-//! Cron lines of five fields: minute, hour, day of the month, month, day of the week. Lists, ranges, steps and English names;
-//! where both days are given, either will do, as cron has always had it.
+//! Cron lines of five fields: minute, hour, day of the month, month, day of the week. Lists,
+//! ranges, steps and English names; where both days are given, either will do, as cron has always
+//! had it.
 
 use crate::ids::Timestamp;
 use crate::rejection::Rejection;
@@ -60,8 +61,8 @@ impl Cron {
         Ok(cron)
     }
 
-    /// The first tick after `now`. Ticks by the clock on the wall are in order as instants too, so that the first one that
-    /// is later is it.
+    /// The first tick after `now`. Ticks by the clock on the wall are in order as instants too, so
+    /// that the first one that is later is it.
     pub fn next(&self, zone: &TimeZone, now: Timestamp) -> Option<Timestamp> {
         let here = jiff::Timestamp::from_millisecond(now.0)
             .ok()?
@@ -104,14 +105,16 @@ fn values(bits: u64) -> impl Iterator<Item = i8> {
     (0..64).filter(move |value| bits & (1 << value) != 0)
 }
 
-/// When the clocks of a zone show a time: the first time they do, or else the first instant after the gap that skips it.
+/// When the clocks of a zone show a time: the first time they do, or else the first instant after
+/// the gap that skips it.
 fn instant(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
     let found = match zone.to_ambiguous_timestamp(time).offset() {
         AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
             offset.to_timestamp(time).ok()?
         }
         AmbiguousOffset::Gap { after, .. } => {
-            // By the later offset it is an instant before the gap, so that the change is what follows it.
+            // By the later offset it is an instant before the gap, so that the change is what
+            // follows it.
             let before = after.to_timestamp(time).ok()?;
             zone.following(before).next()?.timestamp()
         }

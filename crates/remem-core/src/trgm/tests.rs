@@ -55,7 +55,8 @@ fn seventeen_of_twenty_is_let_through_and_the_next_fraction_is_not() {
     assert_eq!(whole.similarity(&values(0, 17)), (17, 20));
     assert!(!whole.shadows(&values(0, 17)));
     assert!(whole.shadows(&values(0, 18)));
-    // Of all fractions with a denominator up to 400, the smallest above 17/20 and the largest below.
+    // Of all fractions with a denominator up to 400, the smallest above 17/20 and the largest
+    // below.
     let above = (329, 387);
     let below = (334, 393);
     assert!(values(0, above.1).shadows(&values(0, above.0)), "{above:?}");

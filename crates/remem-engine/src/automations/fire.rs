@@ -1,5 +1,6 @@
-//! Starting an automation whose time has come: its next tick, the note that it was started for this one, the event and the run
-//! are one commit, as with commitments. Ticks that were missed become one.
+//! Starting an automation whose time has come: its next tick, the note that it was started for this
+//! one, the event and the run are one commit, as with commitments. Ticks that were missed become
+//! one.
 
 use super::AutomationRecord;
 use crate::commitments::fire::{Fired, HOST};
@@ -31,7 +32,8 @@ impl Engine {
         let version = Precondition::Version(record.version);
         let due = record.ties.due.unwrap_or(now);
         let Some(mut known) = AutomationRecord::read(&record) else {
-            // Something was taken out of it, so that nobody can tell what it was to start: it is not due any more.
+            // Something was taken out of it, so that nobody can tell what it was to start: it is
+            // not due any more.
             let batch = batch.set(
                 RecordKind::Automation,
                 record.key,

@@ -1,6 +1,6 @@
-//! The public keys that tokens are signed with: read from a JWKS document, and asked whether a signature is theirs. Pure: the
-//! document comes from the port `Keyset`. Only asymmetric algorithms exist here, so that a public key can never be taken for a
-//! shared secret.
+//! The public keys that tokens are signed with: read from a JWKS document, and asked whether a
+//! signature is theirs. Pure: the document comes from the port `Keyset`. Only asymmetric algorithms
+//! exist here, so that a public key can never be taken for a shared secret.
 
 use crate::ports::KeysetError;
 use base64::Engine as _;
@@ -142,8 +142,8 @@ struct Jwk {
 }
 
 impl PublicKeys {
-    /// Reads a JWKS document. What cannot be used (encryption keys, shared secrets, other curves, private keys, which have no
-    /// business there) is left out and counted.
+    /// Reads a JWKS document. What cannot be used (encryption keys, shared secrets, other curves,
+    /// private keys, which have no business there) is left out and counted.
     pub fn parse(document: &[u8]) -> Result<PublicKeys, KeysetError> {
         let document: Document =
             serde_json::from_slice(document).map_err(|_| KeysetError::Malformed)?;
@@ -181,7 +181,8 @@ impl PublicKeys {
         self.keys.iter().any(|key| key.print == *print)
     }
 
-    /// The keys that a token may mean: those of its name, or the only one there is if it names none.
+    /// The keys that a token may mean: those of its name, or the only one there is if it names
+    /// none.
     pub(super) fn named(&self, kid: Option<&str>) -> Vec<&PublicKey> {
         match kid {
             Some(kid) => self
@@ -196,7 +197,8 @@ impl PublicKeys {
 }
 
 impl PublicKey {
-    /// Whether such a signature can be this key's: by its type, and by what the document says it is for.
+    /// Whether such a signature can be this key's: by its type, and by what the document says it is
+    /// for.
     pub(super) fn fits(&self, algorithm: Algorithm) -> bool {
         let by_type = match self.material {
             Material::Rsa { .. } => algorithm.rsa().is_some(),

@@ -1,7 +1,9 @@
-//! Tokens (JWT) as a second way in: what the operator says about them, and the caller that one proves to be.
+//! Tokens (JWT) as a second way in: what the operator says about them, and the caller that one
+//! proves to be.
 //!
-//! A token is never a reason to make anything: no tenant and no key comes into being by one. Why it was refused is for the log,
-//! as a stable name; to the caller all refusals are the same. Fetching keys is the business of the port `Keyset`.
+//! A token is never a reason to make anything: no tenant and no key comes into being by one. Why it
+//! was refused is for the log, as a stable name; to the caller all refusals are the same. Fetching
+//! keys is the business of the port `Keyset`.
 
 mod keys;
 mod token;
@@ -55,7 +57,8 @@ impl Engine {
         Some(bearer.keyset.keys(false).await.map(|keys| keys.len()))
     }
 
-    /// The caller that a token proves to be; `None` for what is no token, or where none is accepted.
+    /// The caller that a token proves to be; `None` for what is no token, or where none is
+    /// accepted.
     pub(crate) async fn caller_by_token(&self, text: &str) -> Option<Result<Caller, Denied>> {
         let bearer = self.parts.bearer.as_ref()?;
         let token = Token::of(text)?;
@@ -72,7 +75,8 @@ impl Engine {
         let keys = bearer.keyset.keys(false).await.map_err(no_keys)?;
         match token.prove(&bearer.rules, &keys, self.now()) {
             Err(Refusal::UnknownKey) => {
-                // The issuer may have a new one. How often that is worth a look is the port's to say.
+                // The issuer may have a new one. How often that is worth a look is the port's to
+                // say.
                 let keys = bearer.keyset.keys(true).await.map_err(no_keys)?;
                 token
                     .prove(&bearer.rules, &keys, self.now())
@@ -120,8 +124,9 @@ impl Engine {
         }
     }
 
-    /// Who a subject is here. A name that cannot be one, or that would be taken for a key, the host or such a digest, gets a
-    /// digest: stable, and without what the issuer calls people (an address, say).
+    /// Who a subject is here. A name that cannot be one, or that would be taken for a key, the host
+    /// or such a digest, gets a digest: stable, and without what the issuer calls people (an
+    /// address, say).
     fn principal_of(&self, issuer: &str, subject: &str) -> PrincipalId {
         let taken = |name: &PrincipalId| {
             is_of_the_host(name.as_str())

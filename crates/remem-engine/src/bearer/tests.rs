@@ -1,4 +1,5 @@
-//! Tokens, good and bad: each bad one is refused for its own reason, which the log is told and the caller is not.
+//! Tokens, good and bad: each bad one is refused for its own reason, which the log is told and the
+//! caller is not.
 
 use super::*;
 use crate::keys::KeyRequest;

@@ -1,6 +1,8 @@
-//! One token: read, held against the rules and the keys, and turned into what it proves. Pure: keys and the time are given.
+//! One token: read, held against the rules and the keys, and turned into what it proves. Pure: keys
+//! and the time are given.
 //!
-//! Nothing in a token is believed before its signature is: until then only its header is looked at, to find the key.
+//! Nothing in a token is believed before its signature is: until then only its header is looked at,
+//! to find the key.
 
 use super::TokenRules;
 use super::keys::{Algorithm, KeyPrint, PublicKey, PublicKeys};
@@ -12,7 +14,8 @@ use serde_json::{Map, Value};
 
 /// Bytes of a token at the most.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
-/// What a token may say it is. Others (for logging out, say) are signed with the same keys and mean something else.
+/// What a token may say it is. Others (for logging out, say) are signed with the same keys and mean
+/// something else.
 const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];
 
 /// Why a token was not accepted. For the log: a caller is told none of these.
@@ -105,7 +108,8 @@ pub(super) struct Proven {
 }
 
 impl<'a> Token<'a> {
-    /// `None` for what is not shaped like one, such as an API key that somebody chose with dots in it.
+    /// `None` for what is not shaped like one, such as an API key that somebody chose with dots in
+    /// it.
     pub(super) fn of(text: &'a str) -> Option<Token<'a>> {
         let (signed, signature) = text.rsplit_once('.')?;
         let (header, payload) = signed
@@ -246,7 +250,8 @@ fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
         .chain(several.iter().filter_map(Value::as_str))
 }
 
-/// What it allows, of what there is to do here. Names that mean something elsewhere are passed over.
+/// What it allows, of what there is to do here. Names that mean something elsewhere are passed
+/// over.
 fn permissions(value: Option<&Value>) -> Result<Vec<Permission>, Refusal> {
     let names = texts(value).flat_map(str::split_ascii_whitespace);
     let mut permissions: Vec<Permission> = names.filter_map(|name| name.parse().ok()).collect();

@@ -1,6 +1,7 @@
-//! The one place where a commitment fires. The new state of the commitment, the note that it fired for this instant, the
-//! event and the run that is started are one commit, on the condition that the commitment is as it was read and that nobody
-//! has noted this instant before: so it fires once, whoever tries, and wherever somebody crashes.
+//! The one place where a commitment fires. The new state of the commitment, the note that it fired
+//! for this instant, the event and the run that is started are one commit, on the condition that
+//! the commitment is as it was read and that nobody has noted this instant before: so it fires
+//! once, whoever tries, and wherever somebody crashes.
 
 use super::{CommitmentInfo, CommitmentRules, set, ties};
 use crate::engine::Engine;
@@ -47,8 +48,9 @@ pub(crate) struct Firing<'a> {
     pub fence: Option<Fence>,
 }
 
-/// How many runs of each memory may still be started, for everything that is fired together. Nodes do not fire for one tenant
-/// at the same time, but an observation may come in between: the bound can be passed by as many as are told at once.
+/// How many runs of each memory may still be started, for everything that is fired together. Nodes
+/// do not fire for one tenant at the same time, but an observation may come in between: the bound
+/// can be passed by as many as are told at once.
 #[derive(Default)]
 pub(crate) struct Rooms {
     free: tokio::sync::Mutex<HashMap<String, usize>>,
@@ -149,7 +151,8 @@ impl Engine {
         }
     }
 
-    /// Why nothing came of it. One that is as it was read and has this instant noted already would be tried for ever.
+    /// Why nothing came of it. One that is as it was read and has this instant noted already would
+    /// be tried for ever.
     async fn not_fired(
         &self,
         tenant: &TenantId,
@@ -198,7 +201,8 @@ impl Engine {
         Fired::Now
     }
 
-    /// Adds the run to the batch. What cannot be started any more holds nothing up: the commitment fires without it.
+    /// Adds the run to the batch. What cannot be started any more holds nothing up: the commitment
+    /// fires without it.
     pub(crate) async fn with_run(
         &self,
         policy: &Policy,
@@ -221,7 +225,8 @@ impl Engine {
         };
         match self.prepare_run(tenant, &host, new).await {
             Ok(mut start) => {
-                // It is told a memory of one user, so that it is that user's to see; it reaches what is the tenant's, as ever.
+                // It is told a memory of one user, so that it is that user's to see; it reaches
+                // what is the tenant's, as ever.
                 start.state.only_for = given.owner();
                 let (batch, run) = self.starting(policy, tenant, start, batch).await?;
                 Ok((batch, Some(run)))
@@ -253,7 +258,8 @@ impl Engine {
         Ok(delivery)
     }
 
-    /// Whether one more run of this memory may be started. Looks at the store once for everything that shares the rooms.
+    /// Whether one more run of this memory may be started. Looks at the store once for everything
+    /// that shares the rooms.
     async fn has_room(
         &self,
         tenant: &TenantId,
@@ -271,8 +277,8 @@ impl Engine {
         Ok(room.map(|room| *room -= 1).is_some())
     }
 
-    /// How many runs of this memory may be started. Those that are noted may have ended: they are looked at when they seem
-    /// too many.
+    /// How many runs of this memory may be started. Those that are noted may have ended: they are
+    /// looked at when they seem too many.
     async fn free_runs(&self, tenant: &TenantId, memory_ref: &str) -> Result<usize, EngineError> {
         let limit = self.parts.policy.commitment_runs_max;
         let tie = Tie::Topic {
@@ -444,7 +450,8 @@ fn settled(committed: Result<Committed, StoreError>) -> Result<Fired, EngineErro
     }
 }
 
-/// What a run is told of why it was started: names, never what was meant. That it can read in memory.
+/// What a run is told of why it was started: names, never what was meant. That it can read in
+/// memory.
 pub(crate) struct Given<'a> {
     pub id: &'a str,
     pub commitment: &'a Commitment,

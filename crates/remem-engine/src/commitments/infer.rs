@@ -1,5 +1,6 @@
-//! Reading commitments out of an entry: the grammar decides what a text promises, the memory's rules what becomes of it. It
-//! changes nothing itself; the pass `infer` commits what comes out together with the place it reached.
+//! Reading commitments out of an entry: the grammar decides what a text promises, the memory's
+//! rules what becomes of it. It changes nothing itself; the pass `infer` commits what comes out
+//! together with the place it reached.
 
 use super::{Arm, CommitmentInfo, CommitmentRules, named, set, ties};
 use crate::engine::Engine;
@@ -12,20 +13,22 @@ use remem_core::{
 };
 use std::ops::Range;
 
-/// Tags by which a writer says that nobody vouches for a text. What such a text promises is never armed by itself.
+/// Tags by which a writer says that nobody vouches for a text. What such a text promises is never
+/// armed by itself.
 pub const UNTRUSTED_TAGS: [&str; 4] = [
     "source:untrusted",
     "source:web",
     "source:document",
     "source:tool",
 ];
-/// Tags of texts that promise nothing of their own: what passes made of others, notes of runs, and what was told to be a
-/// commitment when it was written.
+/// Tags of texts that promise nothing of their own: what passes made of others, notes of runs, and
+/// what was told to be a commitment when it was written.
 const DERIVED_TAGS: [&str; 3] = ["compacted-from:", "source:run", HAND_MADE];
 /// The tag of the text of a commitment that a caller made.
 pub(super) const HAND_MADE: &str = "source:commitment";
 
-/// How long after its instant a promise that was read late still counts: longer than nodes take to stand in for each other.
+/// How long after its instant a promise that was read late still counts: longer than nodes take to
+/// stand in for each other.
 const LATE_MS_MAX: i64 = 3_600_000;
 
 /// Whether promises may be read out of a text with these tags.
@@ -128,8 +131,8 @@ pub(super) fn condition(condition: &Condition, zone: &str) -> (When, Option<Time
 }
 
 impl Engine {
-    /// The name of a commitment: the same promise of the same memory has the same, however often it is read. Keyed, so that a
-    /// name tells nothing about the words.
+    /// The name of a commitment: the same promise of the same memory has the same, however often it
+    /// is read. Keyed, so that a name tells nothing about the words.
     pub(crate) fn commitment_id(
         &self,
         tenant: &TenantId,
@@ -183,9 +186,10 @@ impl Engine {
         found.collect()
     }
 
-    /// Adds to a batch what an entry promises and is not known yet; answers how much that is. An instant that had passed when
-    /// the entry was written promises nothing; one that passed since then is fired late, unless that is long ago: nobody wants
-    /// all reminders of old days when a log is read for the first time.
+    /// Adds to a batch what an entry promises and is not known yet; answers how much that is. An
+    /// instant that had passed when the entry was written promises nothing; one that passed since
+    /// then is fired late, unless that is long ago: nobody wants all reminders of old days when a
+    /// log is read for the first time.
     pub(crate) async fn arm_from(
         &self,
         tenant: &TenantId,
@@ -212,7 +216,8 @@ impl Engine {
             if let Some(earlier) = known {
                 let version = earlier.version;
                 let earlier = CommitmentInfo::read(earlier)?.commitment;
-                // What was said before that one ended is what it was made of; what was said since is meant anew.
+                // What was said before that one ended is what it was made of; what was said since
+                // is meant anew.
                 if earlier.state.is_open() || entry.created_at.0 <= earlier.updated_at {
                     continue;
                 }

@@ -40,7 +40,8 @@ pub struct NewCommitment {
 pub struct Created {
     /// The commitment.
     pub info: CommitmentInfo,
-    /// The same request was answered before, under the same idempotency key, or the same was armed before.
+    /// The same request was answered before, under the same idempotency key, or the same was armed
+    /// before.
     pub replayed: bool,
 }
 

@@ -1,9 +1,10 @@
-//! Commitments: what an agent is to be reminded of. This file has what one is here and how they are found and explained;
-//! `infer` reads them out of entries, `manage` is what callers do with them, `observe` tells them what has become true, `fire`
-//! is the one place where one fires.
+//! Commitments: what an agent is to be reminded of. This file has what one is here and how they are
+//! found and explained; `infer` reads them out of entries, `manage` is what callers do with them,
+//! `observe` tells them what has become true, `fire` is the one place where one fires.
 //!
-//! A commitment is one record, tied to the entry it was made from, due when something is to be done about it. Whatever ends
-//! the entry ends the commitment in the same commit: the store sees to that.
+//! A commitment is one record, tied to the entry it was made from, due when something is to be done
+//! about it. Whatever ends the entry ends the commitment in the same commit: the store sees to
+//! that.
 
 pub(crate) mod fire;
 pub(crate) mod infer;
@@ -62,21 +63,24 @@ pub struct CommitmentPage {
     pub next: Option<String>,
 }
 
-/// Which words of which entry led to a commitment. The words come from memory as it is now, redacted as everything else.
+/// Which words of which entry led to a commitment. The words come from memory as it is now,
+/// redacted as everything else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// The commitment.
     pub info: CommitmentInfo,
     /// The entry; absent if nobody can read it any more.
     pub entry: Option<Entry>,
-    /// The sentence, the words that ask or promise, and those that tell when, as far as they still stand where they stood.
+    /// The sentence, the words that ask or promise, and those that tell when, as far as they still
+    /// stand where they stood.
     pub words: Option<[String; 3]>,
 }
 
 /// That a commitment fired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FireNote {
-    /// What it fired for: an instant (`t` and milliseconds) or the number of the time its predicate came true (`p`).
+    /// What it fired for: an instant (`t` and milliseconds) or the number of the time its predicate
+    /// came true (`p`).
     pub instant: String,
     /// When it should have fired.
     pub scheduled_at: Timestamp,
@@ -164,8 +168,8 @@ pub(crate) fn named(id: &str, commitment: &Commitment, source: Option<&EntryId>)
     }
 }
 
-/// What finds a commitment: when something is to be done about it, the predicate it waits for, and what it was made from. One
-/// that has ended keeps its source only as long as that may be read.
+/// What finds a commitment: when something is to be done about it, the predicate it waits for, and
+/// what it was made from. One that has ended keeps its source only as long as that may be read.
 pub(crate) fn ties(
     commitment: &Commitment,
     source: Option<(MemoryRef, EntryId)>,
@@ -197,7 +201,8 @@ pub(crate) fn set(
 }
 
 impl Engine {
-    /// The caller's commitments: those of a state or memory, in the order of what happens next, or all by name.
+    /// The caller's commitments: those of a state or memory, in the order of what happens next, or
+    /// all by name.
     pub async fn commitments(
         &self,
         caller: &Caller,

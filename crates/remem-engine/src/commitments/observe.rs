@@ -1,4 +1,5 @@
-//! Observations: somebody has seen that something is so, or not. What waits for it fires when it comes true, once each time.
+//! Observations: somebody has seen that something is so, or not. What waits for it fires when it
+//! comes true, once each time.
 
 use super::CommitmentInfo;
 use super::fire::{Fired, Firing, Rooms};
@@ -52,7 +53,8 @@ impl Engine {
             .await
     }
 
-    /// The same for whoever looks on behalf of the host. Should it fail midway, it can be repeated: who was told knows it.
+    /// The same for whoever looks on behalf of the host. Should it fail midway, it can be repeated:
+    /// who was told knows it.
     pub(crate) async fn tell(
         &self,
         tenant: &TenantId,

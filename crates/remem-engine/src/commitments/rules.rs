@@ -1,4 +1,5 @@
-//! How promises are read out of a memory, and what becomes of them: one record a memory, and one for all others.
+//! How promises are read out of a memory, and what becomes of them: one record a memory, and one
+//! for all others.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -192,7 +193,8 @@ impl Engine {
                 let rules: Result<CommitmentRules, _> =
                     serde_json::from_value(Value::Object(record.body));
                 let mut rules = rules.map_err(|_| StoreError::Damaged(UNREADABLE))?;
-                // What is started is told the memory's name: for one user's own, that user decides what that is.
+                // What is started is told the memory's name: for one user's own, that user decides
+                // what that is.
                 if rules.memory_ref.is_none()
                     && memory_ref.is_some_and(|memory_ref| memory_ref.owner().is_some())
                 {
@@ -221,7 +223,8 @@ impl Engine {
         Ok(Some(scope.memory_ref))
     }
 
-    /// What is to be started must be there now; should it go, the commitment still tells that it fired.
+    /// What is to be started must be there now; should it go, the commitment still tells that it
+    /// fired.
     pub(crate) async fn check_delivery(
         &self,
         tenant: &TenantId,

@@ -1,7 +1,8 @@
-//! Forget by subject: erases what is about it and whatever was made from that, everywhere, and says so in a signed report.
+//! Forget by subject: erases what is about it and whatever was made from that, everywhere, and says
+//! so in a signed report.
 //!
-//! Runs that have ended keep what they recorded (a replay shows what was seen then); everything live forgets at once, also
-//! for runs under way.
+//! Runs that have ended keep what they recorded (a replay shows what was seen then); everything
+//! live forgets at once, also for runs under way.
 
 mod report;
 
@@ -118,7 +119,8 @@ impl Engine {
         Ok(Forgotten { report, changed })
     }
 
-    /// Until nothing is left. Somebody who writes archives or the index at the same time only makes it a round more.
+    /// Until nothing is left. Somebody who writes archives or the index at the same time only makes
+    /// it a round more.
     async fn forget_all(
         &self,
         caller: &Caller,
@@ -274,8 +276,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Entries to which the subject was given go last, since the others are found through them; the report and its event
-    /// come with the very last, so that whatever happens, either something is left to be found or all of it is told.
+    /// Entries to which the subject was given go last, since the others are found through them; the
+    /// report and its event come with the very last, so that whatever happens, either something is
+    /// left to be found or all of it is told.
     async fn forget_entries(
         &self,
         caller: &Caller,
@@ -328,8 +331,8 @@ impl Engine {
         Ok(())
     }
 
-    /// How many commitments go with these entries: the store takes them away in the same transaction. One that is read out
-    /// of an entry at this very moment goes uncounted.
+    /// How many commitments go with these entries: the store takes them away in the same
+    /// transaction. One that is read out of an entry at this very moment goes uncounted.
     async fn open_commitments(
         &self,
         tenant: &TenantId,
@@ -350,8 +353,9 @@ impl Engine {
         Ok(open)
     }
 
-    /// The signed report and the event that tells of it. A later round puts a longer one in its place. It is signed as it is
-    /// kept, that is, after redaction, or the copy that is kept would not hold.
+    /// The signed report and the event that tells of it. A later round puts a longer one in its
+    /// place. It is signed as it is kept, that is, after redaction, or the copy that is kept would
+    /// not hold.
     async fn keep_report(
         &self,
         caller: &Caller,
@@ -392,7 +396,8 @@ impl Engine {
         Ok(batch.emit(EventBody::SubjectForgotten(event)))
     }
 
-    /// What was erased from an archive took others' facts with it: the memories are distilled anew from what is left.
+    /// What was erased from an archive took others' facts with it: the memories are distilled anew
+    /// from what is left.
     async fn distil_again(&self, caller: &Caller, done: &Done) {
         for memory_ref in &done.memories {
             if let Err(error) = self.ask_for_distillation(caller, memory_ref).await {

@@ -1,4 +1,5 @@
-//! The erasure report: what was erased, in ids and digests, signed by the host so that whoever keeps it can show it.
+//! The erasure report: what was erased, in ids and digests, signed by the host so that whoever
+//! keeps it can show it.
 
 use crate::engine::{Engine, HostKey};
 use crate::error::EngineError;
@@ -19,7 +20,8 @@ pub struct Erased {
     pub memory_ref: String,
     /// Its name.
     pub id: String,
-    /// Keyed digest of what it held: this host can tell whether a text was the one, nobody can guess it.
+    /// Keyed digest of what it held: this host can tell whether a text was the one, nobody can
+    /// guess it.
     pub content_hash: String,
 }
 
@@ -61,7 +63,8 @@ pub struct Report {
     pub archives: Vec<String>,
     /// What of these was in memories of single users: counted with the others, and named nowhere.
     pub own: Own,
-    /// Commitments that had not ended and went with the entries; absent in reports from before there were any.
+    /// Commitments that had not ended and went with the entries; absent in reports from before
+    /// there were any.
     pub commitments: Option<u64>,
     /// Until when copies of the storage may hold it, if the operator said how long they are kept.
     pub backups_until: Option<String>,
@@ -256,8 +259,9 @@ pub fn key_of(report: &Map<String, Value>) -> Option<&str> {
     report.get("signature")?.get("publicKey")?.as_str()
 }
 
-/// Whether the report says, word for word, what the holder of `public_key` (base64) signed. The signature covers all of it
-/// but itself and `changed`, which the answer to a forget puts beside it.
+/// Whether the report says, word for word, what the holder of `public_key` (base64) signed. The
+/// signature covers all of it but itself and `changed`, which the answer to a forget puts beside
+/// it.
 #[must_use]
 pub fn verify(report: &Map<String, Value>, public_key: &str) -> bool {
     let signature = report

@@ -1,6 +1,7 @@
-//! Carries jobs on: takes them up one after the other under the lease of their pass, has the work done, and writes down how
-//! it ended. Every write depends on the lease and on the record being as it was: what a paused process still wants to say
-//! about a job that another one took up is refused.
+//! Carries jobs on: takes them up one after the other under the lease of their pass, has the work
+//! done, and writes down how it ended. Every write depends on the lease and on the record being as
+//! it was: what a paused process still wants to say about a job that another one took up is
+//! refused.
 
 use super::work::{Held, Job, Stop, WorkError, WorkReport, version_of};
 use super::{JobFault, JobInfo, JobState, active_prefix};
@@ -120,7 +121,8 @@ pub(super) async fn work_now(
     result
 }
 
-/// Writes down that this process is at it. `None`: somebody changed the record meanwhile, so it is looked at again.
+/// Writes down that this process is at it. `None`: somebody changed the record meanwhile, so it is
+/// looked at again.
 async fn take_up(
     engine: &Engine,
     tenant: &TenantId,
@@ -258,7 +260,8 @@ async fn keep(
     }
 }
 
-/// Writes an active job's record as it is now. A caller who cancels meanwhile is heard; who took the job up is left alone.
+/// Writes an active job's record as it is now. A caller who cancels meanwhile is heard; who took
+/// the job up is left alone.
 async fn save(
     engine: &Engine,
     tenant: &TenantId,

@@ -50,8 +50,8 @@ pub(crate) fn memory_pass(name: &str) -> Result<&'static Pass, EngineError> {
 }
 
 impl Engine {
-    /// Has a pass work over a memory, or over all of the tenant's, as soon as it can. One that waits already and does the
-    /// same is answered with instead of a second one.
+    /// Has a pass work over a memory, or over all of the tenant's, as soon as it can. One that
+    /// waits already and does the same is answered with instead of a second one.
     pub async fn start_job(
         &self,
         caller: &Caller,
@@ -208,7 +208,8 @@ impl Engine {
         if id.len() > 64 || !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
             return Ok(None);
         }
-        // Those that have not ended come first, and once more at the end: it may move from one place to the other meanwhile.
+        // Those that have not ended come first, and once more at the end: it may move from one
+        // place to the other meanwhile.
         let active = memory_passes().map(|pass| format!("{}{id}", active_prefix(pass.name)));
         for key in active.chain([ended_key(id)]) {
             let record = self
@@ -387,7 +388,8 @@ impl Engine {
         }
     }
 
-    /// Names of the memories that are the tenant's, in order. Those of one user are worked on when that user says so.
+    /// Names of the memories that are the tenant's, in order. Those of one user are worked on when
+    /// that user says so.
     pub(crate) async fn memories_after(
         &self,
         tenant: &TenantId,
@@ -404,8 +406,8 @@ impl Engine {
             .collect())
     }
 
-    /// Has a pass work while the caller waits, after any other activation of it that is under way. Leaves a job behind that
-    /// tells of it; after a crash that job is taken up like any other.
+    /// Has a pass work while the caller waits, after any other activation of it that is under way.
+    /// Leaves a job behind that tells of it; after a crash that job is taken up like any other.
     pub async fn work_now(
         &self,
         tenant: &TenantId,

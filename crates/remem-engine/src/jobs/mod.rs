@@ -1,8 +1,10 @@
-//! Jobs: work that a pass is asked to do, or has done, over one memory or all of a tenant. This file has what a job is and
-//! how it is kept; `manage` has what callers do with jobs, `work` what the work itself is given, `carry` does them.
+//! Jobs: work that a pass is asked to do, or has done, over one memory or all of a tenant. This
+//! file has what a job is and how it is kept; `manage` has what callers do with jobs, `work` what
+//! the work itself is given, `carry` does them.
 //!
-//! A job is one record. As long as it has not ended its key begins with `active/<pass>/`, oldest first, so that what is to
-//! be done is found without reading what was; then it moves to `ended/`, newest first.
+//! A job is one record. As long as it has not ended its key begins with `active/<pass>/`, oldest
+//! first, so that what is to be done is found without reading what was; then it moves to `ended/`,
+//! newest first.
 
 pub(crate) mod carry;
 pub(crate) mod manage;
@@ -301,8 +303,9 @@ impl JobInfo {
         })
     }
 
-    /// Names, numbers and words of the host's own, and a memory's name that was held against the rules when the job was
-    /// made: kept as they are, since some look like a secret to whoever looks hard.
+    /// Names, numbers and words of the host's own, and a memory's name that was held against the
+    /// rules when the job was made: kept as they are, since some look like a secret to whoever
+    /// looks hard.
     pub(crate) fn body(&self) -> RecordBody {
         let body = json!({
             "id": self.id,

@@ -1,4 +1,5 @@
-//! What a caller may set when a pass works over a memory: one row an option, and the check of what was sent.
+//! What a caller may set when a pass works over a memory: one row an option, and the check of what
+//! was sent.
 
 use remem_core::Rejection;
 use serde_json::{Map, Value};

@@ -36,7 +36,8 @@ impl Engine {
         let mut overview = Vec::new();
         for pass in &PASSES {
             let over_memory = matches!(pass.over, Over::Memory { .. });
-            // Of work over memories only its jobs tell: the latest activation may have been over somebody else's.
+            // Of work over memories only its jobs tell: the latest activation may have been over
+            // somebody else's.
             let here = here
                 .iter()
                 .find(|status| status.name == pass.name && !over_memory)

@@ -1,5 +1,5 @@
-//! What the work of a pass over one memory is given: which memory, with which options, how to tell of its progress, and
-//! how it learns that it has to stop.
+//! What the work of a pass over one memory is given: which memory, with which options, how to tell
+//! of its progress, and how it learns that it has to stop.
 
 use super::{JobInfo, Trigger};
 use crate::engine::Engine;
@@ -148,7 +148,8 @@ impl<'a> Job<'a> {
         let id = info.id.clone();
         let options = info.options.clone();
         let trigger = info.trigger;
-        // The lease may have been taken a while ago, over another memory: prolonged with the first progress.
+        // The lease may have been taken a while ago, over another memory: prolonged with the first
+        // progress.
         let kept = Kept {
             info,
             claimed_at: Timestamp(0),
@@ -250,8 +251,8 @@ impl<'a> Job<'a> {
         self.lease.map(|lease| lease.fence.clone())
     }
 
-    /// Tells how far the work has come and whether to go on. To be called with every page of entries, and before a commit
-    /// that follows a long computation: it also keeps the lease.
+    /// Tells how far the work has come and whether to go on. To be called with every page of
+    /// entries, and before a commit that follows a long computation: it also keeps the lease.
     pub async fn progress(
         &self,
         phase: &'static str,
@@ -298,7 +299,8 @@ impl<'a> Job<'a> {
         self.write(&mut kept, event).await
     }
 
-    /// What others did to the record meanwhile: a caller may want the job to stop, another node may have taken it up.
+    /// What others did to the record meanwhile: a caller may want the job to stop, another node may
+    /// have taken it up.
     async fn look(&self, kept: &mut Kept) -> Result<(), WorkError> {
         let record = self
             .engine
@@ -375,7 +377,8 @@ impl<'a> Job<'a> {
                     version_of(&committed.outcomes).unwrap_or(kept.info.version + 1);
                 Ok(())
             }
-            // Somebody cancelled it, or took it up. The next look tells which; if neither, only a line of progress is lost.
+            // Somebody cancelled it, or took it up. The next look tells which; if neither, only a
+            // line of progress is lost.
             Err(StoreError::Conflict) => self.look(kept).await,
             Err(other) => Err(other.into()),
         }

@@ -1,5 +1,6 @@
-//! archives: erases archives whose time is over. Their names stay, and with them what was made of what; the topics go from
-//! the index and from its earlier versions, since nobody could tell later whom they were about.
+//! archives: erases archives whose time is over. Their names stay, and with them what was made of
+//! what; the topics go from the index and from its earlier versions, since nobody could tell later
+//! whom they were about.
 
 use crate::archive::{self, Distilled, Index};
 use crate::engine::Engine;

@@ -1,5 +1,6 @@
-//! compact: many entries become few (RFC 0012). Lossy: the sources go as if they had been deleted, and what is kept of them
-//! is half of their tokens, in verbatim parts, as one entry for each group of them.
+//! compact: many entries become few (RFC 0012). Lossy: the sources go as if they had been deleted,
+//! and what is kept of them is half of their tokens, in verbatim parts, as one entry for each group
+//! of them.
 
 use super::gather::{self, MADE_BY, Making};
 use crate::engine::Engine;
@@ -70,8 +71,8 @@ fn group_end(entries: &[Entry]) -> usize {
         .max(1)
 }
 
-/// The new entry, its lineage, the end of its sources and the event: one transaction, on the condition that all sources are
-/// there as they were read.
+/// The new entry, its lineage, the end of its sources and the event: one transaction, on the
+/// condition that all sources are there as they were read.
 async fn collapse(engine: &Engine, job: &Job<'_>, group: &[Entry]) -> Result<Value, WorkError> {
     let making = Making::new(engine, job).await?;
     let tokens: usize = group.iter().map(|entry| O200k::count(&entry.content)).sum();

@@ -1,9 +1,11 @@
-//! consolidate: reconciles a memory with itself. Near-duplicates are merged into the newest wording, facts that were
-//! answered anew are superseded, and what several entries say gains support.
+//! consolidate: reconciles a memory with itself. Near-duplicates are merged into the newest
+//! wording, facts that were answered anew are superseded, and what several entries say gains
+//! support.
 //!
-//! Every text is read once in its life: what the plan needs of it is stored as a signature. A pass then reads signatures
-//! (96 bytes an entry) and only those texts that may be merged. Nothing is deleted and no text is written: a merged entry
-//! keeps its own text behind the one that stands for it.
+//! Every text is read once in its life: what the plan needs of it is stored as a signature. A pass
+//! then reads signatures (96 bytes an entry) and only those texts that may be merged. Nothing is
+//! deleted and no text is written: a merged entry keeps its own text behind the one that stands for
+//! it.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -36,7 +38,8 @@ struct Before {
     open: bool,
 }
 
-/// The planner knows an entry by one number, a store by two; the first one is the same for all entries of a memory.
+/// The planner knows an entry by one number, a store by two; the first one is the same for all
+/// entries of a memory.
 struct Plan {
     planner: Planner,
     home: i64,
@@ -115,7 +118,8 @@ async fn look_back(engine: &Engine, job: &Job<'_>) -> Result<Before, EngineError
     })
 }
 
-/// Notes the state of passes over this memory. Somebody else's note means that somebody else is at it.
+/// Notes the state of passes over this memory. Somebody else's note means that somebody else is at
+/// it.
 async fn note(
     engine: &Engine,
     job: &Job<'_>,
@@ -139,7 +143,8 @@ async fn note(
     Ok(batch.set(RecordKind::Progress, key(job), precondition, body))
 }
 
-/// Notes that a pass is under way: should it not come to its end, the next one compares what this one signed.
+/// Notes that a pass is under way: should it not come to its end, the next one compares what this
+/// one signed.
 async fn begin(engine: &Engine, job: &Job<'_>, before: &Before) -> Result<Before, WorkError> {
     let batch =
         Batch::new(job.tenant().clone(), engine.now_for(job.tenant()).await?).fenced(job.fence());
@@ -151,7 +156,8 @@ async fn begin(engine: &Engine, job: &Job<'_>, before: &Before) -> Result<Before
     Ok(look_back(engine, job).await?)
 }
 
-/// Computes and stores what is missing; in a dry run it goes to the planner instead. Answers whether there was any.
+/// Computes and stores what is missing; in a dry run it goes to the planner instead. Answers
+/// whether there was any.
 async fn sign(
     engine: &Engine,
     job: &Job<'_>,

@@ -1,9 +1,10 @@
-//! deliver: sends the events of runs, and the few that stand outside of any, to the webhooks that ask for them, in order, at
-//! least once each.
+//! deliver: sends the events of runs, and the few that stand outside of any, to the webhooks that
+//! ask for them, in order, at least once each.
 //!
-//! Each webhook's record holds its position in the tenant's log, written after every delivery under the lease: a crash in
-//! between repeats one event, and a node that slept through its time cannot move a position. Webhooks are served side by
-//! side, so that one that fails or is slow holds up none of the others.
+//! Each webhook's record holds its position in the tenant's log, written after every delivery under
+//! the lease: a crash in between repeats one event, and a node that slept through its time cannot
+//! move a position. Webhooks are served side by side, so that one that fails or is slow holds up
+//! none of the others.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -23,9 +24,11 @@ pub(crate) const NAME: &str = "deliver";
 const PAGE: u32 = 256;
 /// Pages of one activation: most events of a busy memory are for nobody.
 const PAGES_MAX: u32 = 40;
-/// No delivery is begun later than this after the start: what is under way then still ends well within the lease.
+/// No delivery is begun later than this after the start: what is under way then still ends well
+/// within the lease.
 const BEGIN_WITHIN_MS: i64 = 15_000;
-/// A position that moved over unwanted events alone is written when it moved this far; reading fewer again is cheaper.
+/// A position that moved over unwanted events alone is written when it moved this far; reading
+/// fewer again is cheaper.
 const SKIPPED_MAX: u64 = 128;
 /// Webhooks of one tenant that use the store at once.
 const STORE_TURNS: usize = 2;
@@ -51,7 +54,8 @@ enum Next {
 }
 
 impl Engine {
-    /// To be called after a commit that appended events of a run. Only a hint: all tenants are looked at every so often.
+    /// To be called after a commit that appended events of a run. Only a hint: all tenants are
+    /// looked at every so often.
     pub fn has_deliveries(&self, tenant: &TenantId) {
         self.has_new_entries(tenant);
         self.has_work(NAME, tenant);
@@ -285,7 +289,8 @@ impl Round<'_> {
         self.save(hook, Some(letter)).await
     }
 
-    /// Writes the webhook's record. Stops if somebody removed or changed it meanwhile, or took over the pass.
+    /// Writes the webhook's record. Stops if somebody removed or changed it meanwhile, or took over
+    /// the pass.
     async fn save(&self, hook: &mut Hook, letter: Option<DeadLetter>) -> Result<Next, EngineError> {
         let _turn = self.store_turns.acquire().await;
         let Round { engine, tenant, .. } = *self;

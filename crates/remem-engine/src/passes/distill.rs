@@ -1,8 +1,9 @@
-//! distill: the gist of a memory within a budget of tokens (RFC 0062). The sources stay; what is made of them is an entry, an
-//! archive that never changes, and the index that the next session reads, all in one transaction.
+//! distill: the gist of a memory within a budget of tokens (RFC 0062). The sources stay; what is
+//! made of them is an entry, an archive that never changes, and the index that the next session
+//! reads, all in one transaction.
 //!
-//! The archive is extractive and the same bytes for the same sources and budget. A model, where one is configured, may only
-//! rewrite the entry's text, and only into what its sources say.
+//! The archive is extractive and the same bytes for the same sources and budget. A model, where one
+//! is configured, may only rewrite the entry's text, and only into what its sources say.
 
 use super::gather::{self, Making};
 use crate::archive::{self, Distilled, Index};
@@ -26,8 +27,8 @@ const TRIES: u32 = 8;
 /// Names in the event at the most.
 const NAMES_MAX: usize = 100;
 
-/// One activation over one memory. Sources that change before it is written, or another writer of the index, have it read
-/// everything anew: a digest never tells of what is gone.
+/// One activation over one memory. Sources that change before it is written, or another writer of
+/// the index, have it read everything anew: a digest never tells of what is gone.
 pub async fn work(engine: &Engine, job: &Job<'_>) -> Result<WorkReport, WorkError> {
     let mut draft = Draft {
         id: engine.parts.ids.entry(),
@@ -109,7 +110,8 @@ async fn once(engine: &Engine, job: &Job<'_>, draft: &mut Draft) -> Result<WorkR
     })
 }
 
-/// What is distilled. A run reads its snapshot; what was taken away since is left out, or it would outlast its deletion.
+/// What is distilled. A run reads its snapshot; what was taken away since is left out, or it would
+/// outlast its deletion.
 async fn sources(engine: &Engine, job: &Job<'_>) -> Result<(Vec<Entry>, u64), WorkError> {
     let since = since(engine, job).await?;
     let recursive = job.flag("recursive");
@@ -208,8 +210,8 @@ async fn rewritten(
     Ok(engine.rewrite(job.tenant(), &request).await?)
 }
 
-/// Everything, or nothing: on the condition that all sources are there as they were read, or a subject that is forgotten at
-/// this moment would live on in the digest.
+/// Everything, or nothing: on the condition that all sources are there as they were read, or a
+/// subject that is forgotten at this moment would live on in the digest.
 async fn compose(
     engine: &Engine,
     job: &Job<'_>,
@@ -306,8 +308,9 @@ fn event(done: &Distilled, source_ids: Option<Vec<String>>) -> Compacted {
     }
 }
 
-/// The archive under the rules of today. Its units come from texts that were looked at already, so that this changes
-/// nothing, unless a secret was registered in between: then what is left is what is archived.
+/// The archive under the rules of today. Its units come from texts that were looked at already, so
+/// that this changes nothing, unless a secret was registered in between: then what is left is what
+/// is archived.
 fn clean(making: &Making, archive: &[u8]) -> Result<String, WorkError> {
     let text = std::str::from_utf8(archive).map_err(|_| broken())?;
     Ok(making

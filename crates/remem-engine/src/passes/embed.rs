@@ -1,8 +1,10 @@
-//! embed: makes the vectors of texts, off the path of the writers. Until it has, an entry is found by its words.
+//! embed: makes the vectors of texts, off the path of the writers. Until it has, an entry is found
+//! by its words.
 //!
-//! After a change of the model it makes the new vectors beside the old ones, which go on serving. When all are there, it asks both models
-//! what was asked lately, and lets the new one serve if the answers are alike enough; then it lets go of the old vectors. A new model
-//! that answers otherwise serves nobody until somebody has looked (`docs/models.md`).
+//! After a change of the model it makes the new vectors beside the old ones, which go on serving.
+//! When all are there, it asks both models what was asked lately, and lets the new one serve if the
+//! answers are alike enough; then it lets go of the old vectors. A new model that answers otherwise
+//! serves nobody until somebody has looked (`docs/models.md`).
 
 use crate::embedders::{Question, RECORD, embed_all, embed_one};
 use crate::engine::Engine;
@@ -26,10 +28,12 @@ const PAGE: u32 = 32;
 const TIME_MS_MAX: i64 = 5_000;
 /// Vectors of a model that nobody uses, let go of at once.
 const DISCARD: u32 = 10_000;
-/// Hits that two models are compared by, and questions at least: what entries begin with stands in for what nobody asked.
+/// Hits that two models are compared by, and questions at least: what entries begin with stands in
+/// for what nobody asked.
 const TOP: u32 = 10;
 const QUESTIONS_MIN: usize = 8;
-/// A new model serves if, on average, so many of the old one's hits are among its own, and the old one's first hit is. In thousandths.
+/// A new model serves if, on average, so many of the old one's hits are among its own, and the old
+/// one's first hit is. In thousandths.
 const OVERLAP_MIN: u64 = 300;
 const AGREEMENT_MIN: u64 = 600;
 /// What was written longer ago was waiting for a model, not for this pass.
@@ -129,7 +133,8 @@ async fn fill(
     }
 }
 
-/// Makes vectors of texts as the rules of today leave them, and keeps them. A model that does not answer is asked again later.
+/// Makes vectors of texts as the rules of today leave them, and keeps them. A model that does not
+/// answer is asked again later.
 async fn keep(
     engine: &Engine,
     tenant: &TenantId,

@@ -1,6 +1,7 @@
-//! fire: does what is to be done at its time: commitments and automations fire, heartbeats look, gates close, and what ended
-//! long ago is forgotten. On every node; the lease only spares them each other's way, and is short, because others wait for
-//! what a node that was paused has left undone.
+//! fire: does what is to be done at its time: commitments and automations fire, heartbeats look,
+//! gates close, and what ended long ago is forgotten. On every node; the lease only spares them
+//! each other's way, and is short, because others wait for what a node that was paused has left
+//! undone.
 
 use crate::commitments::CommitmentInfo;
 use crate::commitments::fire::{Fired, Rooms};
@@ -100,7 +101,8 @@ async fn each_due(
     let mut report = PassReport::default();
     let mut after = None;
     let rooms = Rooms::default();
-    // What has to wait for its turn is no reason to keep others waiting, nor is what cannot be read.
+    // What has to wait for its turn is no reason to keep others waiting, nor is what cannot be
+    // read.
     let mut done = 0;
     let mut failed = None;
     while done < u64::from(engine.parts.policy.fires_max) {

@@ -1,5 +1,6 @@
-//! What compaction and distillation read, and what both do with the plan: the texts of a memory, looked at again under the
-//! rules of today, and the one entry that is made of them, admitted like any other.
+//! What compaction and distillation read, and what both do with the plan: the texts of a memory,
+//! looked at again under the rules of today, and the one entry that is made of them, admitted like
+//! any other.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -19,8 +20,8 @@ const PAGE: u32 = 500;
 /// The tag that says which job made an entry.
 pub(crate) const MADE_BY: &str = "compacted-from:";
 
-/// Live entries of the job's memory that `wanted` takes, oldest last. An entry that has an end is never taken: what is made
-/// of it would outlive it.
+/// Live entries of the job's memory that `wanted` takes, oldest last. An entry that has an end is
+/// never taken: what is made of it would outlive it.
 pub(crate) async fn sources(
     engine: &Engine,
     job: &Job<'_>,
@@ -71,7 +72,8 @@ pub(crate) async fn sources(
     }
 }
 
-/// A text that others are made of: markers in other notations, as models and other hosts write them, become this host's.
+/// A text that others are made of: markers in other notations, as models and other hosts write
+/// them, become this host's.
 fn derived(rules: &Rules, policy: &Policy, entry: Entry) -> Entry {
     let content = rules
         .redactor()
@@ -144,8 +146,8 @@ impl Making {
         })
     }
 
-    /// The entry, through the same door as everybody's: what a text is made of vouches for nothing. It is trusted no more than the
-    /// least trusted of its sources.
+    /// The entry, through the same door as everybody's: what a text is made of vouches for nothing.
+    /// It is trusted no more than the least trusted of its sources.
     pub fn admit(
         &self,
         job: &Job<'_>,
@@ -181,7 +183,8 @@ impl Making {
             .admission(&self.policy, self.now)
             .admit(job.scope(), draft)
             .map_err(|_| {
-                // A marker may be longer than what it replaces, so that the text does not fit any more.
+                // A marker may be longer than what it replaces, so that the text does not fit any
+                // more.
                 WorkError::Refused {
                     code: "compaction_redaction_failed",
                     details: Map::new(),

@@ -1,5 +1,6 @@
-//! infer: reads commitments out of entries as they are written, off the path of the writers. It follows the tenant's log; each
-//! page of it is one commit of what was found and of the place that was reached, so nothing is read twice and nothing is lost.
+//! infer: reads commitments out of entries as they are written, off the path of the writers. It
+//! follows the tenant's log; each page of it is one commit of what was found and of the place that
+//! was reached, so nothing is read twice and nothing is lost.
 //!
 //! Plain statements of fact are observations, too: what somebody waits for may have come true.
 
@@ -45,8 +46,8 @@ async fn place(engine: &Engine, tenant: &TenantId) -> Result<(Seq, Precondition)
     ))
 }
 
-/// Events that were not looked at yet, and something in them. A few without anything are not worth the commits that an
-/// activation costs: they are looked at again together with those that follow.
+/// Events that were not looked at yet, and something in them. A few without anything are not worth
+/// the commits that an activation costs: they are looked at again together with those that follow.
 pub async fn worth(engine: &Engine, tenant: &TenantId) -> Result<bool, EngineError> {
     let (after, _) = place(engine, tenant).await?;
     let events = engine.parts.store.events(tenant, after, FEW).await?;
@@ -143,8 +144,8 @@ async fn rules(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<R
     Ok(rules)
 }
 
-/// As much of a page as can be done in one step, and the place where that ends. What is stated after something was promised
-/// may be what was waited for: it is told once the promise is armed.
+/// As much of a page as can be done in one step, and the place where that ends. What is stated
+/// after something was promised may be what was waited for: it is told once the promise is armed.
 fn in_order(
     engine: &Engine,
     tenant: &TenantId,
@@ -180,7 +181,8 @@ fn states(entry: &Entry) -> impl Iterator<Item = String> {
     stated.into_iter()
 }
 
-/// The entries that these events tell of, as far as they are still there. What a replay repeats was read the first time.
+/// The entries that these events tell of, as far as they are still there. What a replay repeats was
+/// read the first time.
 async fn written(
     engine: &Engine,
     tenant: &TenantId,
@@ -275,7 +277,8 @@ async fn arm(
     }
 }
 
-/// Tells what the entries state to whoever waits for it. Before the place is noted: telling twice does nothing.
+/// Tells what the entries state to whoever waits for it. Before the place is noted: telling twice
+/// does nothing.
 async fn tell(engine: &Engine, tenant: &TenantId, entries: &[Told]) -> Result<(), EngineError> {
     if entries.is_empty() || !has_commitments(engine, tenant).await? {
         return Ok(());

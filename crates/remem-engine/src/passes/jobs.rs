@@ -1,5 +1,5 @@
-//! jobs: makes jobs of schedules that are due, and forgets jobs that ended long ago or are too many. Doing them is not its
-//! part: each pass over memories carries its own.
+//! jobs: makes jobs of schedules that are due, and forgets jobs that ended long ago or are too
+//! many. Doing them is not its part: each pass over memories carries its own.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -63,7 +63,8 @@ pub async fn run(
     })
 }
 
-/// Names of jobs sort by the time they were asked for at: what is too old, and what is too many, stands at the end.
+/// Names of jobs sort by the time they were asked for at: what is too old, and what is too many,
+/// stands at the end.
 async fn forget(
     engine: &Engine,
     tenant: &TenantId,

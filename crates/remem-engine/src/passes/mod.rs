@@ -1,5 +1,6 @@
-//! Passes: one file each. A pass over the host takes a tenant and nothing else, one over a memory takes a job. Both are
-//! bounded and idempotent and never spawn or retry: the next activation is the retry.
+//! Passes: one file each. A pass over the host takes a tenant and nothing else, one over a memory
+//! takes a job. Both are bounded and idempotent and never spawn or retry: the next activation is
+//! the retry.
 
 pub mod archives;
 pub mod compact;

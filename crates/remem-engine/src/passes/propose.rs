@@ -1,5 +1,5 @@
-//! propose: drafts what was done again and again, and rejects what nobody decided about in time. What it drafts is under review:
-//! nothing of it has an effect.
+//! propose: drafts what was done again and again, and rejects what nobody decided about in time.
+//! What it drafts is under review: nothing of it has an effect.
 
 use crate::engine::Engine;
 use crate::error::EngineError;

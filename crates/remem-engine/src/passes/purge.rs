@@ -1,8 +1,9 @@
 //! purge: ends entries whose time has run out, then makes whatever was erased physically gone.
 //!
-//! Expired entries are invisible from their millisecond on, whether or not this pass ran; the pass makes that final (a
-//! clock that jumps back cannot bring them back) and removes the text. Deleted text is covered too: the deletion erased
-//! it, and the scrub at the end of an activation cuts off the journal that may still hold older page images.
+//! Expired entries are invisible from their millisecond on, whether or not this pass ran; the pass
+//! makes that final (a clock that jumps back cannot bring them back) and removes the text. Deleted
+//! text is covered too: the deletion erased it, and the scrub at the end of an activation cuts off
+//! the journal that may still hold older page images.
 
 use crate::engine::Engine;
 use crate::error::EngineError;

@@ -1,10 +1,11 @@
-//! rescan: holds what was stored under other rules against those of today. A secret that comes into the vault late thus
-//! leaves the texts that already had it: entries, workspace files with their versions, runs and what they read, archives, proposals.
+//! rescan: holds what was stored under other rules against those of today. A secret that comes into
+//! the vault late thus leaves the texts that already had it: entries, workspace files with their
+//! versions, runs and what they read, archives, proposals.
 //!
-//! Readers never saw it since it was set (they look again at what is under other rules); this pass takes it off the disk.
-//! Each step commits what it changed together with the place it reached, so a crash repeats a step at the most. Writes that
-//! were admitted under the old rules, here or on another node, may land behind the walk: a second one follows when all of
-//! them must have.
+//! Readers never saw it since it was set (they look again at what is under other rules); this pass
+//! takes it off the disk. Each step commits what it changed together with the place it reached, so
+//! a crash repeats a step at the most. Writes that were admitted under the old rules, here or on
+//! another node, may land behind the walk: a second one follows when all of them must have.
 
 use crate::archive;
 use crate::engine::Engine;
@@ -26,7 +27,8 @@ const NAME: &str = "rescan";
 /// Bounds of one activation, which must end long before its lease does.
 const STEPS_MAX: u32 = 100;
 const TIME_MS_MAX: i64 = 10_000;
-/// A request that took its rules before a secret was set has been committed or given up after so long.
+/// A request that took its rules before a secret was set has been committed or given up after so
+/// long.
 const SETTLED_MS: i64 = 30_000;
 /// Walks that finish the work on one set of rules.
 const WALKS: u64 = 2;
@@ -219,8 +221,8 @@ impl Walk<'_> {
         self.commit(batch, place, changed).await
     }
 
-    /// The entries as they are to be, and how many of them are another text by that. Off the async threads: this may redact
-    /// megabytes at once.
+    /// The entries as they are to be, and how many of them are another text by that. Off the async
+    /// threads: this may redact megabytes at once.
     async fn readmit(&self, entries: Vec<Entry>) -> (Vec<(EntryId, Admitted)>, u64) {
         let rules = self.rules.clone();
         let policy = self.policy.clone();
@@ -293,7 +295,8 @@ impl Walk<'_> {
         let policy = self.policy.clone();
         let work = move || {
             let admission = rules.admission(&policy, Timestamp(0));
-            // A run that goes on is written anew by its own next step; taking its version away would only hold it up.
+            // A run that goes on is written anew by its own next step; taking its version away
+            // would only hold it up.
             let goes_on = |record: &Record| {
                 record.kind == RecordKind::Run
                     && record.body.get("status") == Some(&json!("running"))
@@ -303,7 +306,8 @@ impl Walk<'_> {
                 .filter(|record| !goes_on(record))
                 .map(|record| (admission.record(record.body.clone()), record));
             let changed = anew.filter(|(body, record)| *body.map() != record.body);
-            // An archive is named by its bytes, an artifact known by their hash: others cannot take their place.
+            // An archive is named by its bytes, an artifact known by their hash: others cannot take
+            // their place.
             let kept = |body, record: &Record| match record.kind {
                 RecordKind::Archive => archive::erased(&admission),
                 _ => proposals::erased(&admission, record).unwrap_or(body),
@@ -318,8 +322,8 @@ impl Walk<'_> {
             .expect("admission does not panic")
     }
 
-    /// The record under another text. A file gets a new version by that, since who has the old one must not write over the
-    /// new one unawares; like every version it is kept and told of.
+    /// The record under another text. A file gets a new version by that, since who has the old one
+    /// must not write over the new one unawares; like every version it is kept and told of.
     fn rewrite(&self, batch: Batch, record: Record, body: RecordBody) -> Batch {
         let version = Precondition::Version(record.version);
         let batch = batch.set_tied(
@@ -402,7 +406,8 @@ impl Progress {
         })
     }
 
-    /// Names and numbers of the host's own making, some of which look like a secret to whoever looks hard: kept as they are.
+    /// Names and numbers of the host's own making, some of which look like a secret to whoever
+    /// looks hard: kept as they are.
     fn written(&self) -> RecordBody {
         let mut body = json!({"scan": format!("{:016x}", self.scan), "since": self.since.0, "walks": self.walks});
         match &self.place {

@@ -1,6 +1,8 @@
-//! runs: takes up runs that nobody carries on any more, ends those that took too long, and forgets those that ended long ago.
+//! runs: takes up runs that nobody carries on any more, ends those that took too long, and forgets
+//! those that ended long ago.
 //!
-//! A run that has not ended holds a snapshot, so the open snapshots are the list of what to look at.
+//! A run that has not ended holds a snapshot, so the open snapshots are the list of what to look
+//! at.
 
 use crate::engine::Engine;
 use crate::error::EngineError;

@@ -1,5 +1,6 @@
-//! sessions: ends sessions that rest for too long, and works off those that are over. A session that was idle when somebody came back
-//! is closed by that write; this pass finds those that nobody came back to, and whatever a node left half done.
+//! sessions: ends sessions that rest for too long, and works off those that are over. A session
+//! that was idle when somebody came back is closed by that write; this pass finds those that nobody
+//! came back to, and whatever a node left half done.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -64,7 +65,8 @@ pub async fn run(
         }
         match one(engine, tenant, record, fence.clone(), now).await {
             Ok(changed) => report.changed += u64::from(changed),
-            // Somebody wrote into the session, or closed it, at this very moment: it is looked at again.
+            // Somebody wrote into the session, or closed it, at this very moment: it is looked at
+            // again.
             Err(EngineError::Store(StoreError::Conflict)) => report.more = true,
             Err(error) => return Err(error),
         }

@@ -1,5 +1,6 @@
-//! sweep: the nightly look at what is kept. Statements that ceased to be true long ago lose their text, unless an action rests on
-//! them; entries that hang on a session that is not there are counted, and there should be none.
+//! sweep: the nightly look at what is kept. Statements that ceased to be true long ago lose their
+//! text, unless an action rests on them; entries that hang on a session that is not there are
+//! counted, and there should be none.
 
 use crate::engine::Engine;
 use crate::error::EngineError;

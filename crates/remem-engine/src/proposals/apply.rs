@@ -1,5 +1,6 @@
-//! Applying a proposal. What is installed are the bytes of its newest revision as they were written down: read by number,
-//! held against their hash, against the rules of their kind and against the secrets of today. Nothing is made anew.
+//! Applying a proposal. What is installed are the bytes of its newest revision as they were written
+//! down: read by number, held against their hash, against the rules of their kind and against the
+//! secrets of today. Nothing is made anew.
 
 use super::authority::{Action, allowed};
 use super::change::{changing, is_seen, step};
@@ -35,8 +36,8 @@ impl Applied {
 }
 
 impl Engine {
-    /// Applies a proposal or, where that takes more than one, asks for it and approves it. `digest` is the hash of the artifact
-    /// that the caller has seen.
+    /// Applies a proposal or, where that takes more than one, asks for it and approves it. `digest`
+    /// is the hash of the artifact that the caller has seen.
     pub async fn apply_proposal(
         &self,
         caller: &Caller,
@@ -66,7 +67,8 @@ impl Engine {
         }
     }
 
-    /// The proposal that a caller wants to decide about, if it may. Whoever may not learns nothing about what is there.
+    /// The proposal that a caller wants to decide about, if it may. Whoever may not learns nothing
+    /// about what is there.
     pub(super) async fn to_decide(
         &self,
         caller: &Caller,
@@ -148,7 +150,8 @@ impl Engine {
         caller: &Caller,
         proposal: &Proposal,
     ) -> Result<Artifact, EngineError> {
-        // Erased, because a secret came to light, or damaged: either way they are not what was reviewed.
+        // Erased, because a secret came to light, or damaged: either way they are not what was
+        // reviewed.
         let artifact = self
             .parts
             .review

@@ -1,5 +1,6 @@
-//! Who may decide about a proposal. Whatever is not clearly allowed is denied, and every decision leaves an event: the
-//! allowed ones in the commit that they allow, the denied ones in a commit of their own.
+//! Who may decide about a proposal. Whatever is not clearly allowed is denied, and every decision
+//! leaves an event: the allowed ones in the commit that they allow, the denied ones in a commit of
+//! their own.
 
 use super::record::Proposal;
 use super::{ProposalError, Settings};

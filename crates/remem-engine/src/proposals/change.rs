@@ -1,5 +1,6 @@
-//! Changing a proposal short of applying it: revise, reject, archive. Each is one commit on the condition that the proposal is
-//! as it was, and ends a gate that was open for what is not there any more.
+//! Changing a proposal short of applying it: revise, reject, archive. Each is one commit on the
+//! condition that the proposal is as it was, and ends a gate that was open for what is not there
+//! any more.
 
 use super::draft;
 use super::gate::{Gate, GateState};
@@ -207,7 +208,8 @@ impl Engine {
         state: GateState,
         by: Option<&str>,
     ) -> Result<(Batch, Option<Gate>), EngineError> {
-        // One that cannot be read lets nobody pass, and does not keep a proposal from being turned down.
+        // One that cannot be read lets nobody pass, and does not keep a proposal from being turned
+        // down.
         let gate = match self.gate_of(tenant, proposal).await {
             Err(EngineError::Store(StoreError::Damaged(_))) => None,
             other => other?,

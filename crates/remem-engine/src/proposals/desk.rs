@@ -1,5 +1,6 @@
-//! The desk: the only place of the engine that reads what is under review. What it holds is private to `proposals`, so that
-//! nothing that resolves agents, workflows, prompts or automations can reach a proposal, not even by mistake.
+//! The desk: the only place of the engine that reads what is under review. What it holds is private
+//! to `proposals`, so that nothing that resolves agents, workflows, prompts or automations can
+//! reach a proposal, not even by mistake.
 
 use remem_core::{Record, RecordKind, TenantId, Timestamp};
 use remem_store::{Review, StoreError};

@@ -1,5 +1,5 @@
-//! From what somebody wrote to what is kept: redacted first and written down canonically then, so that the hash is one of
-//! what is kept. Owns the limits of a draft; it stores nothing.
+//! From what somebody wrote to what is kept: redacted first and written down canonically then, so
+//! that the hash is one of what is kept. Owns the limits of a draft; it stores nothing.
 
 use super::ProposalError;
 use crate::engine::Engine;
@@ -61,7 +61,8 @@ pub(super) fn written(
             .unwrap_or(&Map::new()),
     )?;
     for _ in 0..LOOKS {
-        // Field by field it is clean. As one text, which is how it is kept, something may still look like a secret.
+        // Field by field it is clean. As one text, which is how it is kept, something may still
+        // look like a secret.
         let again = cleaned(admission, artifact.text());
         if again == artifact.text() {
             return Ok(Draft {

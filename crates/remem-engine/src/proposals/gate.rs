@@ -1,5 +1,6 @@
-//! The gate: so many approvals of one revision, by people who did not write it, in time. One record a revision; every vote is a
-//! commit on the condition that gate and proposal are as they were, and the last one installs.
+//! The gate: so many approvals of one revision, by people who did not write it, in time. One record
+//! a revision; every vote is a commit on the condition that gate and proposal are as they were, and
+//! the last one installs.
 
 use super::apply::Applied;
 use super::authority::{Action, allowed};
@@ -507,7 +508,8 @@ impl Engine {
                 .await
             {
                 Ok(_) => report.changed += 1,
-                // Somebody decided at the last moment, or the lease is gone: the next activation sees which.
+                // Somebody decided at the last moment, or the lease is gone: the next activation
+                // sees which.
                 Err(StoreError::Conflict) => {}
                 Err(other) => return Err(other.into()),
             }

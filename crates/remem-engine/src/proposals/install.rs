@@ -1,5 +1,5 @@
-//! What applying a proposal means: the records that resolvers read, and beside them the exact bytes that they came from.
-//! Takes no name that something else has, be it the tenant's or the host's.
+//! What applying a proposal means: the records that resolvers read, and beside them the exact bytes
+//! that they came from. Takes no name that something else has, be it the tenant's or the host's.
 
 use super::ProposalError;
 use super::record::Proposal;
@@ -175,7 +175,8 @@ impl Engine {
             }
         };
         for effect in &effects {
-            // Names are kept in clear and shown in events, whatever the tenant thinks of shapes elsewhere.
+            // Names are kept in clear and shown in events, whatever the tenant thinks of shapes
+            // elsewhere.
             check_name(rules.redactor(), "artifact", &effect.key)
                 .map_err(|_| ProposalError::HoldsSecret)?;
         }
@@ -216,7 +217,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Refuses if a name is taken or there is no room; answers what the record of the installation must be like.
+    /// Refuses if a name is taken or there is no room; answers what the record of the installation
+    /// must be like.
     async fn free_names(
         &self,
         tenant: &TenantId,
@@ -255,7 +257,8 @@ impl Engine {
         else {
             return Ok(Precondition::Absent);
         };
-        // What was installed under this name before may have been removed since; then the name is free.
+        // What was installed under this name before may have been removed since; then the name is
+        // free.
         for item in earlier
             .body
             .get("items")

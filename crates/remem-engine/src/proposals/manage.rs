@@ -1,4 +1,5 @@
-//! What callers do with proposals: look at them, and submit their own. Changing one is in `change`, applying it in `apply`.
+//! What callers do with proposals: look at them, and submit their own. Changing one is in `change`,
+//! applying it in `apply`.
 
 use super::ProposalError;
 use super::draft;
@@ -57,7 +58,8 @@ const PAGE: u32 = 200;
 const SOURCES_MAX: usize = 50;
 
 impl Engine {
-    /// Proposals, oldest first: what has waited longest comes first. The name after which to go on, if there may be more.
+    /// Proposals, oldest first: what has waited longest comes first. The name after which to go on,
+    /// if there may be more.
     pub async fn proposals(
         &self,
         caller: &Caller,
@@ -139,8 +141,8 @@ impl Engine {
         Ok(revisions)
     }
 
-    /// Puts a caller's own draft under review; once, however often it is repeated with the same key. Answers whether it was
-    /// there already.
+    /// Puts a caller's own draft under review; once, however often it is repeated with the same
+    /// key. Answers whether it was there already.
     pub async fn submit_proposal(
         &self,
         caller: &Caller,

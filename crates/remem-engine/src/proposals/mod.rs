@@ -1,5 +1,5 @@
-//! Proposals: drafts of what the host could do by itself, which do nothing until somebody applies them. This file owns what
-//! is configured and what can go wrong; it decides nothing.
+//! Proposals: drafts of what the host could do by itself, which do nothing until somebody applies
+//! them. This file owns what is configured and what can go wrong; it decides nothing.
 //!
 //! * `desk`: the only reader of what is under review.
 //! * `record`: a proposal and its revisions as they are kept.
@@ -74,7 +74,8 @@ pub struct Settings {
     pub activation: Activation,
     /// Approvals that a gate needs.
     pub quorum: u32,
-    /// A role that whoever decides must have beside the scope; one that is not known denies everybody.
+    /// A role that whoever decides must have beside the scope; one that is not known denies
+    /// everybody.
     pub required_role: Option<String>,
     /// The same with a scope.
     pub required_scope: Option<String>,

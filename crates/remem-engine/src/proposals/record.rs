@@ -1,5 +1,6 @@
-//! A proposal and its revisions as they are kept and read. What a caller wrote in them was redacted before it came here; the
-//! rest are names, numbers and hashes of the host's own, which are kept as they are.
+//! A proposal and its revisions as they are kept and read. What a caller wrote in them was redacted
+//! before it came here; the rest are names, numbers and hashes of the host's own, which are kept as
+//! they are.
 
 use super::desk::Desk;
 use crate::engine::Engine;
@@ -40,7 +41,8 @@ pub struct Proposal {
     pub revision: u64,
     /// The hash of that revision's artifact.
     pub sha256: String,
-    /// The hash of the first one: what was turned down is known by it, however it was changed before.
+    /// The hash of the first one: what was turned down is known by it, however it was changed
+    /// before.
     pub(super) origin: String,
     /// When it was made.
     pub created_at: Timestamp,
@@ -225,7 +227,8 @@ impl Desk {
         ))
     }
 
-    /// The bytes of a proposal's newest revision, as they were written down; `None` if they are not what their hash says.
+    /// The bytes of a proposal's newest revision, as they were written down; `None` if they are not
+    /// what their hash says.
     pub(super) async fn artifact(
         &self,
         tenant: &TenantId,
@@ -259,7 +262,8 @@ impl Desk {
 }
 
 impl Engine {
-    /// A proposal as it may be shown today: what it holds may have become a secret since it was written.
+    /// A proposal as it may be shown today: what it holds may have become a secret since it was
+    /// written.
     pub(super) async fn shown_proposal(
         &self,
         tenant: &TenantId,

@@ -1,4 +1,5 @@
-//! The draft that conformance checks look at. Nothing here does anything on a host without the seams for them.
+//! The draft that conformance checks look at. Nothing here does anything on a host without the
+//! seams for them.
 
 use super::draft;
 use super::manage::creating;

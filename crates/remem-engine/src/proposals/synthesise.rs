@@ -1,5 +1,6 @@
-//! Drafts that the host makes by itself, of what runs and agents did. It puts them under review and does nothing else; what was
-//! turned down once, whatever became of it since, is not proposed again.
+//! Drafts that the host makes by itself, of what runs and agents did. It puts them under review and
+//! does nothing else; what was turned down once, whatever became of it since, is not proposed
+//! again.
 
 use super::draft;
 use super::manage::creating;
@@ -286,7 +287,8 @@ impl Engine {
     }
 }
 
-/// What counts of a run: it ended well, nobody but its principal started it, it repeats no other one, and everybody may know of it.
+/// What counts of a run: it ended well, nobody but its principal started it, it repeats no other
+/// one, and everybody may know of it.
 fn trace(run: String, state: RunState) -> Option<RunTrace> {
     let whole = state.status == RunStatus::Completed
         && state.parent.is_none()

@@ -1,5 +1,5 @@
-//! Traces of tools: which tools an agent called one after the other. The host does not call tools itself; whoever does may
-//! tell it. Kept for some weeks, read by `synthesise` alone.
+//! Traces of tools: which tools an agent called one after the other. The host does not call tools
+//! itself; whoever does may tell it. Kept for some weeks, read by `synthesise` alone.
 
 use crate::caller::Caller;
 use crate::engine::Engine;

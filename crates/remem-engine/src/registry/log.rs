@@ -1,4 +1,5 @@
-//! What this process knows of activations, and of work that came up here. Hints only: leases and records decide.
+//! What this process knows of activations, and of work that came up here. Hints only: leases and
+//! records decide.
 
 use super::PassReport;
 use remem_core::{TenantId, Timestamp};
@@ -36,7 +37,8 @@ impl PassLog {
             .insert((tenant.clone(), status.name), status);
     }
 
-    /// There is more to do at a tenant, at the next period: rings no bell, so that a pass cannot wake itself.
+    /// There is more to do at a tenant, at the next period: rings no bell, so that a pass cannot
+    /// wake itself.
     pub(crate) fn again(&self, pass: &'static str, tenant: &TenantId) {
         self.work
             .lock()

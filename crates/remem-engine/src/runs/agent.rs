@@ -1,5 +1,6 @@
-//! An agent's turn: calling upon an installed agent is a run of one node. This host runs no model: a turn binds what the
-//! manifest asks for (prompt, tools, memory), keeps the task, brings up what the agent remembers, and says what it did.
+//! An agent's turn: calling upon an installed agent is a run of one node. This host runs no model:
+//! a turn binds what the manifest asks for (prompt, tools, memory), keeps the task, brings up what
+//! the agent remembers, and says what it did.
 
 use super::live::{Halt, Live};
 use super::reads::ListArgs;

@@ -1,5 +1,6 @@
-//! Distillation as a part of a run: reads what the run sees, within the budget of the run's options. What came of it is
-//! recorded like a read, so that a replay does nothing and tells the same.
+//! Distillation as a part of a run: reads what the run sees, within the budget of the run's
+//! options. What came of it is recorded like a read, so that a replay does nothing and tells the
+//! same.
 
 use super::actions::needed_memory;
 use super::live::{Halt, Live};
@@ -10,7 +11,8 @@ use remem_core::workflow::Node;
 use remem_core::{EventBody, Rejection};
 use serde_json::{Map, Value, json};
 
-/// The budget of the run's options, as the protocol names it: `distillation.tokenBudget`, in one key or two.
+/// The budget of the run's options, as the protocol names it: `distillation.tokenBudget`, in one
+/// key or two.
 fn budget(configurable: &Map<String, Value>) -> Result<Option<u64>, Halt> {
     let nested = configurable
         .get("distillation")

@@ -123,7 +123,8 @@ fn ended(status: RunStatus) {
     metrics::counter!("remem_runs_ended_total", "status" => status.as_str()).increment(1);
 }
 
-/// Ends a run with an error. Whatever the node had staged is dropped with it: it is taken up anew from its record.
+/// Ends a run with an error. Whatever the node had staged is dropped with it: it is taken up anew
+/// from its record.
 pub(crate) async fn fail(
     engine: &Engine,
     tenant: &TenantId,

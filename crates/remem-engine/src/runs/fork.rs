@@ -1,4 +1,5 @@
-//! Forks: a replay, which answers everything from what the run recorded, and a branch, which goes on anew from a point.
+//! Forks: a replay, which answers everything from what the run recorded, and a branch, which goes
+//! on anew from a point.
 
 use super::{Run, Start, Started};
 use crate::caller::Caller;
@@ -48,7 +49,8 @@ fn is_fact(event: &Event) -> bool {
     )
 }
 
-/// What a replay repeats, as far as it has not been repeated yet; `None` for a run that acts on its own.
+/// What a replay repeats, as far as it has not been repeated yet; `None` for a run that acts on its
+/// own.
 pub(super) async fn facts_to_repeat(
     engine: &Engine,
     tenant: &TenantId,

@@ -1,8 +1,10 @@
-//! A run while it is carried on: its state, what it has staged, and the one place where that becomes a commit.
+//! A run while it is carried on: its state, what it has staged, and the one place where that
+//! becomes a commit.
 //!
-//! What a node does is staged and committed together with the run's record. A read commits what was staged before, so
-//! that a run sees its own writes. Such a commit has a key made of the run, the node and its number: a node that is
-//! executed again after a crash repeats it and gets the answers of the first time.
+//! What a node does is staged and committed together with the run's record. A read commits what was
+//! staged before, so that a run sees its own writes. Such a commit has a key made of the run, the
+//! node and its number: a node that is executed again after a crash repeats it and gets the answers
+//! of the first time.
 
 use super::{Fresh, Run};
 use crate::caller::named;
@@ -224,8 +226,9 @@ impl<'e> Live<'e> {
         }
     }
 
-    /// The scope of a name inside the run's tenant, the only one it reaches, as whoever started it. A run that everybody sees reaches
-    /// nobody's own memories, whatever came into what it runs since it began.
+    /// The scope of a name inside the run's tenant, the only one it reaches, as whoever started it.
+    /// A run that everybody sees reaches nobody's own memories, whatever came into what it runs
+    /// since it began.
     pub fn scope(&self, memory_ref: &str) -> Option<Scope> {
         let actor = PrincipalId::parse(&self.run.state.principal)?;
         let memory_ref = named(&actor, memory_ref)?;
@@ -236,7 +239,8 @@ impl<'e> Live<'e> {
         Some(Scope::new(self.tenant.clone(), memory_ref).acting(Actor::User(actor)))
     }
 
-    /// The value of a secret that the run may use. From now on nothing that the run writes can hold it.
+    /// The value of a secret that the run may use. From now on nothing that the run writes can hold
+    /// it.
     pub async fn secret(&mut self, name: &str) -> Result<SecretValue, Halt> {
         let missing = || {
             Halt::fault(
@@ -272,7 +276,8 @@ impl<'e> Live<'e> {
             .await?)
     }
 
-    /// What the run's texts are held against now: secrets may have come into the vault since it began.
+    /// What the run's texts are held against now: secrets may have come into the vault since it
+    /// began.
     pub async fn look_at_rules(&mut self) -> Result<(), Halt> {
         self.rules = self.secrets.rules(
             &self.engine.parts.secrets,
@@ -281,7 +286,8 @@ impl<'e> Live<'e> {
         Ok(())
     }
 
-    /// Everything that the run was given or has resolved is kept out of what it writes, also by a process that takes it up.
+    /// Everything that the run was given or has resolved is kept out of what it writes, also by a
+    /// process that takes it up.
     async fn register(&mut self) -> Result<(), Halt> {
         let names: Vec<String> = self
             .run
@@ -299,7 +305,8 @@ impl<'e> Live<'e> {
         self.look_at_rules().await
     }
 
-    /// Writes an entry as if at `now`; answers its name. In a replay, the name that was given the first time.
+    /// Writes an entry as if at `now`; answers its name. In a replay, the name that was given the
+    /// first time.
     pub fn write(
         &mut self,
         memory_ref: &str,
@@ -386,12 +393,14 @@ impl<'e> Live<'e> {
             .any(|step| matches!(step, Step::Put { .. } | Step::Delete { .. }))
     }
 
-    /// Commits what is staged, with the run's record. What is done then is never done again: the record says so.
+    /// Commits what is staged, with the run's record. What is done then is never done again: the
+    /// record says so.
     pub async fn commit(&mut self) -> Result<(), Halt> {
         self.commit_as(None).await
     }
 
-    /// Commits what a node has done so far. If the node is executed again, it gets the answers of the first time.
+    /// Commits what a node has done so far. If the node is executed again, it gets the answers of
+    /// the first time.
     pub async fn commit_midway(&mut self) -> Result<(), Halt> {
         let key = self.key();
         self.commits += 1;
@@ -458,8 +467,9 @@ impl<'e> Live<'e> {
         }
     }
 
-    /// Made of the run, the node and the step, so that a node that is executed again after a crash gives the same name, and
-    /// that what a run writes at one instant is in the order in which it wrote it.
+    /// Made of the run, the node and the step, so that a node that is executed again after a crash
+    /// gives the same name, and that what a run writes at one instant is in the order in which it
+    /// wrote it.
     fn entry_id(&mut self) -> EntryId {
         self.step += 1;
         let text = format!("{}/{}/{}", self.run.id, self.node, self.step);

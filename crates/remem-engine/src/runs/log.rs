@@ -22,7 +22,8 @@ fn ends(event: &Event) -> bool {
 }
 
 impl Engine {
-    /// Events of a run from position `from` on, and whether the run's last one has been given by now.
+    /// Events of a run from position `from` on, and whether the run's last one has been given by
+    /// now.
     pub async fn run_events(
         &self,
         caller: &Caller,
@@ -111,8 +112,9 @@ impl Engine {
         }
     }
 
-    /// Waits until the run may have taken a step: by its own bell where this process carries it on, by the tenant's where
-    /// somebody else does, and in any case not for long. What happens from now on counts, not from the first poll on.
+    /// Waits until the run may have taken a step: by its own bell where this process carries it on,
+    /// by the tenant's where somebody else does, and in any case not for long. What happens from
+    /// now on counts, not from the first poll on.
     fn next_step<'a>(
         &self,
         tenant: &TenantId,
@@ -173,7 +175,8 @@ pub struct RunFeed {
 }
 
 impl RunFeed {
-    /// The next events, at least one; waits for them. `None` after the last event, or once the caller's key is no longer good.
+    /// The next events, at least one; waits for them. `None` after the last event, or once the
+    /// caller's key is no longer good.
     pub async fn next(&mut self) -> Result<Option<Vec<Event>>, EngineError> {
         let engine = self.place.engine().clone();
         while !self.ended && engine.still_valid(&self.caller).await.is_ok() {

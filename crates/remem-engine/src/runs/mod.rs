@@ -1,8 +1,9 @@
-//! Runs: starting, showing, cancelling. How a run goes on is in `execute`, what it may do in `live` and `nodes`.
+//! Runs: starting, showing, cancelling. How a run goes on is in `execute`, what it may do in `live`
+//! and `nodes`.
 //!
-//! A run is a record beside the tenant's memory. Every step commits its effects together with the record, on the
-//! condition that the record is as it was: so two nodes of a cluster can never both carry a run on, and a run that was
-//! cancelled does nothing more.
+//! A run is a record beside the tenant's memory. Every step commits its effects together with the
+//! record, on the condition that the record is as it was: so two nodes of a cluster can never both
+//! carry a run on, and a run that was cancelled does nothing more.
 
 mod actions;
 mod agent;
@@ -93,7 +94,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether the caller may know of it: one that works with a memory of one user is that user's alone.
+    /// Whether the caller may know of it: one that works with a memory of one user is that user's
+    /// alone.
     pub(crate) fn is_shown_to(&self, caller: &Caller) -> bool {
         self.state
             .only_for
@@ -113,11 +115,13 @@ pub struct Started {
 
 const TAGS_MAX: usize = 100;
 const TAG_CHARS_MAX: usize = 256;
-/// A cancel tries again when the run, carried on by another process, has just taken a step. Its steps are not many.
+/// A cancel tries again when the run, carried on by another process, has just taken a step. Its
+/// steps are not many.
 const TRIES: u32 = 1_000;
 
 impl Engine {
-    /// Starts a run: its first event and its snapshot are stored when this answers; the rest follows.
+    /// Starts a run: its first event and its snapshot are stored when this answers; the rest
+    /// follows.
     pub async fn create_run(
         &self,
         caller: &Caller,
@@ -220,7 +224,8 @@ impl Engine {
         }
     }
 
-    /// Ends a run where it stands. One that was cancelled before is answered alike; one that has ended is a conflict.
+    /// Ends a run where it stands. One that was cancelled before is answered alike; one that has
+    /// ended is a conflict.
     pub async fn cancel_run(&self, caller: &Caller, id: &str) -> Result<Run, EngineError> {
         caller.require(Permission::RunsCancel)?;
         let id = RunId::parse(id).ok_or(EngineError::NotFound)?;
@@ -340,7 +345,8 @@ impl Engine {
         })
     }
 
-    /// Adds to a batch all that starts a run; answers the run as it will be stored. The batch becomes the run's.
+    /// Adds to a batch all that starts a run; answers the run as it will be stored. The batch
+    /// becomes the run's.
     pub(crate) async fn starting(
         &self,
         policy: &Policy,
@@ -482,7 +488,8 @@ impl Engine {
         Some(agent)
     }
 
-    /// The user whose own memory a workflow works with when this user runs it. What it starts counts as well: it sees what comes of that.
+    /// The user whose own memory a workflow works with when this user runs it. What it starts
+    /// counts as well: it sees what comes of that.
     async fn only_for(
         &self,
         tenant: &TenantId,

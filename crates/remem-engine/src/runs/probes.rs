@@ -1,5 +1,5 @@
-//! What the conformance fixtures ask of a run: each probe uses the same reads and writes as any other node, and leaves what
-//! it saw in the run's variables.
+//! What the conformance fixtures ask of a run: each probe uses the same reads and writes as any
+//! other node, and leaves what it saw in the run's variables.
 
 use super::actions::{list_args, needed_memory};
 use super::live::{Halt, Live};
@@ -154,7 +154,8 @@ async fn budgeted(live: &mut Live<'_>, node: &Node) -> Result<(), Halt> {
     Ok(())
 }
 
-/// A text that holds a secret in clear, for as long as it takes to write it. A replay has no use for the value.
+/// A text that holds a secret in clear, for as long as it takes to write it. A replay has no use
+/// for the value.
 async fn with_secret(
     live: &mut Live<'_>,
     name: &str,

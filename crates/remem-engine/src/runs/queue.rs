@@ -1,4 +1,5 @@
-//! Runs that wait for their turn in this process. Whatever is lost here with the process is found again by the pass `runs`.
+//! Runs that wait for their turn in this process. Whatever is lost here with the process is found
+//! again by the pass `runs`.
 
 use remem_core::{Policy, Revision, RunId, RunState, TenantId};
 use std::collections::{HashMap, VecDeque};
@@ -100,7 +101,8 @@ impl RunQueue {
             .for_each(|bell| bell.notify_waiters());
     }
 
-    /// Rings after each step of a run that this process carries on: whoever waits for one run need not wake up for all.
+    /// Rings after each step of a run that this process carries on: whoever waits for one run need
+    /// not wake up for all.
     pub fn bell_of(&self, tenant: &TenantId, run: &RunId) -> Option<Arc<Notify>> {
         self.inner()
             .here
@@ -115,7 +117,8 @@ impl RunQueue {
         Wish { queue: self, run }
     }
 
-    /// Waits while somebody wants the run: a quick run would otherwise always be a step ahead of them.
+    /// Waits while somebody wants the run: a quick run would otherwise always be a step ahead of
+    /// them.
     pub async fn give_way(&self, tenant: &TenantId, run: &RunId) {
         loop {
             let freed = self.free.notified();

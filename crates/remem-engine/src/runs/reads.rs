@@ -1,4 +1,5 @@
-//! What a run reads. Each answer is recorded, so that a replay gives it again byte for byte whatever became of memory.
+//! What a run reads. Each answer is recorded, so that a replay gives it again byte for byte
+//! whatever became of memory.
 
 use super::live::{Halt, Live};
 use crate::error::EngineError;
@@ -52,7 +53,8 @@ impl Live<'_> {
         self.record(asked, answer).await
     }
 
-    /// The recorded answer, in a replay. Otherwise the caller asks, and what was written before is there to be found.
+    /// The recorded answer, in a replay. Otherwise the caller asks, and what was written before is
+    /// there to be found.
     pub async fn recall(&mut self, asked: &Value) -> Result<Option<Value>, Halt> {
         self.step += 1;
         if let Some(source) = self
@@ -77,7 +79,8 @@ impl Live<'_> {
         format!("{:03}.{:03}", self.node, self.step)
     }
 
-    /// Records an answer with the next commit. The run sees what is recorded, not what was read: only so is a replay the same.
+    /// Records an answer with the next commit. The run sees what is recorded, not what was read:
+    /// only so is a replay the same.
     pub async fn record(&mut self, asked: Value, answer: Value) -> Result<Value, Halt> {
         let mut read = Map::new();
         read.insert("asked".to_owned(), asked);

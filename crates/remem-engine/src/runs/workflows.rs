@@ -1,4 +1,5 @@
-//! Workflow definitions: those that the host brings, and those that a tenant installed. A tenant's own name wins.
+//! Workflow definitions: those that the host brings, and those that a tenant installed. A tenant's
+//! own name wins.
 
 use crate::caller::Caller;
 use crate::engine::Engine;
@@ -26,7 +27,8 @@ pub struct WorkflowInfo {
 }
 
 impl Engine {
-    /// Installs a definition, in place of one of the same name; answers it as it is kept, and whether it is new.
+    /// Installs a definition, in place of one of the same name; answers it as it is kept, and
+    /// whether it is new.
     pub async fn put_workflow(
         &self,
         caller: &Caller,

@@ -1,6 +1,7 @@
-//! The end of a session: patterns and corroborated claims become persistent in one commit, then everything else ends page by page.
-//! Each step depends on the session's record being as it was read, so a node that slept finds itself too late, and a step that was
-//! done is not done again: names of what is made are digests of the session and the text.
+//! The end of a session: patterns and corroborated claims become persistent in one commit, then
+//! everything else ends page by page. Each step depends on the session's record being as it was
+//! read, so a node that slept finds itself too late, and a step that was done is not done again:
+//! names of what is made are digests of the session and the text.
 
 use super::{Session, State, UNREADABLE};
 use crate::engine::Engine;
@@ -137,7 +138,8 @@ impl Engine {
                 .add_lasting(scope, batch, &mut slots, (name, one), now)
                 .await?;
         }
-        // Nothing is added any more, so this is how many there are; how many of them stay is known at the end.
+        // Nothing is added any more, so this is how many there are; how many of them stay is known
+        // at the end.
         let ended = entries
             .iter()
             .filter(|entry| entry.tier != Tier::Persistent)
@@ -209,7 +211,8 @@ impl Engine {
             .is_some())
     }
 
-    /// Ends what hangs on the session, and closes it for good once nothing does but what actions rest on.
+    /// Ends what hangs on the session, and closes it for good once nothing does but what actions
+    /// rest on.
     async fn end_entries(
         &self,
         scope: &Scope,
@@ -258,7 +261,8 @@ impl Engine {
             gone += removed;
             kept += outcomes.len() as u64 - removed;
         }
-        // Those that ended before a crash are not seen again; a session larger than what was read has more than were counted.
+        // Those that ended before a crash are not seen again; a session larger than what was read
+        // has more than were counted.
         let ended = session.ended.saturating_sub(kept).max(gone);
         let batch = Batch::new(tenant.clone(), now).unset(
             RecordKind::Session,

@@ -1,5 +1,6 @@
-//! Sessions of a memory: one is open at a time, begins with the first thing that hangs on it, and is over when it rests too long or
-//! somebody says so. This file owns the records (`open/…`, `closing/…`, `closed/…`); what outlasts a session is worked out in `close`.
+//! Sessions of a memory: one is open at a time, begins with the first thing that hangs on it, and
+//! is over when it rests too long or somebody says so. This file owns the records (`open/…`,
+//! `closing/…`, `closed/…`); what outlasts a session is worked out in `close`.
 
 pub(crate) mod close;
 mod patterns;
@@ -171,7 +172,8 @@ impl Engine {
         })
     }
 
-    /// Adds to a batch what its put does to the sessions of its memory. Whoever closes the session meanwhile makes it fail.
+    /// Adds to a batch what its put does to the sessions of its memory. Whoever closes the session
+    /// meanwhile makes it fail.
     pub(crate) async fn join_session(
         &self,
         tenant: &TenantId,
@@ -271,7 +273,8 @@ impl Engine {
         Ok(Some((Session::read(record)?, version)))
     }
 
-    /// Whether nothing has happened in it for that long. What was noted may be older than the newest entry.
+    /// Whether nothing has happened in it for that long. What was noted may be older than the
+    /// newest entry.
     pub(crate) async fn is_idle(
         &self,
         scope: &Scope,

@@ -1,5 +1,6 @@
-//! Episodes of a session as `core/compound` reads them, and its patterns as drafts of persistent procedures. Who spoke and which
-//! tools were called stands in an entry's metadata: `speaker`, `tool`, `tools`.
+//! Episodes of a session as `core/compound` reads them, and its patterns as drafts of persistent
+//! procedures. Who spoke and which tools were called stands in an entry's metadata: `speaker`,
+//! `tool`, `tools`.
 
 use super::close::Lasting;
 use remem_core::compound::{compound, compound_thread};

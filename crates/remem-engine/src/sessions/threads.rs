@@ -1,5 +1,6 @@
-//! The end of a chat thread: what the operator said to do, and what was corrected, goes on in the session; so does which tools were
-//! called, as one line; the turns themselves end, unless an action rests on them.
+//! The end of a chat thread: what the operator said to do, and what was corrected, goes on in the
+//! session; so does which tools were called, as one line; the turns themselves end, unless an
+//! action rests on them.
 
 use super::close::{Lasting, made_id};
 use super::patterns::{of_thread, tools};

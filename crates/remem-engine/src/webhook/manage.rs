@@ -132,7 +132,8 @@ impl Engine {
         })
     }
 
-    /// The answer to a registration, now or earlier: the secret is in the record, sealed, for a repetition to find.
+    /// The answer to a registration, now or earlier: the secret is in the record, sealed, for a
+    /// repetition to find.
     async fn registered(
         &self,
         caller: &Caller,
@@ -385,7 +386,8 @@ impl Engine {
             }
         };
         match self.parts.store.commit(batch).await {
-            // Somebody else took the letter away or tried it too: what the receiver said stays true.
+            // Somebody else took the letter away or tried it too: what the receiver said stays
+            // true.
             Ok(_) | Err(StoreError::Conflict) => Ok(Redelivered {
                 delivered: error.is_none(),
                 error,
@@ -395,7 +397,8 @@ impl Engine {
     }
 }
 
-/// A webhook is sent what is its user's own, and the answer holds its secret: nobody else repeats the request.
+/// A webhook is sent what is its user's own, and the answer holds its secret: nobody else repeats
+/// the request.
 fn digest(user: &PrincipalId, new: &NewWebhook) -> Digest {
     let mut digest = Digest::of_user(user);
     digest.part(new.url.as_bytes());

@@ -1,7 +1,9 @@
-//! Webhooks: subscriptions to a tenant's run events. This file has what one is and how it is kept; `manage` has what
-//! callers do with them, `send` makes one delivery, and the pass `deliver` makes them all.
+//! Webhooks: subscriptions to a tenant's run events. This file has what one is and how it is kept;
+//! `manage` has what callers do with them, `send` makes one delivery, and the pass `deliver` makes
+//! them all.
 //!
-//! A webhook is one record. Its URL and secret are sealed: URLs often hold a token, and a redactor would garble it.
+//! A webhook is one record. Its URL and secret are sealed: URLs often hold a token, and a redactor
+//! would garble it.
 
 mod manage;
 pub(crate) mod send;
@@ -104,9 +106,11 @@ pub(crate) struct Hook {
     /// Everything up to this event was sent, skipped or given up.
     pub after: Seq,
     pub health: Health,
-    /// Who registered it: what is that user's own is sent as well. Those from before this was written down are sent nobody's.
+    /// Who registered it: what is that user's own is sent as well. Those from before this was
+    /// written down are sent nobody's.
     pub principal: Option<String>,
-    /// How it is doing as others see it: without what is that user's own. Absent as long as there was nothing of that.
+    /// How it is doing as others see it: without what is that user's own. Absent as long as there
+    /// was nothing of that.
     pub others: Option<Health>,
     url: Sealed,
     secret: Sealed,
@@ -143,7 +147,8 @@ impl Health {
 }
 
 impl Hook {
-    /// How it is doing, as far as the event that was just tried may be known: to others one of its user's own never was.
+    /// How it is doing, as far as the event that was just tried may be known: to others one of its
+    /// user's own never was.
     pub(crate) fn note(&mut self, is_own: bool, what: impl Fn(&mut Health)) {
         if is_own && self.others.is_none() {
             self.others = Some(self.health.clone());
@@ -177,7 +182,8 @@ impl Hook {
         })
     }
 
-    /// What is stored of it. Shapes were judged when it was registered; only registered values are looked for again.
+    /// What is stored of it. Shapes were judged when it was registered; only registered values are
+    /// looked for again.
     pub(crate) fn body(&self, policy: &Policy, rules: &Rules, now: Timestamp) -> RecordBody {
         let mut body = self.health.to_map();
         let mut put = |name: &str, value: Value| {

@@ -1,5 +1,5 @@
-//! One delivery: the event as the wire writes it, signed with the webhook's secret, posted once. Decides nothing about
-//! what comes next.
+//! One delivery: the event as the wire writes it, signed with the webhook's secret, posted once.
+//! Decides nothing about what comes next.
 
 use super::Hook;
 use crate::engine::Engine;
@@ -52,7 +52,8 @@ impl Engine {
         let attempt = match self.open_hook(tenant, hook) {
             None => Attempt::Failed("sealed_with_another_key".to_owned()),
             Some((url, secret)) => {
-                // What receivers hold against their own clocks: the machine's time, not the engine's.
+                // What receivers hold against their own clocks: the machine's time, not the
+                // engine's.
                 let timestamp = self.parts.clock.now().0.div_euclid(1_000);
                 let headers = headers(
                     hook,

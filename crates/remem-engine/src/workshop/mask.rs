@@ -1,5 +1,5 @@
-//! The non-mirror discipline at the door of a workshop memory: traces are refused, personal data becomes a pseudonym, and whoever it
-//! belongs to a subject that can be forgotten.
+//! The non-mirror discipline at the door of a workshop memory: traces are refused, personal data
+//! becomes a pseudonym, and whoever it belongs to a subject that can be forgotten.
 
 use crate::engine::Engine;
 use crate::error::EngineError;

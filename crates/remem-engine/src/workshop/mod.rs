@@ -1,5 +1,6 @@
-//! What a put means where memory has sessions and slots: the draft as the memory's profile takes it, the session it hangs on, the
-//! answer whose place it takes; all in one commit, tried again when somebody else answered first. It may not store anything itself.
+//! What a put means where memory has sessions and slots: the draft as the memory's profile takes
+//! it, the session it hangs on, the answer whose place it takes; all in one commit, tried again
+//! when somebody else answered first. It may not store anything itself.
 
 mod mask;
 pub(crate) mod place;
@@ -25,7 +26,8 @@ pub(crate) enum Kept {
 }
 
 impl Engine {
-    /// The drafts as the memory takes them; `who` says it. Personal data is masked where the profile says so.
+    /// The drafts as the memory takes them; `who` says it. Personal data is masked where the
+    /// profile says so.
     pub(crate) async fn shape(
         &self,
         caller: &Caller,
@@ -39,7 +41,8 @@ impl Engine {
         let mut shaped = Vec::with_capacity(drafts.len());
         for mut draft in drafts {
             if profile.non_mirror {
-                // Secrets first: a mask in the middle of one would hide it from whoever looks for it.
+                // Secrets first: a mask in the middle of one would hide it from whoever looks for
+                // it.
                 draft.content = rules
                     .redactor()
                     .clean(&draft.content, policy.shapes)
@@ -151,8 +154,8 @@ impl Engine {
         Ok((batch, kept))
     }
 
-    /// The entries as they are kept, in the order of the drafts. On a repetition the first answer is told again: a draft whose change
-    /// stored nothing was said before.
+    /// The entries as they are kept, in the order of the drafts. On a repetition the first answer
+    /// is told again: a draft whose change stored nothing was said before.
     pub(crate) fn kept_entries(kept: Vec<Kept>, committed: &Committed) -> Vec<Entry> {
         let first = committed.outcomes.len().saturating_sub(kept.len());
         let entries = kept

@@ -1,5 +1,6 @@
-//! Where a draft stands among the answers to its question: says the same as one, takes the place of one, comes before one, or stands
-//! apart. It reads slots and changes nothing; `core/conflict.rs` decides.
+//! Where a draft stands among the answers to its question: says the same as one, takes the place of
+//! one, comes before one, or stands apart. It reads slots and changes nothing; `core/conflict.rs`
+//! decides.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -43,7 +44,8 @@ struct Row {
     entry: Option<Entry>,
 }
 
-/// The name of a question inside a session: what is said there in passing takes nobody's place for good.
+/// The name of a question inside a session: what is said there in passing takes nobody's place for
+/// good.
 pub(crate) fn slot_in(session: Option<&SessionId>, slot: &str) -> String {
     session.map_or_else(|| slot.to_owned(), |session| format!("{session}|{slot}"))
 }
@@ -72,7 +74,8 @@ impl<'a> Slots<'a> {
         }
     }
 
-    /// Where the draft, to be called `id`, stands. What nobody vouches for has no slot and contradicts nothing.
+    /// Where the draft, to be called `id`, stands. What nobody vouches for has no slot and
+    /// contradicts nothing.
     pub async fn place(
         &mut self,
         id: &EntryId,

@@ -1,5 +1,6 @@
-//! A store between the engine and the real one that a test can meddle with: it counts what is read, stops working at any one
-//! call (as if the process died there), and lets a test act right before a commit.
+//! A store between the engine and the real one that a test can meddle with: it counts what is read,
+//! stops working at any one call (as if the process died there), and lets a test act right before a
+//! commit.
 
 use async_trait::async_trait;
 use remem_core::{
@@ -50,12 +51,14 @@ impl Meddler {
         }
     }
 
-    /// From now on everybody has every lease, and nobody is fenced off: what is safe must be so without them.
+    /// From now on everybody has every lease, and nobody is fenced off: what is safe must be so
+    /// without them.
     pub fn ignore_leases(&self) {
         self.lawless.store(true, Ordering::SeqCst);
     }
 
-    /// Nothing works from the call of this number on; `late`: if that is a commit, it is still done, but nobody hears of it.
+    /// Nothing works from the call of this number on; `late`: if that is a commit, it is still
+    /// done, but nobody hears of it.
     pub fn die_at(&self, call: u64, late: bool) {
         self.calls.store(0, Ordering::SeqCst);
         self.late.store(late, Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! A world for tests of jobs and schedules: engines over one store, and work that does what a test says, page by page.
+//! A world for tests of jobs and schedules: engines over one store, and work that does what a test
+//! says, page by page.
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(
     clippy::unwrap_used,
@@ -192,7 +193,8 @@ pub async fn faulty(seed: u64) -> (tempfile::TempDir, Arc<FaultyStore<SqliteStor
     (folder, store, ground.node().await, quiet.node().await)
 }
 
-/// What happens on each page of the work, given the memory and the page. A test has its thread for itself.
+/// What happens on each page of the work, given the memory and the page. A test has its thread for
+/// itself.
 pub fn on_page(step: impl Fn(String, u64) -> StepFuture + Send + Sync + 'static) {
     STEP.with(|place| *place.borrow_mut() = Some(Arc::new(step)));
 }
@@ -213,7 +215,8 @@ fn scripted<'a>(_: &'a Engine, job: &'a Job<'a>) -> WorkFuture<'a> {
     })
 }
 
-/// A pass over memories whose work is the test's. It has the name of a real one, so that its jobs are known.
+/// A pass over memories whose work is the test's. It has the name of a real one, so that its jobs
+/// are known.
 pub static SCRIPTED: Pass = Pass {
     name: "compact",
     doc: "",

@@ -1,4 +1,5 @@
-//! A world for tests of the passes over memories: hosts over one store that can be meddled with, and everything that is in it.
+//! A world for tests of the passes over memories: hosts over one store that can be meddled with,
+//! and everything that is in it.
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(
     clippy::unwrap_used,
@@ -305,7 +306,8 @@ impl Host {
         found
     }
 
-    /// All that a tenant has and that is not about jobs: to be the same before and after something that must do nothing.
+    /// All that a tenant has and that is not about jobs: to be the same before and after something
+    /// that must do nothing.
     pub async fn everything(&self, memories: &[&str]) -> Vec<String> {
         let about_jobs = [RecordKind::Job, RecordKind::Progress];
         let kinds: Vec<RecordKind> = RecordKind::ALL

@@ -1,4 +1,5 @@
-//! The part of the door that tells where entries come from and makes them forgotten: subjects, reports, lineage, archives.
+//! The part of the door that tells where entries come from and makes them forgotten: subjects,
+//! reports, lineage, archives.
 
 use super::{EngineDoor, fail};
 use async_trait::async_trait;

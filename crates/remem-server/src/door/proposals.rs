@@ -1,4 +1,5 @@
-//! The part of the door for what is under review, what was installed from it, and what the clock starts.
+//! The part of the door for what is under review, what was installed from it, and what the clock
+//! starts.
 
 use super::{EngineDoor, fail, invalid};
 use async_trait::async_trait;

@@ -1,4 +1,5 @@
-//! The part of the door that finds again: search, the block for a model, lists within a budget, and how far vectors have been made.
+//! The part of the door that finds again: search, the block for a model, lists within a budget, and
+//! how far vectors have been made.
 
 use super::entries::filter;
 use super::{EngineDoor, Include, fail, invalid, revision};
@@ -242,7 +243,8 @@ fn score_parts(parts: EngineParts) -> ScoreParts {
     }
 }
 
-/// A list within a budget: its tokens, and what its entries are to be relevant for, if not the newest are wanted.
+/// A list within a budget: its tokens, and what its entries are to be relevant for, if not the
+/// newest are wanted.
 pub(super) struct Budget {
     tokens: u64,
     query: Option<String>,

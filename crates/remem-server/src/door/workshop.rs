@@ -1,4 +1,5 @@
-//! The part of the door that is about workshop memory: answers to a question, sessions, actions, retention, rules, profiles.
+//! The part of the door that is about workshop memory: answers to a question, sessions, actions,
+//! retention, rules, profiles.
 
 use super::forget::relative;
 use super::{EngineDoor, Written, fail};
@@ -300,7 +301,8 @@ impl WorkshopDoor for EngineDoor {
     async fn profiles(&self) -> Result<ProfileList, Failure> {
         let mut profiles: Vec<ProfileDoc> = Vec::new();
         for (pattern, profile) in self.engine.profiles(&self.caller).map_err(fail)?.all() {
-            // The two that are always there hold for whatever no pattern names: users' own memories, and the tenant's.
+            // The two that are always there hold for whatever no pattern names: users' own
+            // memories, and the tenant's.
             let standard = if profiles.is_empty() { "*" } else { "~/*" };
             let name = pattern.unwrap_or(standard).to_owned();
             match profiles

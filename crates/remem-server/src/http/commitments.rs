@@ -1,4 +1,5 @@
-//! Commitments: look, make, confirm, cancel, snooze, tell what was observed, and how promises are read.
+//! Commitments: look, make, confirm, cancel, snooze, tell what was observed, and how promises are
+//! read.
 
 use super::extract::{IdempotencyKey, JsonBody, Params, Ref};
 use super::{Answer, json};
@@ -101,7 +102,8 @@ pub(super) async fn snooze_commitment(
     json(StatusCode::OK, &door.snooze_commitment(&id, body).await?)
 }
 
-/// Tell what was seen to the commitments of a memory that wait for it. Telling the same twice does nothing more.
+/// Tell what was seen to the commitments of a memory that wait for it. Telling the same twice does
+/// nothing more.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/observations", tag = "commitments",
     params(("memoryRef" = String, Path)), request_body = Observation, responses((status = 200, body = ObservationAnswer)))]
 pub(super) async fn observe(

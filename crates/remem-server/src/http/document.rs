@@ -1,4 +1,5 @@
-//! What the OpenAPI document says of every operation alike, so that no handler has to: how a request can be refused.
+//! What the OpenAPI document says of every operation alike, so that no handler has to: how a
+//! request can be refused.
 
 use utoipa::openapi::path::{Operation, Parameter, ParameterIn, PathItem};
 use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};

@@ -76,7 +76,8 @@ pub(super) async fn put_entries(
     written(StatusCode::CREATED, stored)
 }
 
-/// Store entries that keep the identity they had elsewhere; ids that are or were ever taken are skipped.
+/// Store entries that keep the identity they had elsewhere; ids that are or were ever taken are
+/// skipped.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/entries:import", tag = "entries",
     params(("memoryRef" = String, Path)), request_body = ImportRequest,
     responses((status = 200, body = ImportAnswer), (status = 403, body = ErrorBody), (status = 422, body = ErrorBody)))]

@@ -1,4 +1,5 @@
-//! The event feed: a JSON page, or a stream for `Accept: text/event-stream` that resumes after `Last-Event-ID`.
+//! The event feed: a JSON page, or a stream for `Accept: text/event-stream` that resumes after
+//! `Last-Event-ID`.
 
 use super::extract::Params;
 use super::{Answer, App, Fail, json, stream};

@@ -127,7 +127,8 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
     }
 }
 
-/// An absent content type is taken for JSON, and so is the one that `curl -d` sends unasked: nothing else is spoken here.
+/// An absent content type is taken for JSON, and so is the one that `curl -d` sends unasked:
+/// nothing else is spoken here.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
         return true;

@@ -1,4 +1,5 @@
-//! Forgetting and where entries come from: forget, reports, lineage, archives, and taking back what a model wrote.
+//! Forgetting and where entries come from: forget, reports, lineage, archives, and taking back what
+//! a model wrote.
 
 use super::extract::{JsonBody, Params, Ref, RefAndId};
 use super::{Answer, json, no_store};
@@ -10,7 +11,8 @@ use remem_wire::forget::{
     ArchiveList, EntryLineage, ErasureList, ErasuresQuery, ForgetAnswer, ForgetRequest, Undone,
 };
 
-/// Forget whom or what entries are about: they, everything made from them, and the archives of it are erased for good.
+/// Forget whom or what entries are about: they, everything made from them, and the archives of it
+/// are erased for good.
 #[utoipa::path(post, path = "/v1/host/remembrancer/forget", tag = "forget", request_body = ForgetRequest,
     responses((status = 200, body = ForgetAnswer), (status = 422, body = ErrorBody)))]
 pub(super) async fn forget(door: EngineDoor, JsonBody(body): JsonBody<ForgetRequest>) -> Answer {
@@ -34,7 +36,8 @@ pub(super) async fn get_erasure(door: EngineDoor, Ref(id): Ref) -> Answer {
     json(StatusCode::OK, &door.erasure(&id).await?)
 }
 
-/// What an entry was made from and what was made from it, one step each way; also of one that is gone.
+/// What an entry was made from and what was made from it, one step each way; also of one that is
+/// gone.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}/lineage", tag = "entries",
     params(("memoryRef" = String, Path), ("id" = String, Path)),
     responses((status = 200, body = EntryLineage), (status = 404, body = ErrorBody)))]
@@ -68,7 +71,8 @@ pub(super) async fn get_archive(door: EngineDoor, RefAndId(r, sha256): RefAndId)
     Ok(response)
 }
 
-/// Take back what a model wrote: the entry gets the deterministic text of its archive, under a new id.
+/// Take back what a model wrote: the entry gets the deterministic text of its archive, under a new
+/// id.
 #[utoipa::path(post, path = "/v1/host/remembrancer/model-calls/{id}/undo", tag = "forget", params(("id" = String, Path)),
     responses((status = 200, body = Undone), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(super) async fn undo_rewrite(door: EngineDoor, Ref(id): Ref) -> Answer {

@@ -9,7 +9,8 @@ use axum::response::IntoResponse;
 use remem_wire::ErrorBody;
 use remem_wire::admin::{KeyCreate, KeyCreated, KeyList, TenantQuery};
 
-/// Make a key: for the own tenant with keys:manage, for any with host:admin; never with more rights than one's own.
+/// Make a key: for the own tenant with keys:manage, for any with host:admin; never with more rights
+/// than one's own.
 #[utoipa::path(post, path = "/v1/host/remembrancer/keys", tag = "administration", request_body = KeyCreate,
     responses((status = 201, body = KeyCreated), (status = 403, body = ErrorBody), (status = 422, body = ErrorBody)))]
 pub(super) async fn create_key(door: EngineDoor, JsonBody(body): JsonBody<KeyCreate>) -> Answer {

@@ -1,4 +1,5 @@
-//! What every request passes: measured, logged by its route (never by its path or body), and guarded against panics.
+//! What every request passes: measured, logged by its route (never by its path or body), and
+//! guarded against panics.
 
 use super::render;
 use axum::Router;
@@ -11,7 +12,8 @@ use std::time::Instant;
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub(super) fn wrap(router: Router) -> Router {
-    // The route is known only inside the router, hence `route_layer`-like placement: observe sits within, guard outside.
+    // The route is known only inside the router, hence `route_layer`-like placement: observe sits
+    // within, guard outside.
     router
         .layer(from_fn(observe))
         .layer(CatchPanicLayer::custom(panicked))

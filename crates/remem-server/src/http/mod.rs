@@ -80,8 +80,8 @@ impl App {
     }
 }
 
-/// A template with a verb after its parameter is one that the router cannot tell from the parameter alone: the handler
-/// does. It is named here for the document, and routed below.
+/// A template with a verb after its parameter is one that the router cannot tell from the parameter
+/// alone: the handler does. It is named here for the document, and routed below.
 #[derive(OpenApi)]
 #[openapi(
     info(

@@ -1,4 +1,5 @@
-//! The ledger of the model's calls, and how far vectors have been made. Only read here: both are written with what they tell of.
+//! The ledger of the model's calls, and how far vectors have been made. Only read here: both are
+//! written with what they tell of.
 
 use super::extract::Params;
 use super::{Answer, json};
@@ -53,7 +54,8 @@ fn evidence(value: &Value) -> Option<ModelEvidence> {
     serde_json::from_value(value.clone()).ok()
 }
 
-/// The calls of the model for the caller's tenant, oldest first: digests, what came of each, and how to undo it.
+/// The calls of the model for the caller's tenant, oldest first: digests, what came of each, and
+/// how to undo it.
 #[utoipa::path(get, path = "/v1/host/remembrancer/model-calls", tag = "administration", params(ModelCallsQuery),
     responses((status = 200, body = ModelCallList)))]
 pub(super) async fn list_model_calls(
@@ -75,7 +77,8 @@ pub(super) async fn list_model_calls(
     )
 }
 
-/// How far vectors have been made for the caller's tenant, by which model, and whose vectors answer searches.
+/// How far vectors have been made for the caller's tenant, by which model, and whose vectors answer
+/// searches.
 #[utoipa::path(get, path = "/v1/host/remembrancer/embeddings", tag = "administration",
     responses((status = 200, body = EmbeddingStatus), (status = 403, body = ErrorBody)))]
 pub(super) async fn get_embeddings(door: EngineDoor) -> Answer {

@@ -18,7 +18,8 @@ pub(super) async fn list_passes(door: EngineDoor) -> Answer {
     json(StatusCode::OK, &door.passes().await?)
 }
 
-/// Run a pass for the caller's tenant: one over the host once, while the caller waits; one over memories as a job.
+/// Run a pass for the caller's tenant: one over the host once, while the caller waits; one over
+/// memories as a job.
 #[utoipa::path(post, path = "/v1/host/remembrancer/passes/{name}/run", tag = "administration",
     params(("name" = String, Path), ("Idempotency-Key" = Option<String>, Header)), request_body = PassRun,
     responses((status = 200, body = PassAnswer), (status = 202, body = JobDoc), (status = 404, body = ErrorBody)))]

@@ -1,4 +1,5 @@
-//! Proposals: the protocol's paths, and beside them what this host adds: submitting, revisions, gates, what was installed.
+//! Proposals: the protocol's paths, and beside them what this host adds: submitting, revisions,
+//! gates, what was installed.
 
 use super::extract::{IdempotencyKey, JsonBody, OptionalBody, Params, Ref};
 use super::{Answer, json};
@@ -55,7 +56,8 @@ fn decided(decided: &Decided) -> Answer {
     )
 }
 
-/// Apply a proposal: install its newest revision, byte for byte. Where that takes approvals, ask for them and give one's own.
+/// Apply a proposal: install its newest revision, byte for byte. Where that takes approvals, ask
+/// for them and give one's own.
 #[utoipa::path(post, path = "/v1/host/sample/proposals/{proposalId}/apply", tag = "proposals", params(("proposalId" = String, Path)),
     request_body = ProposalDecision,
     responses((status = 200, body = Proposal), (status = 202, body = Proposal, description = "It waits for approvals"),

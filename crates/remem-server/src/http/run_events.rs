@@ -1,4 +1,5 @@
-//! Events of a run: JSON, a poll that waits, or a stream for `Accept: text/event-stream` that ends with the run.
+//! Events of a run: JSON, a poll that waits, or a stream for `Accept: text/event-stream` that ends
+//! with the run.
 
 use super::extract::{Params, Ref};
 use super::{Answer, App, Fail, json, stream};

@@ -1,5 +1,5 @@
-//! The seams that run passes: compaction, consolidation, distillation. Mounted with the other seams; each runs the pass
-//! that everybody else can run, over a memory that the check names.
+//! The seams that run passes: compaction, consolidation, distillation. Mounted with the other
+//! seams; each runs the pass that everybody else can run, over a memory that the check names.
 
 use super::extract::JsonBody;
 use super::{Answer, App, json};
@@ -185,7 +185,8 @@ fn texts(given: Option<Vec<Value>>) -> Vec<String> {
     }
 }
 
-/// Distills exactly the texts of a check. The index is always written; `indexEmitted: false` only leaves it out of the answer.
+/// Distills exactly the texts of a check. The index is always written; `indexEmitted: false` only
+/// leaves it out of the answer.
 async fn distill(door: EngineDoor, JsonBody(body): JsonBody<Distill>) -> Answer {
     admin(&door)?;
     let canary = door.engine.canary().unwrap_or_default();

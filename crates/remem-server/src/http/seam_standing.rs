@@ -1,5 +1,5 @@
-//! The seams about what stands: a commitment that fires, a look of a heartbeat. Mounted with the other seams; what fires,
-//! fires as it does for everybody else.
+//! The seams about what stands: a commitment that fires, a look of a heartbeat. Mounted with the
+//! other seams; what fires, fires as it does for everybody else.
 
 use super::extract::JsonBody;
 use super::{Answer, App, json};
@@ -25,7 +25,8 @@ struct Fire {
     include_intention_canary: bool,
 }
 
-/// Lets a promise be written, read and fired. What was meant is told beside the event, so that a check can look for it there.
+/// Lets a promise be written, read and fired. What was meant is told beside the event, so that a
+/// check can look for it there.
 async fn fire(door: EngineDoor, JsonBody(body): JsonBody<Fire>) -> Answer {
     let condition = body.condition.as_deref().unwrap_or("time");
     let done = door

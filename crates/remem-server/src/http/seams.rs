@@ -1,5 +1,5 @@
-//! The seams of OpenWOP conformance checks. Mounted only by `--enable-test-seams`; each one does what it names through the
-//! same operations as everybody else, with the caller's own key.
+//! The seams of OpenWOP conformance checks. Mounted only by `--enable-test-seams`; each one does
+//! what it names through the same operations as everybody else, with the caller's own key.
 
 use super::extract::{JsonBody, Params, Ref};
 use super::{Answer, App, json};
@@ -82,7 +82,8 @@ struct WorkspaceOp {
     content: Option<String>,
 }
 
-/// Acts in a workspace that is named, not proved: so each name is a tenant of its own, which no key reaches.
+/// Acts in a workspace that is named, not proved: so each name is a tenant of its own, which no key
+/// reaches.
 async fn workspace(door: EngineDoor, JsonBody(op): JsonBody<WorkspaceOp>) -> Answer {
     door.caller
         .require(Permission::WorkspaceWrite)

@@ -1,6 +1,7 @@
 //! Streams of events: server-sent frames from whatever gives events a page at a time.
 //!
-//! A stream pulls a page when its reader has room, so a reader that stops costs one page, not a queue.
+//! A stream pulls a page when its reader has room, so a reader that stops costs one page, not a
+//! queue.
 
 use axum::http::HeaderValue;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
@@ -32,8 +33,8 @@ impl Pages for RunFeed {
     }
 }
 
-/// The stream as an answer. It ends with its source, when the host stops, the key is revoked or the token ends, or the store fails: the client
-/// reconnects with its last event.
+/// The stream as an answer. It ends with its source, when the host stops, the key is revoked or the
+/// token ends, or the store fails: the client reconnects with its last event.
 pub(super) fn answer(
     pages: impl Pages,
     stopping: watch::Receiver<bool>,

@@ -1,4 +1,5 @@
-//! Webhooks: register and remove as OpenWOP names them; list, dead letters and redelivery as this host's own.
+//! Webhooks: register and remove as OpenWOP names them; list, dead letters and redelivery as this
+//! host's own.
 
 use super::extract::{IdempotencyKey, JsonBody, Params, Ref, RefAndId};
 use super::{Answer, json, written};
@@ -62,7 +63,8 @@ fn letter(letter: DeadLetter) -> DeadLetterInfo {
     }
 }
 
-/// Register a webhook: it is posted the run events of the caller's tenant from now on. The secret is shown this once.
+/// Register a webhook: it is posted the run events of the caller's tenant from now on. The secret
+/// is shown this once.
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", params(("Idempotency-Key" = Option<String>, Header)),
     request_body = WebhookRegister,
     responses((status = 201, body = WebhookCreated), (status = 400, body = ErrorBody), (status = 422, body = ErrorBody)))]

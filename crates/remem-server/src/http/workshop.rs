@@ -1,4 +1,5 @@
-//! Workshop memory: answers to a question, sessions and chat threads, actions and their audit, retention, rules, profiles.
+//! Workshop memory: answers to a question, sessions and chat threads, actions and their audit,
+//! retention, rules, profiles.
 
 use super::extract::{JsonBody, Params, Ref, RefAndId};
 use super::{Answer, json, written};
@@ -23,7 +24,8 @@ pub(super) async fn get_history(
     json(StatusCode::OK, &door.history(&r, &slot, query).await?)
 }
 
-/// Say that the answer to a question is no longer true, with no other in its place. It stays in the history.
+/// Say that the answer to a question is no longer true, with no other in its place. It stays in the
+/// history.
 #[utoipa::path(delete, path = "/v1/host/remembrancer/memory/{memoryRef}/slots/{slot}", tag = "workshop",
     params(("memoryRef" = String, Path), ("slot" = String, Path), SlotQuery),
     responses((status = 204), (status = 404, body = ErrorBody)))]
@@ -53,7 +55,8 @@ pub(super) async fn close_session(door: EngineDoor, Ref(r): Ref) -> Answer {
     json(StatusCode::OK, &door.close_session(&r).await?)
 }
 
-/// End a chat thread: what was ordered and corrected goes on in the session, the turns end. Once more does nothing more.
+/// End a chat thread: what was ordered and corrected goes on in the session, the turns end. Once
+/// more does nothing more.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/interactions/{interaction}/close", tag = "workshop",
     params(("memoryRef" = String, Path), ("interaction" = String, Path)), responses((status = 200, body = InteractionClosed)))]
 pub(super) async fn close_interaction(
@@ -66,7 +69,8 @@ pub(super) async fn close_interaction(
     )
 }
 
-/// Note that an action rests on an entry and on what that was made from: they stay as long as somebody may ask why.
+/// Note that an action rests on an entry and on what that was made from: they stay as long as
+/// somebody may ask why.
 #[utoipa::path(post, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}/links", tag = "workshop",
     params(("memoryRef" = String, Path), ("id" = String, Path)), request_body = LinkPut,
     responses((status = 200, body = Linked), (status = 404, body = ErrorBody), (status = 422, body = ErrorBody)))]
@@ -78,7 +82,8 @@ pub(super) async fn link_action(
     written(StatusCode::OK, door.link_action(&r, &id, body).await?)
 }
 
-/// Everything that is known about an entry but its text, be it gone or not: what it came from, what came of it, what rests on it.
+/// Everything that is known about an entry but its text, be it gone or not: what it came from, what
+/// came of it, what rests on it.
 #[utoipa::path(get, path = "/v1/host/remembrancer/memory/{memoryRef}/entries/{id}/audit", tag = "workshop",
     params(("memoryRef" = String, Path), ("id" = String, Path)),
     responses((status = 200, body = EntryAudit), (status = 404, body = ErrorBody)))]

@@ -12,9 +12,10 @@ use rmcp::{RoleServer, tool, tool_router};
 
 #[tool_router(router = commitment_tools, vis = "pub(super)")]
 impl MemoryTools {
-    /// What did I promise? Lists reminders and promises, in the order of what happens next: what was meant (text), whether it
-    /// will fire (armed), waits to be confirmed (pending) or has ended, and when it is due (nextAt) or what it waits for
-    /// (predicate). Give a memoryRef and state=armed for what is still to come.
+    /// What did I promise? Lists reminders and promises, in the order of what happens next: what
+    /// was meant (text), whether it will fire (armed), waits to be confirmed (pending) or has
+    /// ended, and when it is due (nextAt) or what it waits for (predicate). Give a memoryRef and
+    /// state=armed for what is still to come.
     #[tool(annotations(
         title = "What was promised",
         read_only_hint = true,
@@ -34,8 +35,9 @@ impl MemoryTools {
         answer(async { self.door(&context)?.commitments(query).await }.await)
     }
 
-    /// Set a reminder: keeps the text in the memory and fires at its time, across restarts. Say when with one of at, every,
-    /// cron or predicate ("the invoice has cleared"); or with none of them, if the text tells ("remind me tomorrow at 9am to …").
+    /// Set a reminder: keeps the text in the memory and fires at its time, across restarts. Say
+    /// when with one of at, every, cron or predicate ("the invoice has cleared"); or with none of
+    /// them, if the text tells ("remind me tomorrow at 9am to …").
     #[tool(annotations(
         title = "Set a reminder",
         read_only_hint = false,
@@ -89,7 +91,8 @@ impl MemoryTools {
         )
     }
 
-    /// Cancel a commitment that is done or not wanted any more: it does not fire. Its text stays in the memory.
+    /// Cancel a commitment that is done or not wanted any more: it does not fire. Its text stays in
+    /// the memory.
     #[tool(annotations(
         title = "Cancel a promise",
         read_only_hint = false,
@@ -134,7 +137,8 @@ impl MemoryTools {
         )
     }
 
-    /// Why is there this commitment? Shows the sentence it was read from, the words that ask or promise, and those that tell when.
+    /// Why is there this commitment? Shows the sentence it was read from, the words that ask or
+    /// promise, and those that tell when.
     #[tool(annotations(
         title = "Explain a promise",
         read_only_hint = true,
@@ -155,8 +159,9 @@ impl MemoryTools {
         )
     }
 
-    /// Tell that something is so, or not any more: commitments of the memory that wait for it fire. Say it as a short
-    /// statement, such as "the invoice has cleared"; telling the same twice does nothing more.
+    /// Tell that something is so, or not any more: commitments of the memory that wait for it fire.
+    /// Say it as a short statement, such as "the invoice has cleared"; telling the same twice does
+    /// nothing more.
     #[tool(annotations(
         title = "Tell what is so",
         read_only_hint = false,

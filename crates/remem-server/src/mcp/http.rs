@@ -1,5 +1,5 @@
-//! MCP over streamable HTTP at `/mcp`: each request is authenticated like any other and nothing is kept between two,
-//! so any node can answer any request.
+//! MCP over streamable HTTP at `/mcp`: each request is authenticated like any other and nothing is
+//! kept between two, so any node can answer any request.
 
 use super::MemoryTools;
 use crate::http::{App, authenticate, render};

@@ -1,4 +1,5 @@
-//! MCP: the same operations as tools, over stdio and streamable HTTP. Tool errors carry the stable code.
+//! MCP: the same operations as tools, over stdio and streamable HTTP. Tool errors carry the stable
+//! code.
 
 mod commitments;
 pub mod http;
@@ -25,7 +26,8 @@ use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
 
-/// The tools. Over stdio the door is fixed; over HTTP each request brings its own, made from its key.
+/// The tools. Over stdio the door is fixed; over HTTP each request brings its own, made from its
+/// key.
 #[derive(Clone)]
 pub struct MemoryTools {
     door: Option<Arc<dyn Door>>,
@@ -81,9 +83,10 @@ impl MemoryTools {
         Ok(Arc::new(door.clone()))
     }
 
-    /// Remember something: stores one entry in a memory and returns it with its id. Secrets in the text are redacted. Give the
-    /// interaction (chat thread) for what was said in passing, source=untrusted with sourceRef for what was read on a page or in a
-    /// document, source=operator for what the operator said.
+    /// Remember something: stores one entry in a memory and returns it with its id. Secrets in the
+    /// text are redacted. Give the interaction (chat thread) for what was said in passing,
+    /// source=untrusted with sourceRef for what was read on a page or in a document,
+    /// source=operator for what the operator said.
     #[tool(annotations(
         title = "Remember",
         read_only_hint = false,
@@ -222,7 +225,8 @@ impl MemoryTools {
 
 #[tool_handler(router = self.tool_router)]
 impl ServerHandler for MemoryTools {
-    /// Every answer of ours is structured; what is not is rmcp's refusal of the arguments, which quotes them.
+    /// Every answer of ours is structured; what is not is rmcp's refusal of the arguments, which
+    /// quotes them.
     async fn call_tool(
         &self,
         request: CallToolRequestParams,

@@ -31,11 +31,13 @@ params!(
         expires_at: Option<Instant>,
         /// A JSON object kept beside the text.
         metadata: Option<Metadata>,
-        /// Whom or what it is about (a person, a customer number), so that it can be forgotten by that later.
+        /// Whom or what it is about (a person, a customer number), so that it can be forgotten by
+        /// that later.
         subjects: Option<Vec<String>>,
         /// How long it lasts: interaction, session or persistent; the memory decides if absent.
         tier: Option<TierName>,
-        /// What kind it is: episodic (what happened), semantic (what is true), procedural (how it is done); the memory decides if absent.
+        /// What kind it is: episodic (what happened), semantic (what is true), procedural (how it
+        /// is done); the memory decides if absent.
         typology: Option<TypologyName>,
         /// The chat thread that it was said in; without a tier it ends with that.
         interaction: Option<String>,
@@ -43,7 +45,8 @@ params!(
         world: Option<String>,
         /// The question that it answers: another answer takes its place.
         slot: Option<String>,
-        /// Who says so: operator, action, tool, model (if absent) or untrusted (a page, a document, somebody unknown).
+        /// Who says so: operator, action, tool, model (if absent) or untrusted (a page, a document,
+        /// somebody unknown).
         source: Option<SourceName>,
         /// Where it was read, such as a URL: forgetting that place later takes it away.
         source_ref: Option<String>,

@@ -1,4 +1,5 @@
-//! The tools of workshop memory: earlier answers, the end of a thread or session, and what an action rests on.
+//! The tools of workshop memory: earlier answers, the end of a thread or session, and what an
+//! action rests on.
 
 use super::params::{CloseParams, HistoryParams, LinkParams};
 use super::{MemoryTools, answer};
@@ -12,7 +13,8 @@ use serde_json::json;
 
 #[tool_router(router = workshop_tools, vis = "pub(super)")]
 impl MemoryTools {
-    /// What answered a question, and when: every answer oldest first, with when each was true and what took its place.
+    /// What answered a question, and when: every answer oldest first, with when each was true and
+    /// what took its place.
     #[tool(annotations(
         title = "Earlier answers",
         read_only_hint = true,
@@ -39,7 +41,8 @@ impl MemoryTools {
         answer(call.await)
     }
 
-    /// End a chat thread (give its interaction) or the open session of a memory: what outlasts it is kept, the rest ends.
+    /// End a chat thread (give its interaction) or the open session of a memory: what outlasts it
+    /// is kept, the rest ends.
     #[tool(annotations(
         title = "End a session",
         read_only_hint = false,
@@ -63,7 +66,8 @@ impl MemoryTools {
         answer(call.await)
     }
 
-    /// Note that an action rests on an entry: it and what it was made from stay, so that somebody can ask why later.
+    /// Note that an action rests on an entry: it and what it was made from stay, so that somebody
+    /// can ask why later.
     #[tool(annotations(
         title = "Note what an action rests on",
         read_only_hint = false,

@@ -1,5 +1,6 @@
-//! Where a test's host keeps its memory: SQLite in process memory, or, when `REMEM_TEST_STORE=postgres`, a database of its
-//! own on the server that `scripts/test` started. The same tests run on both.
+//! Where a test's host keeps its memory: SQLite in process memory, or, when
+//! `REMEM_TEST_STORE=postgres`, a database of its own on the server that `scripts/test` started.
+//! The same tests run on both.
 
 use remem_store::{Directory, Review, Store};
 use remem_store_sql::postgres::{EXACT_MAX, Options, Target, migrate};

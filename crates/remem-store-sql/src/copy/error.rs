@@ -1,4 +1,5 @@
-//! Why a copy was refused or failed, as sentences with what to do. None of them holds a URL, a key or a text.
+//! Why a copy was refused or failed, as sentences with what to do. None of them holds a URL, a key
+//! or a text.
 
 use crate::postgres::OpenError;
 use remem_core::TenantId;

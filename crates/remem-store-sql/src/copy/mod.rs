@@ -1,11 +1,12 @@
-//! Moves a whole host from one store to another, row by row as it is: revisions, sequence numbers, the event chain,
-//! skeletons, idempotency records, keys and the secret behind them. What follows from the rows (search index, tags,
-//! counters, when passes are due) is made anew at the target.
+//! Moves a whole host from one store to another, row by row as it is: revisions, sequence numbers,
+//! the event chain, skeletons, idempotency records, keys and the secret behind them. What follows
+//! from the rows (search index, tags, counters, when passes are due) is made anew at the target.
 //!
-//! The documented exception to "`Store::commit` is the only write to memory": it admits nothing, it moves what was admitted.
-//! Events go first, the clock after everything else, and tenant and keys last, once both places agree: a half-copied tenant
-//! shows in its clock, cannot be written to (its next event exists already) and has no key. A copy that goes on after a
-//! crash asks the target for what it has; there is no other state.
+//! The documented exception to "`Store::commit` is the only write to memory": it admits nothing, it
+//! moves what was admitted. Events go first, the clock after everything else, and tenant and keys
+//! last, once both places agree: a half-copied tenant shows in its clock, cannot be written to (its
+//! next event exists already) and has no key. A copy that goes on after a crash asks the target for
+//! what it has; there is no other state.
 
 mod error;
 mod postgres;
@@ -84,7 +85,8 @@ pub struct TenantReport {
     pub entries: u64,
     /// Events.
     pub events: u64,
-    /// Over clock, memories, entries, events, records, actions and rules, the same at both places; empty if nothing was copied.
+    /// Over clock, memories, entries, events, records, actions and rules, the same at both places;
+    /// empty if nothing was copied.
     pub hash: String,
     /// Both places agree and the target passed its own check.
     pub verified: bool,

@@ -1,7 +1,9 @@
-//! PostgreSQL as a place to copy from and to, through the gate like everything else: reads in one transaction at one
-//! instant, writes page by page as the application, inside the tenant's identity.
+//! PostgreSQL as a place to copy from and to, through the gate like everything else: reads in one
+//! transaction at one instant, writes page by page as the application, inside the tenant's
+//! identity.
 //!
-//! Entries themselves are written by `crate::postgres::copy`, next to the statements of a commit that it shares.
+//! Entries themselves are written by `crate::postgres::copy`, next to the statements of a commit
+//! that it shares.
 
 use super::error::{CopyError, End};
 use super::rows::{
@@ -154,7 +156,8 @@ impl Snapshot for Reader {
             .collect()
     }
 
-    /// The sizes of texts are known without reading them, so the page ends before it gets too large.
+    /// The sizes of texts are known without reading them, so the page ends before it gets too
+    /// large.
     async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError> {
         let sql = format!(
             "SELECT {} FROM (SELECT *, sum(octet_length(content)) OVER (ORDER BY scope_id, row_id) - octet_length(content) AS before
@@ -361,8 +364,8 @@ const PUT_CLOCK: &str = "INSERT INTO remem.tenant_clock (tenant_id, revision, se
      SELECT $1, $2, $3, $4, $5, coalesce((SELECT max(scope_id) FROM remem.scope WHERE tenant_id = $1), 0)
      ON CONFLICT (tenant_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq, at = excluded.at, chain = excluded.chain,
        scopes = excluded.scopes";
-/// Ends and what was taken away came along: at once, and the first pass works out when it is due next. Nobody does that for
-/// records: whoever finds none due writes nothing.
+/// Ends and what was taken away came along: at once, and the first pass works out when it is due
+/// next. Nobody does that for records: whoever finds none due writes nothing.
 const PUT_DUE: &str = "INSERT INTO remem.upkeep (tenant_id, next_expiry, next_due) SELECT $1, 0, least(
        coalesce((SELECT min(due) FROM remem.record WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807),
        coalesce((SELECT min(due) FROM remem.review WHERE tenant_id = $1 AND due IS NOT NULL), 9223372036854775807))

@@ -1,4 +1,5 @@
-//! Slots, actions and rules, as PostgreSQL reads and takes them. Entries are found by the digests of their names.
+//! Slots, actions and rules, as PostgreSQL reads and takes them. Entries are found by the digests
+//! of their names.
 
 use super::postgres::{LIMIT, Reader, column};
 use super::postgres_kin::{hash, write};

@@ -1,7 +1,7 @@
 //! What is moved, one plain row a table, and the digest by which two places are compared.
 //!
-//! Numbers that a place counts for itself (`row_id`) are read to go on after them and are no part of the digest. Rows are
-//! summed, so that each place may be read in the order that suits it.
+//! Numbers that a place counts for itself (`row_id`) are read to go on after them and are no part
+//! of the digest. Rows are summed, so that each place may be read in the order that suits it.
 
 use blake3::Hasher;
 use remem_core::{EventKind, RecordKind};
@@ -11,7 +11,8 @@ pub(crate) const PAGE_ROWS: usize = 1_000;
 /// Text of one page; a single entry may be larger.
 pub(crate) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Where a tenant's clocks stand; a tenant that was never written to has none, which is the same as zeros.
+/// Where a tenant's clocks stand; a tenant that was never written to has none, which is the same as
+/// zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClockRow {
     pub revision: i64,
@@ -132,8 +133,8 @@ pub(crate) fn merged(mut page: Vec<RecordRow>, other: Vec<RecordRow>) -> Vec<Rec
     page
 }
 
-/// Which entry of its memory stands for another. Rows are numbered by each place itself, so entries travel by name; the
-/// numbers only say where to go on reading.
+/// Which entry of its memory stands for another. Rows are numbered by each place itself, so entries
+/// travel by name; the numbers only say where to go on reading.
 pub(crate) struct ReplacedRow {
     pub scope_id: i64,
     pub row_id: i64,
@@ -151,7 +152,8 @@ pub(crate) struct LinkRow {
     pub source_id: String,
 }
 
-/// The question that an entry answers. Travels after the entries: by then every window is the one that it has at the source.
+/// The question that an entry answers. Travels after the entries: by then every window is the one
+/// that it has at the source.
 pub(crate) struct SlotRow {
     pub scope_id: i64,
     pub row_id: i64,
@@ -213,7 +215,8 @@ pub(crate) struct Digest {
     pub subjects: u64,
     pub actions: u64,
     pub rules: u64,
-    /// Events that tell of a new entry (not of one that a replay only repeats): each has its row, erased or not.
+    /// Events that tell of a new entry (not of one that a replay only repeats): each has its row,
+    /// erased or not.
     pub written: u64,
     sum: [u64; 4],
 }

@@ -1,5 +1,5 @@
-//! What the copy asks of a place: to be read at one instant, to take rows, to keep the host's secret. Both stores answer
-//! the same questions, so one driver serves every direction.
+//! What the copy asks of a place: to be read at one instant, to take rows, to keep the host's
+//! secret. Both stores answer the same questions, so one driver serves every direction.
 
 use super::error::CopyError;
 use super::rows::{
@@ -13,8 +13,9 @@ use remem_store::{Directory, Store, StoreError};
 /// The key of all keyed digests.
 pub(crate) type Secret = [u8; 32];
 
-/// One tenant as one commit left it, however long the reading takes. Pages are bounded; an empty one is the end.
-/// One that is dropped takes its connection with it, which is safe; `end` gives it back.
+/// One tenant as one commit left it, however long the reading takes. Pages are bounded; an empty
+/// one is the end. One that is dropped takes its connection with it, which is safe; `end` gives it
+/// back.
 #[async_trait]
 pub(crate) trait Snapshot: Send + Sync {
     async fn clock(&self) -> Result<ClockRow, StoreError>;
@@ -63,8 +64,9 @@ pub(crate) trait Side: Send + Sync {
     async fn snapshot(&self, tenant: &TenantId) -> Result<Box<dyn Snapshot>, StoreError>;
     async fn put_events(&self, tenant: &TenantId, page: Vec<EventRow>) -> Result<(), StoreError>;
     async fn put_scopes(&self, tenant: &TenantId, page: Vec<ScopeRow>) -> Result<(), StoreError>;
-    /// Entries with what follows from them (tags, search index, counters). One that is there and was removed at the source
-    /// since is erased here, too. One that is new or was changed has no slot yet.
+    /// Entries with what follows from them (tags, search index, counters). One that is there and
+    /// was removed at the source since is erased here, too. One that is new or was changed has no
+    /// slot yet.
     async fn put_entries(&self, tenant: &TenantId, page: Vec<EntryRow>) -> Result<(), StoreError>;
     async fn put_repeats(&self, tenant: &TenantId, page: Vec<RepeatRow>) -> Result<(), StoreError>;
     /// Drops records that the source has forgotten since an earlier copy.
@@ -80,7 +82,8 @@ pub(crate) trait Side: Send + Sync {
     ) -> Result<(), StoreError>;
     /// What was made from what, likewise. Links only come, so those that are there may stay.
     async fn put_links(&self, tenant: &TenantId, page: Vec<LinkRow>) -> Result<(), StoreError>;
-    /// Takes all subjects away: forgetting drops some, so a copy that goes on begins with them anew.
+    /// Takes all subjects away: forgetting drops some, so a copy that goes on begins with them
+    /// anew.
     async fn drop_subjects(&self, tenant: &TenantId) -> Result<(), StoreError>;
     async fn put_subjects(
         &self,

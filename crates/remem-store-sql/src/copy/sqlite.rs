@@ -1,5 +1,5 @@
-//! The embedded store as a place to copy from and to: pages of one tenant's file, and a folder with `host.db` and
-//! `host.key`. Reads see one commit; each page that is written is one transaction.
+//! The embedded store as a place to copy from and to: pages of one tenant's file, and a folder with
+//! `host.db` and `host.key`. Reads see one commit; each page that is written is one transaction.
 
 use super::error::{CopyError, End};
 use super::rows::{
@@ -152,7 +152,8 @@ impl Snapshot for Reader {
         .await
     }
 
-    /// In the order of the file: `NOT INDEXED` keeps SQLite from sorting all of the tenant's rows for each page.
+    /// In the order of the file: `NOT INDEXED` keeps SQLite from sorting all of the tenant's rows
+    /// for each page.
     async fn entries(&self, after: (i64, i64)) -> Result<Vec<EntryRow>, StoreError> {
         let sql = format!(
             "SELECT {} FROM entry NOT INDEXED WHERE tenant_id = ?1 AND row_id > ?2 ORDER BY row_id LIMIT ?3",

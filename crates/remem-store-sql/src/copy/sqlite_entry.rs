@@ -1,11 +1,13 @@
-//! One entry of a copy, as the embedded store takes it: its row with tags, inside the transaction of its page.
-//! It decides nothing: what the source says of the entry is what the target says afterwards.
+//! One entry of a copy, as the embedded store takes it: its row with tags, inside the transaction
+//! of its page. It decides nothing: what the source says of the entry is what the target says
+//! afterwards.
 
 use super::rows::EntryRow;
 use rusqlite::{Connection, OptionalExtension, params};
 
 pub(super) fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
-    // Rules may have come and gone since: the text itself is compared, not only what it was held against.
+    // Rules may have come and gone since: the text itself is compared, not only what it was held
+    // against.
     let sql = "SELECT row_id, erased_at IS NULL
                  AND (?4 IS NOT NULL OR (rev_to, scan, content, tags, metadata) IS NOT (?5, ?6, ?7, ?8, ?9)
                    OR (rev_from, removed_reason, removed_by_run, support) IS NOT (?10, ?11, ?12, ?13)
@@ -93,9 +95,10 @@ fn index_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Resul
     Ok(())
 }
 
-/// An earlier copy brought the text, and at the source it was taken away, erased, redacted or brought back since. What stands
-/// for it is written later (see `put_replaced`), unless that is final; and so is the slot, because its window may have moved to where
-/// another one is that moves only with a later page.
+/// An earlier copy brought the text, and at the source it was taken away, erased, redacted or
+/// brought back since. What stands for it is written later (see `put_replaced`), unless that is
+/// final; and so is the slot, because its window may have moved to where another one is that moves
+/// only with a later page.
 fn change_entry(
     db: &Connection,
     tenant: &str,

@@ -1,5 +1,5 @@
-//! What binds entries together, as the embedded store reads and takes it: who stands for whom, what was made from what, whom
-//! it is about. Entries are found by their names.
+//! What binds entries together, as the embedded store reads and takes it: who stands for whom, what
+//! was made from what, whom it is about. Entries are found by their names.
 
 use super::rows::{LinkRow, PAGE_ROWS, ReplacedRow, SubjectRow};
 use rusqlite::{Connection, params};

@@ -1,5 +1,5 @@
-//! Slots, actions and rules, as the embedded store reads and takes them. Entries are found by their names; what a rule's text is
-//! compared by is computed here.
+//! Slots, actions and rules, as the embedded store reads and takes them. Entries are found by their
+//! names; what a rule's text is compared by is computed here.
 
 use super::rows::{ActionRow, PAGE_ROWS, RuleRow, SlotRow};
 use remem_core::trgm::Trigrams;

@@ -1,9 +1,11 @@
-//! One tenant from one place to the other: history first compared, then events, memories, entries, what binds them together,
-//! idempotency records, other records, rules, the clock; then both places are compared, and only then tenant and keys are written.
+//! One tenant from one place to the other: history first compared, then events, memories, entries,
+//! what binds them together, idempotency records, other records, rules, the clock; then both places
+//! are compared, and only then tenant and keys are written.
 //!
-//! Rules come last, because a place refuses entries that restate one, and the source may hold some that were there before it. What
-//! an earlier copy brought of them goes before the entries come. It goes after the events: they bar the tenant's next commit (see
-//! `copy`), so that nothing can be written there while its guard is away, not even if the copy stops here for good. Without a new
+//! Rules come last, because a place refuses entries that restate one, and the source may hold some
+//! that were there before it. What an earlier copy brought of them goes before the entries come. It
+//! goes after the events: they bar the tenant's next commit (see `copy`), so that nothing can be
+//! written there while its guard is away, not even if the copy stops here for good. Without a new
 //! event there is neither a new entry nor another rule, and the rules stay where they are.
 
 use super::error::CopyError;
@@ -481,7 +483,8 @@ fn difference(here: &Digest, there: &Digest) -> Option<&'static str> {
         .map(|(_, what)| what)
 }
 
-/// Tenant and keys. A key that was revoked at the source since is revoked here, too; keys that only the target has stay.
+/// Tenant and keys. A key that was revoked at the source since is revoked here, too; keys that only
+/// the target has stay.
 async fn publish(source: &dyn Side, target: &dyn Side, tenant: &Tenant) -> Result<(), CopyError> {
     target.directory().put_tenant(tenant).await?;
     let keys = source.directory().keys(&tenant.id).await?;

@@ -1,5 +1,5 @@
-//! Applies batches to what `load` read, and collects what `save` has to write. No statement runs in between: the order of
-//! batches, not the database, decides what a later one sees.
+//! Applies batches to what `load` read, and collects what `save` has to write. No statement runs in
+//! between: the order of batches, not the database, decides what a later one sees.
 
 use super::load::{RecordRow, Repeat, Working};
 use super::save::{NewRecord, RunPlace, Writes};
@@ -150,7 +150,8 @@ pub(super) fn apply<'a>(
     Ok(committed)
 }
 
-/// The batch becomes a revision with its first effect: one that changes nothing leaves the clock alone.
+/// The batch becomes a revision with its first effect: one that changes nothing leaves the clock
+/// alone.
 pub(super) fn tick(batch: &Batch, working: &mut Working, before: Revision) -> Revision {
     let clock = &mut working.clock;
     if clock.revision == before {
@@ -200,7 +201,8 @@ fn release(batch: &Batch, working: &mut Working, writes: &mut Writes<'_>) -> Out
     Outcome::Done
 }
 
-/// Writes a record, or takes it away. Its next version counts from the one that is there; a name that is free begins at 1.
+/// Writes a record, or takes it away. Its next version counts from the one that is there; a name
+/// that is free begins at 1.
 fn record<'a>(
     batch: &Batch,
     working: &mut Working,

@@ -1,8 +1,9 @@
-//! From a URL to connections: parameters, encryption, the settings that every session has, the pools.
+//! From a URL to connections: parameters, encryption, the settings that every session has, the
+//! pools.
 //!
-//! Encryption: `sslmode=disable` none; `prefer` (the default) encrypts if the server offers it, without looking at its
-//! certificate; `require`, `verify-ca` and `verify-full` demand a certificate that the machine, or the file named by
-//! `sslrootcert`, vouches for.
+//! Encryption: `sslmode=disable` none; `prefer` (the default) encrypts if the server offers it,
+//! without looking at its certificate; `require`, `verify-ca` and `verify-full` demand a
+//! certificate that the machine, or the file named by `sslrootcert`, vouches for.
 
 use super::error::failed;
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
@@ -23,9 +24,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 /// A connection attempt that takes longer has failed.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
-/// Bounds on what one session may hold up: a lock that another one waits for, a transaction that its node forgot.
-/// `synchronous_commit` is named so that a default of the server cannot take away what an answer promises. No statement here
-/// is long enough to be worth compiling, whatever the planner's costs say.
+/// Bounds on what one session may hold up: a lock that another one waits for, a transaction that
+/// its node forgot. `synchronous_commit` is named so that a default of the server cannot take away
+/// what an answer promises. No statement here is long enough to be worth compiling, whatever the
+/// planner's costs say.
 const SESSION: &str = "SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '5s'; SET synchronous_commit = on; SET TIME ZONE 'UTC'; SET jit = off; SET hnsw.iterative_scan = relaxed_order; SET hnsw.ef_search = 400";
 
 /// What is wrong with a database URL. Never echoes it: it may hold a password.
@@ -108,7 +110,8 @@ impl Target {
         target
     }
 
-    /// Up to `size` connections; who finds none free waits for `wait` at the most. No statement takes longer than `deadline`.
+    /// Up to `size` connections; who finds none free waits for `wait` at the most. No statement
+    /// takes longer than `deadline`.
     pub(super) fn pool(
         &self,
         size: usize,

@@ -1,5 +1,6 @@
-//! A page of copied entries (see `crate::copy`): one transaction that looks what is there, and writes the rest with its
-//! tags, search index and counters, by the statements that a commit uses. Two copies at once take turns, page by page.
+//! A page of copied entries (see `crate::copy`): one transaction that looks what is there, and
+//! writes the rest with its tags, search index and counters, by the statements that a commit uses.
+//! Two copies at once take turns, page by page.
 
 use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
 use super::gate::{Call, Failed, Gate, Identity, Role, call};
@@ -14,12 +15,13 @@ use std::collections::HashMap;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-/// Plans are made anew, because tables that are being filled outgrow them; large pages may take their time.
+/// Plans are made anew, because tables that are being filled outgrow them; large pages may take
+/// their time.
 const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = '5min'; SET LOCAL idle_in_transaction_session_timeout = '5min';
      SET LOCAL lock_timeout = '5min'; SET LOCAL plan_cache_mode = force_custom_plan";
 const TAKE_TURNS: &str = "SELECT pg_advisory_xact_lock(hashtextextended('remem copy ' || $1, 0))";
-/// Rules may have come and gone since: the text itself is compared (its hash is null once it is erased), not only what it
-/// was held against.
+/// Rules may have come and gone since: the text itself is compared (its hash is null once it is
+/// erased), not only what it was held against.
 const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT NULL, o.moved, o.other,
        CASE WHEN o.other THEN e.content ELSE ''::bytea END, CASE WHEN o.other THEN e.tags ELSE '[]' END,
        CASE WHEN e.removed_reason = 'superseded' AND w.removed_reason = 'superseded' THEN e.replaced_by END
@@ -33,7 +35,8 @@ const THERE: &str = "SELECT e.scope_id, e.id_hash, e.row_id, e.erased_at IS NOT 
        (w.rev_from, w.rev_to, w.removed_reason, w.removed_by_run, w.support, w.valid_at, w.invalid_at, w.ended_at, w.evidence)
        IS DISTINCT FROM (e.rev_from, e.rev_to, e.removed_reason, e.removed_by_run, e.support, e.valid_at, e.invalid_at, e.ended_at,
          e.evidence) AS moved) o";
-/// Its window may have moved to where another one is that moves only with a later page. It comes back when all entries are there.
+/// Its window may have moved to where another one is that moves only with a later page. It comes
+/// back when all entries are there.
 const UNSLOT: &str = "UPDATE remem.entry e SET slot = NULL FROM unnest($2::bigint[], $3::bigint[]) AS o (scope_id, row_id)
      WHERE e.tenant_id = $1 AND e.scope_id = o.scope_id AND e.row_id = o.row_id AND e.slot IS NOT NULL";
 const COUNTERS: &str = "SELECT scope_id, documents, words, next_row FROM remem.scope WHERE tenant_id = $1 AND scope_id = ANY($2)";
@@ -220,8 +223,8 @@ impl<'a> Changes<'a> {
         Ok(())
     }
 
-    /// An earlier copy brought the text, and at the source it was taken away, erased, redacted or brought back since. What
-    /// stands for it is written when all entries are there.
+    /// An earlier copy brought the text, and at the source it was taken away, erased, redacted or
+    /// brought back since. What stands for it is written when all entries are there.
     fn change(&mut self, row: &'a EntryRow, old: &There) {
         if old.moved {
             let state = State {

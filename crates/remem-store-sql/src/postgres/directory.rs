@@ -1,5 +1,5 @@
-//! Tenants and keys in PostgreSQL. Read on every request, so what was found is kept for a moment: until another node says
-//! that something changed, and never longer than a second.
+//! Tenants and keys in PostgreSQL. Read on every request, so what was found is kept for a moment:
+//! until another node says that something changed, and never longer than a second.
 
 use super::gate::{Identity, Role, call};
 use super::monitor;
@@ -15,7 +15,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
-/// Longest time that a key can outlive its revocation on another node, should the notification be lost.
+/// Longest time that a key can outlive its revocation on another node, should the notification be
+/// lost.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 /// Keys and tenants kept in mind.
 const KEPT_MAX: usize = 10_000;
@@ -68,7 +69,8 @@ impl PostgresDirectory {
         self.shared.directory_version.load(Ordering::SeqCst)
     }
 
-    /// Runs a change and tells the other nodes in the same transaction. Answers how the change's `RETURNING` looks.
+    /// Runs a change and tells the other nodes in the same transaction. Answers how the change's
+    /// `RETURNING` looks.
     async fn change(
         &self,
         who: Identity<'_>,

@@ -107,8 +107,8 @@ fn scope_or_create<'w>(working: &'w mut Working, memory_ref: &MemoryRef) -> &'w 
     scope
 }
 
-/// Takes an entry away. Its text goes at once, unless a run reads a snapshot: then the purge pass erases it when the last
-/// such run has ended. Time is not held up by anybody.
+/// Takes an entry away. Its text goes at once, unless a run reads a snapshot: then the purge pass
+/// erases it when the last such run has ended. Time is not held up by anybody.
 pub(super) fn remove(
     batch: &Batch,
     working: &mut Working,
@@ -188,8 +188,8 @@ pub(super) fn erase_ended(
     Outcome::Removed
 }
 
-/// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index. What was merged into it
-/// goes with it, unless it is spared.
+/// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index.
+/// What was merged into it goes with it, unless it is spared.
 pub(super) fn erase(
     batch: &Batch,
     working: &mut Working,

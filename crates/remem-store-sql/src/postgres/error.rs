@@ -1,5 +1,5 @@
-//! Database errors as the seam knows them. PostgreSQL puts values into its texts ("Key (id)=(…) already exists"), so only
-//! the code and the name of the constraint go on.
+//! Database errors as the seam knows them. PostgreSQL puts values into its texts ("Key (id)=(…)
+//! already exists"), so only the code and the name of the constraint go on.
 
 use deadpool_postgres::{PoolError, TimeoutType};
 use remem_core::RuleId;
@@ -88,7 +88,8 @@ pub(super) fn no_connection(error: PoolError) -> StoreError {
     match error {
         PoolError::Timeout(TimeoutType::Wait) => StoreError::Busy,
         PoolError::Backend(error) => match failed(error) {
-            // A statement of the set-up that is refused is the server's state, not a race that this caller lost.
+            // A statement of the set-up that is refused is the server's state, not a race that this
+            // caller lost.
             StoreError::Busy => StoreError::Busy,
             other => other,
         },
@@ -118,7 +119,8 @@ pub(super) fn refusal(error: &Error) -> Option<Refusal> {
 
 /// Whether the batch itself is at fault, so that its neighbours may be tried without it.
 pub(super) fn concerns_one_batch(error: &Error) -> bool {
-    // Class 22 is data exceptions, class 23 integrity constraints, 54 limits; 42501 is a policy that refuses somebody else's row.
+    // Class 22 is data exceptions, class 23 integrity constraints, 54 limits; 42501 is a policy
+    // that refuses somebody else's row.
     error.code().is_some_and(|code| {
         ["22", "23", "54"].contains(&&code.code()[..2]) || *code == SqlState::INSUFFICIENT_PRIVILEGE
     })

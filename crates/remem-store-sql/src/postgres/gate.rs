@@ -1,11 +1,13 @@
-//! The gate: the one place that hands out connections, and every use of one is a transaction with an identity.
+//! The gate: the one place that hands out connections, and every use of one is a transaction with
+//! an identity.
 //!
-//! Row-level security reads who is acting from settings that are local to a transaction (`SET LOCAL`, here as
-//! `set_config(…, true)` because that takes parameters). Outside this file nobody holds a connection, so no statement can
-//! run without an identity, and none can leave one behind: a connection goes back to the pool only after COMMIT.
+//! Row-level security reads who is acting from settings that are local to a transaction (`SET
+//! LOCAL`, here as `set_config(…, true)` because that takes parameters). Outside this file nobody
+//! holds a connection, so no statement can run without an identity, and none can leave one behind:
+//! a connection goes back to the pool only after COMMIT.
 //!
-//! Statements of a transaction that do not depend on each other are sent together, so that a read costs one trip to the
-//! database and a group commit two.
+//! Statements of a transaction that do not depend on each other are sent together, so that a read
+//! costs one trip to the database and a group commit two.
 
 use super::error::{DatabaseError, failed, no_connection, unavailable};
 use deadpool_postgres::{Object, Pool};
@@ -22,7 +24,8 @@ use tokio_postgres::{Error, Row, Statement};
 pub(crate) enum Role {
     /// Serves requests.
     App,
-    /// Looks after all tenants: sees which are due, holds leases, drops old records. Sees no more content than `App`.
+    /// Looks after all tenants: sees which are due, holds leases, drops old records. Sees no more
+    /// content than `App`.
     Worker,
     /// Reads proposals, and nothing else.
     Reviewer,
@@ -78,7 +81,8 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// The setting that names who is acting. It names an identity and no capability, so that whatever is somebody's own can rest on it.
+/// The setting that names who is acting. It names an identity and no capability, so that whatever
+/// is somebody's own can rest on it.
 pub(super) const SESSION_VAR_USER_ID: &str = "app.user_id";
 
 const SET_IDENTITY: &str = "SELECT set_config('app.tenant_id', $1, true), set_config($4, $3, true), set_config('app.key_hash', $2, true)";
@@ -131,8 +135,8 @@ impl Gate {
             .await
     }
 
-    /// The same for a statement whose order an index has. The planner goes by the size of an average memory, for which
-    /// sorting is cheaper; for a large one it is not.
+    /// The same for a statement whose order an index has. The planner goes by the size of an
+    /// average memory, for which sorting is cheaper; for a large one it is not.
     pub async fn read_in_order(
         &self,
         role: Role,
@@ -148,8 +152,9 @@ impl Gate {
         .await
     }
 
-    /// The same for vectors. The planner knows nothing of how a tenant's vectors lie among those of all, and would rather read
-    /// everything; `ordered` is for the indexes that have the nearest first.
+    /// The same for vectors. The planner knows nothing of how a tenant's vectors lie among those of
+    /// all, and would rather read everything; `ordered` is for the indexes that have the nearest
+    /// first.
     pub async fn read_near(
         &self,
         role: Role,
@@ -242,7 +247,8 @@ impl Gate {
     }
 }
 
-/// An open transaction. One that is dropped before its end takes its connection with it, which rolls it back.
+/// An open transaction. One that is dropped before its end takes its connection with it, which
+/// rolls it back.
 pub(crate) struct Transaction {
     db: Option<Object>,
     deadline: Duration,
@@ -307,8 +313,8 @@ impl Drop for Transaction {
 
 type Sent<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
 
-/// Sends everything, then waits for everything. Should a statement fail, those after it fail too and COMMIT rolls back:
-/// the first error is the one that counts, and success needs all of them.
+/// Sends everything, then waits for everything. Should a statement fail, those after it fail too
+/// and COMMIT rolls back: the first error is the one that counts, and success needs all of them.
 async fn trip(
     db: &Object,
     begin: Option<&str>,
@@ -353,8 +359,9 @@ async fn trip(
     Ok(answers)
 }
 
-/// Polls all, the first one first: the driver sends a request when its future is first polled, so this order is the order
-/// in which the database sees them. (Joins of libraries leave the order open, or rotate it.)
+/// Polls all, the first one first: the driver sends a request when its future is first polled, so
+/// this order is the order in which the database sees them. (Joins of libraries leave the order
+/// open, or rotate it.)
 async fn in_order<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
     let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(move |cx| {

@@ -1,8 +1,9 @@
 //! Group commit: writers that arrive while a commit is under way share the next one.
 //!
-//! The leader (see `queue`) is a task of its own, so that a caller who gives up does not take its neighbours along. A
-//! group costs two trips: lock the clock and read what the batches name, then write everything and commit. Nodes take
-//! turns at the clock's row lock, which is held until the commit: revisions become visible in their order.
+//! The leader (see `queue`) is a task of its own, so that a caller who gives up does not take its
+//! neighbours along. A group costs two trips: lock the clock and read what the batches name, then
+//! write everything and commit. Nodes take turns at the clock's row lock, which is held until the
+//! commit: revisions become visible in their order.
 
 use super::apply::apply;
 use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
@@ -60,7 +61,8 @@ async fn lead(shared: &Shared, tenant: &TenantId, commits: &Commits) {
     }
 }
 
-/// A transaction has one identity. What touches nobody's own memory goes with any; the rest, in its order, with its own.
+/// A transaction has one identity. What touches nobody's own memory goes with any; the rest, in its
+/// order, with its own.
 fn by_actor(group: Vec<Waiting>) -> Vec<Vec<Waiting>> {
     let mut parts: Vec<(Option<Actor>, Vec<Waiting>)> = Vec::new();
     for waiting in group {

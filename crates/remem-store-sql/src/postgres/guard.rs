@@ -1,5 +1,5 @@
-//! The start-up check: reads the catalogue and refuses to serve when the second wall does not stand. Row-level security
-//! is silent when it is off, so nothing else would tell.
+//! The start-up check: reads the catalogue and refuses to serve when the second wall does not
+//! stand. Row-level security is silent when it is off, so nothing else would tell.
 
 use super::error::failed;
 use remem_store::StoreError;
@@ -93,7 +93,8 @@ async fn server(client: &Client) -> Result<Server, GuardError> {
     }
 }
 
-/// Each column is a reason not to serve as this user, whether it holds for it or for a role that it may become.
+/// Each column is a reason not to serve as this user, whether it holds for it or for a role that it
+/// may become.
 const ROLE: &str = "SELECT current_user::text, bool_or(r.rolsuper), bool_or(r.rolbypassrls),
      EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
        WHERE n.nspname = 'remem' AND pg_has_role(current_user, c.relowner, 'MEMBER')),
@@ -128,15 +129,16 @@ async fn check_role(client: &Client, roles: &super::schema::Roles) -> Result<(),
 
 // Each of these lists what is wrong; $1 is the application's role.
 
-/// Tables with a tenant's name (but the list of tenants itself) whose security is off, or not forced on their owner.
+/// Tables with a tenant's name (but the list of tenants itself) whose security is off, or not
+/// forced on their owner.
 const TABLES: &str = "SELECT format('table %s %s', c.relname, CASE WHEN NOT c.relrowsecurity THEN 'has no row-level security'
        ELSE 'does not force it on its owner' END)
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
      WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND NOT a.attisdropped AND c.relname <> 'tenant' AND $1::text IS NOT NULL
        AND NOT (c.relrowsecurity AND (c.relforcerowsecurity OR c.relname = 'rule'))";
 
-/// Tables without exactly the policies of postgres-walls.sql: the wall, and the one that lets a tenant's or a user's rows
-/// through. `polroles` is 0 for everybody.
+/// Tables without exactly the policies of postgres-walls.sql: the wall, and the one that lets a
+/// tenant's or a user's rows through. `polroles` is 0 for everybody.
 const POLICIES: &str = "WITH tables AS (SELECT c.oid, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant_id'
        WHERE n.nspname = 'remem' AND c.relkind IN ('r', 'p') AND c.relname <> 'tenant'),
@@ -167,7 +169,8 @@ const FUNCTIONS: &str = "SELECT format('function %s is not the one that was inst
        JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'remem' AND p.prosecdef
        AND p.proname NOT IN ('shadowed_rule', 'refuse_shadow')";
 
-/// What the schema itself refuses must still be refused: the guard of rules, of history and of what may not be deleted.
+/// What the schema itself refuses must still be refused: the guard of rules, of history and of what
+/// may not be deleted.
 const TRIGGERS: &str = "SELECT format('table entry lacks its trigger %s', w.name) FROM (VALUES ('a_rule_shadow_put', 'refuse_shadow'),
          ('a_rule_shadow_change', 'refuse_shadow'), ('b_no_hard_delete', 'refuse_delete'), ('c_immutable', 'refuse_rewriting_history')) AS w (name, function)
        WHERE $1::text IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_class c ON c.oid = t.tgrelid
@@ -176,7 +179,8 @@ const TRIGGERS: &str = "SELECT format('table entry lacks its trigger %s', w.name
      UNION ALL SELECT 'the database does not know letters beyond ASCII (its character type is C), so that rules in other scripts are not guarded'
        WHERE cardinality(public.show_trgm('日本')) = 0 OR abs(public.similarity('word', 'two words') - 4 / 11.0) > 1e-6";
 
-/// Whoever serves runs must not read what is under review, not even by a right that another role lends it.
+/// Whoever serves runs must not read what is under review, not even by a right that another role
+/// lends it.
 const REVIEW: &str = "SELECT format('role %s may read proposals', r.rolname) FROM pg_roles r
      WHERE r.rolname = $1::text AND has_column_privilege(r.oid, 'remem.review', 'body', 'SELECT')";
 

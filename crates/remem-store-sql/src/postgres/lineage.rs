@@ -1,5 +1,5 @@
-//! Entries that stand for others: retire, forget, revive; what they were made from; signatures. Owns the tables `lineage`,
-//! `entry_subject` and `signature`.
+//! Entries that stand for others: retire, forget, revive; what they were made from; signatures.
+//! Owns the tables `lineage`, `entry_subject` and `signature`.
 
 use super::apply::tick;
 use super::gate::{Call, Gate, Identity, Role, call};
@@ -101,7 +101,8 @@ pub(super) fn forget(
     let Some(entry) = working.entries.get_mut(&place) else {
         return Outcome::Nothing;
     };
-    // Who deleted this one meant what was merged into it as well; that does not come back because this is forgotten, too.
+    // Who deleted this one meant what was merged into it as well; that does not come back because
+    // this is forgotten, too.
     let spare_merged = matches!(
         entry.reason.as_deref(),
         None | Some("merged" | "superseded" | "invalidated" | "held")
@@ -113,8 +114,9 @@ pub(super) fn forget(
     Outcome::Removed
 }
 
-/// The text of this row is gone: nobody needs the texts it stood for, which is work for the purge pass at once. What was
-/// merged into a forgotten entry is somebody else's to decide about: whoever forgets revives it or forgets it, too.
+/// The text of this row is gone: nobody needs the texts it stood for, which is work for the purge
+/// pass at once. What was merged into a forgotten entry is somebody else's to decide about: whoever
+/// forgets revives it or forgets it, too.
 pub(super) fn let_go(
     working: &mut Working,
     writes: &mut Writes<'_>,
@@ -137,8 +139,8 @@ pub(super) fn let_go(
     }
 }
 
-/// A run that began before the merge still sees it as it did; if there is none, it is new from now on, so that runs that
-/// began after the merge do not see it come back.
+/// A run that began before the merge still sees it as it did; if there is none, it is new from now
+/// on, so that runs that began after the merge do not see it come back.
 pub(super) fn revive(
     batch: &Batch,
     working: &mut Working,
@@ -303,8 +305,8 @@ const LET_GO: &str = "UPDATE remem.entry e SET removed_reason = 'deleted'
        AND (e.removed_reason = 'superseded' OR (e.removed_reason = 'merged' AND NOT o.spare_merged))
        AND NOT EXISTS (SELECT 1 FROM remem.action_link l WHERE l.tenant_id = $1 AND l.scope_id = e.scope_id AND l.row_id = e.row_id)";
 
-/// What consolidation may look at. (Entries that have an end are left to it, and what answers a question or holds for a while to
-/// whoever answers next.)
+/// What consolidation may look at. (Entries that have an end are left to it, and what answers a
+/// question or holds for a while to whoever answers next.)
 const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent' AND e.slot IS NULL AND e.valid_at IS NULL
   AND e.invalid_at IS NULL";
 const SCOPE: &str = "(SELECT scope_id FROM remem.scope WHERE tenant_id = $1 AND memory_ref = $2)";
@@ -552,8 +554,9 @@ fn signed(row: &Row) -> Result<Signed, StoreError> {
     })
 }
 
-/// `UNION` ends cycles: what was made from an entry may be merged into it later. Each step looks its rows up one by one, here
-/// and below: the planner does not know how few they are, and would read all that the tenant has.
+/// `UNION` ends cycles: what was made from an entry may be merged into it later. Each step looks
+/// its rows up one by one, here and below: the planner does not know how few they are, and would
+/// read all that the tenant has.
 const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM remem.entry_subject WHERE tenant_id = $1 AND subject = $2
     UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN LATERAL (SELECT * FROM remem.lineage l

@@ -1,4 +1,5 @@
-//! What a group of batches needs to know before it is applied: the clock (locked), and the rows it names. One trip.
+//! What a group of batches needs to know before it is applied: the clock (locked), and the rows it
+//! names. One trip.
 
 use super::gate::{Call, Gate, Identity, Role, Transaction, call};
 use super::rows::{get, get_bytes, get_u64};
@@ -88,7 +89,8 @@ pub(super) struct RecordRow {
     pub source: Option<Place>,
 }
 
-/// Everything that the group may look at. Batches are applied to it in order, so a later one sees an earlier one's effect.
+/// Everything that the group may look at. Batches are applied to it in order, so a later one sees
+/// an earlier one's effect.
 pub(super) struct Working {
     pub clock: Clock,
     pub scopes: HashMap<MemoryRef, ScopeRow>,
@@ -319,7 +321,8 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// The clock comes first: once its row is locked, what the later statements see is what the last commit left.
+    /// The clock comes first: once its row is locked, what the later statements see is what the
+    /// last commit left.
     fn calls(&'a self, tenant: &'a &'a str) -> Vec<Call<'a>> {
         let mut calls = vec![
             call(LOCK_CLOCK, &[tenant]),
@@ -392,7 +395,8 @@ pub(super) async fn load(
     }
     let mut working = working(&wanted, answers)?;
     if actor != Actor::Host {
-        // Memories of single users are out of sight, and something of theirs may have ended: a look too many does no harm.
+        // Memories of single users are out of sight, and something of theirs may have ended: a look
+        // too many does no harm.
         working.first_ended = Some(0);
     }
     Ok((transaction, working))

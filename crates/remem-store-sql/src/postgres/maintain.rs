@@ -94,7 +94,8 @@ impl Gate {
         })
     }
 
-    /// Across tenants, before any of their identities is assumed: from a table that holds names and instants only.
+    /// Across tenants, before any of their identities is assumed: from a table that holds names and
+    /// instants only.
     pub async fn due(&self, work: Work, at: Timestamp) -> Result<Vec<TenantId>, StoreError> {
         let sql = match work {
             Work::Purge => {
@@ -115,8 +116,9 @@ impl Gate {
             .collect()
     }
 
-    /// Drops old idempotency records and works out anew when the tenant is due: at once if a run let go of something since
-    /// the pass looked. The clock's lock keeps a commit from setting an earlier instant in between.
+    /// Drops old idempotency records and works out anew when the tenant is due: at once if a run
+    /// let go of something since the pass looked. The clock's lock keeps a commit from setting an
+    /// earlier instant in between.
     pub async fn scrub(&self, tenant: &TenantId, keys_before: Timestamp) -> Result<(), StoreError> {
         let name = tenant.as_str();
         let calls = vec![

@@ -1,7 +1,8 @@
-//! PostgreSQL at the same seam: one schema for all tenants behind two walls, many nodes over one database.
+//! PostgreSQL at the same seam: one schema for all tenants behind two walls, many nodes over one
+//! database.
 //!
-//! This file owns what a node holds open; statements live in `read`, `search`, `load`, `save`, `maintain`, `verify`, and
-//! nobody but `gate` hands out a connection.
+//! This file owns what a node holds open; statements live in `read`, `search`, `load`, `save`,
+//! `maintain`, `verify`, and nobody but `gate` hands out a connection.
 
 mod apply;
 mod columns;
@@ -59,15 +60,17 @@ const WORKER_CONNECTIONS: usize = 2;
 /// Connections for people who look at proposals.
 const REVIEWER_CONNECTIONS: usize = 1;
 
-/// Up to how many vectors of a kind a memory's are compared one by one, where nobody says otherwise. It finds all of them, and takes ten
-/// milliseconds or so longer than an index would (`docs/recall.md`).
+/// Up to how many vectors of a kind a memory's are compared one by one, where nobody says
+/// otherwise. It finds all of them, and takes ten milliseconds or so longer than an index would
+/// (`docs/recall.md`).
 pub const EXACT_MAX: u32 = 20_000;
 
 /// How to open a database.
 pub struct Options {
     /// The database, as the application's role.
     pub target: Target,
-    /// The same as the worker's role, if it has a login of its own; the application becomes it otherwise.
+    /// The same as the worker's role, if it has a login of its own; the application becomes it
+    /// otherwise.
     pub worker: Option<Target>,
     /// Connections for requests.
     pub connections: usize,

@@ -1,9 +1,9 @@
-//! The monitor: one connection of its own that tells whether the database answers, what its clock says, what other nodes
-//! committed, and tells them what this one did.
+//! The monitor: one connection of its own that tells whether the database answers, what its clock
+//! says, what other nodes committed, and tells them what this one did.
 //!
-//! Notifications are sent from here after the commits, gathered: a NOTIFY inside each writing transaction would make all
-//! commits of the whole server queue for one lock. They carry names and numbers only, and are hints: whoever waits also
-//! looks on its own every second.
+//! Notifications are sent from here after the commits, gathered: a NOTIFY inside each writing
+//! transaction would make all commits of the whole server queue for one lock. They carry names and
+//! numbers only, and are hints: whoever waits also looks on its own every second.
 
 use super::connect::{Driver, Target};
 use super::error::{DatabaseError, failed, unavailable};

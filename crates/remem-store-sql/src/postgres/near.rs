@@ -1,10 +1,12 @@
-//! The nearest vectors of a memory: compared one by one, or, for a kind of entry that the memory has many of, found along the index of
-//! that kind, whose conditions stand in the statement literally. Either way the conditions of the reader are held against every row
-//! before rows are counted.
+//! The nearest vectors of a memory: compared one by one, or, for a kind of entry that the memory
+//! has many of, found along the index of that kind, whose conditions stand in the statement
+//! literally. Either way the conditions of the reader are held against every row before rows are
+//! counted.
 //!
-//! Such an index holds the vectors of all tenants, and pgvector walks along it for so many steps only (`hnsw.max_scan_tuples`). Who has
-//! few among many of others', or asks for what hardly any entry is, would get fewer than there are: when a walk has ended too early,
-//! the search is made again without it. So others can cost time, and never an answer.
+//! Such an index holds the vectors of all tenants, and pgvector walks along it for so many steps
+//! only (`hnsw.max_scan_tuples`). Who has few among many of others', or asks for what hardly any
+//! entry is, would get fewer than there are: when a walk has ended too early, the search is made
+//! again without it. So others can cost time, and never an answer.
 
 use super::rows::{Param, Statement};
 use super::search::{Question, push_seen};

@@ -1,4 +1,5 @@
-//! Reads: get, list, stats, memories, events, clocks. Each is one statement, so each sees one commit.
+//! Reads: get, list, stats, memories, events, clocks. Each is one statement, so each sees one
+//! commit.
 
 use super::gate::{Gate, Identity, Role, call};
 use super::rows::{ENTRY_COLUMNS, Param, Part, Statement, entry, get, get_bytes, get_u64};
@@ -233,7 +234,8 @@ fn of_memory<'a>(columns: &str, scope: &'a Scope) -> Statement<'a> {
     statement
 }
 
-/// A snapshot is read in two parts, each in the order of its own index: what is still there, and what was taken away since.
+/// A snapshot is read in two parts, each in the order of its own index: what is still there, and
+/// what was taken away since.
 fn list<'a>(scope: &'a Scope, filter: &'a Filter, page: &'a Page, at: &'a ReadAt) -> Statement<'a> {
     let (ReadAt::Snapshot { .. } | ReadAt::AsOf { .. }) = at else {
         let mut statement = of_memory("", scope);
@@ -261,8 +263,8 @@ fn push_list<'a>(
 ) {
     let tenant = scope.tenant.as_str();
     statement.push(&format!("SELECT {ENTRY_COLUMNS} FROM "), []);
-    // With a tag, walk the tag's own index in order and fetch each entry. What was taken away is little: it is looked at
-    // entry by entry.
+    // With a tag, walk the tag's own index in order and fetch each entry. What was taken away is
+    // little: it is looked at entry by entry.
     let (created_at, head) = match filter.tags.split_first() {
         _ if part == Part::Ended => {
             statement.push("remem.entry e WHERE ", []);
@@ -303,7 +305,8 @@ fn push_list<'a>(
             [Param::Number(at), Param::Number(at), Param::Text(id)],
         );
     }
-    // The index holds the first 100 characters of an id; the whole id decides what those leave open.
+    // The index holds the first 100 characters of an id; the whole id decides what those leave
+    // open.
     statement.push(
         &format!(" ORDER BY {created_at} DESC, {head} DESC, e.id DESC LIMIT ?"),
         [Param::Number(page.limit.into())],

@@ -1,5 +1,5 @@
-//! Records: named, versioned objects beside a tenant's memory. Those that are inert lie in a table of their own, which only the
-//! reviewer's role may read.
+//! Records: named, versioned objects beside a tenant's memory. Those that are inert lie in a table
+//! of their own, which only the reviewer's role may read.
 
 use super::gate::{Call, Gate, Identity, Role, call};
 use super::rows::{get, get_u64};

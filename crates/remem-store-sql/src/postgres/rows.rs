@@ -157,13 +157,15 @@ impl<'a> Statement<'a> {
         }
     }
 
-    /// Which rows of `e` a reader may see: this tenant, this memory, live at that moment. Every read of content goes through
-    /// here. `Entry::is_live` says the same in Rust; the conformance suite holds the two together.
+    /// Which rows of `e` a reader may see: this tenant, this memory, live at that moment. Every
+    /// read of content goes through here. `Entry::is_live` says the same in Rust; the conformance
+    /// suite holds the two together.
     pub fn push_live(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt) {
         self.push_part(tenant, scope_id, at, Part::Both);
     }
 
-    /// As `push_live`, of a part: an index that holds only what is there cannot serve a condition on both.
+    /// As `push_live`, of a part: an index that holds only what is there cannot serve a condition
+    /// on both.
     pub fn push_part(&mut self, tenant: &'a str, scope_id: &str, at: &'a ReadAt, part: Part) {
         self.push("e.tenant_id = ?", [Param::Text(tenant)]);
         self.push(&format!(" AND e.scope_id = {scope_id}"), []);
@@ -184,7 +186,8 @@ impl<'a> Statement<'a> {
                 ..
             } => {
                 self.push_snapshot(*revision, own_runs, part);
-                // What was closed since the snapshot is as it was. What the runs wrote themselves may hold from later on.
+                // What was closed since the snapshot is as it was. What the runs wrote themselves
+                // may hold from later on.
                 let seen = [
                     Param::Number(now),
                     Param::Number(since.0),
@@ -208,8 +211,8 @@ impl<'a> Statement<'a> {
         );
     }
 
-    /// An entry is part of the snapshot if it was written by then, or by one of the runs, and was not taken away by then,
-    /// nor by one of the runs.
+    /// An entry is part of the snapshot if it was written by then, or by one of the runs, and was
+    /// not taken away by then, nor by one of the runs.
     fn push_snapshot(&mut self, revision: Revision, own_runs: &'a [RunId], part: Part) {
         let revision = revision.0.cast_signed();
         let own = || Param::Texts(own_runs.iter().map(RunId::as_str).collect());

@@ -1,4 +1,5 @@
-//! What a group writes, gathered column by column, and written with one statement a table in the trip that commits.
+//! What a group writes, gathered column by column, and written with one statement a table in the
+//! trip that commits.
 
 use super::apply::id_head;
 use super::columns::{Entries, Records, Rewrites, Scopes, Snapshots, States};
@@ -37,7 +38,8 @@ pub(super) struct Writes<'a> {
     old_postings: Postings,
     /// By memory and row.
     pub rewrites: HashMap<(i64, i64), NewText>,
-    /// By memory and row: from when to when each entry counts, as the whole group leaves it. One may go, come back and go again.
+    /// By memory and row: from when to when each entry counts, as the whole group leaves it. One
+    /// may go, come back and go again.
     pub states: HashMap<(i64, i64), State>,
     erasures: Erasures,
     /// What stands for what, and what was made from what.
@@ -318,7 +320,8 @@ impl Writes<'_> {
         self.erasures.at.push(at);
     }
 
-    /// Takes a row out of the indexes before it is indexed anew, be it there already or only about to be.
+    /// Takes a row out of the indexes before it is indexed anew, be it there already or only about
+    /// to be.
     pub fn reindex(
         &mut self,
         scope: i64,
@@ -459,7 +462,8 @@ pub(super) struct Saving<'a> {
     pub clock: Option<&'a ClockColumns>,
 }
 
-/// The statements, in an order in which each finds what it refers to; those without rows are left out.
+/// The statements, in an order in which each finds what it refers to; those without rows are left
+/// out.
 pub(super) fn calls<'a>(saving: &Saving<'a>, writes: &'a Writes<'a>) -> Vec<Call<'a>> {
     let t = saving.tenant;
     let mut calls = Vec::new();

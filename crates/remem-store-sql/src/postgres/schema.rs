@@ -1,5 +1,6 @@
-//! The schema: its steps, twins of the embedded store's (same number, same name), and `migrate`, which prepares a
-//! database: roles, schema, steps, walls. One transaction; a second one at the same time waits for the first.
+//! The schema: its steps, twins of the embedded store's (same number, same name), and `migrate`,
+//! which prepares a database: roles, schema, steps, walls. One transaction; a second one at the
+//! same time waits for the first.
 
 use super::connect::Target;
 use super::error::failed;
@@ -55,7 +56,8 @@ const PGVECTOR: &str = "DO $$ BEGIN
 /// Policies and rights: put up anew by every `migrate`.
 const WALLS: &str = include_str!("../../migrations/postgres-walls.sql");
 
-/// The four roles of a database. The owner owns and never logs in; the others serve and own nothing.
+/// The four roles of a database. The owner owns and never logs in; the others serve and own
+/// nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roles {
     /// Owns the tables.
@@ -139,7 +141,8 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Prepares a database, or brings it up to date. `password` is for the application's role, should it be new.
+/// Prepares a database, or brings it up to date. `password` is for the application's role, should
+/// it be new.
 pub async fn migrate(target: &Target, password: &str) -> Result<Migrated, SchemaError> {
     let (client, driver) = target.connect().await?;
     #[expect(

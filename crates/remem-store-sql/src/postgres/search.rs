@@ -1,9 +1,11 @@
-//! Search: postings of the memory's words, ranked by BM25 with the memory's own counts, and its vectors.
+//! Search: postings of the memory's words, ranked by BM25 with the memory's own counts, and its
+//! vectors.
 //!
-//! Policies let only leakproof operators near an index; equality on the key of `posting` is one, so the cost grows with
-//! the hits and not with the tenant. Words are looked up one by one (`OFFSET 0` keeps the planner from doing it otherwise):
-//! a plan that is kept for all callers knows nothing of how large a memory is. Entries are fetched in the order of their
-//! score until there are enough live ones.
+//! Policies let only leakproof operators near an index; equality on the key of `posting` is one, so
+//! the cost grows with the hits and not with the tenant. Words are looked up one by one (`OFFSET 0`
+//! keeps the planner from doing it otherwise): a plan that is kept for all callers knows nothing of
+//! how large a memory is. Entries are fetched in the order of their score until there are enough
+//! live ones.
 //!
 //! Which vectors are near is `near`'s.
 
@@ -20,8 +22,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// A filter leaves little if it is this part of what is compared one by one.
 const LITTLE: i64 = 4;
 
-/// Which words a memory holds: one by one, and no further than the first posting of each. And of which kinds it has many vectors: no
-/// further than so many, and only those that there are indexes for (`near::INDEXED_DIMENSIONS`, literally, as the index says it).
+/// Which words a memory holds: one by one, and no further than the first posting of each. And of
+/// which kinds it has many vectors: no further than so many, and only those that there are indexes
+/// for (`near::INDEXED_DIMENSIONS`, literally, as the index says it).
 const HELD: &str = "SELECT ARRAY(SELECT w.word FROM unnest($3::bigint[]) AS w (word) CROSS JOIN LATERAL
       (SELECT 1 FROM remem.posting p WHERE p.tenant_id = $1 AND p.scope_id = s.scope_id AND p.word = w.word LIMIT 1) p),
     ARRAY(SELECT k.n - 1 FROM unnest($4::text[], $5::text[]) WITH ORDINALITY AS k (tier, typology, n) CROSS JOIN LATERAL
@@ -34,7 +37,8 @@ pub(super) struct Question<'a> {
     pub scope: &'a Scope,
     /// Digests.
     pub words: &'a [i64],
-    /// Digests of words that were probably meant by others that are not held, and how alike they are.
+    /// Digests of words that were probably meant by others that are not held, and how alike they
+    /// are.
     pub meant: &'a BTreeMap<i64, i64>,
     /// What is meant, as a direction.
     pub near: Option<&'a Near<'a>>,
@@ -110,7 +114,8 @@ impl Gate {
         }
     }
 
-    /// Whether the filter leaves so little of a memory that a walk along an index would hardly meet it. Looks no further than that.
+    /// Whether the filter leaves so little of a memory that a walk along an index would hardly meet
+    /// it. Looks no further than that.
     async fn leaves_little(&self, question: &Question<'_>) -> Result<bool, StoreError> {
         let statement = near::leaves_more(question, self.exact_max / LITTLE);
         let asked = call(&statement.sql, &statement.params());
@@ -212,7 +217,8 @@ impl Gate {
         Ok(spelling::meant(slips, |word| held.words.contains(&word)))
     }
 
-    /// What stands around entries, in the order of `list`. Of a snapshot, what is still there counts.
+    /// What stands around entries, in the order of `list`. Of a snapshot, what is still there
+    /// counts.
     pub async fn around(
         &self,
         scope: &Scope,
@@ -252,7 +258,8 @@ pub(super) fn statement<'a>(question: &Question<'a>) -> Statement<'a> {
     let tenant = question.scope.tenant.as_str();
     let mut statement = Statement::new("");
     push_ranked(&mut statement, question);
-    // Sorted here, so that rows are looked at one by one until there are enough: what is kept for others has no order.
+    // Sorted here, so that rows are looked at one by one until there are enough: what is kept for
+    // others has no order.
     let best = ", lexical AS MATERIALIZED (SELECT k.row_id FROM (SELECT * FROM ranked ORDER BY total DESC, row_id DESC) k CROSS JOIN LATERAL (";
     statement.push(best, []);
     push_seen(&mut statement, question, " AND e.row_id = k.row_id");
@@ -341,7 +348,8 @@ pub(super) fn push_seen<'a>(statement: &mut Statement<'a>, question: &Question<'
     statement.push(" OFFSET 0", []);
 }
 
-/// What stands before and after each, and each itself (without a side), so that it is known to be there.
+/// What stands before and after each, and each itself (without a side), so that it is known to be
+/// there.
 pub(super) fn around<'a>(
     scope: &'a Scope,
     names: &[&'a str],

@@ -72,7 +72,8 @@ impl Shared {
         tenants.entry(id.clone()).or_default().clone()
     }
 
-    /// A commit of this node: rings here at once, and elsewhere as soon as the outbox is carried off.
+    /// A commit of this node: rings here at once, and elsewhere as soon as the outbox is carried
+    /// off.
     pub fn committed(&self, id: &TenantId, revision: Revision, due: bool) {
         self.tenant(id).rang(revision);
         let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +99,8 @@ impl Shared {
         }
     }
 
-    /// Empties the outbox into payloads that fit a notification: lines of tenant, revision and a mark.
+    /// Empties the outbox into payloads that fit a notification: lines of tenant, revision and a
+    /// mark.
     pub fn take_outbox(&self) -> Vec<String> {
         let outbox =
             std::mem::take(&mut *self.outbox.lock().unwrap_or_else(PoisonError::into_inner));
@@ -121,7 +123,8 @@ impl Shared {
         payloads
     }
 
-    /// Reads a payload; lines that make no sense are skipped, since anybody who can connect can notify.
+    /// Reads a payload; lines that make no sense are skipped, since anybody who can connect can
+    /// notify.
     pub fn read_payload(&self, payload: &str) {
         for line in payload.lines() {
             let mut words = line.split(' ');

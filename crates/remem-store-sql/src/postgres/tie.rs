@@ -1,5 +1,5 @@
-//! What records are tied to, while a group is applied: those that were made from an entry go where it goes. Owns the columns
-//! `source_scope` and `source_row`, and `upkeep.next_due`.
+//! What records are tied to, while a group is applied: those that were made from an entry go where
+//! it goes. Owns the columns `source_scope` and `source_row`, and `upkeep.next_due`.
 
 use super::gate::{Call, call};
 use super::load::Working;
@@ -102,7 +102,8 @@ pub(super) fn retie(
 
 impl Retied {
     fn untie(&mut self, place: Place) {
-        // What has followed elsewhere before, because the text of a gist's source goes, is not this one's any more.
+        // What has followed elsewhere before, because the text of a gist's source goes, is not this
+        // one's any more.
         if !self.moved.contains_key(&place) {
             self.gone.push(place);
         }

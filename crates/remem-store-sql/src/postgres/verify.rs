@@ -1,5 +1,6 @@
-//! Checks a tenant's data against itself: the event chain, texts and their hashes, and that tags, search index and
-//! counters are exactly what the texts make them. One transaction at one instant, page by page.
+//! Checks a tenant's data against itself: the event chain, texts and their hashes, and that tags,
+//! search index and counters are exactly what the texts make them. One transaction at one instant,
+//! page by page.
 
 use super::apply::id_head;
 use super::gate::{Failed, Gate, Identity, Role, Transaction, call};

@@ -1,5 +1,5 @@
-//! Windows, sessions, actions, rules and retention: the changes, and what is asked about them. Owns the tables `action_link` and
-//! `rule`.
+//! Windows, sessions, actions, rules and retention: the changes, and what is asked about them. Owns
+//! the tables `action_link` and `rule`.
 
 use super::apply::tick;
 use super::gate::{Call, Gate, Identity, Role, call};
@@ -23,7 +23,8 @@ fn is_live(entry: &EntryRow, batch: &Batch) -> bool {
     entry.rev_to.is_none() && entry.expires_at.is_none_or(|end| end > batch.at().0)
 }
 
-/// The one that takes its place is put afterwards: its row is the next of its memory, unless the group holds it already.
+/// The one that takes its place is put afterwards: its row is the next of its memory, unless the
+/// group holds it already.
 pub(super) fn close(
     batch: &Batch,
     working: &mut Working,
@@ -162,7 +163,8 @@ pub(super) fn end(
     Outcome::Removed
 }
 
-/// A statement that was born closed is still part of its memory, for whoever asks about the past; it goes with its text.
+/// A statement that was born closed is still part of its memory, for whoever asks about the past;
+/// it goes with its text.
 pub(super) fn strip(
     batch: &Batch,
     working: &mut Working,
@@ -341,8 +343,9 @@ impl Kept {
         }
     }
 
-    /// Rules come before the entries of the group, and go after them unless the batch is alone: no batch restates what an earlier one made
-    /// a rule, or what only a later one takes away. Who is refused too much by this is tried alone.
+    /// Rules come before the entries of the group, and go after them unless the batch is alone: no
+    /// batch restates what an earlier one made a rule, or what only a later one takes away. Who is
+    /// refused too much by this is tried alone.
     pub fn rule_calls<'a>(&'a self, t: &'a &'a str, add: &mut impl FnMut(bool, Call<'a>)) {
         let r = &self.rule_columns;
         add(!r.0.is_empty(), call(RULE, &[t, &r.0, &r.1, &r.2, &r.3]));

@@ -1,4 +1,5 @@
-//! Applies one batch inside the group's transaction: check everything first, then write, events included.
+//! Applies one batch inside the group's transaction: check everything first, then write, events
+//! included.
 
 use super::rows::scope_id;
 use super::{record, snapshot};
@@ -68,7 +69,8 @@ pub(super) struct Applying<'a> {
 }
 
 impl<'a> Applying<'a> {
-    /// The inner result is the batch's own; the outer one is a statement that failed and spoils the transaction.
+    /// The inner result is the batch's own; the outer one is a statement that failed and spoils the
+    /// transaction.
     pub fn run(&mut self) -> rusqlite::Result<Result<Committed, StoreError>> {
         if let Some(answer) = self.replay()? {
             return Ok(answer);
@@ -100,7 +102,8 @@ impl<'a> Applying<'a> {
         Ok(Ok(committed))
     }
 
-    /// The batch becomes a revision with its first effect: one that changes nothing leaves the clock alone.
+    /// The batch becomes a revision with its first effect: one that changes nothing leaves the
+    /// clock alone.
     pub(super) fn tick(&mut self, before: Revision) -> Revision {
         if self.clock.revision == before {
             self.clock.revision = Revision(before.0 + 1);

@@ -88,7 +88,8 @@ fn beside(scope: &Scope, scope_id: i64, ids: &[EntryId], reach: u32, at: &ReadAt
     for (sign, order) in [("<", "DESC"), (">", "ASC")] {
         statement.push(", (SELECT group_concat(row_id) FROM (SELECT e.row_id FROM entry e INDEXED BY entry_list WHERE ", []);
         statement.push_part(&scope.tenant, scope_id, at, Part::There);
-        // Without the signs SQLite goes along the index by time alone: of entries of one import it would read all.
+        // Without the signs SQLite goes along the index by time alone: of entries of one import it
+        // would read all.
         statement.push(
             &format!(" AND (e.created_at, e.id) {sign} (+o.created_at, +o.id)"),
             [],

@@ -1,4 +1,5 @@
-//! Opens connections: version, pragmas (set and read back), migrations. No connection is used before it passed here.
+//! Opens connections: version, pragmas (set and read back), migrations. No connection is used
+//! before it passed here.
 
 use super::identity;
 use remem_store::StoreError;
@@ -98,7 +99,8 @@ pub(super) fn writer(path: &Path, migrations: &[Migration]) -> Result<Connection
     Ok(db)
 }
 
-/// A connection that only reads, for everything that runs. Its file exists: the writer was opened first.
+/// A connection that only reads, for everything that runs. Its file exists: the writer was opened
+/// first.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let mut db = reader_of_all(path)?;
     db.authorizer(Some(without_review)).map_err(failed)?;
@@ -115,7 +117,8 @@ pub(super) fn reader_of_all(path: &Path) -> Result<Connection, StoreError> {
     Ok(db)
 }
 
-/// Readers serve everything that runs, and what is under review is nothing to run: SQLite itself refuses to read it to them.
+/// Readers serve everything that runs, and what is under review is nothing to run: SQLite itself
+/// refuses to read it to them.
 fn without_review(asked: AuthContext<'_>) -> Authorization {
     match asked.action {
         AuthAction::Read {
@@ -140,8 +143,9 @@ fn prepare(db: &Connection) -> Result<(), StoreError> {
     identity::register(db).map_err(failed)?;
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)
         .map_err(failed)?;
-    // Plans depend on no parameter. Otherwise SQLite would parse a kept statement anew each time one is bound that a partial index might
-    // care about, which took a third of the time of a search.
+    // Plans depend on no parameter. Otherwise SQLite would parse a kept statement anew each time
+    // one is bound that a partial index might care about, which took a third of the time of a
+    // search.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .map_err(failed)?;
     // Setting the journal mode answers with the new mode, hence the query.
@@ -156,9 +160,9 @@ fn prepare(db: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// synchronous=FULL (2): an acknowledged write survives power loss. secure_delete: freed space is zeroed.
-/// temp_store=MEMORY (2): sorting never spills text into temporary files. The rest refuses what a damaged or hostile
-/// file could try.
+/// synchronous=FULL (2): an acknowledged write survives power loss. secure_delete: freed space is
+/// zeroed. temp_store=MEMORY (2): sorting never spills text into temporary files. The rest refuses
+/// what a damaged or hostile file could try.
 const SETTINGS: [(&str, &str); 7] = [
     ("synchronous", "2"),
     ("foreign_keys", "1"),
@@ -243,7 +247,8 @@ fn migration_step(
     Ok(true)
 }
 
-/// Maps a database error to what the caller can do about it. SQLite's texts name tables and columns, never values.
+/// Maps a database error to what the caller can do about it. SQLite's texts name tables and
+/// columns, never values.
 pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
@@ -332,7 +337,8 @@ mod tests {
     #[test]
     fn a_statement_is_parsed_once_whatever_is_bound() {
         let db = in_memory(&TENANT_MIGRATIONS).unwrap();
-        // Some index of `entry` holds only what is persistent: without the guarantee a plan would depend on what is bound here.
+        // Some index of `entry` holds only what is persistent: without the guarantee a plan would
+        // depend on what is bound here.
         let sql = "SELECT count(*) FROM entry WHERE tenant_id = ? AND scope_id = ? AND rev_to IS NULL AND expires_at IS NULL AND tier = ?";
         let mut statement = db.prepare(sql).unwrap();
         for tier in ["persistent", "session", "persistent"] {

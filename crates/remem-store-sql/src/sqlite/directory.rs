@@ -1,7 +1,8 @@
 //! The directory of tenants and keys: one small file beside the tenants' own.
 //!
-//! Every request looks up a key, so all of it is kept in memory and read again only when SQLite says that another
-//! connection (a command run beside the server, say) changed the file. A revoked key stops working at once.
+//! Every request looks up a key, so all of it is kept in memory and read again only when SQLite
+//! says that another connection (a command run beside the server, say) changed the file. A revoked
+//! key stops working at once.
 
 use super::Location;
 use super::connection::{self, HOST_MIGRATIONS, failed};

@@ -103,8 +103,8 @@ impl Applying<'_> {
             .exists(params![self.batch.tenant().as_str(), scope, id.as_str()])
     }
 
-    /// Takes an entry away. Its text goes at once, unless a run reads a snapshot: then the purge pass erases it when the
-    /// last such run has ended. Time is not held up by anybody.
+    /// Takes an entry away. Its text goes at once, unless a run reads a snapshot: then the purge
+    /// pass erases it when the last such run has ended. Time is not held up by anybody.
     pub(super) fn remove(
         &mut self,
         memory_ref: &MemoryRef,
@@ -112,7 +112,8 @@ impl Applying<'_> {
         reason: &str,
         before: Revision,
     ) -> rusqlite::Result<Outcome> {
-        // Deleting ends what a reader could still see; the purge pass ends what none can see any more.
+        // Deleting ends what a reader could still see; the purge pass ends what none can see any
+        // more.
         let condition = if reason == "expired" {
             "expires_at <= :at"
         } else {
@@ -248,8 +249,8 @@ impl Applying<'_> {
             .optional()
     }
 
-    /// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search index. What was merged into
-    /// it goes with it, unless it is spared.
+    /// The text goes everywhere: from the row (which stays as a skeleton), the tags, the search
+    /// index. What was merged into it goes with it, unless it is spared.
     pub(super) fn erase(
         &mut self,
         id: &EntryId,

@@ -1,9 +1,9 @@
 //! Group commit: writers that arrive while a commit is being flushed to disk share the next one.
 //!
-//! The leader (see `queue`) runs on a blocking thread, applies a group in one transaction, and answers each batch only
-//! after the flush.
-//! Batches are checked before they write, so an ordinary refusal never undoes its neighbours; should a statement fail
-//! all the same, the group is rolled back and its batches are tried one by one.
+//! The leader (see `queue`) runs on a blocking thread, applies a group in one transaction, and
+//! answers each batch only after the flush. Batches are checked before they write, so an ordinary
+//! refusal never undoes its neighbours; should a statement fail all the same, the group is rolled
+//! back and its batches are tried one by one.
 
 use super::apply::{self, Clock};
 use super::connection::failed;
@@ -145,7 +145,8 @@ fn concerns_one_batch(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Applies the batches in one transaction and flushes it. An error means that none of them is known to be applied.
+/// Applies the batches in one transaction and flushes it. An error means that none of them is known
+/// to be applied.
 fn transaction<'a>(
     db: &Connection,
     state: &State,

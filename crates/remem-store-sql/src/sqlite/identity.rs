@@ -1,8 +1,9 @@
-//! Who is acting, for one statement or one batch, and the host's own functions that the schema calls: what row-level security and
-//! pg_trgm are on PostgreSQL. A connection without these functions can write nothing.
+//! Who is acting, for one statement or one batch, and the host's own functions that the schema
+//! calls: what row-level security and pg_trgm are on PostgreSQL. A connection without these
+//! functions can write nothing.
 //!
-//! A connection is used by one thread at a time and only inside `acting`, so the name is kept by the thread: it is there while the
-//! work runs and gone afterwards, whatever the work did.
+//! A connection is used by one thread at a time and only inside `acting`, so the name is kept by
+//! the thread: it is there while the work runs and gone afterwards, whatever the work did.
 
 use remem_core::Actor;
 use remem_core::trgm::{Trigrams, is_guarded};
@@ -34,8 +35,9 @@ pub(super) fn acting<T>(actor: &Actor, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Gives a connection the functions that the schema calls. INNOCUOUS, because the schema is not trusted to call anything else; who
-/// is acting changes between statements, so that one is not deterministic.
+/// Gives a connection the functions that the schema calls. INNOCUOUS, because the schema is not
+/// trusted to call anything else; who is acting changes between statements, so that one is not
+/// deterministic.
 pub(super) fn register(db: &Connection) -> Result<()> {
     let plain = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_INNOCUOUS;
     let pure = plain | FunctionFlags::SQLITE_DETERMINISTIC;

@@ -1,5 +1,5 @@
-//! Entries that stand for others: retire, forget, revive; what they were made from; signatures. Owns the tables `lineage`,
-//! `entry_subject` and `signature`.
+//! Entries that stand for others: retire, forget, revive; what they were made from; signatures.
+//! Owns the tables `lineage`, `entry_subject` and `signature`.
 
 use super::apply::Applying;
 use super::connection::failed;
@@ -150,7 +150,8 @@ impl Applying<'_> {
             return Ok(Outcome::Nothing);
         };
         let revision = self.tick(before);
-        // Who deleted this one meant what was merged into it as well; that does not come back because this is forgotten, too.
+        // Who deleted this one meant what was merged into it as well; that does not come back
+        // because this is forgotten, too.
         let sql = "SELECT removed_reason IS NULL OR removed_reason IN ('merged', 'superseded', 'invalidated', 'held') FROM entry WHERE tenant_id = ?1 AND row_id = ?2";
         let spare_merged = self
             .db
@@ -165,8 +166,8 @@ impl Applying<'_> {
         Ok(Outcome::Removed)
     }
 
-    /// A run that began before the merge still sees it as it did; if there is none, it is new from now on, so that runs
-    /// that began after the merge do not see it come back.
+    /// A run that began before the merge still sees it as it did; if there is none, it is new from
+    /// now on, so that runs that began after the merge do not see it come back.
     pub(super) fn revive(
         &mut self,
         memory_ref: &MemoryRef,
@@ -224,8 +225,9 @@ impl Applying<'_> {
         Ok(())
     }
 
-    /// The text of `row` is gone: nobody needs the texts it stood for. What was merged into a forgotten entry is somebody
-    /// else's to decide about: whoever forgets revives it or forgets it, too.
+    /// The text of `row` is gone: nobody needs the texts it stood for. What was merged into a
+    /// forgotten entry is somebody else's to decide about: whoever forgets revives it or forgets
+    /// it, too.
     pub(super) fn let_go(&self, scope: i64, row: i64, spare_merged: bool) -> rusqlite::Result<()> {
         let sql = "UPDATE entry SET removed_reason = 'deleted'
                    WHERE tenant_id = ?1 AND scope_id = ?2 AND replaced_by = ?3 AND erased_at IS NULL
@@ -241,8 +243,8 @@ impl Applying<'_> {
     }
 }
 
-/// What consolidation may look at. (Entries that have an end are left to it, and what answers a question or holds for a while to
-/// whoever answers next.)
+/// What consolidation may look at. (Entries that have an end are left to it, and what answers a
+/// question or holds for a while to whoever answers next.)
 const ELIGIBLE: &str = "e.rev_to IS NULL AND e.expires_at IS NULL AND e.tier = 'persistent' AND e.slot IS NULL AND e.valid_at IS NULL
   AND e.invalid_at IS NULL";
 
@@ -415,8 +417,9 @@ fn relatives(db: &Connection, sql: &str, params: impl Params) -> Result<Vec<Rela
     rows.iter().map(relative).collect()
 }
 
-/// `UNION` ends cycles: what was made from an entry may be merged into it later. `CROSS JOIN`, here and below, has SQLite look up
-/// the few rows that are meant, rather than begin with all that were ever merged.
+/// `UNION` ends cycles: what was made from an entry may be merged into it later. `CROSS JOIN`, here
+/// and below, has SQLite look up the few rows that are meant, rather than begin with all that were
+/// ever merged.
 const CARRYING: &str = "WITH RECURSIVE carrying (scope_id, row_id) AS (
     SELECT scope_id, row_id FROM entry_subject WHERE tenant_id = ?1 AND subject = ?2
     UNION SELECT l.scope_id, l.row_id FROM carrying c CROSS JOIN lineage l

@@ -1,4 +1,5 @@
-//! Upkeep of one file: what is expired, making erased text physically gone, checking the data against its hashes.
+//! Upkeep of one file: what is expired, making erased text physically gone, checking the data
+//! against its hashes.
 
 use super::apply::Clock;
 use super::connection::failed;
@@ -17,7 +18,8 @@ pub(super) struct Start {
     pub next_due: i64,
 }
 
-/// Also checks that the file belongs to the tenant it is opened for: files can be copied and renamed by hand.
+/// Also checks that the file belongs to the tenant it is opened for: files can be copied and
+/// renamed by hand.
 pub(super) fn start(db: &Connection, tenant: &TenantId) -> Result<Start, StoreError> {
     let foreign = db
         .prepare("SELECT 1 FROM tenant_clock WHERE tenant_id <> ?1")
@@ -124,9 +126,10 @@ pub(super) fn stale(
     })
 }
 
-/// Erased text is zeroed in the database pages by the commit itself (secure_delete, and so are vectors); what
-/// is left are the older page images in the write-ahead log. Copying the log back and cutting it to nothing ends them.
-/// Answers when the next entry expires, and whether a run let go of something since the pass looked.
+/// Erased text is zeroed in the database pages by the commit itself (secure_delete, and so are
+/// vectors); what is left are the older page images in the write-ahead log. Copying the log back
+/// and cutting it to nothing ends them. Answers when the next entry expires, and whether a run let
+/// go of something since the pass looked.
 pub(super) fn scrub(
     db: &Connection,
     tenant: &TenantId,

@@ -1,6 +1,8 @@
-//! The embedded store: SQLite in WAL mode, one file per tenant, one more for the directory of tenants and keys.
+//! The embedded store: SQLite in WAL mode, one file per tenant, one more for the directory of
+//! tenants and keys.
 //!
-//! This file owns the set of open tenants; it may not hold a statement (see `read`, `search`, `apply`, `entry`, `maintain`).
+//! This file owns the set of open tenants; it may not hold a statement (see `read`, `search`,
+//! `apply`, `entry`, `maintain`).
 
 mod apply;
 mod around;
@@ -76,7 +78,8 @@ struct Slot {
 }
 
 impl SqliteStore {
-    /// Opens the store with `connections` readers per tenant. Refuses an SQLite that is too old to be trusted.
+    /// Opens the store with `connections` readers per tenant. Refuses an SQLite that is too old to
+    /// be trusted.
     pub fn open(location: Location, connections: usize) -> Result<SqliteStore, StoreError> {
         connection::check_version()?;
         if let Location::Folder(folder) = &location {
@@ -105,7 +108,8 @@ impl SqliteStore {
         if let Some(file) = self.find(id) {
             return Ok(file);
         }
-        // One at a time: many callers of a new tenant would each make its tables, and all but one wait for a lock.
+        // One at a time: many callers of a new tenant would each make its tables, and all but one
+        // wait for a lock.
         let _opening = self.opening.lock().await;
         if let Some(file) = self.find(id) {
             return Ok(file);
@@ -151,7 +155,8 @@ impl SqliteStore {
             .clone()
     }
 
-    /// For the copy of a whole host: a reader of its own, on one commit until it is dropped. `None`: there is no file yet.
+    /// For the copy of a whole host: a reader of its own, on one commit until it is dropped.
+    /// `None`: there is no file yet.
     pub(crate) async fn snapshot(
         &self,
         tenant: &TenantId,
@@ -219,8 +224,8 @@ impl SqliteStore {
     }
 }
 
-/// The file of a tenant: its name with everything but `a-z 0-9 _ -` spelled out, so that names that differ only in
-/// case stay apart on file systems that do not tell case.
+/// The file of a tenant: its name with everything but `a-z 0-9 _ -` spelled out, so that names that
+/// differ only in case stay apart on file systems that do not tell case.
 fn tenant_path(folder: &Path, tenant: &TenantId) -> PathBuf {
     let mut name = String::new();
     for byte in tenant.as_str().bytes() {

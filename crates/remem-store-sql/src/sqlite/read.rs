@@ -28,7 +28,8 @@ pub(super) fn get(
         .pop())
 }
 
-/// A snapshot is read in two parts, each in the order of its own index: what is still there, and what was taken away since.
+/// A snapshot is read in two parts, each in the order of its own index: what is still there, and
+/// what was taken away since.
 pub(super) fn list(
     db: &Connection,
     scope: &Scope,
@@ -85,8 +86,9 @@ fn push_list(
         push_rest(statement, filter, page, "e");
         return;
     }
-    // With a tag, walk the tag's own index in order and fetch each entry; CROSS JOIN keeps that order of loops. What was
-    // taken away is little: it is looked at entry by entry, by an index that SQLite would not choose without figures.
+    // With a tag, walk the tag's own index in order and fetch each entry; CROSS JOIN keeps that
+    // order of loops. What was taken away is little: it is looked at entry by entry, by an index
+    // that SQLite would not choose without figures.
     let order = match filter.tags.split_first() {
         _ if part == Part::Ended => {
             statement.push("entry e INDEXED BY entry_ended WHERE ", []);
@@ -326,7 +328,8 @@ mod tests {
             .expect("text")
     }
 
-    /// Each part of a snapshot in the order of its index; only what was taken away, which is little, is sorted.
+    /// Each part of a snapshot in the order of its index; only what was taken away, which is
+    /// little, is sorted.
     #[test]
     fn a_snapshot_is_listed_by_two_indexes() {
         let scope = Scope::new(

@@ -1,5 +1,5 @@
-//! Records: named, versioned objects beside a tenant's memory, what finds them and what they go with. Those that are inert lie
-//! in a table of their own, which no reader may read.
+//! Records: named, versioned objects beside a tenant's memory, what finds them and what they go
+//! with. Those that are inert lie in a table of their own, which no reader may read.
 
 use super::apply::Applying;
 use super::connection::failed;
@@ -59,7 +59,8 @@ pub(super) fn is_like(
     })
 }
 
-/// What has ended gives rise to nothing any more. An entry that the batch itself puts is not there yet.
+/// What has ended gives rise to nothing any more. An entry that the batch itself puts is not there
+/// yet.
 fn source_holds(db: &Connection, batch: &Batch, ties: &Ties) -> rusqlite::Result<bool> {
     let Some((memory_ref, id)) = &ties.source else {
         return Ok(true);
@@ -80,7 +81,8 @@ fn source_holds(db: &Connection, batch: &Batch, ties: &Ties) -> rusqlite::Result
 }
 
 impl Applying<'_> {
-    /// Writes a record, or takes it away. Its next version counts from the one that is there; a name that is free begins at 1.
+    /// Writes a record, or takes it away. Its next version counts from the one that is there; a
+    /// name that is free begins at 1.
     pub(super) fn record(&mut self, change: &Change) -> rusqlite::Result<Outcome> {
         let Change::Record {
             kind,

@@ -103,13 +103,15 @@ impl Statement {
         self.params.extend(params);
     }
 
-    /// Which rows of `e` a reader may see: this tenant, this memory, live at that moment. Every read of content goes
-    /// through here. `Entry::is_live` says the same in Rust; the conformance suite holds the two together.
+    /// Which rows of `e` a reader may see: this tenant, this memory, live at that moment. Every
+    /// read of content goes through here. `Entry::is_live` says the same in Rust; the conformance
+    /// suite holds the two together.
     pub fn push_live(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt) {
         self.push_part(tenant, scope, at, Part::Both);
     }
 
-    /// As `push_live`, of a part: an index that holds only what is there cannot serve a condition on both.
+    /// As `push_live`, of a part: an index that holds only what is there cannot serve a condition
+    /// on both.
     pub fn push_part(&mut self, tenant: &TenantId, scope: i64, at: &ReadAt, part: Part) {
         self.push(
             "e.tenant_id = ? AND e.scope_id = ? AND ",
@@ -130,7 +132,8 @@ impl Statement {
                 ..
             } => {
                 self.push_snapshot(*revision, own_runs, part);
-                // What was closed since the snapshot is as it was. What the runs wrote themselves may hold from later on.
+                // What was closed since the snapshot is as it was. What the runs wrote themselves
+                // may hold from later on.
                 self.push(
                     &format!("{holds} OR e.rev_to > ?)"),
                     boxed([&now, &since.0, &revision.0]),
@@ -152,8 +155,8 @@ impl Statement {
         );
     }
 
-    /// An entry is part of the snapshot if it was written by then, or by one of the runs, and was not taken away by then,
-    /// nor by one of the runs.
+    /// An entry is part of the snapshot if it was written by then, or by one of the runs, and was
+    /// not taken away by then, nor by one of the runs.
     fn push_snapshot(&mut self, revision: Revision, own_runs: &[RunId], part: Part) {
         match part {
             Part::There => self.push(" AND e.rev_to IS NULL", []),

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, HashSet};
 
 /// Rows that are read with one statement.
 const PORTION: usize = 64;
-/// A filter that lets through no more than this is asked first; a wider one is held against what was found.
+/// A filter that lets through no more than this is asked first; a wider one is held against what
+/// was found.
 const NARROW: usize = 20_000;
 
 /// A search, with what every step of it needs.
@@ -130,7 +131,8 @@ impl Search<'_> {
 
     fn read(&self, rows: &[i64]) -> rusqlite::Result<Vec<(i64, Seen)>> {
         let model = self.probe.vector.as_ref().map_or(-1, |(model, _)| model.0);
-        // Always as many, so that the statement is prepared once. NOT INDEXED: by row, and not by an index of the whole memory.
+        // Always as many, so that the statement is prepared once. NOT INDEXED: by row, and not by
+        // an index of the whole memory.
         let places = ["?"; PORTION].join(", ");
         let padded = rows
             .iter()
@@ -168,7 +170,8 @@ impl Search<'_> {
         })
     }
 
-    /// The rows that the filter lets through, if they are few: else nearly every row that is found would be read in vain.
+    /// The rows that the filter lets through, if they are few: else nearly every row that is found
+    /// would be read in vain.
     fn narrow(&self) -> rusqlite::Result<Option<HashSet<i64>>> {
         let filter = self.filter;
         if *filter == Filter::default() {

@@ -1,4 +1,5 @@
-//! The search indexes that are in memory, of all tenants: within a bound, the least recently used one goes when another is needed.
+//! The search indexes that are in memory, of all tenants: within a bound, the least recently used
+//! one goes when another is needed.
 
 use super::index::{Index, Memory};
 use remem_core::{ModelId, TenantId};
@@ -7,7 +8,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Bytes of all indexes together. One that is larger by itself is kept while nothing else is needed.
+/// Bytes of all indexes together. One that is larger by itself is kept while nothing else is
+/// needed.
 const BYTES_MAX: usize = 1 << 30;
 
 /// The indexes.

@@ -6,7 +6,8 @@ use remem_core::{Batch, EntryId, MemoryRef, Revision, RunId, TenantId, Timestamp
 use remem_store::{Snapshot, StoreError};
 use rusqlite::{Connection, params};
 
-/// An entry that is gone, whose text is not, and that no other entry keeps for itself (see `Reason::keeps_text`).
+/// An entry that is gone, whose text is not, and that no other entry keeps for itself (see
+/// `Reason::keeps_text`).
 pub(super) const SPENT: &str =
     "erased_at IS NULL AND removed_reason IN ('deleted', 'compacted', 'closed')";
 

@@ -27,14 +27,15 @@ pub(super) struct State {
     pub wake: Arc<watch::Sender<u64>>,
 }
 
-/// Whether a pass has to look at a tenant; outlives the open file, so that nobody has to open it to ask.
+/// Whether a pass has to look at a tenant; outlives the open file, so that nobody has to open it to
+/// ask.
 pub(super) struct Due {
     /// The earliest instant at which an entry may expire.
     pub next_expiry: AtomicI64,
     /// The earliest instant at which a record is due.
     pub next_due: AtomicI64,
-    /// Text was erased since the journal was last cut off. True at first: what an earlier process erased may still be in
-    /// the journal it left behind.
+    /// Text was erased since the journal was last cut off. True at first: what an earlier process
+    /// erased may still be in the journal it left behind.
     pub scrub: AtomicBool,
 }
 
@@ -149,7 +150,8 @@ impl TenantFile {
         self.state.revision.subscribe()
     }
 
-    /// Runs a query on a reader. Waiting is bounded by the number of readers, not by a queue of threads.
+    /// Runs a query on a reader. Waiting is bounded by the number of readers, not by a queue of
+    /// threads.
     pub async fn read<T, F>(&self, query: F) -> Result<T, StoreError>
     where
         T: Send + 'static,

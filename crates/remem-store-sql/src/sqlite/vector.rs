@@ -54,7 +54,8 @@ pub(super) fn unembedded(
     after: Option<RowCursor>,
     limit: u32,
 ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    // NOT INDEXED: in the order of rows, from where the last page ended. An index by tenant would be sorted for every page.
+    // NOT INDEXED: in the order of rows, from where the last page ended. An index by tenant would
+    // be sorted for every page.
     let sql = format!(
         "SELECT {ENTRY_COLUMNS}, e.row_id, s.memory_ref FROM entry e NOT INDEXED JOIN scope s ON s.scope_id = e.scope_id
          WHERE e.tenant_id = ?1 AND e.row_id > ?2 AND e.erased_at IS NULL

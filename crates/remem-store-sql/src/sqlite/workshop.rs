@@ -1,5 +1,6 @@
-//! Windows, sessions, actions, rules and retention: the changes, and what is asked about them. Owns the tables `action_link` and
-//! `rule`; what the schema refuses by itself is told apart in `refusal`.
+//! Windows, sessions, actions, rules and retention: the changes, and what is asked about them. Owns
+//! the tables `action_link` and `rule`; what the schema refuses by itself is told apart in
+//! `refusal`.
 
 use super::apply::Applying;
 use super::connection::failed;
@@ -27,8 +28,8 @@ impl<'a> Applying<'a> {
             .exists([row])
     }
 
-    /// The one that takes its place has its row named at once, so that what becomes of it later in the batch counts; if it is put
-    /// afterwards, at the end of the batch.
+    /// The one that takes its place has its row named at once, so that what becomes of it later in
+    /// the batch counts; if it is put afterwards, at the end of the batch.
     pub(super) fn close(
         &mut self,
         (memory_ref, id): (&'a MemoryRef, &'a EntryId),
@@ -58,7 +59,8 @@ impl<'a> Applying<'a> {
         Ok(Outcome::Removed)
     }
 
-    /// What is over already may turn out to have been over earlier: a late answer takes time from it.
+    /// What is over already may turn out to have been over earlier: a late answer takes time from
+    /// it.
     fn shorten(
         &mut self,
         (memory_ref, id): (&MemoryRef, &EntryId),
@@ -129,7 +131,8 @@ impl<'a> Applying<'a> {
         Ok(Outcome::Removed)
     }
 
-    /// A statement that was born closed is still part of its memory, for whoever asks about the past; it goes with its text.
+    /// A statement that was born closed is still part of its memory, for whoever asks about the
+    /// past; it goes with its text.
     pub(super) fn strip(
         &mut self,
         memory_ref: &MemoryRef,
@@ -446,8 +449,9 @@ pub(super) fn faded(
     names(db, &sql, params![tenant.as_str(), before.0, limit])
 }
 
-/// What the schema refuses by itself, as the seam knows it: a slot that was filled meanwhile is a race, a rule's copy is the
-/// caller's to mend. Which rule it is, the schema does not tell, so it is looked up.
+/// What the schema refuses by itself, as the seam knows it: a slot that was filled meanwhile is a
+/// race, a rule's copy is the caller's to mend. Which rule it is, the schema does not tell, so it
+/// is looked up.
 pub(super) fn refusal(
     db: &Connection,
     batch: &Batch,

@@ -1,14 +1,15 @@
 //! The Porter stemmer as FTS5 has it: which ending goes, and what takes its place.
 //!
-//! It works on bytes of a folded token and may not know of characters: like FTS5 it takes every byte of a letter outside
-//! ASCII for a consonant, and may halve such a letter where it undoubles (that is why stems are bytes, not text).
+//! It works on bytes of a folded token and may not know of characters: like FTS5 it takes every
+//! byte of a letter outside ASCII for a consonant, and may halve such a letter where it undoubles
+//! (that is why stems are bytes, not text).
 
 /// FTS5 stems nothing shorter or longer (in bytes).
 const BYTES_MIN: usize = 3;
 const BYTES_MAX: usize = 64;
 
-/// An ending and what replaces it. Of the rules of a step the first whose ending fits decides, even if the rest of the
-/// word is then too short for it.
+/// An ending and what replaces it. Of the rules of a step the first whose ending fits decides, even
+/// if the rest of the word is then too short for it.
 type Rule = (&'static str, &'static str);
 
 /// Reduces a word to its stem, in place.
@@ -64,7 +65,8 @@ fn drop_past_or_gerund(word: &mut Vec<u8>) {
     }
 }
 
-/// Steps 2 to 4: the rules are looked up by the last letter but one, since a word tries too many endings otherwise.
+/// Steps 2 to 4: the rules are looked up by the last letter but one, since a word tries too many
+/// endings otherwise.
 fn apply(word: &mut Vec<u8>, rules: fn(u8) -> &'static [Rule], measure_min: usize) {
     let [.., key, _] = word.as_slice() else {
         return;

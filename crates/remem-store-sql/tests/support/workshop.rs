@@ -1,4 +1,5 @@
-//! Slots, windows, sessions, actions, rules and owners for tests that do things at random, and everything a store tells of them.
+//! Slots, windows, sessions, actions, rules and owners for tests that do things at random, and
+//! everything a store tells of them.
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 #![allow(
@@ -193,7 +194,8 @@ pub fn changed(
             Closing::Outdated,
             (below(2) == 0).then_some(other),
         ),
-        // A procedure has no window: one that is closed as untrue is a rule of the tables, and refused by both.
+        // A procedure has no window: one that is closed as untrue is a rule of the tables, and
+        // refused by both.
         2..=3 => batch.close(
             memory,
             name,

@@ -1,5 +1,5 @@
-//! Leases: one holder at a time, prolonged by itself, taken over when their time is up, and a batch of the old holder is
-//! refused afterwards.
+//! Leases: one holder at a time, prolonged by itself, taken over when their time is up, and a batch
+//! of the old holder is refused afterwards.
 
 use super::{NOON, all, draft, id, put, scope};
 use crate::read::ReadAt;

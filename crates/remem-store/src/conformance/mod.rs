@@ -1,6 +1,8 @@
-//! The conformance suite: what every store must do, in one place. A new rule of the seam starts here.
+//! The conformance suite: what every store must do, in one place. A new rule of the seam starts
+//! here.
 //!
-//! Each check uses tenants of its own, so the checks can share one store. A check that fails panics with its story.
+//! Each check uses tenants of its own, so the checks can share one store. A check that fails panics
+//! with its story.
 
 mod events;
 mod isolation;

@@ -1,4 +1,5 @@
-//! Records: named, versioned, apart between tenants and kinds, and only as expected; events without a change.
+//! Records: named, versioned, apart between tenants and kinds, and only as expected; events without
+//! a change.
 
 use super::{NOON, scope};
 use crate::store::{Outcome, Store, StoreError};

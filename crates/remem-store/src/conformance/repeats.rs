@@ -1,4 +1,5 @@
-//! Repeats: the same key and body answer like the first time, another body is refused, other keys are strangers.
+//! Repeats: the same key and body answer like the first time, another body is refused, other keys
+//! are strangers.
 
 use super::{NOON, admit, all, draft, id, scope};
 use crate::read::ReadAt;

@@ -1,4 +1,5 @@
-//! Runs: each has a log of its own inside the tenant's, gapless from 0, whatever else is written meanwhile.
+//! Runs: each has a log of its own inside the tenant's, gapless from 0, whatever else is written
+//! meanwhile.
 
 use super::{NOON, admit, draft, id, put, scope};
 use crate::store::Store;

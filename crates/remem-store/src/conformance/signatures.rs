@@ -1,4 +1,5 @@
-//! Signatures: what consolidation has looked at and what not, and that a signature never outlives its text.
+//! Signatures: what consolidation has looked at and what not, and that a signature never outlives
+//! its text.
 
 use super::memory::Memory;
 use super::{NOON, admit, admit_by, draft, id, in_session, scope};

@@ -1,5 +1,5 @@
-//! Snapshots: what a run reads stays as it was, keeps deleted text only as long as it must, and never outranks time. And
-//! texts that are redacted after they were stored.
+//! Snapshots: what a run reads stays as it was, keeps deleted text only as long as it must, and
+//! never outranks time. And texts that are redacted after they were stored.
 
 use super::runs::run;
 use super::{NOON, admit, all, delete, draft, id, names, put, scope};

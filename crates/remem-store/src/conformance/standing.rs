@@ -1,4 +1,5 @@
-//! Entries that stand for others: what is kept and for how long, what forgetting takes, what comes back.
+//! Entries that stand for others: what is kept and for how long, what forgetting takes, what comes
+//! back.
 
 use super::memory::{Memory, about};
 use super::runs::run;

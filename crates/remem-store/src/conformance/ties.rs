@@ -388,7 +388,8 @@ async fn nothing_is_tied_to_what_has_ended(store: &dyn Store) {
     );
 }
 
-/// Commits that arrive together may share a transaction: the later one still sees what the earlier one did.
+/// Commits that arrive together may share a transaction: the later one still sees what the earlier
+/// one did.
 async fn one_group_sees_its_own_ends(store: &dyn Store) {
     let s = scope("ties-group", "m");
     for round in 0..20 {

@@ -1,4 +1,5 @@
-//! Time: entries end at their millisecond, clocks only move forward, and SQL agrees with `Entry::is_live`.
+//! Time: entries end at their millisecond, clocks only move forward, and SQL agrees with
+//! `Entry::is_live`.
 
 use super::{NOON, admit, all, draft, id, names, put, scope};
 use crate::read::ReadAt;

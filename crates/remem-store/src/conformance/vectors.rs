@@ -1,5 +1,5 @@
-//! Vectors and neighbours: a direction finds entries as words do, under the same conditions; a vector goes when its text goes; what
-//! stands around an entry is found in the order of `list`.
+//! Vectors and neighbours: a direction finds entries as words do, under the same conditions; a
+//! vector goes when its text goes; what stands around an entry is found in the order of `list`.
 
 use super::{NOON, delete, draft, put, scope};
 use crate::read::{Filter, Found, Probe, ReadAt};

@@ -1,4 +1,5 @@
-//! Windows and successors, sessions, actions, rules, whose a memory is: what every store keeps to, whoever asks.
+//! Windows and successors, sessions, actions, rules, whose a memory is: what every store keeps to,
+//! whoever asks.
 
 use super::{NOON, admit, draft, id, in_session, scope};
 use crate::kin::EntryState;
@@ -303,7 +304,8 @@ async fn two_answers_at_once_are_a_race(store: &dyn Store) {
         .commit(batch(&s, 1).put(id("b"), admit(&s, fact("two", "q", 1, None), NOON)))
         .await;
     assert!(matches!(second, Err(StoreError::Conflict)), "{second:?}");
-    // Windows that only touch, and empty ones, do not overlap; another memory or question is another matter.
+    // Windows that only touch, and empty ones, do not overlap; another memory or question is
+    // another matter.
     let other = scope("race", "n");
     for (s, name, draft) in [
         (&s, "before", fact("zero", "q", -9, Some(0))),

@@ -165,7 +165,8 @@ async fn a_batch_is_all_or_nothing(store: &dyn Store) {
         "one batch is one revision"
     );
     assert_eq!(all(store, &s, &ReadAt::Now(NOON)).await.len(), 1_001);
-    // A batch that breaks a constraint of the store fails alone: its neighbours in the group are stored.
+    // A batch that breaks a constraint of the store fails alone: its neighbours in the group are
+    // stored.
     let clash = Batch::new(s.tenant.clone(), NOON)
         .put(id("kept"), admit(&s, draft("second of that name"), NOON));
     let fine = Batch::new(s.tenant.clone(), NOON).put(id("neighbour"), admit(&s, draft("x"), NOON));

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 #[derive(Subcommand)]
 pub enum Eval {
-    /// Put the entries of a dataset into a host of its own, ask its questions, and count how much of the evidence is found
+    /// Put the entries of a dataset into a host of its own, ask its questions, and count how much
+    /// of the evidence is found
     Recall(EvalRecall),
 }
 

@@ -10,8 +10,8 @@ use std::path::PathBuf;
                         bytes gone from the files at once."
 )]
 pub struct Forget {
-    /// Whom or what to forget, as it was given to `put --subject`; `-` reads standard input, which other users of the machine
-    /// cannot see
+    /// Whom or what to forget, as it was given to `put --subject`; `-` reads standard input, which
+    /// other users of the machine cannot see
     pub subject: String,
     /// Only say what would be erased
     #[arg(long)]
@@ -37,7 +37,8 @@ pub enum Erasure {
     Verify {
         /// The report; `-` reads standard input
         file: PathBuf,
-        /// The host's public key [default: that of the host in --url or --local, otherwise the one in the report]
+        /// The host's public key [default: that of the host in --url or --local, otherwise the one
+        /// in the report]
         #[arg(long, value_name = "BASE64")]
         public_key: Option<String>,
     },

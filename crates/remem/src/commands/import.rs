@@ -1,5 +1,6 @@
-//! `remem import`: JSON lines into memory. Streams, shows progress, and can be repeated: entries keep their ids, ids that
-//! are taken are skipped, and lines without an id get one that follows from their place and text.
+//! `remem import`: JSON lines into memory. Streams, shows progress, and can be repeated: entries
+//! keep their ids, ids that are taken are skipped, and lines without an id get one that follows
+//! from their place and text.
 
 use super::door;
 use crate::cli::{Global, Import};

@@ -119,7 +119,8 @@ fn scopes_of(role: &str) -> anyhow::Result<Vec<String>> {
         .collect())
 }
 
-/// Where the store is opened directly, a first key may name a new tenant; a server creates it itself if the caller may.
+/// Where the store is opened directly, a first key may name a new tenant; a server creates it
+/// itself if the caller may.
 async fn create_tenant(global: &Global) -> anyhow::Result<()> {
     if global.url.is_some() {
         return Ok(());

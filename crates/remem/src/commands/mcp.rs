@@ -1,4 +1,5 @@
-//! `remem mcp`: MCP over stdio. Standard output belongs to the protocol; everything else goes to standard error.
+//! `remem mcp`: MCP over stdio. Standard output belongs to the protocol; everything else goes to
+//! standard error.
 
 use super::own_door;
 use crate::cli::Global;

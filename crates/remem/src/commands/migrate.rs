@@ -1,4 +1,5 @@
-//! `remem migrate`: prepares a PostgreSQL database, or brings its schema up to date. Prints the URL that `serve` should use.
+//! `remem migrate`: prepares a PostgreSQL database, or brings its schema up to date. Prints the URL
+//! that `serve` should use.
 
 use crate::cli::Global;
 use crate::{config, host, output};

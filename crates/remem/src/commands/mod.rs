@@ -109,8 +109,8 @@ async fn door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
     remote(global, &config)
 }
 
-/// The door for commands that administer the host or carry memory into another program: the embedded store, unless a
-/// URL is given.
+/// The door for commands that administer the host or carry memory into another program: the
+/// embedded store, unless a URL is given.
 async fn own_door(global: &Global) -> anyhow::Result<Arc<dyn Door>> {
     let config = config::load(global, None)?;
     match &global.url {

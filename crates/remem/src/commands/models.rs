@@ -1,4 +1,5 @@
-//! `remem model`: installs, lists and checks the models that make vectors. What a model is and where it is kept is in `embedder/`.
+//! `remem model`: installs, lists and checks the models that make vectors. What a model is and
+//! where it is kept is in `embedder/`.
 
 use crate::cli::{Global, Model, ModelInstall};
 use crate::config::{self, Config};

@@ -113,7 +113,8 @@ fn numbers(parts: &ScoreParts) -> [String; 8] {
     .map(|part| format!("{part:.3}"))
 }
 
-/// How sure it is, and how the query was read; beside the table, so that programs read the table alone.
+/// How sure it is, and how the query was read; beside the table, so that programs read the table
+/// alone.
 fn tell(answer: &SearchAnswer) {
     if let Some(when) = &answer.when {
         let only = if answer.hits.is_empty() || !when.applied {

@@ -1,4 +1,5 @@
-//! `remem redact`: what a write would store of a text. For trying secrets files, and for checking the redactor.
+//! `remem redact`: what a write would store of a text. For trying secrets files, and for checking
+//! the redactor.
 
 use crate::cli::Redact;
 use crate::host;

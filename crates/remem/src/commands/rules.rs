@@ -85,7 +85,8 @@ async fn list(global: &Global, door: &Arc<dyn Door>, world: &str) -> anyhow::Res
     Ok(())
 }
 
-/// In batches: what is written stays written when a later line is wrong, and the import can be repeated.
+/// In batches: what is written stays written when a later line is wrong, and the import can be
+/// repeated.
 async fn import(
     global: &Global,
     door: &Arc<dyn Door>,

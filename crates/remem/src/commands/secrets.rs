@@ -1,5 +1,5 @@
-//! `remem secret`: set, rotate, list and delete secrets of the vault. A value is never an argument (other users of a machine
-//! can see those) and is never printed.
+//! `remem secret`: set, rotate, list and delete secrets of the vault. A value is never an argument
+//! (other users of a machine can see those) and is never printed.
 
 use super::door;
 use crate::cli::{Global, Secret, SecretValue};

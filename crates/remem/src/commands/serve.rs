@@ -193,7 +193,8 @@ fn greet(config: &Config, address: SocketAddr, key: &FirstKey, place: &str) {
     let _ = std::io::stdout().flush();
 }
 
-/// Only what our own crates say is shown: libraries log what they carry, and rmcp writes whole requests and answers.
+/// Only what our own crates say is shown: libraries log what they carry, and rmcp writes whole
+/// requests and answers.
 fn log_to_stderr(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.log.level).context("log.level is not valid")?;
     let ours = filter_fn(|metadata| metadata.target().starts_with("remem"));

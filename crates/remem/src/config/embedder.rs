@@ -1,5 +1,5 @@
-//! `[embedder]`: which model makes the vectors of texts, and which one made those that are still served. What the settings mean is in
-//! `embedder/mod.rs`.
+//! `[embedder]`: which model makes the vectors of texts, and which one made those that are still
+//! served. What the settings mean is in `embedder/mod.rs`.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use std::path::PathBuf;
 pub struct Embedder {
     /// No vectors at all, whatever is installed.
     pub off: bool,
-    /// An installed model, as `remem model list` names it; without it and without a URL, the one that is installed.
+    /// An installed model, as `remem model list` names it; without it and without a URL, the one
+    /// that is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Where an OpenAI-compatible endpoint begins.

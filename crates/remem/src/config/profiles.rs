@@ -1,4 +1,5 @@
-//! `[profiles.NAME]`: how the agents of some memories remember, declared by whoever runs the host and checked at start.
+//! `[profiles.NAME]`: how the agents of some memories remember, declared by whoever runs the host
+//! and checked at start.
 
 use anyhow::Context;
 use remem_core::profile::{DAY_MS, Guard};
@@ -12,7 +13,8 @@ use std::collections::BTreeMap;
 pub struct ProfileSettings {
     /// `workshop` or `general`.
     pub base: String,
-    /// The memories that have it: names, or beginnings of names followed by `*`; `~/…` is everybody's own.
+    /// The memories that have it: names, or beginnings of names followed by `*`; `~/…` is
+    /// everybody's own.
     pub memories: Vec<String>,
     /// What is written without a kind is classified and gets a slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]

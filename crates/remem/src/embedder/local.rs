@@ -1,8 +1,10 @@
-//! A model that runs in this process, on its processors: tokens, the network, the mean over the tokens. It reads the installed files
-//! and nothing else, uses no network connection, and keeps no text.
+//! A model that runs in this process, on its processors: tokens, the network, the mean over the
+//! tokens. It reads the installed files and nothing else, uses no network connection, and keeps no
+//! text.
 //!
-//! The files are read on first use, because most commands never make a vector; they are held against their digests each time, because
-//! a vector is kept under the digest of the network that made it.
+//! The files are read on first use, because most commands never make a vector; they are held
+//! against their digests each time, because a vector is kept under the digest of the network that
+//! made it.
 
 use super::catalogue::Offer;
 use super::install;
@@ -14,7 +16,8 @@ use rten::{Model, NodeId, Value};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Texts that go through the network together. Larger groups are hardly faster, and hold more memory.
+/// Texts that go through the network together. Larger groups are hardly faster, and hold more
+/// memory.
 const GROUP: usize = 16;
 
 /// An installed model.

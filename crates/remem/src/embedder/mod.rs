@@ -1,5 +1,6 @@
-//! Which models make the vectors of texts: what the configuration says, or else what is installed. It makes the ports and asks nobody
-//! anything; a model that is configured and not there stops the start.
+//! Which models make the vectors of texts: what the configuration says, or else what is installed.
+//! It makes the ports and asks nobody anything; a model that is configured and not there stops the
+//! start.
 
 pub mod catalogue;
 pub mod install;
@@ -34,7 +35,8 @@ enum Choice<'a> {
     Remote(&'a str),
 }
 
-/// The models that the configuration names; without a word about them the installed one, if there is one.
+/// The models that the configuration names; without a word about them the installed one, if there
+/// is one.
 pub fn embedders(config: &config::Embedder, data_dir: &Path) -> anyhow::Result<Embedders> {
     if config.off {
         return Ok(Embedders::default());
@@ -87,7 +89,8 @@ pub fn usage(config: &config::Embedder, data_dir: &Path, offer: &Offer) -> Optio
         .map(|_| "previous")
 }
 
-/// What a section names. With a folder to look into, a section that names nothing means the one model that is installed there.
+/// What a section names. With a folder to look into, a section that names nothing means the one
+/// model that is installed there.
 fn choice<'a>(
     section: &str,
     config: &'a config::Embedder,

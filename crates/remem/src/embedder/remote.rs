@@ -1,5 +1,6 @@
-//! Vectors from a model behind an OpenAI-compatible endpoint: what is asked, and what an answer must be to count. How it is asked is in
-//! `endpoint.rs`. It asks once, and an answer that is not one vector a text is none at all. It never logs a key, a text or a vector.
+//! Vectors from a model behind an OpenAI-compatible endpoint: what is asked, and what an answer
+//! must be to count. How it is asked is in `endpoint.rs`. It asks once, and an answer that is not
+//! one vector a text is none at all. It never logs a key, a text or a vector.
 
 use crate::config;
 use crate::endpoint::{self, Endpoint, Unanswered};
@@ -14,7 +15,8 @@ use zeroize::Zeroizing;
 
 /// Texts of one question at the most: servers differ in how many they take, and all take these.
 const TEXTS_MAX: usize = 64;
-/// Bytes of an answer at the most: the vectors of one question, a number written out with all its digits and room to spare.
+/// Bytes of an answer at the most: the vectors of one question, a number written out with all its
+/// digits and room to spare.
 const BODY_BYTES_MAX: usize = TEXTS_MAX * 4_096 * 32;
 
 /// A model behind a URL.
@@ -38,7 +40,8 @@ struct Item {
 }
 
 impl RemoteModel {
-    /// The model of a section of the configuration that has a base URL. Errors name a key, never its value.
+    /// The model of a section of the configuration that has a base URL. Errors name a key, never
+    /// its value.
     pub fn new(
         section: &str,
         config: &config::Embedder,

@@ -3,7 +3,8 @@
 use super::*;
 use std::fs;
 
-/// A data directory in which the model seems to be installed: `open` looks at lengths, not at bytes.
+/// A data directory in which the model seems to be installed: `open` looks at lengths, not at
+/// bytes.
 fn seemingly_installed() -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();
     let folder = install::folder(data.path(), &OFFERS[0]);

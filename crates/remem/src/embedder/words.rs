@@ -1,8 +1,9 @@
-//! The tokens of a text, as BERT and its descendants were taught to read: lower case without accents, split at spaces and
-//! punctuation, each word in pieces of a vocabulary. It keeps no text.
+//! The tokens of a text, as BERT and its descendants were taught to read: lower case without
+//! accents, split at spaces and punctuation, each word in pieces of a vocabulary. It keeps no text.
 //!
-//! It puts the steps of rten-text together itself, because that crate's `Tokenizer` cannot be shared between threads, does not set
-//! ideographs apart, and reads a text to its end before it cuts it.
+//! It puts the steps of rten-text together itself, because that crate's `Tokenizer` cannot be
+//! shared between threads, does not set ideographs apart, and reads a text to its end before it
+//! cuts it.
 
 use rten_text::models::{Model, WordPiece, WordPieceOptions};
 use rten_text::normalizers::{self, BertOptions, Normalizer};
@@ -73,7 +74,8 @@ impl Words {
     }
 }
 
-/// The text with nothing in it that such a model never saw: control characters go, and every ideograph is a word.
+/// The text with nothing in it that such a model never saw: control characters go, and every
+/// ideograph is a word.
 fn spaced(text: &str) -> String {
     let mut spaced = String::with_capacity(text.len());
     for c in text.chars() {

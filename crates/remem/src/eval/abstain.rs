@@ -16,7 +16,8 @@ pub struct Tenth {
     pub came: f64,
 }
 
-/// How probable it is that one that came true was given more than one that did not; a tie is half. `None` if all came out alike.
+/// How probable it is that one that came true was given more than one that did not; a tie is half.
+/// `None` if all came out alike.
 pub fn auc(told: &[Told]) -> Option<f64> {
     let mut sorted = told.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -32,7 +33,8 @@ pub fn auc(told: &[Told]) -> Option<f64> {
     (yes > 0.0 && below > 0.0).then(|| won / (yes * below))
 }
 
-/// The mean square of what is between a probability and what came; 0 is best, and saying a half always gives a quarter.
+/// The mean square of what is between a probability and what came; 0 is best, and saying a half
+/// always gives a quarter.
 pub fn brier(told: &[Told]) -> Option<f64> {
     let sum: f64 = told
         .iter()

@@ -27,8 +27,8 @@ pub struct Asked {
     pub micros: u64,
 }
 
-/// Asks one after the other, so that nothing but the search itself takes time. What should be answerable and names no evidence of this unit
-/// is left out.
+/// Asks one after the other, so that nothing but the search itself takes time. What should be
+/// answerable and names no evidence of this unit is left out.
 pub async fn all(
     stand: &Stand,
     questions: &[Question],

@@ -1,5 +1,6 @@
-//! A dataset: memories with entries, and questions with the entries that answer them. It also decides what of a turn becomes the text of
-//! an entry, here and nowhere else. May not read a format: each has a file of its own.
+//! A dataset: memories with entries, and questions with the entries that answer them. It also
+//! decides what of a turn becomes the text of an entry, here and nowhere else. May not read a
+//! format: each has a file of its own.
 
 use crate::cli::{Format, Unit};
 use crate::eval::{jsonl, locomo, longmemeval};
@@ -227,7 +228,8 @@ pub fn twice<'a>(ids: impl Iterator<Item = &'a str>) -> Option<usize> {
         .map(|(place, _)| place)
 }
 
-/// What is wrong with a value, without a place: that of a value which was read before is not known any more.
+/// What is wrong with a value, without a place: that of a value which was read before is not known
+/// any more.
 pub fn flaw(error: &serde_json::Error) -> String {
     let hint = json_hint(error);
     hint.rsplit_once(" (line")

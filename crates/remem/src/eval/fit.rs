@@ -1,5 +1,5 @@
-//! Fits the constants of the probability to what came of it: logistic regression by plain gradient descent, always from the same start,
-//! so that the same dataset gives the same constants. Pure.
+//! Fits the constants of the probability to what came of it: logistic regression by plain gradient
+//! descent, always from the same start, so that the same dataset gives the same constants. Pure.
 
 use crate::eval::abstain::Told;
 use remem_core::recall::Signals;
@@ -9,7 +9,8 @@ use remem_core::recall::confidence::Row;
 pub const SIGNALS: usize = 4;
 const STEPS: usize = 3_000;
 const RATE: f64 = 0.5;
-/// How strongly weights are held to nothing, so that a signal which parts the samples cleanly does not grow for ever.
+/// How strongly weights are held to nothing, so that a signal which parts the samples cleanly does
+/// not grow for ever.
 const PULL: f64 = 1e-3;
 /// Parts that a dataset is cut into, where it has more memories.
 const FOLDS_MAX: usize = 10;
@@ -83,7 +84,8 @@ impl Fitted {
     }
 }
 
-/// The constants that tell these samples best. Signals are put on one scale first, or the narrow ones would be learned last.
+/// The constants that tell these samples best. Signals are put on one scale first, or the narrow
+/// ones would be learned last.
 pub fn fit(samples: &[Sample]) -> Fitted {
     if samples.is_empty() {
         return Fitted::default();
@@ -143,7 +145,8 @@ pub fn fit(samples: &[Sample]) -> Fitted {
     fitted
 }
 
-/// What constants tell of samples that they were not fitted to: each memory is told by a fit to all others.
+/// What constants tell of samples that they were not fitted to: each memory is told by a fit to all
+/// others.
 pub fn crossed(samples: &[Sample]) -> Vec<Told> {
     let memories = samples.iter().map(|one| one.memory + 1).max().unwrap_or(0);
     let part = |one: &Sample| {
@@ -171,7 +174,8 @@ mod tests {
     use super::*;
     use crate::eval::abstain::{auc, brier};
 
-    /// Samples that a known law made: of every hundred with one signal, as many are relevant as it says.
+    /// Samples that a known law made: of every hundred with one signal, as many are relevant as it
+    /// says.
     fn lawful() -> Vec<Sample> {
         let mut samples = Vec::new();
         for step in 0..20_usize {

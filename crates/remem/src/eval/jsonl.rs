@@ -1,5 +1,6 @@
-//! Datasets of one's own: a line is an entry `{"memory", "id", "text", "at", "session"?}` or a question `{"memory", "question",
-//! "evidence", "category"?, "answerable"?}`. Errors tell the line and what is wrong with it, never what it says.
+//! Datasets of one's own: a line is an entry `{"memory", "id", "text", "at", "session"?}` or a
+//! question `{"memory", "question", "evidence", "category"?, "answerable"?}`. Errors tell the line
+//! and what is wrong with it, never what it says.
 
 use crate::eval::dataset::{Dataset, Item, Memory, Question, flaw};
 use anyhow::{Context, anyhow, bail, ensure};

@@ -1,5 +1,5 @@
-//! The searches by which the probability is judged: every question of the memory that it was made for, and of another that knows nothing of
-//! it. May not ask.
+//! The searches by which the probability is judged: every question of the memory that it was made
+//! for, and of another that knows nothing of it. May not ask.
 
 use crate::eval::abstain::Told;
 use crate::eval::ask::Asked;
@@ -55,7 +55,8 @@ pub fn elsewhere(questions: &[Question], other: impl Fn(usize) -> usize) -> Vec<
     questions.iter().map(away).collect()
 }
 
-/// A dataset with every session a memory of its own: memories of a few entries are asked as well as large ones.
+/// A dataset with every session a memory of its own: memories of a few entries are asked as well as
+/// large ones.
 pub struct Apart {
     /// The sessions. A question is asked of the first that holds evidence of it.
     pub dataset: Dataset,

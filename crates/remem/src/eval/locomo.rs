@@ -1,5 +1,5 @@
-//! LoCoMo: conversations of two people over many sessions, with questions and the turns that answer them.
-//! Errors tell the place and what is wrong there, never what was said.
+//! LoCoMo: conversations of two people over many sessions, with questions and the turns that answer
+//! them. Errors tell the place and what is wrong there, never what was said.
 
 use crate::eval::dataset::{Dataset, Item, Memory, Question, TURN_MS, flaw, twice};
 use crate::eval::dates;
@@ -144,7 +144,8 @@ fn turns(conversation: &Map<String, Value>) -> anyhow::Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Every `D<number>:<number>` in a text: evidence sometimes names several, or holds stray characters.
+/// Every `D<number>:<number>` in a text: evidence sometimes names several, or holds stray
+/// characters.
 fn ids(text: &str) -> Vec<&str> {
     let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
     let at = |start: usize| {

@@ -1,5 +1,5 @@
-//! LongMemEval: every question brings a haystack of sessions of its own. Units are turns or sessions.
-//! Errors tell the place and what is wrong there, never what was said.
+//! LongMemEval: every question brings a haystack of sessions of its own. Units are turns or
+//! sessions. Errors tell the place and what is wrong there, never what was said.
 
 use crate::eval::dataset::{Dataset, Item, Memory, Question, TURN_MS};
 use crate::eval::dates;

@@ -20,7 +20,8 @@ pub struct Scores {
     pub mrr: f64,
 }
 
-/// The figures of a list of hits. Hits after the k-th count for nothing, and a hit that is there twice counts once.
+/// The figures of a list of hits. Hits after the k-th count for nothing, and a hit that is there
+/// twice counts once.
 pub fn judge(found: &[&str], evidence: &[String], k: usize) -> Scores {
     let mut first_of: Vec<usize> = Vec::new();
     for id in evidence {

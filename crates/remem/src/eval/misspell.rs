@@ -1,4 +1,5 @@
-//! Questions with a slip in them: one word of each, always the same one, in one of four ways that take turns. May not ask.
+//! Questions with a slip in them: one word of each, always the same one, in one of four ways that
+//! take turns. May not ask.
 
 use crate::eval::dataset::Question;
 use std::ops::Range;
@@ -6,7 +7,8 @@ use std::ops::Range;
 /// A word of fewer letters is left as it is.
 const LETTERS_MIN: usize = 4;
 
-/// The same questions, each with a slip in its longest word. Those without a word that is long enough stay as they are.
+/// The same questions, each with a slip in its longest word. Those without a word that is long
+/// enough stay as they are.
 pub fn misspelt(questions: &[Question]) -> Vec<Question> {
     changed(questions, slip)
 }
@@ -47,7 +49,8 @@ fn longest(text: &str) -> Option<Range<usize>> {
     best
 }
 
-/// A letter left out, doubled, taken for its successor, or two in each other's place; in the middle, where most slips are.
+/// A letter left out, doubled, taken for its successor, or two in each other's place; in the
+/// middle, where most slips are.
 fn slip(word: &str, number: usize) -> String {
     let mut letters: Vec<u8> = word.bytes().collect();
     let middle = letters.len() / 2;

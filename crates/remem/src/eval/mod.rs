@@ -1,6 +1,8 @@
-//! Evaluations: how well memory finds again. A dataset is read (`dataset` and a file a format), put into a host of its own (`stand`) and
-//! asked (`ask`, `misspell`); what was found is counted (`metrics`), held against the probability that the host gave (`judged`, `abstain`, `fit`) and shown
-//! (`tables`, `report`). May not touch the memory of anybody: the host lives in a temporary folder. `docs/evaluation.md` explains the numbers.
+//! Evaluations: how well memory finds again. A dataset is read (`dataset` and a file a format), put
+//! into a host of its own (`stand`) and asked (`ask`, `misspell`); what was found is counted
+//! (`metrics`), held against the probability that the host gave (`judged`, `abstain`, `fit`) and
+//! shown (`tables`, `report`). May not touch the memory of anybody: the host lives in a temporary
+//! folder. `docs/evaluation.md` explains the numbers.
 
 pub mod abstain;
 pub mod ask;

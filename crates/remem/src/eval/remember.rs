@@ -1,5 +1,5 @@
-//! A model that remembers the vectors it has made, so that questions which are asked many ways are read once. While latency is measured
-//! it only takes note: every vector is made anew.
+//! A model that remembers the vectors it has made, so that questions which are asked many ways are
+//! read once. While latency is measured it only takes note: every vector is made anew.
 
 use async_trait::async_trait;
 use remem_core::Embedding;

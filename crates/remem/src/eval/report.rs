@@ -1,4 +1,5 @@
-//! Tables for people and for programs: on a terminal, as Markdown, as JSON. May not work anything out.
+//! Tables for people and for programs: on a terminal, as Markdown, as JSON. May not work anything
+//! out.
 
 use crate::output;
 use serde_json::{Map, Value, json};

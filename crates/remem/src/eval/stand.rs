@@ -1,5 +1,6 @@
-//! The host that an evaluation asks: a real engine over a real store, in a temporary folder that goes with it. Its clock stands at the
-//! noon after all that the dataset speaks of, so that a question which says "in May" means the same on every day it is asked.
+//! The host that an evaluation asks: a real engine over a real store, in a temporary folder that
+//! goes with it. Its clock stands at the noon after all that the dataset speaks of, so that a
+//! question which says "in May" means the same on every day it is asked.
 
 use crate::config::Config;
 use crate::eval::dataset::Text;

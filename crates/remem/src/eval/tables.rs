@@ -204,7 +204,8 @@ pub fn abstention(ways: &[Named<'_>], questions: &[Question]) -> Section {
     section
 }
 
-/// What a way told of answers to questions that a memory was made for, and to those that it was not.
+/// What a way told of answers to questions that a memory was made for, and to those that it was
+/// not.
 pub struct Situation<'a> {
     /// The way.
     pub way: &'a str,

@@ -19,7 +19,8 @@ fn own(id: &str) -> String {
 }
 
 impl HttpDoor {
-    /// A decision is not repeated by itself: what it would be answered the second time is not what came of the first.
+    /// A decision is not repeated by itself: what it would be answered the second time is not what
+    /// came of the first.
     async fn decide<B: Serialize + Sync>(
         &self,
         path: String,

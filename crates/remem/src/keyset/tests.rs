@@ -1,4 +1,5 @@
-//! When keys are looked at again, and what happens while that fails. Time is paused: it moves when a test says so.
+//! When keys are looked at again, and what happens while that fails. Time is paused: it moves when
+//! a test says so.
 
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -166,7 +167,8 @@ async fn many_at_once_look_once_and_whoever_has_keys_does_not_wait() {
     assert_eq!(place.looks.load(Ordering::SeqCst), 2);
 }
 
-/// A client that hangs up takes its look with it; the next one is not held up by that, nor does it look at once.
+/// A client that hangs up takes its look with it; the next one is not held up by that, nor does it
+/// look at once.
 #[tokio::test(start_paused = true)]
 async fn a_look_that_was_abandoned_is_made_up_for() {
     let (place, keys) = said(Ok(ONE), Duration::from_secs(4));

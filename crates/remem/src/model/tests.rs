@@ -1,5 +1,6 @@
-//! The client against a real server on this machine, through the engine: whatever the server does, there is a rewrite that
-//! passed or none, the ledger says why, and neither logs nor ledger hold a key or a text.
+//! The client against a real server on this machine, through the engine: whatever the server does,
+//! there is a rewrite that passed or none, the ledger says why, and neither logs nor ledger hold a
+//! key or a text.
 
 use super::*;
 use crate::config;

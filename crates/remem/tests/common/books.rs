@@ -51,7 +51,8 @@ pub struct Writer {
     pub random: Random,
     /// Entries it knows to be stored, and may delete.
     pub known: Vec<(&'static str, String)>,
-    /// Keyed writes to send again after the restart: without an answer, or (sometimes) with one, which must be repeated.
+    /// Keyed writes to send again after the restart: without an answer, or (sometimes) with one,
+    /// which must be repeated.
     pub again: Vec<Write>,
     pub flying: Arc<AtomicUsize>,
 }
@@ -384,7 +385,8 @@ impl Books {
         }
     }
 
-    /// An acknowledged write is there as it was told; one without an answer is there as a whole or not at all.
+    /// An acknowledged write is there as it was told; one without an answer is there as a whole or
+    /// not at all.
     pub fn check_write(&self, write: &Write) {
         if let Some(told) = &write.answer {
             for id in &told.ids {

@@ -1,4 +1,5 @@
-//! A small client: sends a request, keeps the whole answer. Also reads event streams frame by frame.
+//! A small client: sends a request, keeps the whole answer. Also reads event streams frame by
+//! frame.
 
 use reqwest::{Method, Response};
 use serde_json::Value;
@@ -65,8 +66,9 @@ impl Client {
     pub fn new(url: &str, key: &str) -> Client {
         // Fails only if a provider is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        // Only plain HTTP to this machine: loading the system's certificates would cost more than a whole request.
-        // A connection that rested may be closed by the server just as it is used again, and a POST is not repeated: none rests.
+        // Only plain HTTP to this machine: loading the system's certificates would cost more than a
+        // whole request. A connection that rested may be closed by the server just as it is used
+        // again, and a POST is not repeated: none rests.
         let plain = reqwest::Client::builder()
             .no_proxy()
             .tls_certs_only([])
@@ -90,7 +92,8 @@ impl Client {
         }
     }
 
-    /// A request with this client's key, ready for headers and a body. `path` is appended to the address as it is.
+    /// A request with this client's key, ready for headers and a body. `path` is appended to the
+    /// address as it is.
     pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         self.http
             .request(method, format!("{}{path}", self.url))

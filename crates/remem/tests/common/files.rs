@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Every file under a folder with what it holds; bytes that are no text are replaced, which cannot hide text between
-/// them. A file that goes away while we look holds nothing any more.
+/// Every file under a folder with what it holds; bytes that are no text are replaced, which cannot
+/// hide text between them. A file that goes away while we look holds nothing any more.
 pub fn all(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let Ok(children) = std::fs::read_dir(folder) else {

@@ -1,6 +1,8 @@
-//! What the black-box tests share: the real binary as a server or a command, a small JSON client, and the files it keeps.
+//! What the black-box tests share: the real binary as a server or a command, a small JSON client,
+//! and the files it keeps.
 //!
-//! Nothing here knows the product's code: everything goes through the command line, HTTP on the loopback and the disk.
+//! Nothing here knows the product's code: everything goes through the command line, HTTP on the
+//! loopback and the disk.
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
@@ -103,7 +105,8 @@ impl Server {
         }
     }
 
-    /// Keeps both outputs as they come, so that the server never waits for a reader; gives the lines of standard output.
+    /// Keeps both outputs as they come, so that the server never waits for a reader; gives the
+    /// lines of standard output.
     fn listen_to_output(&mut self) -> Receiver<String> {
         let (send, lines) = channel();
         let stdout = self.child.stdout.take().unwrap();

@@ -1,5 +1,6 @@
-//! Where a test's host keeps its memory: in its data directory, or, when `REMEM_TEST_STORE=postgres`, in a database of its
-//! own on the server that `scripts/test` started. The same tests run on both.
+//! Where a test's host keeps its memory: in its data directory, or, when
+//! `REMEM_TEST_STORE=postgres`, in a database of its own on the server that `scripts/test` started.
+//! The same tests run on both.
 
 use super::{files, remem, run};
 use std::collections::HashMap;
@@ -83,8 +84,9 @@ pub fn remem_on(dir: &Path) -> Command {
     command
 }
 
-/// Everything that the host of a data directory has stored, as raw as it lies on the disk: its files, and where it keeps
-/// memory in a database, that database's files and the server's log as well.
+/// Everything that the host of a data directory has stored, as raw as it lies on the disk: its
+/// files, and where it keeps memory in a database, that database's files and the server's log as
+/// well.
 pub fn stored(dir: &Path) -> Vec<(PathBuf, String)> {
     let mut found = files::all(dir);
     if let Some(url) = database_of(dir) {

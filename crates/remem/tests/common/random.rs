@@ -7,7 +7,8 @@ use std::hash::{BuildHasher, Hasher};
 pub struct Random(u64);
 
 impl Random {
-    /// A new seed each time, or the one in `REMEM_TEST_SEED`; printed, so that a failure can be repeated.
+    /// A new seed each time, or the one in `REMEM_TEST_SEED`; printed, so that a failure can be
+    /// repeated.
     pub fn fresh() -> Random {
         let given = std::env::var("REMEM_TEST_SEED")
             .ok()

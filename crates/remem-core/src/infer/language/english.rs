@@ -1,4 +1,5 @@
-//! language::english: the words of the rules for English: what asks, promises, denies, reports and doubts. Data only.
+//! language::english: the words of the rules for English: what asks, promises, denies, reports and
+//! doubts. Data only.
 
 use super::{Cues, Language, Moods, heads_of};
 use std::sync::LazyLock;

@@ -1,7 +1,9 @@
-//! language: the shape of what the rules know about a language. The words themselves are data in a table per language; the
-//! rules hold none, so that another language is another table. May not look at a text.
+//! language: the shape of what the rules know about a language. The words themselves are data in a
+//! table per language; the rules hold none, so that another language is another table. May not look
+//! at a text.
 //!
-//! All words are lower case with a straight apostrophe. A phrase is words with single spaces between them.
+//! All words are lower case with a straight apostrophe. A phrase is words with single spaces
+//! between them.
 
 pub(super) mod english;
 mod english_forms;
@@ -126,7 +128,8 @@ pub(crate) struct States {
     pub unchanged: Words,
     /// The end of a possessive, or of a word with "is" or "has" joined to it.
     pub possessive: &'static str,
-    /// The base form of a word; progressive forms only have one where a form of "be" stands before them.
+    /// The base form of a word; progressive forms only have one where a form of "be" stands before
+    /// them.
     pub base: fn(&str, bool) -> String,
     /// Base forms of verbs that tell of an event or a state.
     pub verbs: Words,
@@ -223,7 +226,8 @@ pub(crate) struct Language {
     pub times: Times,
     /// Words with a full stop that end no sentence.
     pub abbreviations: Words,
-    /// The first words of all cues: a text without one is not looked at. Without a pattern, every text is.
+    /// The first words of all cues: a text without one is not looked at. Without a pattern, every
+    /// text is.
     pub heads: LazyLock<Option<regex::Regex>>,
 }
 

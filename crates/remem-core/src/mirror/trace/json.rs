@@ -1,12 +1,14 @@
-//! Owns traces written as JSON: which keys, and which values of some of them, tell one. It goes by the keys as they stand
-//! in the text, so that cut, escaped and line-wise JSON is read as well; it may not build a tree.
+//! Owns traces written as JSON: which keys, and which values of some of them, tell one. It goes by
+//! the keys as they stand in the text, so that cut, escaped and line-wise JSON is read as well; it
+//! may not build a tree.
 
 use super::TraceShape;
 use regex::{Captures, Regex};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-// A key, and its value if that is a short string or a number. Quotes may be single (other languages) or escaped (JSON in JSON).
+// A key, and its value if that is a short string or a number. Quotes may be single (other
+// languages) or escaped (JSON in JSON).
 static PAIR: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"\\?["']([@A-Za-z_][A-Za-z0-9_.@-]{0,40})\\?["']\s*:\s*(?:\\?["']([A-Za-z0-9_/.-]{1,40})\\?["']|(\d{1,3})\b)?"#)
         .expect("a constant pattern compiles")

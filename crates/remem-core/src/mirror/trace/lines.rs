@@ -1,5 +1,5 @@
-//! Owns traces written line by line: stacks, logs, exchanges over HTTP. Each has lines of its own kind, and it takes several
-//! to make a trace. It may not judge by words within a sentence.
+//! Owns traces written line by line: stacks, logs, exchanges over HTTP. Each has lines of its own
+//! kind, and it takes several to make a trace. It may not judge by words within a sentence.
 
 use super::TraceShape;
 use regex::RegexSet;

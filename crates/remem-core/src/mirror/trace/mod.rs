@@ -1,6 +1,7 @@
-//! Owns the recognition of payloads that are traces of what happened rather than memory of what was learned. It looks at
-//! shapes alone: a sentence about stack traces is no stack trace, and one line of an error is no dump. It may not parse
-//! more than it needs: cut and broken payloads are traces too.
+//! Owns the recognition of payloads that are traces of what happened rather than memory of what was
+//! learned. It looks at shapes alone: a sentence about stack traces is no stack trace, and one line
+//! of an error is no dump. It may not parse more than it needs: cut and broken payloads are traces
+//! too.
 
 mod json;
 mod lines;

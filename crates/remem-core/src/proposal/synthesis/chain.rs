@@ -1,4 +1,5 @@
-//! Routines of order: one principal starts the same workflows one after the other. Becomes one workflow that starts them all.
+//! Routines of order: one principal starts the same workflows one after the other. Becomes one
+//! workflow that starts them all.
 
 use super::{RunTrace, SUPPORT_MIN, Seen, Synthesised, count, label, sources};
 use crate::proposal::Kind;
@@ -51,8 +52,8 @@ fn chains(runs: &[&Seen<'_>]) -> Vec<Synthesised> {
             }
         }
         let mut found: Vec<(Vec<&str>, Vec<usize>)> = found.into_iter().collect();
-        // The commonest first; of those that are equally common, the one that began first: a chain that goes round and
-        // round begins where the day began.
+        // The commonest first; of those that are equally common, the one that began first: a chain
+        // that goes round and round begins where the day began.
         found.sort_by_key(|(_, places)| {
             (usize::MAX - free(places, length, &taken).len(), places[0])
         });
@@ -75,7 +76,8 @@ fn follows(before: &RunTrace, after: &RunTrace) -> bool {
     pause.is_some_and(|pause| (0..=PAUSE_MS_MAX).contains(&pause))
 }
 
-/// Places that do not overlap what is taken. They do not overlap one another either: no workflow is in a chain twice.
+/// Places that do not overlap what is taken. They do not overlap one another either: no workflow is
+/// in a chain twice.
 fn free(places: &[usize], length: usize, taken: &[bool]) -> Vec<usize> {
     places
         .iter()

@@ -1,5 +1,5 @@
-//! Routines of the clock: one principal starts the same thing with the same inputs, at about the same time, on most days of a
-//! grid. Becomes an automation with a cron line.
+//! Routines of the clock: one principal starts the same thing with the same inputs, at about the
+//! same time, on most days of a grid. Becomes an automation with a cron line.
 
 use super::{RunTrace, SUPPORT_MIN, Seen, Synthesised, count, label, sources};
 use crate::proposal::Kind;
@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const DAY: i32 = 24 * 60;
 /// How far from the common minute, in minutes.
 const NEAR: i32 = 30;
-/// A share that counts as most, as a fraction: of the runs at this time of day, and of the days of the grid with a run.
+/// A share that counts as most, as a fraction: of the runs at this time of day, and of the days of
+/// the grid with a run.
 const MOST: (usize, usize) = (3, 4);
 /// Runs on one day: more than this is not something that is done once a day.
 const RUNS_A_DAY_MAX: usize = 2;
@@ -188,7 +189,8 @@ fn common_minute(mut minutes: Vec<i32>) -> Option<i32> {
     )
 }
 
-/// The day that a run belongs to if it is near the minute: shortly before midnight may be the next day's.
+/// The day that a run belongs to if it is near the minute: shortly before midnight may be the next
+/// day's.
 fn day_of(date: Date, at: i32, minute: i32) -> Option<Date> {
     let off = (at - minute + DAY / 2).rem_euclid(DAY) - DAY / 2;
     let nominal = at - off;

@@ -1,10 +1,11 @@
-//! The names of drafts: made of the names of what they start and of a short hash, so that the same draft has the same name
-//! whenever it is made. Holds no word that a caller wrote.
+//! The names of drafts: made of the names of what they start and of a short hash, so that the same
+//! draft has the same name whenever it is made. Holds no word that a caller wrote.
 
 use crate::proposal::artifact::sha256;
 use crate::proposal::automation::Target;
 
-/// Characters of a name before its hash: it leaves room for prefixes in the shortest of the names (128).
+/// Characters of a name before its hash: it leaves room for prefixes in the shortest of the names
+/// (128).
 const SLUG_CHARS_MAX: usize = 80;
 const HASH_CHARS: usize = 8;
 

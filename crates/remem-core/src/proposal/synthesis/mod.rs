@@ -1,5 +1,6 @@
-//! From traces to drafts: what was done again and again becomes a proposal to have it done. Deterministic, and the order in
-//! which traces are given does not matter. Nothing here applies a draft.
+//! From traces to drafts: what was done again and again becomes a proposal to have it done.
+//! Deterministic, and the order in which traces are given does not matter. Nothing here applies a
+//! draft.
 //!
 //! * `clock`: the same thing at the same time of day becomes an automation.
 //! * `chain`: workflows that follow one another become one workflow.
@@ -7,8 +8,9 @@
 //! * `tools`: tools that are used in the same order become an agent with these tools and no others.
 //! * `label`: the names of drafts.
 //!
-//! A title and a rationale hold counts and the names of workflows and agents, never a word that a caller wrote: they are
-//! shown in lists and logs. The artifact may hold such words, since it is what a person reviews.
+//! A title and a rationale hold counts and the names of workflows and agents, never a word that a
+//! caller wrote: they are shown in lists and logs. The artifact may hold such words, since it is
+//! what a person reviews.
 
 mod chain;
 mod clock;
@@ -38,7 +40,8 @@ pub const TRACES_MAX: usize = 10_000;
 /// Runs that a draft names as its source; the newest ones are.
 pub const SOURCES_MAX: usize = 50;
 
-/// A run that ended well. Runs that another run started are not to be among them: who started them did it all at once.
+/// A run that ended well. Runs that another run started are not to be among them: who started them
+/// did it all at once.
 #[derive(Clone, PartialEq)]
 pub struct RunTrace {
     /// Its name.
@@ -129,7 +132,8 @@ impl std::fmt::Debug for Synthesised {
     }
 }
 
-/// The drafts that traces give rise to, those with the most support first. `zone` says by whose clocks a time of day is read.
+/// The drafts that traces give rise to, those with the most support first. `zone` says by whose
+/// clocks a time of day is read.
 #[must_use]
 pub fn synthesise(traces: &Traces, zone: &str, policy: &Policy) -> Vec<Synthesised> {
     let (runs, tools) = newest(traces);
@@ -163,8 +167,8 @@ pub fn synthesise(traces: &Traces, zone: &str, policy: &Policy) -> Vec<Synthesis
     drafts.into_iter().map(|(draft, _)| draft).collect()
 }
 
-/// The newest traces, oldest first, each name once. Everything about a trace takes part in the order, so that it does not
-/// depend on how they were given.
+/// The newest traces, oldest first, each name once. Everything about a trace takes part in the
+/// order, so that it does not depend on how they were given.
 fn newest(traces: &Traces) -> (Vec<&RunTrace>, Vec<&ToolTrace>) {
     let mut runs: Vec<&RunTrace> = traces.runs.iter().collect();
     let mut tools: Vec<&ToolTrace> = traces.tools.iter().collect();

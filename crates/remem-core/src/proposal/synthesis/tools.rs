@@ -1,4 +1,5 @@
-//! Routines of tools: an agent uses the same tools in the same order. Becomes an agent that has these tools and no others.
+//! Routines of tools: an agent uses the same tools in the same order. Becomes an agent that has
+//! these tools and no others.
 
 use super::{SUPPORT_MIN, Synthesised, ToolTrace, count, label, sources};
 use crate::agent::is_agent_id;
@@ -27,7 +28,8 @@ pub(super) fn drafts(traces: &[&ToolTrace]) -> Vec<Synthesised> {
         .collect()
 }
 
-/// At least two tools. Their names go into a prompt, so that a name must not be able to say more than a name.
+/// At least two tools. Their names go into a prompt, so that a name must not be able to say more
+/// than a name.
 fn is_routine(tools: &[String]) -> bool {
     let proper = |tool: &String| {
         (1..=TOOL_CHARS_MAX).contains(&tool.len())

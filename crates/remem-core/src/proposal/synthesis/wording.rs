@@ -1,8 +1,9 @@
-//! Routines of words: what one workflow or agent is asked is the same text again and again but for a few words. Becomes a
-//! prompt template with a place where the words differ.
+//! Routines of words: what one workflow or agent is asked is the same text again and again but for
+//! a few words. Becomes a prompt template with a place where the words differ.
 //!
-//! Texts are held against one another word by word. Comparing each with each would take too long: four quarters cannot all
-//! differ at three places, so that texts of one template share a quarter, and only those that do meet.
+//! Texts are held against one another word by word. Comparing each with each would take too long:
+//! four quarters cannot all differ at three places, so that texts of one template share a quarter,
+//! and only those that do meet.
 
 use super::{RunTrace, SUPPORT_MIN, Seen, Synthesised, count, label, sources};
 use crate::proposal::Kind;
@@ -121,7 +122,8 @@ fn templates(target: &Target, words: usize, texts: &[Text<'_>]) -> Vec<Synthesis
     drafts
 }
 
-/// The places at which texts differ from the leader, and the texts that differ from it nowhere else, if they are enough.
+/// The places at which texts differ from the leader, and the texts that differ from it nowhere
+/// else, if they are enough.
 fn alike(
     texts: &[Text<'_>],
     leader: usize,
@@ -155,14 +157,16 @@ fn alike(
     let mut members: Vec<usize> = within(&BTreeSet::new());
     for (pattern, runs) in commonest {
         let wider: BTreeSet<usize> = places.union(pattern).copied().collect();
-        // What differs once somewhere else opens no place, unless there would be too few without it.
+        // What differs once somewhere else opens no place, unless there would be too few without
+        // it.
         let needed = runs > 1 || count(support(&members)) < SUPPORT_MIN || places.is_empty();
         if wider.len() > places.len() && wider.len() <= places_max && needed {
             (members, places) = (within(&wider), wider);
         }
     }
     let enough = |runs: usize| count(runs) >= SUPPORT_MIN;
-    // A leader that alone differs from all the others is the odd one, and one of the others may lead.
+    // A leader that alone differs from all the others is the odd one, and one of the others may
+    // lead.
     let odd = texts[leader].runs.len() == 1
         && enough(support(&members) - 1)
         && places
@@ -244,7 +248,8 @@ fn draft(
     }
 }
 
-/// The marks that stand before and behind every one of the words, such as a full stop: they are not what differs.
+/// The marks that stand before and behind every one of the words, such as a full stop: they are not
+/// what differs.
 fn marks<'a>(word: &'a str, all: impl Iterator<Item = &'a str> + Clone) -> (&'a str, &'a str) {
     let is_mark = |c: char| !c.is_alphanumeric() && c != '{' && c != '}';
     let core = word.trim_matches(is_mark);

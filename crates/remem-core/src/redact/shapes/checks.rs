@@ -36,9 +36,10 @@ pub(super) fn varied_hex(token: &str) -> bool {
     distinct(body(token)) >= 6
 }
 
-/// Tokens whose last six characters are a CRC-32 of the thirty before. A right checksum settles it; a
-/// wrong one does not clear the text, because a mistyped or planted token still gives one away and
-/// nothing else is written with these prefixes and 36 characters. Only placeholders are let through.
+/// Tokens whose last six characters are a CRC-32 of the thirty before. A right checksum settles it;
+/// a wrong one does not clear the text, because a mistyped or planted token still gives one away
+/// and nothing else is written with these prefixes and 36 characters. Only placeholders are let
+/// through.
 pub(super) fn github_like(token: &str) -> bool {
     has_checksum(body(token)) || letters_and_digits(token)
 }

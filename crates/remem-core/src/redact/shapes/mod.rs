@@ -1,6 +1,6 @@
 //! Owns the search for text that has the shape of a credential. It reports ranges and kinds; it may
-//! not replace, and it never calls anything secret for looking random alone: a literal such as a key
-//! prefix or a name such as `password` must stand there first.
+//! not replace, and it never calls anything secret for looking random alone: a literal such as a
+//! key prefix or a name such as `password` must stand there first.
 //!
 //! Cost: one pass for all those literals; a rule's own pattern runs only where its literal is.
 
@@ -139,7 +139,8 @@ pub(super) fn find(text: &str) -> Vec<ShapeHit> {
         .position(|rule| rule.kind == "discord-token")
         .unwrap_or_default();
     hits.extend(rules::discord_tokens(text).map(|range| (range, discord)));
-    // Of rules that agree on a range, the first in the table names it: vendors stand before `assignment`.
+    // Of rules that agree on a range, the first in the table names it: vendors stand before
+    // `assignment`.
     hits.sort_by_key(|(range, rule)| (range.start, std::cmp::Reverse(range.end), *rule));
     hits.dedup_by(|later, earlier| {
         let overlap = later.0.start < earlier.0.end;

@@ -1,5 +1,6 @@
 //! Owns the shapes that a pattern at a literal cannot express: blocks, assignments, headers, URLs.
-//! Each function gets the text and where its literal stands, and gives the range of the secret alone.
+//! Each function gets the text and where its literal stands, and gives the range of the secret
+//! alone.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -26,7 +27,8 @@ fn ahead(text: &str, from: usize, max: usize) -> &str {
     &text[from..floor_boundary(text, from + max)]
 }
 
-/// From `-----BEGIN … PRIVATE KEY-----` to the end line, or as far as the key goes if that is cut off.
+/// From `-----BEGIN … PRIVATE KEY-----` to the end line, or as far as the key goes if that is cut
+/// off.
 pub(super) fn private_key(text: &str, literal: Range<usize>) -> Option<Range<usize>> {
     static BEGIN: LazyLock<Regex> =
         LazyLock::new(|| constant(r"\A-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));

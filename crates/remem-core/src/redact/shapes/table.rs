@@ -1,5 +1,5 @@
-//! Owns the table of secret shapes. Rows only: a new shape is a new row (and a raised version); what a
-//! row cannot say as a pattern is a function in `rules`.
+//! Owns the table of secret shapes. Rows only: a new shape is a new row (and a raised version);
+//! what a row cannot say as a pattern is a function in `rules`.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use super::rules;
 
 /// How the secret is found once one of the literals was seen.
 pub(super) enum Find {
-    /// A pattern that must match right at the literal (group 1, if there is one, is the secret), and a
-    /// last look at what it caught.
+    /// A pattern that must match right at the literal (group 1, if there is one, is the secret),
+    /// and a last look at what it caught.
     Token {
         pattern: &'static str,
         accept: fn(&str) -> bool,

@@ -1,6 +1,6 @@
-//! Goal: every row of the table catches its shape and nothing but the secret in it, and ordinary text
-//! comes through byte for byte. Tokens are put together from two halves, so that no scanner of this
-//! repository takes a test for a leak.
+//! Goal: every row of the table catches its shape and nothing but the secret in it, and ordinary
+//! text comes through byte for byte. Tokens are put together from two halves, so that no scanner of
+//! this repository takes a test for a leak.
 
 use super::*;
 use crate::redact::{Redactor, ShapePolicy};

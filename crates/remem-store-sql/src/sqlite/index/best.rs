@@ -1,5 +1,5 @@
-//! Scored rows, handed out best first in portions: most searches need the first few only, and sorting the rest would cost more than
-//! finding them.
+//! Scored rows, handed out best first in portions: most searches need the first few only, and
+//! sorting the rest would cost more than finding them.
 
 /// So many are put in order at once, at least: finding where they end takes a walk over all.
 const SORTED_MIN: usize = 512;

@@ -1,8 +1,10 @@
-//! The search index of one memory, in process memory: which entries hold which words, and their vectors.
+//! The search index of one memory, in process memory: which entries hold which words, and their
+//! vectors.
 //!
-//! It is made from the database when a memory is first searched and reads on from there before every search, within the reader's
-//! own transaction, so it knows every commit that the reader knows. It holds rows and figures, no text. It decides nothing: what it
-//! brings up is read from the database again, under the conditions of every read.
+//! It is made from the database when a memory is first searched and reads on from there before
+//! every search, within the reader's own transaction, so it knows every commit that the reader
+//! knows. It holds rows and figures, no text. It decides nothing: what it brings up is read from
+//! the database again, under the conditions of every read.
 
 mod best;
 mod vectors;

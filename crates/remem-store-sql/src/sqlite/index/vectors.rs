@@ -1,9 +1,10 @@
 //! The vectors of a memory, of one model.
 //!
-//! Up to `EXACT_MAX` of them are held as they are and every one is compared. Above, only the signs of their components are held, one
-//! bit each: the nearest by signs are compared again by their whole vectors, read from the database. That finds all but a few in a
-//! hundred of the true nearest (`docs/recall.md` has the figures), needs an eighth of the memory, is built as fast as it is read, and
-//! an entry that goes is gone from it at once; a graph of neighbours has none of that.
+//! Up to `EXACT_MAX` of them are held as they are and every one is compared. Above, only the signs
+//! of their components are held, one bit each: the nearest by signs are compared again by their
+//! whole vectors, read from the database. That finds all but a few in a hundred of the true nearest
+//! (`docs/recall.md` has the figures), needs an eighth of the memory, is built as fast as it is
+//! read, and an entry that goes is gone from it at once; a graph of neighbours has none of that.
 
 use super::Best;
 use remem_core::embedding::{cosine_of, dot};
@@ -14,7 +15,8 @@ use std::collections::{HashMap, HashSet};
 
 /// Vectors that are compared one by one. Measured: 100,000 of 384 components take about 8 ms.
 const EXACT_MAX: usize = 100_000;
-/// Of those that are nearest by signs, how many are compared by their whole vectors: for each that is wanted, and at least.
+/// Of those that are nearest by signs, how many are compared by their whole vectors: for each that
+/// is wanted, and at least.
 const AGAIN: usize = 4;
 const AGAIN_MIN: usize = 600;
 /// From so many on the comparison of signs is shared, among so many threads.
@@ -107,7 +109,8 @@ impl Vectors {
         }
     }
 
-    /// The nearest rows, among `only` if that is given: all of them in order, or the nearest of many.
+    /// The nearest rows, among `only` if that is given: all of them in order, or the nearest of
+    /// many.
     pub fn nearest(
         &self,
         db: &Connection,
@@ -256,8 +259,8 @@ fn signs(components: &[i8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// The places of so many that are the least apart, of equals the latest; in order. Distances are few whole numbers: counting them is faster
-/// than sorting a million.
+/// The places of so many that are the least apart, of equals the latest; in order. Distances are
+/// few whole numbers: counting them is faster than sorting a million.
 fn closest(apart: &[u16], wanted: usize) -> Vec<u32> {
     let mut counts = vec![
         0usize;

@@ -32,7 +32,8 @@ struct Posting {
 pub(crate) struct Matches {
     /// Scores in millionths.
     pub best: Best,
-    /// The same by place, for those that were found in another way: of words that were asked for, and of those that were meant.
+    /// The same by place, for those that were found in another way: of words that were asked for,
+    /// and of those that were meant.
     scores: Vec<u32>,
     meant: Vec<u32>,
     /// What an entry that holds every word again and again would come close to.
@@ -71,7 +72,8 @@ impl Words {
         self.gone += 1;
     }
 
-    /// Takes what is gone out of the lists, once it is worth a walk over all of them. Until then it counts nowhere.
+    /// Takes what is gone out of the lists, once it is worth a walk over all of them. Until then it
+    /// counts nowhere.
     pub fn sweep(&mut self) {
         if self.gone * 32 <= self.rows.len() {
             return;

@@ -1,4 +1,5 @@
-//! Starting a job and watching it: against a server by asking how far it is, on a store of one's own by doing it as well.
+//! Starting a job and watching it: against a server by asking how far it is, on a store of one's
+//! own by doing it as well.
 
 use crate::cli::Global;
 use crate::commands::remote;
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The door of everyday commands, and the engine behind it if it is in this process: nobody else carries jobs on then.
+/// The door of everyday commands, and the engine behind it if it is in this process: nobody else
+/// carries jobs on then.
 pub struct Opened {
     pub door: Arc<dyn Door>,
     local: Option<EngineDoor>,
@@ -80,7 +82,8 @@ pub async fn start(
     }
 }
 
-/// Does the jobs that wait until the one that is watched has ended. Not cut off in the middle, or its lease would stay.
+/// Does the jobs that wait until the one that is watched has ended. Not cut off in the middle, or
+/// its lease would stay.
 async fn carry(opened: &Opened, name: &str, ended: &AtomicBool) {
     let (Some(local), Some(pass)) = (&opened.local, registry::find(name)) else {
         return;

@@ -1,4 +1,5 @@
-//! The real model, as `scripts/test` installs it: its vectors are those that another runtime makes of the same files.
+//! The real model, as `scripts/test` installs it: its vectors are those that another runtime makes
+//! of the same files.
 
 use super::*;
 use crate::embedder::catalogue::OFFERS;
