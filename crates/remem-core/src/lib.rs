@@ -38,6 +38,8 @@ pub mod run;
 pub mod schedule;
 pub mod slots;
 pub mod subject;
+#[cfg(test)]
+mod test_cases;
 pub mod trgm;
 pub mod trust;
 pub mod typology;
