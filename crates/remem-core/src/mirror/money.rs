@@ -103,7 +103,7 @@ pub(super) fn iban(view: &View<'_>, at: usize) -> Option<Found> {
     let mut separated = None;
     let mut chars = text.char_indices().peekable();
     while normal.len() < len {
-        if normal.len() >= 4 && normal.len() % 4 == 0 && separated != Some(false) {
+        if normal.len() >= 4 && normal.len().is_multiple_of(4) && separated != Some(false) {
             let separator = chars
                 .peek()
                 .and_then(|&(_, c)| plain_separator(c))

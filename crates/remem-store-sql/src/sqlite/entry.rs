@@ -34,7 +34,7 @@ impl Applying<'_> {
         let given = admitted.origin().and_then(|origin| origin.created_at);
         let created_at = given.map_or(self.clock.at, |t| t.min(self.clock.at));
         let tags: Vec<&str> = admitted.tags().collect();
-        let facets: _ = admitted.facets();
+        let facets = admitted.facets();
         self.db
             .prepare_cached(
                 "INSERT INTO entry (tenant_id, scope_id, id, tier, typology, content, tags, metadata, created_at, expires_at,
