@@ -3,6 +3,7 @@
 
 use super::{EngineDoor, fail};
 use async_trait::async_trait;
+use remem_core::sabotage;
 use remem_core::{Draft, Timestamp};
 use remem_engine::archive::{Distilled, Kept};
 use remem_engine::forget::SignedReport;
@@ -49,6 +50,7 @@ impl EngineDoor {
             .engine
             .subjects(&self.caller, &std::mem::take(&mut entry.subjects))
             .map_err(fail)?;
+        let subjects = sabotage!("subjects-of-an-import-are-dropped", subjects, Vec::new());
         Ok(Draft {
             subjects,
             ..entry.into_draft().map_err(Problem::Rejected)?

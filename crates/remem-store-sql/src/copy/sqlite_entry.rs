@@ -3,6 +3,7 @@
 //! afterwards.
 
 use super::rows::EntryRow;
+use remem_core::sabotage;
 use rusqlite::{Connection, OptionalExtension, params};
 
 pub(super) fn put_entry(db: &Connection, tenant: &str, row: &EntryRow) -> rusqlite::Result<()> {
@@ -132,6 +133,11 @@ fn change_entry(
                  ended_at = ?16, evidence = ?17, slot = NULL,
                  replaced_by = CASE WHEN removed_reason = 'superseded' AND ?9 = 'superseded' THEN replaced_by END
                WHERE tenant_id = ?1 AND row_id = ?2";
+    let sql = sabotage!(
+        "a-copy-moves-one-window-into-another",
+        sql,
+        &sql.replace(" slot = NULL,", "")
+    );
     let text = (&row.content, &row.tags, &row.metadata, &row.content_hash);
     let end = (
         row.rev_to,
