@@ -8,7 +8,7 @@
 //! punctuation do not matter.
 //!
 //! Letters are those of the compiler's Unicode tables. A database with older tables sees fewer
-//! letters, never more (`remem-store-sql/tests/trgm.rs` holds the two against each other).
+//! letters, never more (`remem-store-sql/tests/it/trigrams.rs` holds the two against each other).
 
 use crate::sabotage;
 use std::cmp::Ordering;
