@@ -12,7 +12,6 @@ mod common;
 mod copy;
 mod crash;
 mod erasure;
-mod eval;
 mod forget;
 mod jwt;
 mod mcp;

@@ -1,7 +1,7 @@
 //! Questions with a slip in them: one word of each, always the same one, in one of four ways that
 //! take turns. May not ask.
 
-use crate::eval::dataset::Question;
+use crate::dataset::Question;
 use std::ops::Range;
 
 /// A word of fewer letters is left as it is.
@@ -67,41 +67,4 @@ fn slip(word: &str, number: usize) -> String {
         _ => letters.swap(middle - 1, middle),
     }
     String::from_utf8(letters).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn question(text: &str) -> Question {
-        let evidence = Vec::new();
-        let sessions = Vec::new();
-        Question {
-            memory: 0,
-            text: text.to_owned(),
-            evidence,
-            sessions,
-            category: String::new(),
-            answerable: true,
-            at: None,
-        }
-    }
-
-    #[test]
-    fn the_longest_word_has_a_slip() {
-        let asked = vec![question("When did Melanie paint it?"); 4];
-        let texts: Vec<String> = misspelt(&asked)
-            .into_iter()
-            .map(|question| question.text)
-            .collect();
-        let expected = ["Melnie", "Melaanie", "Melbnie", "Mealnie"]
-            .map(|name| format!("When did {name} paint it?"));
-        assert_eq!(texts, expected);
-        assert_eq!(without(&asked)[0].text, "When did  paint it?");
-        assert_eq!(
-            misspelt(&[question("Is it é 12345?")])[0].text,
-            "Is it é 12345?",
-            "nothing is long enough"
-        );
-    }
 }

@@ -1,22 +1,39 @@
-//! What can be said about evaluations.
+//! The command line: what can be asked for, with help. What it does is in `recall`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use remem::Global;
 use std::path::PathBuf;
 
-#[derive(Subcommand)]
-pub enum Eval {
-    /// Put the entries of a dataset into a host of its own, ask its questions, and count how much
-    /// of the evidence is found
-    Recall(EvalRecall),
+/// Measures how well memory finds again.
+#[derive(Parser)]
+#[command(name = "remem-eval", version, about, propagate_version = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage.\n\
+                  docs/evaluation.md explains the numbers.")]
+pub struct Cli {
+    /// The options of every command of `remem`: those that choose the model, and `--json`, count.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to measure.
+    #[command(subcommand)]
+    pub command: Command,
 }
 
+/// What can be measured.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Put the entries of a dataset into a host of its own, ask its questions, and count how much
+    /// of the evidence is found
+    Recall(Recall),
+}
+
+/// What to measure, and how.
 #[derive(Args)]
 #[command(
     after_help = "The host is made in a temporary folder and goes with it; nothing of yours is read but the dataset and the model \
                         that the configuration names or that is installed.\n\
-                        Example: remem eval recall --dataset locomo.json --ablation --report recall.md"
+                        Example: remem-eval recall --dataset locomo.json --ablation --report recall.md"
 )]
-pub struct EvalRecall {
+pub struct Recall {
     /// The file with entries and questions
     #[arg(long, value_name = "FILE")]
     pub dataset: PathBuf,

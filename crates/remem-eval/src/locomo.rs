@@ -1,8 +1,8 @@
 //! LoCoMo: conversations of two people over many sessions, with questions and the turns that answer
 //! them. Errors tell the place and what is wrong there, never what was said.
 
-use crate::eval::dataset::{Dataset, Item, Memory, Question, TURN_MS, flaw, twice};
-use crate::eval::dates;
+use crate::dataset::{Dataset, Item, Memory, Question, TURN_MS, flaw, twice};
+use crate::dates;
 use anyhow::{Context, anyhow, bail};
 use remem_wire::error::json_hint;
 use serde::Deserialize;
@@ -146,7 +146,7 @@ fn turns(conversation: &Map<String, Value>) -> anyhow::Result<Vec<Item>> {
 
 /// Every `D<number>:<number>` in a text: evidence sometimes names several, or holds stray
 /// characters.
-fn ids(text: &str) -> Vec<&str> {
+pub fn ids(text: &str) -> Vec<&str> {
     let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
     let at = |start: usize| {
         let first = digits(start + 1);
@@ -161,7 +161,3 @@ fn ids(text: &str) -> Vec<&str> {
         .filter_map(|(start, _)| at(start))
         .collect()
 }
-
-#[cfg(test)]
-#[path = "locomo_tests.rs"]
-mod tests;

@@ -1,9 +1,9 @@
 //! A small conversation of our own, and what is wrong with it when it is.
 
-use super::*;
-use crate::cli::Unit;
-use crate::eval::dataset::Look;
-use serde_json::json;
+use remem_eval::cli::Unit;
+use remem_eval::dataset::Look;
+use remem_eval::locomo::{ids, read};
+use serde_json::{Value, json};
 
 fn sample() -> Value {
     json!([{

@@ -2,28 +2,23 @@
 //! goes with it. Its clock stands at the noon after all that the dataset speaks of, so that a
 //! question which says "in May" means the same on every day it is asked.
 
-use crate::config::Config;
-use crate::eval::dataset::Text;
-use crate::host;
+use crate::batches::{batches, drafts};
+use crate::dataset::Text;
+use crate::progress::bar;
 use anyhow::{Context, bail};
-use indicatif::{ProgressBar, ProgressStyle};
-use remem_core::entry::Origin;
+use remem::Settings;
 use remem_core::recall::Signals;
-use remem_core::{Draft, EntryId, ShapePolicy, TenantId, Timestamp};
-use remem_engine::embedders::Embedders;
-use remem_engine::ports::{Clock, Embedder, RandomIds};
+use remem_core::{EntryId, ShapePolicy, TenantId, Timestamp};
+use remem_engine::ports::{Clock, Embedder};
 use remem_engine::registry::{self, Mode as PassMode};
 use remem_engine::search::{Mode, SearchRequest, TimeUse};
-use remem_engine::{Caller, Engine, HostKey, Parts};
-use remem_store_sql::{Location, SqliteDirectory, SqliteStore, private};
-use std::io::IsTerminal;
-use std::path::PathBuf;
+use remem_engine::{Caller, Engine};
 use std::sync::Arc;
+use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// Entries put at once, and their text.
-const BATCH_ENTRIES: usize = 500;
-const BATCH_BYTES: usize = 2 * 1024 * 1024;
+/// The tenant that owns everything in the host.
+const TENANT: &str = "default";
 const DAY_MS: i64 = 86_400_000;
 
 /// How to ask.
@@ -72,7 +67,7 @@ pub struct Stand {
     caller: Caller,
     tenant: TenantId,
     names: Vec<Vec<String>>,
-    folder: Folder,
+    folder: TempDir,
 }
 
 /// Time that begins where it is told to.
@@ -88,61 +83,24 @@ impl Clock for StandClock {
     }
 }
 
-/// A folder that nobody else has, and that goes when this does.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> anyhow::Result<Folder> {
-        let name: String = host::random()?
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        let path = std::env::temp_dir().join(format!("remem-eval-{name}"));
-        private::folder(&path)
-            .with_context(|| format!("cannot make the folder {}", path.display()))?;
-        Ok(Folder(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Nothing can be done about what stays behind, and the folder's name says whose it was.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 impl Stand {
     /// An empty host whose clock stands after `last`.
     pub async fn new(
-        config: &Config,
+        settings: &Settings,
         embedder: Option<Arc<dyn Embedder>>,
         last: Timestamp,
     ) -> anyhow::Result<Stand> {
-        let folder = Folder::new()?;
-        let location = Location::Folder(folder.0.clone());
-        let store = SqliteStore::open(location.clone(), config.storage.readers)
-            .context("cannot open the store")?;
-        let directory =
-            SqliteDirectory::open(&location).context("cannot open the directory of tenants")?;
+        let folder = tempfile::Builder::new()
+            .prefix("remem-eval-")
+            .tempdir()
+            .context("cannot make a temporary folder")?;
         let base = Timestamp(last.0.div_euclid(DAY_MS).saturating_add(1) * DAY_MS + DAY_MS / 2);
         let clock = StandClock {
             base,
             begun: Instant::now(),
         };
-        let key = HostKey::new(host::random()?);
-        let mut parts = Parts::new(
-            Arc::new(store),
-            Arc::new(directory),
-            Arc::new(clock),
-            Arc::new(RandomIds),
-            key,
-        );
-        parts.policy = config.policy()?;
-        parts.embedders = Embedders::new(embedder, None);
-        let engine = Engine::new(parts);
-        let tenant =
-            TenantId::parse(host::DEFAULT_TENANT).context("the tenant's name is not valid")?;
+        let engine = settings.engine_in(folder.path(), Arc::new(clock), embedder)?;
+        let tenant = TenantId::parse(TENANT).context("the tenant's name is not valid")?;
         engine
             .ensure_tenant(tenant.clone(), ShapePolicy::default())
             .await?;
@@ -217,7 +175,7 @@ impl Stand {
     fn bytes(&self) -> anyhow::Result<u64> {
         let file = self
             .folder
-            .0
+            .path()
             .join("tenants")
             .join(format!("{}.db", self.tenant));
         Ok(file
@@ -280,74 +238,6 @@ fn memory(place: usize) -> String {
     format!("memory-{place}")
 }
 
-/// Ranges of entries that fit into one request.
-fn batches(texts: &[Text]) -> Vec<std::ops::Range<usize>> {
-    let mut ranges = Vec::new();
-    let mut start = 0;
-    let mut bytes = 0;
-    for (place, text) in texts.iter().enumerate() {
-        if place > start
-            && (place - start >= BATCH_ENTRIES || bytes + text.text.len() > BATCH_BYTES)
-        {
-            ranges.push(start..place);
-            (start, bytes) = (place, 0);
-        }
-        bytes += text.text.len();
-    }
-    if start < texts.len() {
-        ranges.push(start..texts.len());
-    }
-    ranges
-}
-
-/// Entries with ids that tell their place.
-fn drafts(texts: &[Text], range: std::ops::Range<usize>) -> anyhow::Result<Vec<Draft>> {
-    let draft = |place: usize| {
-        let id = EntryId::parse(&format!("{place:08}")).context("a number is an id")?;
-        let origin = Some(Origin {
-            id,
-            created_at: Some(texts[place].at),
-        });
-        Ok(Draft {
-            content: texts[place].text.clone(),
-            origin,
-            ..Draft::default()
-        })
-    };
-    range.map(draft).collect()
-}
-
 fn millis(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// A bar for whoever waits; none for a program.
-pub fn bar(what: &'static str, length: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{msg:8} {bar:30} {pos}/{len} eta {eta}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(length)
-        .with_style(style)
-        .with_message(what)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn batches_hold_everything_once() {
-        let text = |bytes: usize| Text {
-            id: String::new(),
-            at: Timestamp(0),
-            text: "x".repeat(bytes),
-        };
-        let many: Vec<Text> = (0..1_001).map(|_| text(1)).collect();
-        assert_eq!(batches(&many), [0..500, 500..1_000, 1_000..1_001]);
-        let long = [text(BATCH_BYTES), text(1), text(BATCH_BYTES + 1), text(1)];
-        assert_eq!(batches(&long), [0..1, 1..2, 2..3, 3..4]);
-        assert!(batches(&[]).is_empty());
-    }
 }

@@ -1,8 +1,8 @@
 //! Small haystacks of our own, and what is wrong with them when something is.
 
-use super::*;
-use crate::cli::Unit;
-use crate::eval::dataset::Look;
+use remem_eval::cli::Unit;
+use remem_eval::dataset::Look;
+use remem_eval::longmemeval::read;
 use serde_json::{Value, json};
 
 fn sample(id: &str) -> Value {

@@ -1,7 +1,11 @@
-//! Proves that `remem eval recall` measures a real host from end to end, leaves nothing behind,
+//! Proves that `remem-eval recall` measures a real host from end to end, leaves nothing behind,
 //! says the same twice, and tells what is wrong with a dataset without telling what it says.
 
+<<<<<<<< HEAD:crates/remem/tests/it/eval.rs
 use crate::common::{Ran, remem, run};
+========
+use crate::command::{Ran, remem_eval, run};
+>>>>>>>> eval:crates/remem-eval/tests/it/program.rs
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -38,11 +42,11 @@ fn lines() -> String {
 }
 
 fn recall(home: &Path, dataset: &Path, more: &[&str]) -> Ran {
-    run(remem()
+    run(remem_eval()
         .arg("--data-dir")
         .arg(home.join("data"))
         .env("TMPDIR", home.join("scratch"))
-        .args(["eval", "recall", "--dataset"])
+        .args(["recall", "--dataset"])
         .arg(dataset)
         .args(more))
 }
@@ -62,6 +66,47 @@ fn table(report: &Value, title: &str) -> Vec<Value> {
         .as_array()
         .unwrap()
         .clone()
+}
+
+/// What is known beforehand of the figures for `lines`.
+fn assert_figures(report: &Value) {
+    let found = &table(report, "Recall")[0];
+    // Three of the four that have evidence are found: by words, by words, beside what the words
+    // found.
+    assert_eq!(
+        (&found["way"], &found["questions"], &found["recall@10"]),
+        (&json!("lexical"), &json!(4), &json!(0.75))
+    );
+    let of = |category: &str| {
+        table(report, "Recall@10 by category")
+            .into_iter()
+            .find(|row| row["category"] == category)
+            .unwrap()
+    };
+    assert_eq!(of("plain")["lexical"], json!(1.0));
+    assert_eq!(
+        (
+            &of("beside")["lexical"],
+            &of("hard")["lexical"],
+            &of("none")["lexical"]
+        ),
+        (&json!(1.0), &json!(0.0), &Value::Null)
+    );
+    assert_eq!(table(report, "Cost")[0]["entries"], json!(6));
+    let steps: Vec<Value> = table(report, "What brings what")
+        .iter()
+        .map(|row| row["recall@10"].clone())
+        .collect();
+    assert_eq!(
+        steps[..2],
+        [json!(0.5), json!(0.75)],
+        "without neighbours, then with them"
+    );
+    assert_eq!(
+        table(report, "The probability")[0]["questions"],
+        json!(5),
+        "what nothing answers is asked as well"
+    );
 }
 
 #[test]
@@ -85,43 +130,7 @@ fn a_dataset_is_measured() {
         "{said}"
     );
     let report: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
-    let found = &table(&report, "Recall")[0];
-    // Three of the four that have evidence are found: by words, by words, beside what the words
-    // found.
-    assert_eq!(
-        (&found["way"], &found["questions"], &found["recall@10"]),
-        (&json!("lexical"), &json!(4), &json!(0.75))
-    );
-    let of = |category: &str| {
-        table(&report, "Recall@10 by category")
-            .into_iter()
-            .find(|row| row["category"] == category)
-            .unwrap()
-    };
-    assert_eq!(of("plain")["lexical"], json!(1.0));
-    assert_eq!(
-        (
-            &of("beside")["lexical"],
-            &of("hard")["lexical"],
-            &of("none")["lexical"]
-        ),
-        (&json!(1.0), &json!(0.0), &Value::Null)
-    );
-    assert_eq!(table(&report, "Cost")[0]["entries"], json!(6));
-    let steps: Vec<Value> = table(&report, "What brings what")
-        .iter()
-        .map(|row| row["recall@10"].clone())
-        .collect();
-    assert_eq!(
-        steps[..2],
-        [json!(0.5), json!(0.75)],
-        "without neighbours, then with them"
-    );
-    assert_eq!(
-        table(&report, "The probability")[0]["questions"],
-        json!(5),
-        "what nothing answers is asked as well"
-    );
+    assert_figures(&report);
     let text = fs::read_to_string(&markdown).unwrap();
     assert!(
         text.contains("| lexical | 4 |")
@@ -144,10 +153,9 @@ fn a_dataset_is_measured() {
 fn it_says_the_same_twice() {
     let (home, dataset) = home();
     let once = || {
-        let said = run(remem()
+        let said = run(remem_eval()
             .args([
                 "--json",
-                "eval",
                 "recall",
                 "--k",
                 "3",

@@ -2,7 +2,7 @@
 //! question `{"memory", "question", "evidence", "category"?, "answerable"?}`. Errors tell the line
 //! and what is wrong with it, never what it says.
 
-use crate::eval::dataset::{Dataset, Item, Memory, Question, flaw};
+use crate::dataset::{Dataset, Item, Memory, Question, flaw};
 use anyhow::{Context, anyhow, bail, ensure};
 use remem_wire::time::Instant;
 use serde::Deserialize;
@@ -122,7 +122,3 @@ fn question(
         at: None,
     })
 }
-
-#[cfg(test)]
-#[path = "jsonl_tests.rs"]
-mod tests;

@@ -3,7 +3,7 @@
 //! format: each has a file of its own.
 
 use crate::cli::{Format, Unit};
-use crate::eval::{jsonl, locomo, longmemeval};
+use crate::{jsonl, locomo, longmemeval};
 use anyhow::{Context, bail};
 use remem_core::Timestamp;
 use remem_wire::error::json_hint;

@@ -1,9 +1,10 @@
 //! Asks all questions of a dataset one way, and keeps what came of each.
 
 use crate::cli::Unit;
-use crate::eval::dataset::Question;
-use crate::eval::metrics::{Scores, judge};
-use crate::eval::stand::{Stand, Way, bar};
+use crate::dataset::Question;
+use crate::metrics::{Scores, judge};
+use crate::progress::bar;
+use crate::stand::{Stand, Way};
 use remem_core::recall::Signals;
 
 /// A search is taken for relevant if so many hits hold evidence.

@@ -1,7 +1,7 @@
 //! Tables for people and for programs: on a terminal, as Markdown, as JSON. May not work anything
 //! out.
 
-use crate::output;
+use remem::print_table;
 use serde_json::{Map, Value, json};
 
 /// What stands in a cell.
@@ -95,7 +95,7 @@ pub fn print(sections: &[Section]) {
             .iter()
             .map(|name| name.to_uppercase())
             .collect();
-        output::table(
+        print_table(
             &heading.iter().map(String::as_str).collect::<Vec<_>>(),
             section.shown(),
             "nothing",
@@ -147,29 +147,4 @@ pub fn json(sections: &[Section]) -> Value {
         json!({"title": section.title, "rows": rows})
     });
     json!({"tables": tables.collect::<Vec<_>>()})
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_table_three_ways() {
-        let mut section = Section::new("Figures", "How to read it.", &["way", "share", "count"]);
-        section.rows.push(vec![
-            Cell::text("a|b"),
-            Cell::Share(0.12345),
-            Cell::Count(3),
-        ]);
-        section
-            .rows
-            .push(vec![Cell::text("c"), Cell::None, Cell::Count(0)]);
-        let expected = "# Recall\n\n## Figures\n\nHow to read it.\n\n| way | share | count |\n|---|---|---|\n| a\\|b | 0.123 | 3 |\n| c | - | 0 |\n";
-        assert_eq!(markdown(&[section.clone()]), expected);
-        let rows = json(&[section])["tables"][0]["rows"].clone();
-        assert_eq!(
-            rows,
-            json!([{"way": "a|b", "share": 0.12345, "count": 3}, {"way": "c", "share": null, "count": 0}])
-        );
-    }
 }

@@ -1,13 +1,13 @@
 //! Which tables an evaluation shows, made from what came of the questions. May not ask or print.
 
-use crate::eval::abstain::{Told, auc, brier, tenths};
-use crate::eval::ask::Asked;
-use crate::eval::dataset::Question;
-use crate::eval::fit::{Sample, crossed, fit};
-use crate::eval::judged::Judged;
-use crate::eval::metrics::{mean, percentile};
-use crate::eval::report::{Cell, Section};
-use crate::eval::stand::Costs;
+use crate::abstain::{Told, auc, brier, tenths};
+use crate::ask::Asked;
+use crate::dataset::Question;
+use crate::fit::{Sample, crossed, fit};
+use crate::judged::Judged;
+use crate::metrics::{mean, percentile};
+use crate::report::{Cell, Section};
+use crate::stand::Costs;
 use remem_core::recall::WHOLE;
 use remem_core::recall::confidence::{Row, THRESHOLD};
 

@@ -1,8 +1,8 @@
 //! Lines of our own, and what is wrong with them when something is.
 
-use super::*;
-use crate::cli::Unit;
-use crate::eval::dataset::Look;
+use remem_eval::cli::Unit;
+use remem_eval::dataset::Look;
+use remem_eval::jsonl::read;
 
 const ENTRY: &str = r#"{"memory":"m","id":"e1","text":"The ferry leaves at nine.","at":"2026-03-01T08:00:00Z","session":"s1"}"#;
 

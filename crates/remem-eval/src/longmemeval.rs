@@ -1,8 +1,8 @@
 //! LongMemEval: every question brings a haystack of sessions of its own. Units are turns or
 //! sessions. Errors tell the place and what is wrong there, never what was said.
 
-use crate::eval::dataset::{Dataset, Item, Memory, Question, TURN_MS};
-use crate::eval::dates;
+use crate::dataset::{Dataset, Item, Memory, Question, TURN_MS};
+use crate::dates;
 use anyhow::{Context, anyhow, ensure};
 use remem_wire::error::json_hint;
 use serde::Deserialize;
@@ -99,7 +99,3 @@ fn one(sample: Sample, place: usize) -> anyhow::Result<(Memory, Question)> {
     };
     Ok((Memory { entries }, question))
 }
-
-#[cfg(test)]
-#[path = "longmemeval_tests.rs"]
-mod tests;
