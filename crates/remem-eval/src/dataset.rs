@@ -6,6 +6,7 @@ use crate::cli::{Format, Unit};
 use crate::{jsonl, locomo, longmemeval};
 use anyhow::{Context, bail};
 use remem_core::Timestamp;
+use remem_core::sabotage;
 use remem_wire::error::json_hint;
 use std::collections::HashSet;
 use std::path::Path;
@@ -231,7 +232,11 @@ pub fn twice<'a>(ids: impl Iterator<Item = &'a str>) -> Option<usize> {
 /// What is wrong with a value, without a place: that of a value which was read before is not known
 /// any more.
 pub fn flaw(error: &serde_json::Error) -> String {
-    let hint = json_hint(error);
+    let hint = sabotage!(
+        "an-error-tells-what-a-dataset-says",
+        json_hint(error),
+        error.to_string() + &json_hint(error)
+    );
     hint.rsplit_once(" (line")
         .map_or(hint.clone(), |(what, _)| what.to_owned())
 }

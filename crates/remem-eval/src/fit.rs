@@ -4,6 +4,7 @@
 use crate::abstain::Told;
 use remem_core::recall::Signals;
 use remem_core::recall::confidence::Row;
+use remem_core::sabotage;
 
 /// What the probability is from: words, meaning, margin and size.
 pub const SIGNALS: usize = 4;
@@ -160,7 +161,11 @@ pub fn crossed(samples: &[Sample]) -> Vec<Told> {
     for fold in 0..memories.min(FOLDS_MAX) {
         let (held, others): (Vec<Sample>, Vec<Sample>) =
             samples.iter().partition(|one| part(one) == fold);
-        let fitted = fit(&others);
+        let fitted = fit(sabotage!(
+            "constants-are-tested-on-what-they-were-fitted-to",
+            &others,
+            if others.is_empty() { &others } else { &held }
+        ));
         told.extend(
             held.iter()
                 .map(|one| (fitted.tell(&one.signals), one.relevant)),

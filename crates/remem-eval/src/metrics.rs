@@ -1,4 +1,5 @@
 //! How good a list of hits is, and how long things took. Pure.
+use remem_core::sabotage;
 
 /// What is counted beside the hits that were asked for.
 pub const FEW: usize = 5;
@@ -25,7 +26,16 @@ pub struct Scores {
 pub fn judge(found: &[&str], evidence: &[String], k: usize) -> Scores {
     let mut first_of: Vec<usize> = Vec::new();
     for id in evidence {
-        first_of.extend(found.iter().take(k).position(|hit| hit == id));
+        first_of.extend(
+            found
+                .iter()
+                .take(sabotage!(
+                    "an-evaluation-counts-hits-beyond-the-k-th",
+                    k,
+                    usize::MAX
+                ))
+                .position(|hit| hit == id),
+        );
     }
     first_of.sort_unstable();
     let within = |most: usize| first_of.iter().filter(|place| **place < most).count() as f64;

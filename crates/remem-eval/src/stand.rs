@@ -8,6 +8,7 @@ use crate::progress::bar;
 use anyhow::{Context, bail};
 use remem::Settings;
 use remem_core::recall::Signals;
+use remem_core::sabotage;
 use remem_core::{EntryId, ShapePolicy, TenantId, Timestamp};
 use remem_engine::ports::{Clock, Embedder};
 use remem_engine::registry::{self, Mode as PassMode};
@@ -91,6 +92,11 @@ impl Stand {
         last: Timestamp,
     ) -> anyhow::Result<Stand> {
         let folder = tempfile::Builder::new()
+            .disable_cleanup(sabotage!(
+                "an-evaluation-leaves-its-memory-behind",
+                false,
+                true
+            ))
             .prefix("remem-eval-")
             .tempdir()
             .context("cannot make a temporary folder")?;
@@ -197,7 +203,11 @@ impl Stand {
             limit: Some(limit),
             mode: way.mode,
             time: way.time,
-            no_context: !way.context,
+            no_context: sabotage!(
+                "neighbours-count-although-they-must-not",
+                !way.context,
+                false
+            ),
             ..SearchRequest::default()
         };
         let begun = Instant::now();

@@ -247,11 +247,11 @@ impl Walk<'_> {
     }
 
     async fn records(&mut self, number: usize, after: Option<String>) -> Result<(), EngineError> {
-        let kind = KINDS.get(number).copied();
+        let known = KINDS.get(number).copied();
         let kind = sabotage!(
             "late-secrets-stay-in-archives",
-            kind,
-            kind.map(|kind| if kind == RecordKind::Archive {
+            known,
+            known.map(|kind| if kind == RecordKind::Archive {
                 RecordKind::Agent
             } else {
                 kind

@@ -217,7 +217,7 @@ impl Engine {
     /// The hashes of everything that was ever proposed or is installed.
     async fn known_hashes(&self, tenant: &TenantId) -> Result<BTreeSet<String>, EngineError> {
         let proposals = self.parts.review.proposals(tenant).await?;
-        let proposals = sabotage!(
+        let remembered = sabotage!(
             "what-was-turned-down-comes-back",
             proposals,
             proposals
@@ -225,7 +225,7 @@ impl Engine {
                 .filter(|proposal| proposal.state.is_open())
                 .collect()
         );
-        let mut known: BTreeSet<String> = proposals
+        let mut known: BTreeSet<String> = remembered
             .into_iter()
             .flat_map(|proposal| [proposal.origin, proposal.sha256])
             .collect();

@@ -328,10 +328,11 @@ impl<'e> Live<'e> {
             .rules
             .admission(&self.policy, now)
             .admit(&scope, draft)?;
-        sabotage!("a-replay-counts-otherwise", (), {
-            self.step = self.step.wrapping_sub(self.facts.is_some().into())
+        // Counted in a replay, too: what a node reads after a write is recorded under its number.
+        let id = sabotage!("a-replay-counts-otherwise", self.entry_id(), {
+            self.step = self.step.wrapping_sub(self.facts.is_some().into());
+            self.entry_id()
         });
-        let id = self.entry_id(); // counted in a replay, too: what a node reads after a write is recorded under its number
         if let Some(facts) = sabotage!("a-replay-writes", self.facts.as_mut(), None) {
             let fact = facts.pop_front();
             let Some(EventBody::Written(written)) = fact.as_ref().map(|fact| &fact.body) else {

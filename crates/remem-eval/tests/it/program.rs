@@ -1,11 +1,7 @@
 //! Proves that `remem-eval recall` measures a real host from end to end, leaves nothing behind,
 //! says the same twice, and tells what is wrong with a dataset without telling what it says.
 
-<<<<<<<< HEAD:crates/remem/tests/it/eval.rs
-use crate::common::{Ran, remem, run};
-========
 use crate::command::{Ran, remem_eval, run};
->>>>>>>> eval:crates/remem-eval/tests/it/program.rs
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;

@@ -46,13 +46,12 @@ impl EngineDoor {
 
     /// What an import brings.
     pub(crate) fn import_draft(&self, mut entry: ImportEntry) -> Result<Draft, Failure> {
-        let subjects = self
+        let given = self
             .engine
             .subjects(&self.caller, &std::mem::take(&mut entry.subjects))
             .map_err(fail)?;
-        let subjects = sabotage!("subjects-of-an-import-are-dropped", subjects, Vec::new());
         Ok(Draft {
-            subjects,
+            subjects: sabotage!("subjects-of-an-import-are-dropped", given, Vec::new()),
             ..entry.into_draft().map_err(Problem::Rejected)?
         })
     }

@@ -133,11 +133,6 @@ fn change_entry(
                  ended_at = ?16, evidence = ?17, slot = NULL,
                  replaced_by = CASE WHEN removed_reason = 'superseded' AND ?9 = 'superseded' THEN replaced_by END
                WHERE tenant_id = ?1 AND row_id = ?2";
-    let sql = sabotage!(
-        "a-copy-moves-one-window-into-another",
-        sql,
-        &sql.replace(" slot = NULL,", "")
-    );
     let text = (&row.content, &row.tags, &row.metadata, &row.content_hash);
     let end = (
         row.rev_to,
@@ -151,7 +146,12 @@ fn change_entry(
         tenant, row_id, text.0, text.1, text.2, text.3, row.scan, end.0, end.1, end.2, end.3,
         more.0, more.1, window.0, window.1, window.2, window.3
     ];
-    db.prepare_cached(sql)?.execute(values)?;
+    db.prepare_cached(sabotage!(
+        "a-copy-moves-one-window-into-another",
+        sql,
+        &sql.replace(" slot = NULL,", "")
+    ))?
+    .execute(values)?;
     index_entry(db, tenant, row)
 }
 

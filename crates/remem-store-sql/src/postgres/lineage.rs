@@ -121,7 +121,7 @@ pub(super) fn forget(
     (entry.rev_to, entry.ended_at) = (entry.rev_to.or(Some(revision)), entry.ended_at.or(Some(at)));
     entry.reason = Some("forgotten".to_owned());
     writes.state(entry);
-    let spare_merged = sabotage!(
+    let spared = sabotage!(
         "postgres-what-was-deleted-comes-back-by-forgetting",
         spare_merged,
         true
@@ -131,7 +131,7 @@ pub(super) fn forget(
         true,
         working.snapshots.is_empty()
     ) {
-        entry::erase(batch, working, writes, &place, spare_merged);
+        entry::erase(batch, working, writes, &place, spared);
     }
     Outcome::Removed
 }

@@ -158,11 +158,11 @@ fn prepare(db: &Connection) -> Result<(), StoreError> {
     // Setting the journal mode answers with the new mode, hence the query.
     db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
         .map_err(failed)?;
-    for (name, value) in SETTINGS {
+    for (name, wanted) in SETTINGS {
         let value = sabotage!(
             "freed-space-not-zeroed",
-            value,
-            if name == "secure_delete" { "0" } else { value }
+            wanted,
+            if name == "secure_delete" { "0" } else { wanted }
         );
         db.pragma_update_and_check(None, name, value, |_| Ok(()))
             .or_else(ignore_no_rows)

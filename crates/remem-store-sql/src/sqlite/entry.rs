@@ -179,12 +179,12 @@ impl Applying<'_> {
         id: &EntryId,
     ) -> rusqlite::Result<Outcome> {
         let free = format!("{} AND {}", snapshot::SPENT, snapshot::FREE);
-        let free = sabotage!(
+        let may_go = sabotage!(
             "text-is-erased-before-the-last-reader-has-gone",
-            free,
-            snapshot::SPENT.to_owned()
+            free.as_str(),
+            snapshot::SPENT
         );
-        let Some(entry) = self.find(memory_ref, id, &free)? else {
+        let Some(entry) = self.find(memory_ref, id, may_go)? else {
             return Ok(Outcome::Nothing);
         };
         sabotage!(

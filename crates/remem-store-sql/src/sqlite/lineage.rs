@@ -169,7 +169,7 @@ impl Applying<'_> {
         self.db
             .prepare_cached(sql)?
             .execute(params![tenant, row, revision.0, self.clock.at.0])?;
-        let spare_merged = sabotage!(
+        let spared = sabotage!(
             "what-was-deleted-comes-back-by-forgetting",
             spare_merged,
             true
@@ -179,7 +179,7 @@ impl Applying<'_> {
             true,
             !snapshot::is_held(self.db, self.batch.tenant(), revision)?
         ) {
-            self.erase(id, &entry, spare_merged)?;
+            self.erase(id, &entry, spared)?;
         }
         Ok(Outcome::Removed)
     }
@@ -274,7 +274,7 @@ pub(super) fn unsigned(
     after: Option<RowCursor>,
     limit: u32,
 ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    let sql = format!(
+    let statement = format!(
         "SELECT {ENTRY_COLUMNS}, e.row_id FROM entry e INDEXED BY entry_eligible
          WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND e.row_id > ?3 AND {ELIGIBLE} AND NOT EXISTS (SELECT 1 FROM signature g
            WHERE g.tenant_id = e.tenant_id AND g.scope_id = e.scope_id AND g.row_id = e.row_id)
@@ -282,8 +282,8 @@ pub(super) fn unsigned(
     );
     let sql = sabotage!(
         "consolidation-takes-what-will-end",
-        sql,
-        sql.replace("e.expires_at IS NULL AND", "")
+        statement,
+        statement.replace("e.expires_at IS NULL AND", "")
     );
     let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(Vec::new());
@@ -306,14 +306,14 @@ pub(super) fn entries_at(
     scope: &Scope,
     rows: &[RowCursor],
 ) -> Result<Vec<(RowCursor, Entry)>, StoreError> {
-    let sql = format!(
+    let statement = format!(
         "SELECT {ENTRY_COLUMNS}, e.row_id FROM (SELECT DISTINCT value AS row_id FROM json_each(?3)) w CROSS JOIN entry e ON e.row_id = w.row_id
          WHERE e.tenant_id = ?1 AND e.scope_id = ?2 AND {ELIGIBLE} ORDER BY e.row_id"
     );
     let sql = sabotage!(
         "consolidation-takes-what-will-end",
-        sql,
-        sql.replace("e.expires_at IS NULL AND", "")
+        statement,
+        statement.replace("e.expires_at IS NULL AND", "")
     );
     let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(Vec::new());
@@ -346,15 +346,15 @@ pub(super) fn signatures(
     after: Option<RowCursor>,
     limit: u32,
 ) -> Result<Vec<Signed>, StoreError> {
-    let sql = format!(
+    let statement = format!(
         "SELECT g.row_id, e.id, e.created_at, e.typology, g.pass, g.signature FROM signature g
          CROSS JOIN entry e ON e.tenant_id = g.tenant_id AND e.row_id = g.row_id
          WHERE g.tenant_id = ?1 AND g.scope_id = ?2 AND g.row_id > ?3 AND {ELIGIBLE} ORDER BY g.row_id LIMIT ?4"
     );
     let sql = sabotage!(
         "consolidation-takes-what-will-end",
-        sql,
-        sql.replace("e.expires_at IS NULL AND", "")
+        statement,
+        statement.replace("e.expires_at IS NULL AND", "")
     );
     let Some(found) = scope_id(db, &scope.tenant, &scope.memory_ref).map_err(failed)? else {
         return Ok(Vec::new());
@@ -465,17 +465,20 @@ pub(super) fn trace(
     tenant: &TenantId,
     subject: &Subject,
 ) -> Result<Trace, StoreError> {
-    let sql = format!(
+    let statement = format!(
         "{CARRYING} SELECT s.memory_ref, e.id, e.erased_at IS NOT NULL, e.content_hash, EXISTS (SELECT 1 FROM entry_subject g
            WHERE g.tenant_id = ?1 AND g.subject = ?2 AND g.scope_id = c.scope_id AND g.row_id = c.row_id) FROM carrying c
          CROSS JOIN entry e ON e.tenant_id = ?1 AND e.row_id = c.row_id CROSS JOIN scope s ON s.tenant_id = ?1 AND s.scope_id = c.scope_id
          ORDER BY s.memory_ref, e.rev_from, e.id"
     );
-    let sql =
-        sabotage!("a-trace-goes-one-step", sql, sql.replace(
-        "FROM carrying c CROSS JOIN lineage l\n      ON l.tenant_id",
-        "FROM entry_subject c CROSS JOIN lineage l\n      ON c.subject = ?2 AND l.tenant_id",
-    ));
+    let sql = sabotage!(
+        "a-trace-goes-one-step",
+        statement,
+        statement.replace(
+            "FROM carrying c CROSS JOIN lineage l\n      ON l.tenant_id",
+            "FROM entry_subject c CROSS JOIN lineage l\n      ON c.subject = ?2 AND l.tenant_id"
+        )
+    );
     let read = |row: &Row<'_>| {
         let memory_ref: String = row.get(0)?;
         let id: String = row.get(1)?;
