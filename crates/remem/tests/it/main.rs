@@ -21,6 +21,7 @@ mod openwop;
 mod outage;
 mod proposals;
 mod runs;
+mod sabotage;
 mod secrets;
 mod shutdown;
 mod vault;
