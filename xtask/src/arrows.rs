@@ -6,11 +6,15 @@ use std::path::Path;
 use std::process::Command;
 
 /// Each crate with the crates of this workspace it may depend on (tests may use more).
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("remem-core", &[]),
     ("remem-store", &["remem-core"]),
     ("remem-store-sql", &["remem-core", "remem-store"]),
-    ("remem-engine", &["remem-core", "remem-store"]),
+    ("remem-tokens", &[]),
+    (
+        "remem-engine",
+        &["remem-core", "remem-store", "remem-tokens"],
+    ),
     ("remem-wire", &["remem-core"]),
     (
         "remem-server",
