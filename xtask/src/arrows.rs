@@ -10,7 +10,11 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("remem-core", &[]),
     ("remem-store", &["remem-core"]),
     ("remem-store-sql", &["remem-core", "remem-store"]),
-    ("remem-engine", &["remem-core", "remem-store"]),
+    ("remem-tokens", &[]),
+    (
+        "remem-engine",
+        &["remem-core", "remem-store", "remem-tokens"],
+    ),
     ("remem-wire", &["remem-core"]),
     (
         "remem-server",
