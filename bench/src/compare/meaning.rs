@@ -7,7 +7,7 @@ use super::round::Round;
 use super::side::{Pair, Place, Side};
 use super::workloads::{Target, Work, Workload, batch, send};
 use crate::client::{Client, Request, memory};
-use crate::host::KEY;
+use crate::host::{Host, KEY};
 use crate::reads::Words;
 use anyhow::bail;
 use serde_json::{Value, json};
@@ -46,6 +46,12 @@ pub fn round(round: &mut Round, models: &Path) -> anyhow::Result<()> {
         Ok(place)
     })?;
     let hosts = Pair::make(round.number, |side| places.of(side).serve())?;
+    // PostgreSQL without pgvector keeps no vectors.
+    if !has_model(&hosts.base)? || !has_model(&hosts.with)? {
+        let store = round.store;
+        eprintln!("{store}: no vectors and no search by meaning, a host has no model there");
+        return Ok(());
+    }
     for (turn, workload) in WORKLOADS.iter().enumerate() {
         for side in Side::in_turn(round.number + turn) {
             round.measure(side, hosts.of(side), workload)?;
@@ -55,18 +61,24 @@ pub fn round(round: &mut Round, models: &Path) -> anyhow::Result<()> {
     hosts.with.stop()
 }
 
+fn status(client: &mut Client) -> anyhow::Result<Value> {
+    let ask = Request::get(KEY, "/v1/host/remembrancer/embeddings");
+    Ok(serde_json::from_slice(client.send(&ask)?)?)
+}
+
+fn has_model(host: &Host) -> anyhow::Result<bool> {
+    let status = status(&mut Client::connect(host.address())?)?;
+    Ok(!status["current"].is_null())
+}
+
 /// Puts entries and waits until each has its vector.
 fn embed(target: &Target, first: usize, count: usize) -> anyhow::Result<Work> {
     let begun = Instant::now();
     let mut client = Client::connect(target.host.address())?;
     let texts = (first..first + count).map(|n| target.contents.at(n));
     client.send(&batch(MEMORY, texts))?;
-    let ask = Request::get(KEY, "/v1/host/remembrancer/embeddings");
     while begun.elapsed() < VECTORS_WAIT_MAX {
-        let status: Value = serde_json::from_slice(client.send(&ask)?)?;
-        if status["current"].is_null() {
-            bail!("the host has no model: --models must name a data folder with an installed one");
-        }
+        let status = status(&mut client)?;
         let made: u64 = status["vectors"]
             .as_array()
             .into_iter()

@@ -18,8 +18,9 @@ const WORKFLOW: &str = "conformance-agent-memory-redaction";
 const BATCH: usize = 100;
 /// Tokens of a recall.
 const RECALL_TOKENS: usize = 800;
-/// Tokens of a digest, of the entries that are read and of those that are written.
-const DIGEST_TOKENS: usize = 20_000;
+/// Tokens of a digest for each entry that it is made of: enough to stand for them, and less than
+/// all of them have.
+const DIGEST_TOKENS_AN_ENTRY: usize = 12;
 /// Numbers of requests that only warm up; far from those that count.
 const WARM_UP: usize = 50_000_000;
 const JOB_WAIT_MAX: Duration = Duration::from_secs(120);
@@ -107,10 +108,10 @@ pub const WORKLOADS: [Workload; 14] = [
         |t| pass(t, "consolidate", DUPLICATES, json!({}))),
     // A recall before it unfolds the tables by which tokens are counted.
     write("pass distill", Group::Passes, Some(|t| recalls(t, WARM_UP, 1).map(|_| ())),
-        |t| pass(t, "distill", MEMORY, json!({"tokenBudget": DIGEST_TOKENS}))),
+        distill),
 ];
 
-/// The memory with entries that say the same.
+/// The memory that passes work over; some of its entries say the same.
 const DUPLICATES: &str = "duplicates";
 
 fn reads(target: &Target, read: Read, count: usize) -> anyhow::Result<Work> {
@@ -162,8 +163,13 @@ pub fn batch(name: &str, texts: impl Iterator<Item = String>) -> Request {
     Request::post(KEY, &memory(name, "entries:batch"), &body)
 }
 
+/// Entries of the memory that passes work over.
+fn duplicates(scale: Scale) -> usize {
+    scale.times(20) * BATCH
+}
+
 fn fill_with_duplicates(target: &Target) -> anyhow::Result<()> {
-    let texts = consolidate::texts(target.contents, target.scale.times(20) * BATCH);
+    let texts = consolidate::texts(target.contents, duplicates(target.scale));
     let mut client = Client::connect(target.host.address())?;
     for page in texts.chunks(BATCH) {
         client.send(&batch(DUPLICATES, page.iter().cloned()))?;
@@ -193,6 +199,16 @@ pub fn send(
         operations: count,
         nanos,
     })
+}
+
+fn distill(target: &Target) -> anyhow::Result<Work> {
+    let budget = duplicates(target.scale) * DIGEST_TOKENS_AN_ENTRY;
+    pass(
+        target,
+        "distill",
+        DUPLICATES,
+        json!({"tokenBudget": budget}),
+    )
 }
 
 /// Runs a pass over a memory and waits for the end of its job.

@@ -6,7 +6,7 @@ use bpe_openai::o200k_base;
 use remem_tokens_compare::random::{KINDS, Random};
 use serde_json::json;
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/known.jsonl");
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/it/known.jsonl");
 
 /// Random texts of each kind, besides those that are written down.
 const RANDOM: usize = 40;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -- data                      write ../data/ anew
-//! cargo run --release -- known                     write ../tests/known.jsonl anew
+//! cargo run --release -- known                     write ../tests/it/known.jsonl anew
 //! cargo run --release -- compare 80 FILE...        80 MB of random text, and these files
 //! ```
 #![allow(
