@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Each crate with the crates of this workspace it may depend on (tests may use more).
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("remem-core", &[]),
     ("remem-store", &["remem-core"]),
     ("remem-store-sql", &["remem-core", "remem-store"]),
