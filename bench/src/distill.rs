@@ -19,8 +19,6 @@ const PLANS: usize = 5;
 
 pub fn run(file: &Path, held_out: usize) -> anyhow::Result<()> {
     let conversations = locomo::read(file)?;
-    // The first count unfolds the tables.
-    let unfolded = timed(|| O200k::count(""));
     ensure!(
         !conversations.is_empty() && held_out <= conversations.len(),
         "there are {} conversations",
@@ -36,7 +34,7 @@ pub fn run(file: &Path, held_out: usize) -> anyhow::Result<()> {
             quality(name, part);
         }
     }
-    time(&conversations, unfolded)
+    time(&conversations)
 }
 
 fn quality(name: &str, conversations: &[Conversation]) {
@@ -74,7 +72,7 @@ fn quality(name: &str, conversations: &[Conversation]) {
     table.print(&format!("{title}\n\nPercent of questions whose whole evidence is kept / mean percent of the words of the answer."));
 }
 
-fn time(conversations: &[Conversation], unfolded: f64) -> anyhow::Result<()> {
+fn time(conversations: &[Conversation]) -> anyhow::Result<()> {
     let turns = conversations
         .iter()
         .flat_map(|conversation| &conversation.turns)
@@ -118,9 +116,8 @@ fn time(conversations: &[Conversation], unfolded: f64) -> anyhow::Result<()> {
         ms(whole)
     );
     println!(
-        "Floor: counting the tokens of the sources once takes {}. Unfolding the tables: {}.",
-        ms(counting),
-        ms(unfolded)
+        "Floor: counting the tokens of the sources once takes {}.",
+        ms(counting)
     );
     Ok(())
 }

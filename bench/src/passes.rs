@@ -221,7 +221,7 @@ async fn digests(setup: &Setup) -> anyhow::Result<()> {
         number(60_000.0)
     );
     table.row([
-        "distill, the tokenizer unfolded on the way".to_owned(),
+        "distill, for the first time".to_owned(),
         number(5_000.0),
         seconds(warm.time),
         what,

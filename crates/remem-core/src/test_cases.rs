@@ -3,16 +3,17 @@
 
 use proptest::test_runner::Config;
 
-/// A configuration with `gate` cases, or with `full` when `REMEM_TEST_CASES=full`; a whole number
-/// there asks for that many times as many as `gate`.
+/// A configuration with `gate` cases. `REMEM_TEST_CASES=full` asks for `full` cases and `release`
+/// for four times as many; a whole number asks for that many times as many as `gate`.
 pub fn config(gate: u32, full: u32) -> Config {
     let cases = match std::env::var("REMEM_TEST_CASES").as_deref() {
         Err(_) | Ok("") => gate,
         Ok("full") => full,
+        Ok("release") => full.saturating_mul(4),
         Ok(times) => {
             let times: u32 = times
                 .parse()
-                .expect("REMEM_TEST_CASES is `full` or a whole number");
+                .expect("REMEM_TEST_CASES is `full`, `release` or a whole number");
             gate.saturating_mul(times)
         }
     };

@@ -3,8 +3,7 @@
 //! Budgets are promises to whoever pays for a context window, so they are counted and not guessed
 //! from the length of a text.
 
-/// The encoding of GPT-4o and its successors. The tables are built into the program and unfolded at
-/// the first count.
+/// The encoding of GPT-4o and its successors. Its tables are part of the program and used in place.
 pub struct O200k;
 
 impl O200k {
@@ -14,7 +13,7 @@ impl O200k {
     /// The tokens of a text. Names of special tokens are text like any other.
     #[must_use]
     pub fn count(text: &str) -> usize {
-        bpe_openai::o200k_base().count(text)
+        remem_tokens::count(text)
     }
 }
 
