@@ -1,17 +1,12 @@
 //! Passes over HTTP: a job from its start to its end, a schedule, and what the list of passes
 //! shows.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a test moves the clock while a pass works"
-)]
-
 use remem_core::{Permission, TenantId};
 use remem_engine::registry::{self, Mode};
 use remem_testkit::server::MEMORY;
 use remem_testkit::{NOON, TestServer};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 const BASE: &str = "/v1/host/remembrancer";
 
@@ -311,14 +306,14 @@ async fn consolidation_merges_tells_and_is_done_once() {
     // Time goes by while the pass works, so that it says how far it has come; less of it than a
     // lease lasts.
     let clock = host.clock.clone();
-    let ticking = tokio::spawn(async move {
-        for tick in 1..=20 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-            clock.set(NOON.plus_ms(60_000 + tick * 1_100));
-        }
+    let ticks = AtomicI64::new(0);
+    host.env.faults.before_each_commit(move |_| {
+        let tick = ticks.fetch_add(1, Ordering::SeqCst).min(20);
+        clock.set(NOON.plus_ms(60_000 + tick * 1_100));
+        Box::pin(async {})
     });
     activate(&host, "consolidate").await;
-    ticking.abort();
+    host.env.faults.clear_hook();
     let job = host
         .get(&format!(
             "{BASE}/jobs/{}",

@@ -3,11 +3,10 @@
 use remem_core::Permission;
 use remem_engine::registry::{self, Mode};
 use remem_testkit::server::{CANARY, MEMORY};
-use remem_testkit::{NOON, TestServer};
+use remem_testkit::{NOON, TestServer, wait_until};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 fn node(id: &str, config: Value) -> Value {
     json!({"id": id, "typeId": "core.identity", "config": config})
@@ -350,9 +349,10 @@ async fn other_writers_never_show_through() {
     let mut runs = tokio::task::JoinSet::new();
     for n in 0..40 {
         // Every tenth run begins after more was written, however busy the machine is.
-        while total.load(Ordering::SeqCst) < n / 10 * 16 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        wait_until("the writers write", || async {
+            total.load(Ordering::SeqCst) >= n / 10 * 16
+        })
+        .await;
         let host = host.clone();
         runs.spawn(async move { host.run(json!({"workflowId": "reader"})).await.1 });
     }

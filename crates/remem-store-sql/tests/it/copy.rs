@@ -20,9 +20,9 @@ use remem_store::{
 };
 use remem_store_sql::copy::{CopyError, Options, Place, Progress, Step, TenantReport, copy};
 use remem_store_sql::{Location, SqliteDirectory, SqliteStore};
-use remem_testkit::Random;
 use remem_testkit::conformance::{admit, admit_by, id};
 use remem_testkit::postgres::Database;
+use remem_testkit::{Random, wait_until_blocking};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -1472,7 +1472,10 @@ async fn a_source_that_moves_is_copied_at_one_instant() {
     });
     let mut pace = |p: &Progress| {
         if p.step == Step::Checking {
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            let before = written.load(Ordering::SeqCst);
+            wait_until_blocking("the writer goes on", || {
+                written.load(Ordering::SeqCst) > before + 10
+            });
         }
         ControlFlow::Continue(())
     };

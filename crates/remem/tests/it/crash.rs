@@ -7,8 +7,8 @@
 //! for what is new and once more for everything at the end.
 
 use crate::common::books::{Books, Diary, MEMORIES, Write, Writer};
-use crate::common::{Client, Server, eventually, place, run_on};
-use remem_testkit::Random;
+use crate::common::{Client, Server, place, run_on};
+use remem_testkit::{Random, wait_until_blocking};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,11 +66,9 @@ fn await_the_end_of_connections(dir: &Path) {
     };
     let url = place::as_superuser(&place::server_url(), &url);
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'remem'";
-    eventually(
-        Duration::from_secs(10),
-        "the database lets go of the dead",
-        || place::psql(&url, sql).trim() == "0",
-    );
+    wait_until_blocking("the database lets go of the dead", || {
+        place::psql(&url, sql).trim() == "0"
+    });
 }
 
 async fn restart(dir: &Path) -> Server {

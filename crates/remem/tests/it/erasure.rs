@@ -7,15 +7,14 @@
 
 use crate::common;
 use crate::common::client::{BASE, finish};
-use crate::common::{Client, Server, eventually, files, run, run_on, run_with_input};
+use crate::common::{Client, Server, files, run, run_on, run_with_input};
+use remem_testkit::wait_until_blocking;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
 const MEMORY: &str = "gone/agent";
-/// The purge pass looks every second.
-const SOON: Duration = Duration::from_secs(10);
 
 /// A word that exists nowhere else. Indexed words are written in capitals, so that their small
 /// letters on the disk can only be the index's; of those only the end is looked for, because the
@@ -163,7 +162,7 @@ fn assert_gone(dir: &Path, planted: &[Planted]) {
 #[track_caller]
 fn assert_gone_soon(dir: &Path, planted: &[Planted]) {
     let needles = needles(planted);
-    eventually(SOON, "no file holds a canary", || {
+    wait_until_blocking("no file holds a canary", || {
         files::find(dir, &needles).is_empty()
     });
 }
@@ -298,7 +297,7 @@ async fn an_expired_entry_is_invisible_at_once_and_leaves_the_files() {
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap()
     };
-    eventually(SOON, "the time runs out", || now() >= end);
+    wait_until_blocking("the time runs out", || now() >= end);
     assert_unknown(&client, &ids, &planted).await;
     assert_neighbours(&client, &neighbours).await;
     assert_gone_soon(folder.path(), &planted);

@@ -7,6 +7,7 @@ use crate::common::client::{BASE, Client};
 use crate::common::{Server, files, place, remem_on, run, run_on};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use remem_testkit::{DEADLINE, wait_until};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
@@ -15,10 +16,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const ISSUER: &str = "https://issuer.example";
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn b64(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
@@ -115,11 +115,11 @@ async fn status(client: &Client, token: &str) -> u16 {
 
 /// Asks until the token is answered so.
 async fn becomes(client: &Client, token: &str, expected: u16) {
-    let begun = Instant::now();
-    while status(client, token).await != expected {
-        assert!(begun.elapsed() < PATIENCE, "not {expected} in time");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    wait_until(
+        &format!("the token is answered with {expected}"),
+        || async { status(client, token).await == expected },
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -255,7 +255,7 @@ async fn a_key_that_is_taken_from_the_file_opens_nothing_and_ends_streams() {
         .with_key(&first)
         .put("m", &json!({"content": "x"}))
         .await;
-    assert!(stream.next(PATIENCE).await.is_some());
+    assert!(stream.next(DEADLINE).await.is_some());
     // Both for a while, as a rotation goes.
     std::fs::write(&jwks, document(&[old.jwk("old"), new.jwk("new")])).unwrap();
     becomes(&client, &second, 200).await;
@@ -263,7 +263,7 @@ async fn a_key_that_is_taken_from_the_file_opens_nothing_and_ends_streams() {
     std::fs::write(&jwks, document(&[new.jwk("new")])).unwrap();
     becomes(&client, &first, 401).await;
     assert!(
-        stream.next(PATIENCE).await.is_none(),
+        stream.next(DEADLINE).await.is_none(),
         "a stream goes with the key of its token"
     );
     assert_eq!(status(&client, &second).await, 200);
@@ -282,12 +282,12 @@ async fn a_stream_ends_when_its_token_does() {
     let mut ends = short.stream(0).await;
     let mut lasts = client.stream(0).await;
     short.put("m", &json!({"content": "x"})).await;
-    assert!(ends.next(PATIENCE).await.is_some() && lasts.next(PATIENCE).await.is_some());
-    assert!(ends.next(PATIENCE).await.is_none());
+    assert!(ends.next(DEADLINE).await.is_some() && lasts.next(DEADLINE).await.is_some());
+    assert!(ends.next(DEADLINE).await.is_none());
     assert!(now() >= until, "not before its time");
     client.put("m", &json!({"content": "y"})).await;
     assert!(
-        lasts.next(PATIENCE).await.is_some(),
+        lasts.next(DEADLINE).await.is_some(),
         "the stream of a key goes on"
     );
 }

@@ -3,7 +3,8 @@
 //! dies or sleeps does not hold up the rest.
 
 use crate::common::client::{Answer, BASE, finish};
-use crate::common::{Client, Server, eventually, place, remem, run};
+use crate::common::{Client, Server, place, remem, run};
+use remem_testkit::wait_until_blocking;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
@@ -352,18 +353,14 @@ async fn an_entry_ends_once_however_many_nodes_look() {
         ids.insert(text(&put["id"]));
     }
     let url = place::as_superuser(&place::server_url(), &nodes.database);
-    eventually(
-        Duration::from_secs(20),
-        "the pass removes what has ended",
-        || {
-            place::psql(
-                &url,
-                "SELECT count(*) FROM remem.entry WHERE rev_to IS NULL",
-            )
-            .trim()
-                == "0"
-        },
-    );
+    wait_until_blocking("the pass removes what has ended", || {
+        place::psql(
+            &url,
+            "SELECT count(*) FROM remem.entry WHERE rev_to IS NULL",
+        )
+        .trim()
+            == "0"
+    });
     let events = nodes.client(0).events_after(0).await;
     let ended: Vec<String> = events
         .iter()

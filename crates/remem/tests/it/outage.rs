@@ -4,11 +4,10 @@
 //!
 //! Each test has a PostgreSQL of its own, since it is not kind to it.
 
-use crate::common;
 use crate::common::books::{Books, Diary, Write, Writer};
 use crate::common::client::finish;
 use crate::common::{Client, Server, place, remem, run};
-use remem_testkit::Random;
+use remem_testkit::{Random, wait_until_blocking};
 use reqwest::Method;
 use serde_json::json;
 use std::io::Write as _;
@@ -268,9 +267,7 @@ async fn when_no_connection_is_free_callers_are_told_to_come_back() {
     // Its own statement has ended inside its transaction: a lock of this kind alone may as well be
     // one of the host's passes.
     let held = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND query LIKE 'SELECT 1 FROM remem.tenant_clock%'";
-    common::eventually(Duration::from_secs(5), "the clock is held", || {
-        database.sql(held).trim() == "1"
-    });
+    wait_until_blocking("the clock is held", || database.sql(held).trim() == "1");
     let write = client
         .request(Method::POST, &Client::memory(MEMORY, "entries"))
         .json(&json!({"content": "waits"}));
@@ -278,9 +275,7 @@ async fn when_no_connection_is_free_callers_are_told_to_come_back() {
     // The write has taken the one connection when the database shows it waiting.
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'remem'";
     tokio::task::block_in_place(|| {
-        common::eventually(Duration::from_secs(5), "the write waits", || {
-            database.sql(waits).trim() == "1"
-        })
+        wait_until_blocking("the write waits", || database.sql(waits).trim() == "1")
     });
     let begun = Instant::now();
     let mut reads = tokio::task::JoinSet::new();

@@ -7,6 +7,7 @@
 use crate::common;
 use crate::common::client::BASE;
 use crate::common::{Client, Server};
+use remem_testkit::wait_for;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -25,18 +26,12 @@ async fn install(client: &Client, id: &str, nodes: Value) {
 
 /// Waits for a run's end; answers its events.
 async fn ended(client: &Client, id: &str) -> Vec<Value> {
-    for _ in 0..600 {
-        let page = client
-            .get(&format!("/v1/runs/{id}/events/poll"))
-            .await
-            .is(200)
-            .json();
-        if page["isComplete"] == true {
-            return page["events"].as_array().unwrap().clone();
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("run {id} does not end");
+    let path = format!("/v1/runs/{id}/events/poll");
+    wait_for("the run ends", || async {
+        let page = client.get(&path).await.is(200).json();
+        (page["isComplete"] == true).then(|| page["events"].as_array().unwrap().clone())
+    })
+    .await
 }
 
 /// Whatever moment the process dies at, each run goes on after the restart, and each step of it

@@ -4,8 +4,8 @@
 
 use crate::common;
 use crate::common::client::{BASE, finish};
-use crate::common::{Client, KEY, Server, eventually};
-use remem_testkit::Random;
+use crate::common::{Client, KEY, Server};
+use remem_testkit::{DEADLINE, Random, wait_until, wait_until_blocking};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 const MEMORY: &str = "stopping";
 /// How long an orderly end may take.
 const END: Duration = Duration::from_secs(10);
-/// How long a stream may take to deliver what is there, or to end.
-const SOON: Duration = Duration::from_secs(10);
 
 /// What one writer was told: texts with their ids, and texts it knows nothing about.
 #[derive(Default)]
@@ -107,15 +105,10 @@ async fn stop_under_load(dir: &Path, random: &mut Random) {
         server.client().stream(0).await,
     ];
     let enough = 20 + random.below(100) as usize;
-    let deadline = Instant::now() + SOON * 3;
-    while acknowledged.load(Ordering::SeqCst) < enough {
-        assert!(
-            Instant::now() < deadline,
-            "writes are acknowledged: {}",
-            server.output()
-        );
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    wait_until("writes are acknowledged", || async {
+        acknowledged.load(Ordering::SeqCst) >= enough
+    })
+    .await;
     server.signal("TERM");
     let asked = Instant::now();
     for stream in &mut streams {
@@ -158,7 +151,7 @@ fn half_sent(server: &Server, text: &str) -> HalfSent {
     let body = json!({"content": text}).to_string();
     let (half, rest) = body.split_at(body.len() / 2);
     let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let path = Client::memory(MEMORY, "entries");
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
@@ -186,7 +179,7 @@ async fn a_request_under_way_is_finished_before_the_host_leaves() {
     let mut open = half_sent(&server, "sent in two halves");
     server.signal("TERM");
     let address = server.url.trim_start_matches("http://").to_owned();
-    eventually(SOON, "the host takes no new connections", || {
+    wait_until_blocking("the host takes no new connections", || {
         TcpStream::connect(&address).is_err()
     });
     assert!(
@@ -252,7 +245,7 @@ async fn a_stream_resumes_without_a_gap_or_a_repeat() {
         let mut stream = server.client().stream(last).await;
         connections += 1;
         for _ in 0..1 + random.below(30) {
-            let frame = stream.next(SOON).await.expect("the stream goes on");
+            let frame = stream.next(DEADLINE).await.expect("the stream goes on");
             assert_eq!(frame.id, last + 1, "no gap and no repeat");
             assert_eq!(
                 (&frame.data["sequence"], frame.event.as_str()),
@@ -289,7 +282,10 @@ async fn a_stream_delivers_what_other_processes_write() {
         .await;
     let mut stream = server.client().stream(1).await;
     common::run_on(folder.path(), &["--local", "put", MEMORY, "by a command"]).exits(0);
-    assert_eq!(stream.next(SOON).await.expect("the stream goes on").id, 2);
+    assert_eq!(
+        stream.next(DEADLINE).await.expect("the stream goes on").id,
+        2
+    );
 }
 
 #[tokio::test]
@@ -306,20 +302,20 @@ async fn a_revoked_key_ends_its_stream_and_no_other() {
     owner.put(MEMORY, &json!({"content": "before"})).await;
     let mut theirs = reader.stream(0).await;
     let mut mine = owner.stream(0).await;
-    assert_eq!(theirs.next(SOON).await.unwrap().id, 1);
+    assert_eq!(theirs.next(DEADLINE).await.unwrap().id, 1);
     owner
         .delete(&format!("{BASE}/keys/{}", made["id"].as_str().unwrap()))
         .await
         .is(204);
     owner.put(MEMORY, &json!({"content": "after"})).await;
     assert!(
-        theirs.next(SOON).await.is_none(),
+        theirs.next(DEADLINE).await.is_none(),
         "the stream ends and says nothing of what came after"
     );
     assert_eq!(
         [
-            mine.next(SOON).await.unwrap().id,
-            mine.next(SOON).await.unwrap().id
+            mine.next(DEADLINE).await.unwrap().id,
+            mine.next(DEADLINE).await.unwrap().id
         ],
         [1, 2]
     );

@@ -3,13 +3,11 @@
 //! keeps, logs or answers.
 
 use crate::common;
-use crate::common::{
-    Client, KEY, Ran, Server, eventually, files, place, remem, remem_on, run, run_with_input,
-};
+use crate::common::{Client, KEY, Ran, Server, files, place, remem, remem_on, run, run_with_input};
+use remem_testkit::wait_until_blocking;
 use reqwest::Method;
 use serde_json::json;
 use std::path::Path;
-use std::time::Duration;
 
 const MEMORY: &str = "vault/agent";
 /// Each in a case that the search index does not keep, and the ends that it might.
@@ -131,11 +129,7 @@ async fn a_secret_is_nowhere_but_in_the_vault() {
         [(json!("late"), json!(1)), (json!("token"), json!(2))]
     );
     // The pass runs at once and takes the late one off the disk.
-    eventually(
-        Duration::from_secs(30),
-        "late values leave the files",
-        || found(&dir).is_empty(),
-    );
+    wait_until_blocking("late values leave the files", || found(&dir).is_empty());
     said.push(
         run(remem_on(&dir).args(["--url", &server.url, "--key", KEY, "export", "-"])).exits(0),
     );

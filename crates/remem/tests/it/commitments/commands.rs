@@ -2,8 +2,9 @@
 //! and heard by a webhook.
 
 use crate::common;
+use crate::common::Server;
 use crate::common::user::{MEMORY, User};
-use crate::common::{Server, eventually};
+use remem_testkit::wait_until_blocking;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -288,7 +289,7 @@ fn settings_of_the_host_hold_where_a_tenant_has_none() {
         json!({"arm": "confirm", "zone": "Asia/Tokyo"})
     );
     user.put(&["Remind me tomorrow at 9am to renew the certificate."]);
-    eventually(Duration::from_secs(20), "the promise is read", || {
+    wait_until_blocking("the promise is read", || {
         user.text(&["commitment", "list"]).contains("pending")
     });
     let one = user.json(&["commitment", "list"])["commitments"][0].clone();
@@ -363,7 +364,7 @@ async fn a_promise_is_kept_and_a_webhook_hears_of_it() {
         dir: folder.path(),
         url: Some(&server.url),
     };
-    eventually(Duration::from_secs(20), "the promise is read", || {
+    wait_until_blocking("the promise is read", || {
         user.text(&["commitment", "list"]).contains("armed")
     });
     client

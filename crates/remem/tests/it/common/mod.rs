@@ -15,6 +15,7 @@ pub mod user;
 pub use client::Client;
 pub use place::remem_on;
 
+use remem_testkit::DEADLINE;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -24,8 +25,6 @@ use std::time::{Duration, Instant};
 
 /// The first key of the tenant `default` in every test.
 pub const KEY: &str = "bootstrap-key-for-black-box-tests";
-/// How long a server may take to say where it listens, and a command to end.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The binary, free of settings that the surroundings may carry.
 pub fn remem() -> Command {
@@ -63,7 +62,7 @@ impl Server {
         let mut server = Server::spawn(dir, arguments, environment);
         let lines = server.listen_to_output();
         let greeting = loop {
-            match lines.recv_timeout(PATIENCE) {
+            match lines.recv_timeout(DEADLINE) {
                 Ok(line) if line.contains(" is ready at http://") => break line,
                 Ok(_) => {}
                 Err(_) => panic!("the server did not greet: {}", server.output()),
@@ -173,7 +172,7 @@ impl Server {
     /// Stops it in an orderly way and requires that it says so.
     pub fn terminate(&mut self) {
         self.signal("TERM");
-        let status = self.wait(Duration::from_secs(10));
+        let status = self.wait(DEADLINE);
         assert!(
             status.is_some_and(|s| s.success()),
             "ended with {status:?}: {}",
@@ -264,14 +263,4 @@ pub fn run_with_input(command: &mut Command, input: &str) -> Ran {
 /// `remem --data-dir DIR ARGUMENTS`.
 pub fn run_on(dir: &Path, arguments: &[&str]) -> Ran {
     run(remem_on(dir).args(arguments))
-}
-
-/// Asks again and again until the answer is yes; fails when the deadline passes first.
-#[track_caller]
-pub fn eventually(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + limit;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
